@@ -1,0 +1,261 @@
+"""The group snapshot: what `kgm describe -o json` prints for one group, and what offline commands read.
+
+Every key is always there; what is not known is null, never -1 and never 0. Reading is strict about what kgm relies on
+and indifferent to keys that a later version adds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgm.model.assignment import Partitions
+from kgm.model.errors import UsageError
+
+GROUP_TYPES = ("classic", "consumer", "share", "streams")
+STATUSES = ("stable", "reconciling", "away", "unknown")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinator:
+    """The broker that coordinates a group."""
+
+    id: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSnapshot:
+    """A topic that the group subscribes to or has committed offsets for."""
+
+    name: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSnapshot:
+    """One member. Its *identity* is its group instance id, or its member id when it is dynamic.
+
+    status `away`: a static member of a `consumer` group at member epoch -2 (KIP-848). `owned` and `generation` are
+    what a classic member claimed in its last JoinGroup (KIP-792), null where the subscription does not carry it."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rack: str | None = None
+    member_epoch: int | None = None
+    status: str = "unknown"
+    topics: tuple[str, ...] = ()
+    regex: str | None = None
+    assignment: Partitions = field(default_factory=dict)
+    target_assignment: Partitions | None = None
+    lag: int | None = None
+    protocol: str | None = None
+    client_library: str | None = None
+
+    @property
+    def identity(self) -> str:
+        return self.group_instance_id if self.group_instance_id is not None else self.member_id
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "group_instance_id": self.group_instance_id,
+            "member_id": self.member_id,
+            "client_id": self.client_id,
+            "client_host": self.client_host,
+            "rack": self.rack,
+            "member_epoch": self.member_epoch,
+            "status": self.status,
+            "subscription": {"topics": sorted(self.topics), "regex": self.regex},
+            "assignment": _sorted(self.assignment),
+            "target_assignment": None if self.target_assignment is None else _sorted(self.target_assignment),
+            "lag": self.lag,
+            "protocol": self.protocol,
+            "client_library": self.client_library,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetSnapshot:
+    """Committed and end offset of one partition, in records; lag is end minus committed, never below 0."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end: int | None
+    lag: int | None
+    group_instance_id: str | None
+    member_id: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "committed": self.committed,
+            "end": self.end,
+            "lag": self.lag,
+            "group_instance_id": self.group_instance_id,
+            "member_id": self.member_id,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSnapshot:
+    """One group as it was seen. Times are in milliseconds."""
+
+    group_id: str
+    type: str
+    state: str
+    protocol_type: str | None = None
+    assignor: str | None = None
+    coordinator: Coordinator | None = None
+    generation: int | None = None
+    group_epoch: int | None = None
+    assignment_epoch: int | None = None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    topics: tuple[TopicSnapshot, ...] = ()
+    members: tuple[MemberSnapshot, ...] = ()
+    offsets: tuple[OffsetSnapshot, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "group_id": self.group_id,
+            "type": self.type,
+            "state": self.state,
+            "protocol_type": self.protocol_type,
+            "assignor": self.assignor,
+            "coordinator": None
+            if self.coordinator is None
+            else {"id": self.coordinator.id, "host": self.coordinator.host, "port": self.coordinator.port},
+            "generation": self.generation,
+            "group_epoch": self.group_epoch,
+            "assignment_epoch": self.assignment_epoch,
+            "session_timeout_ms": self.session_timeout_ms,
+            "rebalance_timeout_ms": self.rebalance_timeout_ms,
+            "topics": [
+                {"name": topic.name, "partitions": topic.partitions}
+                for topic in sorted(self.topics, key=lambda topic: topic.name)
+            ],
+            "members": [member.to_json() for member in sorted(self.members, key=lambda member: member.identity)],
+            "offsets": [
+                row.to_json() for row in sorted(self.offsets, key=lambda offset: (offset.topic, offset.partition))
+            ],
+        }
+
+
+def _sorted(partitions: Partitions) -> dict[str, list[int]]:
+    return {topic: sorted(partitions[topic]) for topic in sorted(partitions)}
+
+
+def snapshot_from_json(data: Any) -> GroupSnapshot:
+    """Read one group of `data.groups[]`. Raises UsageError that names the key that is wrong."""
+    group = _Reader(data, "group")
+    coordinator = group.get("coordinator", (dict,), optional=True)
+    return GroupSnapshot(
+        group_id=group.text("group_id"),
+        type=group.choice("type", GROUP_TYPES),
+        state=group.text("state"),
+        protocol_type=group.get("protocol_type", (str,), optional=True),
+        assignor=group.get("assignor", (str,), optional=True),
+        coordinator=None if coordinator is None else _coordinator(coordinator),
+        generation=group.get("generation", (int,), optional=True),
+        group_epoch=group.get("group_epoch", (int,), optional=True),
+        assignment_epoch=group.get("assignment_epoch", (int,), optional=True),
+        session_timeout_ms=group.get("session_timeout_ms", (int,), optional=True),
+        rebalance_timeout_ms=group.get("rebalance_timeout_ms", (int,), optional=True),
+        topics=tuple(_topic(item, i) for i, item in enumerate(group.array("topics"))),
+        members=tuple(_member(item, i) for i, item in enumerate(group.array("members"))),
+        offsets=tuple(_offset(item, i) for i, item in enumerate(group.array("offsets"))),
+    )
+
+
+class _Reader:
+    """One JSON object and where it stands, so that errors name the place."""
+
+    def __init__(self, data: Any, where: str) -> None:
+        if not isinstance(data, Mapping):
+            raise UsageError(f"{where} is not a JSON object")
+        self.data, self.where = data, where
+
+    def get(self, key: str, kinds: tuple[type, ...], *, optional: bool = False) -> Any:
+        value = self.data.get(key)
+        if value is None and optional:
+            return None
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            wanted = " or ".join(kind.__name__ for kind in kinds)
+            raise UsageError(f"{self.where}.{key} is {'missing' if value is None else 'not ' + wanted}")
+        return value
+
+    def text(self, key: str) -> str:
+        value: str = self.get(key, (str,))
+        return value
+
+    def choice(self, key: str, allowed: tuple[str, ...]) -> str:
+        value = self.text(key)
+        if value not in allowed:
+            raise UsageError(f"{self.where}.{key} is {value!r}; it can be {', '.join(allowed)}")
+        return value
+
+    def array(self, key: str) -> list[Any]:
+        value: list[Any] | None = self.get(key, (list,), optional=True)
+        return value or []
+
+    def partitions(self, key: str, *, optional: bool = False) -> Partitions | None:
+        value = self.get(key, (dict,), optional=optional)
+        if value is None:
+            return None
+        for topic, partitions in value.items():
+            if not isinstance(partitions, list) or not all(type(p) is int and p >= 0 for p in partitions):
+                raise UsageError(f"{self.where}.{key}.{topic} is not a list of partitions")
+        return {topic: tuple(sorted(set(partitions))) for topic, partitions in value.items()}
+
+
+def _coordinator(data: Any) -> Coordinator:
+    reader = _Reader(data, "group.coordinator")
+    return Coordinator(id=reader.get("id", (int,)), host=reader.text("host"), port=reader.get("port", (int,)))
+
+
+def _topic(data: Any, index: int) -> TopicSnapshot:
+    reader = _Reader(data, f"topics[{index}]")
+    partitions = reader.get("partitions", (int,))
+    if partitions < 0:
+        raise UsageError(f"topics[{index}].partitions is negative")
+    return TopicSnapshot(name=reader.text("name"), partitions=partitions)
+
+
+def _member(data: Any, index: int) -> MemberSnapshot:
+    reader = _Reader(data, f"members[{index}]")
+    subscription = _Reader(reader.get("subscription", (dict,), optional=True) or {}, f"members[{index}].subscription")
+    topics = subscription.array("topics")
+    if not all(isinstance(topic, str) for topic in topics):
+        raise UsageError(f"members[{index}].subscription.topics is not a list of names")
+    return MemberSnapshot(
+        member_id=reader.text("member_id"),
+        group_instance_id=reader.get("group_instance_id", (str,), optional=True),
+        client_id=reader.get("client_id", (str,), optional=True) or "",
+        client_host=reader.get("client_host", (str,), optional=True) or "",
+        rack=reader.get("rack", (str,), optional=True),
+        member_epoch=reader.get("member_epoch", (int,), optional=True),
+        status=reader.get("status", (str,), optional=True) or "unknown",
+        topics=tuple(topics),
+        regex=subscription.get("regex", (str,), optional=True),
+        assignment=reader.partitions("assignment", optional=True) or {},
+        target_assignment=reader.partitions("target_assignment", optional=True),
+        lag=reader.get("lag", (int,), optional=True),
+        protocol=reader.get("protocol", (str,), optional=True),
+        client_library=reader.get("client_library", (str,), optional=True),
+    )
+
+
+def _offset(data: Any, index: int) -> OffsetSnapshot:
+    reader = _Reader(data, f"offsets[{index}]")
+    return OffsetSnapshot(
+        topic=reader.text("topic"),
+        partition=reader.get("partition", (int,)),
+        committed=reader.get("committed", (int,), optional=True),
+        end=reader.get("end", (int,), optional=True),
+        lag=reader.get("lag", (int,), optional=True),
+        group_instance_id=reader.get("group_instance_id", (str,), optional=True),
+        member_id=reader.get("member_id", (str,), optional=True),
+    )

@@ -1,0 +1,82 @@
+"""The APIs that kgm speaks: keys, versions, and the classes of their requests and responses."""
+
+import enum
+import importlib
+import re
+from dataclasses import dataclass
+
+from kgm.model.errors import DecodeError
+from kgm.protocol.api_table import KAFKA_RELEASE, TABLE
+from kgm.protocol.struct import Message
+
+__all__ = ["API", "KAFKA_RELEASE", "ApiInfo", "ApiKey", "request_class", "response_class"]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiInfo:
+    """Versions are inclusive; from `flexible_from` on messages have compact lengths and tags (KIP-482)."""
+
+    name: str
+    min_version: int
+    max_version: int
+    flexible_from: int
+
+
+def _constant(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
+
+
+API = {key: ApiInfo(*row) for key, row in TABLE.items()}
+
+
+class ApiKey(enum.IntEnum):
+    """Kafka's API keys (org.apache.kafka.common.protocol.ApiKeys)."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    INIT_PRODUCER_ID = 22
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_CONFIGS = 32
+    SASL_AUTHENTICATE = 36
+    DELETE_GROUPS = 42
+    INCREMENTAL_ALTER_CONFIGS = 44
+    OFFSET_DELETE = 47
+    DESCRIBE_CLUSTER = 60
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    SHARE_GROUP_DESCRIBE = 77
+    STREAMS_GROUP_DESCRIBE = 89
+
+
+def request_class(key: int) -> type[Message]:
+    """The request's class, imported on first use. Raises DecodeError for an API that kgm does not speak."""
+    return _class(key, "Request")
+
+
+def response_class(key: int) -> type[Message]:
+    """The response's class, imported on first use. Raises DecodeError for an API that kgm does not speak."""
+    return _class(key, "Response")
+
+
+def _class(key: int, suffix: str) -> type[Message]:
+    info = API.get(key)
+    if info is None:
+        raise DecodeError(f"API key {key} is not one that kgm speaks")
+    stem = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", info.name).lower()
+    module = importlib.import_module(f"kgm.protocol.messages.{stem}_{suffix.lower()}")
+    found: type[Message] = getattr(module, info.name + suffix)
+    return found

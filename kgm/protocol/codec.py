@@ -1,0 +1,55 @@
+"""Bytes <-> messages. Codecs are compiled on first use, about a millisecond for each message and version.
+
+Errors: `DecodeError` for bytes that are no such message, `EncodeError` for a message that has no such bytes, and
+`ValueError` never: whatever goes wrong underneath is turned into one of the two here."""
+
+import struct
+from typing import Any, TypeVar
+
+from kgm.model.errors import DecodeError, EncodeError
+from kgm.protocol.compiler import compile_decoder, compile_encoder
+from kgm.protocol.struct import Message
+
+M = TypeVar("M", bound=Message)
+#: What compiled code raises on hostile bytes (UnicodeDecodeError and Malformed are ValueErrors).
+LOW_LEVEL = (struct.error, IndexError, ValueError, OverflowError, MemoryError)
+_decoders: dict[tuple[type[Message], int], Any] = {}
+_encoders: dict[tuple[type[Message], int], Any] = {}
+
+
+def encode(message: Message, version: int) -> bytes:
+    """The body of a message at a version. Raises EncodeError when a value does not fit the field, or when a field is
+    set that this version cannot carry and Kafka does not mark as ignorable."""
+    cls = message.__class__
+    encoder = _encoders.get((cls, version))
+    if encoder is None:
+        _check_version(cls, version, EncodeError)
+        encoder = _encoders[cls, version] = compile_encoder(cls, version)
+    parts: list[bytes] = []
+    try:
+        encoder(message, parts.append)
+        return b"".join(parts)
+    except (*LOW_LEVEL, AttributeError, TypeError) as error:
+        raise EncodeError(f"{cls.__name__} v{version}: {error}") from error
+
+
+def decode(cls: type[M], data: bytes, version: int, *, offset: int = 0, allow_trailing: bool = False) -> M:
+    """The message in `data[offset:]`. Raises DecodeError; trailing bytes are one too unless allowed (brokers must
+    allow them in requests: librdkafka sends some)."""
+    decoder = _decoders.get((cls, version))
+    if decoder is None:
+        _check_version(cls, version, DecodeError)
+        decoder = _decoders[cls, version] = compile_decoder(cls, version)
+    end = len(data)
+    try:
+        message, position = decoder(data, offset, end)
+    except LOW_LEVEL as error:
+        raise DecodeError(f"{cls.__name__} v{version}: {error}") from error
+    if position != end and not (allow_trailing and position < end):
+        raise DecodeError(f"{cls.__name__} v{version}: {end - position} bytes are left over")
+    return message  # type: ignore[no-any-return]
+
+
+def _check_version(cls: type[Message], version: int, error: type[Exception]) -> None:
+    if not cls.MIN_VERSION <= version <= cls.MAX_VERSION:
+        raise error(f"{cls.__name__} has versions {cls.MIN_VERSION} to {cls.MAX_VERSION}, not {version}")

@@ -1,0 +1,381 @@
+"""Turns a message class's table into straight-line Python: one decoder and one encoder per (class, version).
+
+Interpreting the tables field by field costs five to ten times as much as this. The source that is compiled here holds
+only names from the generated tables and literals made with repr(); nothing from the network enters it."""
+
+from typing import Any
+
+from kgm.protocol import primitives
+from kgm.protocol.struct import FieldRow, Message, Struct
+
+NAME, KIND, VERSIONS, NULLABLE, DEFAULT, IGNORABLE, TAG, TAGGED = range(8)
+_BYTES = ("bytes", "records")
+
+
+def _within(version: int, span: tuple[int, int] | None) -> bool:
+    return span is not None and span[0] <= version <= span[1]
+
+
+class _Plan:
+    """What both directions know about one message at one version."""
+
+    def __init__(self, cls: type[Message], version: int) -> None:
+        self.cls, self.version = cls, version
+        self.flexible = version >= cls.FLEXIBLE_FROM
+        self.lines: list[str] = []
+        self.scope: dict[str, Any] = {"Malformed": primitives.Malformed, "bad_length": primitives.bad_length}
+        self.serial = 0
+
+    def name(self, prefix: str) -> str:
+        self.serial += 1
+        return f"{prefix}{self.serial}"
+
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+    def struct(self, name: str) -> type[Struct]:
+        return self.cls if name == self.cls.__name__ else self.cls.STRUCTS[name]
+
+    def const(self, key: str, value: Any) -> str:
+        self.scope[key] = value
+        return key
+
+    def fixed(self, letters: str) -> str:
+        import struct
+
+        return self.const(f"S_{letters.replace('?', 'B_')}", struct.Struct(">" + letters))
+
+    def is_tagged(self, row: FieldRow) -> bool:
+        return row[TAG] is not None and _within(self.version, row[TAGGED])
+
+    def present(self, row: FieldRow) -> bool:
+        return _within(self.version, row[VERSIONS])
+
+    def min_size(self, kind: str, seen: tuple[str, ...] = ()) -> int:
+        """The fewest bytes that one value of this kind takes: the bound for array counts."""
+        if kind in primitives.WIDTH:
+            return primitives.WIDTH[kind]
+        if kind == "uuid":
+            return 16
+        if kind.startswith("[]"):
+            return 1 if self.flexible else 4
+        if kind == "string":
+            return 1 if self.flexible else 2
+        if kind in _BYTES:
+            return 1 if self.flexible else 4
+        if kind in seen:
+            return 1
+        rows = [row for row in self.struct(kind).FIELDS if self.present(row) and not self.is_tagged(row)]
+        size = sum(1 if self.nullable_struct(row) else self.min_size(row[KIND], (*seen, kind)) for row in rows)
+        return max(1, size + int(self.flexible))
+
+    def nullable_struct(self, row: FieldRow) -> bool:
+        return self.is_struct(row[KIND]) and _within(self.version, row[NULLABLE])
+
+    @staticmethod
+    def is_struct(kind: str) -> bool:
+        return not kind.startswith("[]") and kind not in primitives.FIXED and kind not in ("string", "uuid", *_BYTES)
+
+
+class _Decoder(_Plan):
+    """Emits `def decode(b, p, end) -> (message, position)`."""
+
+    def build(self) -> Any:
+        self.scope |= {"read_uvarint": primitives.read_uvarint, "read_tags": primitives.read_tags}
+        self.line(0, "def decode(b, p, end):")
+        target = self.fields(1, self.cls.__name__)
+        self.line(1, f"return {target}, p")
+        exec("\n".join(self.lines), self.scope)  # noqa: S102  (source made here from generated tables)
+        return self.scope["decode"]
+
+    def fields(self, depth: int, struct_name: str) -> str:
+        """Decode one struct; returns the variable that holds it."""
+        cls = self.struct(struct_name)
+        arguments = []
+        tagged = []
+        run: list[tuple[str, FieldRow]] = []
+        for row in cls.FIELDS:
+            variable = self.name("v")
+            arguments.append(f"{row[NAME]}={variable}")
+            if not self.present(row) or self.is_tagged(row):
+                self.flush(depth, run)
+                self.line(depth, f"{variable} = {self.default(row)}")
+                if self.is_tagged(row):
+                    tagged.append((variable, row))
+            elif row[KIND] in primitives.FIXED:
+                run.append((variable, row))
+            else:
+                self.flush(depth, run)
+                self.value(depth, variable, row[KIND], f"{struct_name}.{row[NAME]}", _within(self.version, row[NULLABLE]))
+        self.flush(depth, run)
+        result = self.name("s")
+        unknown = self.tags(depth, tagged) if self.flexible else None
+        cls_name = self.const(f"C_{struct_name}", cls)
+        self.line(depth, f"{result} = {cls_name}({', '.join(arguments)})")
+        if unknown:
+            self.line(depth, f"if {unknown}: {result}.unknown_tags = tuple({unknown})")
+        return result
+
+    def flush(self, depth: int, run: list[tuple[str, FieldRow]]) -> None:
+        """Neighbouring fixed-width fields are unpacked in one go."""
+        if run:
+            letters = "".join(primitives.FIXED[row[KIND]] for _, row in run)
+            targets = ", ".join(variable for variable, _ in run)
+            self.line(depth, f"{targets}, = {self.fixed(letters)}.unpack_from(b, p)")
+            self.line(depth, f"p += {sum(primitives.WIDTH[row[KIND]] for _, row in run)}")
+            run.clear()
+
+    def default(self, row: FieldRow) -> str:
+        if row[DEFAULT] == () and row[KIND].startswith("[]"):
+            return "[]"
+        if row[DEFAULT] == ():
+            return f"{self.const(f'C_{row[KIND]}', self.struct(row[KIND]))}()"
+        return repr(row[DEFAULT])
+
+    def length(self, depth: int, wide: str) -> str:
+        """Read a length in front of a string (h), bytes or array (i); -1 means null."""
+        n = self.name("n")
+        if self.flexible:
+            self.line(depth, f"{n} = b[p]")
+            self.line(depth, f"if {n} < 128: p += 1")
+            self.line(depth, f"else: {n}, p = read_uvarint(b, p)")
+            self.line(depth, f"{n} -= 1")
+        else:
+            self.line(depth, f"{n} = {self.fixed(wide)}.unpack_from(b, p)[0]; p += {2 if wide == 'h' else 4}")
+        return n
+
+    def null_check(self, depth: int, n: str, where: str, nullable: bool) -> None:  # noqa: FBT001
+        self.line(depth, f"if {n} < 0:")
+        if nullable:
+            self.line(depth + 1, f"if {n} != -1: raise bad_length({where!r}, {n}, p, end)")
+        else:
+            self.line(depth + 1, f"raise bad_length({where!r}, {n}, p, end)")
+
+    def value(self, depth: int, variable: str, kind: str, where: str, nullable: bool) -> None:  # noqa: FBT001
+        if kind in primitives.FIXED:
+            self.line(depth, f"{variable} = {self.fixed(primitives.FIXED[kind])}.unpack_from(b, p)[0]")
+            self.line(depth, f"p += {primitives.WIDTH[kind]}")
+        elif kind == "uuid":
+            self.line(depth, f"if end - p < 16: raise bad_length({where!r}, 16, p, end)")
+            self.line(depth, f"{variable} = b[p:p + 16]; p += 16")
+        elif kind == "string" or kind in _BYTES:
+            n = self.length(depth, "h" if kind == "string" else "i")
+            self.null_check(depth, n, where, nullable)
+            if nullable:
+                self.line(depth + 1, f"{variable} = None")
+                self.line(depth, "else:")
+                depth += 1
+            self.line(depth, f"q = p + {n}")
+            self.line(depth, f"if q > end: raise bad_length({where!r}, {n}, p, end)")
+            self.line(depth, f"{variable} = {'b[p:q].decode()' if kind == 'string' else 'b[p:q]'}; p = q")
+        elif kind.startswith("[]"):
+            self.array(depth, variable, kind[2:], where, nullable)
+        elif nullable:
+            self.line(depth, "if b[p] != 1:")
+            self.line(depth + 1, f"if b[p] != 255: raise Malformed({where!r} + ' is neither null nor present')")
+            self.line(depth + 1, f"{variable} = None; p += 1")
+            self.line(depth, "else:")
+            self.line(depth + 1, "p += 1")
+            self.line(depth + 1, f"{variable} = {self.fields(depth + 1, kind)}")
+        else:
+            self.line(depth, f"{variable} = {self.fields(depth, kind)}")
+
+    def array(self, depth: int, variable: str, kind: str, where: str, nullable: bool) -> None:  # noqa: FBT001
+        n = self.length(depth, "i")
+        self.null_check(depth, n, where, nullable)
+        if nullable:
+            self.line(depth + 1, f"{variable} = None")
+            self.line(depth, "else:")
+            depth += 1
+        size = self.min_size(kind)
+        self.line(depth, f"if {n} * {size} > end - p: raise bad_length({where!r}, {n}, p, end)")
+        if kind in primitives.FIXED:
+            letter = primitives.FIXED[kind]
+            self.scope["unpack_from"] = __import__("struct").unpack_from
+            self.line(depth, f"{variable} = list(unpack_from(f'>{{{n}}}{letter}', b, p)); p += {n} * {size}")
+            return
+        self.line(depth, f"{variable} = []")
+        append = self.name("a")
+        self.line(depth, f"{append} = {variable}.append")
+        self.line(depth, f"for _ in range({n}):")
+        item = self.name("v")
+        self.value(depth + 1, item, kind, where, False)  # noqa: FBT003  (elements are never null in Kafka)
+        self.line(depth + 1, f"{append}({item})")
+
+    def tags(self, depth: int, tagged: list[tuple[str, FieldRow]]) -> str:
+        unknown = self.name("u")
+        self.line(depth, f"{unknown} = None")
+        self.line(depth, "if b[p] == 0: p += 1")
+        self.line(depth, "else:")
+        found, stop = self.name("f"), self.name("q")
+        self.line(depth + 1, f"{found}, {stop} = read_tags(b, p, end)")
+        self.line(depth + 1, f"{unknown} = []")
+        tag, start, limit = self.name("t"), self.name("x"), self.name("y")
+        self.line(depth + 1, f"for {tag}, {start}, {limit} in {found}:")
+        outer = self.name("e")
+        self.line(depth + 2, "if False: pass")
+        for variable, row in tagged:
+            self.line(depth + 2, f"elif {tag} == {row[TAG]}:")
+            self.line(depth + 3, f"p = {start}; {outer} = end; end = {limit}")
+            nullable = _within(self.version, row[NULLABLE])
+            self.tagged_value(depth + 3, variable, row, nullable)
+            self.line(depth + 3, f"if p != end: raise Malformed({row[NAME]!r} + ' does not fill its tag')")
+            self.line(depth + 3, f"end = {outer}")
+        self.line(depth + 2, f"else: {unknown}.append(({tag}, b[{start}:{limit}]))")
+        self.line(depth + 1, f"p = {stop}")
+        return unknown
+
+    def tagged_value(self, depth: int, variable: str, row: FieldRow, nullable: bool) -> None:  # noqa: FBT001
+        if self.is_struct(row[KIND]) and nullable:
+            # Inside a tag a null struct is the byte 0, not -1 (Kafka's generator writes it as a varint).
+            self.line(depth, "if b[p] == 0: " + f"{variable} = None; p += 1")
+            self.line(depth, f"elif b[p] != 1: raise Malformed({row[NAME]!r} + ' is neither null nor present')")
+            self.line(depth, "else:")
+            self.line(depth + 1, "p += 1")
+            self.line(depth + 1, f"{variable} = {self.fields(depth + 1, row[KIND])}")
+        else:
+            self.value(depth, variable, row[KIND], row[NAME], nullable)
+
+
+class _Encoder(_Plan):
+    """Emits `def encode(o, w) -> None`, where `w` appends bytes to the caller's list."""
+
+    def build(self) -> Any:
+        self.scope |= {"uvarint": primitives.uvarint, "write_tags": primitives.write_tags}
+        self.scope |= {"SMALL": primitives.SMALL_UVARINTS, "pack": __import__("struct").pack}
+        self.line(0, "def encode(o, w):")
+        self.fields(1, "o", self.cls.__name__, "w")
+        exec("\n".join(self.lines), self.scope)  # noqa: S102  (source made here from generated tables)
+        return self.scope["encode"]
+
+    def fields(self, depth: int, o: str, struct_name: str, w: str) -> None:
+        run: list[FieldRow] = []
+        rows = self.struct(struct_name).FIELDS
+        for row in rows:
+            if not self.present(row):
+                if not row[IGNORABLE]:
+                    self.reject_set(depth, o, row, struct_name)
+            elif self.is_tagged(row):
+                continue
+            elif row[KIND] in primitives.FIXED:
+                run.append(row)
+            else:
+                self.flush(depth, o, run, w)
+                self.value(depth, f"{o}.{row[NAME]}", row[KIND], w, _within(self.version, row[NULLABLE]))
+        self.flush(depth, o, run, w)
+        if self.flexible:
+            self.tags(depth, o, [row for row in rows if self.present(row) and self.is_tagged(row)], w)
+        else:
+            self.line(depth, f"if {o}.unknown_tags: raise ValueError('tags need a flexible version')")
+
+    def reject_set(self, depth: int, o: str, row: FieldRow, struct_name: str) -> None:
+        """Kafka refuses to drop a value silently unless the field is marked ignorable; so do we."""
+        text = f"{struct_name}.{row[NAME]} cannot be sent at version {self.version}"
+        self.line(depth, f"if {self.differs(o, row)}: raise ValueError({text!r})")
+
+    def differs(self, o: str, row: FieldRow) -> str:
+        """Source of a test that the value is not Kafka's default."""
+        value = f"{o}.{row[NAME]}"
+        if row[DEFAULT] == () and row[KIND].startswith("[]"):
+            return f"{value} is None or {value}"
+        if row[DEFAULT] == ():
+            return f"{value} is None or {value} != {self.const(f'D_{row[KIND]}', self.struct(row[KIND])())}"
+        if row[DEFAULT] is None:
+            return f"{value} is not None"
+        return f"{value} != {row[DEFAULT]!r}"
+
+    def flush(self, depth: int, o: str, run: list[FieldRow], w: str) -> None:
+        if run:
+            letters = "".join(primitives.FIXED[row[KIND]] for row in run)
+            values = ", ".join(f"{o}.{row[NAME]}" for row in run)
+            self.line(depth, f"{w}({self.fixed(letters)}.pack({values}))")
+            run.clear()
+
+    def length(self, depth: int, n: str, w: str, wide: str) -> None:
+        if self.flexible:
+            self.line(depth, f"{w}(SMALL[{n} + 1] if {n} < 16383 else uvarint({n} + 1))")
+        else:
+            self.line(depth, f"{w}({self.fixed(wide)}.pack({n}))")
+
+    def null(self, depth: int, value: str, w: str, wide: str) -> None:
+        null = b"\0" if self.flexible else b"\xff" * (2 if wide == "h" else 4)
+        self.line(depth, f"if {value} is None: {w}({null!r})")
+        self.line(depth, "else:")
+
+    def value(self, depth: int, value: str, kind: str, w: str, nullable: bool) -> None:  # noqa: FBT001
+        if kind in primitives.FIXED:
+            self.line(depth, f"{w}({self.fixed(primitives.FIXED[kind])}.pack({value}))")
+        elif kind == "uuid":
+            self.line(depth, f"if len({value}) != 16: raise ValueError('a uuid has 16 bytes')")
+            self.line(depth, f"{w}({value})")
+        elif kind == "string" or kind in _BYTES:
+            wide = "h" if kind == "string" else "i"
+            if nullable:
+                self.null(depth, value, w, wide)
+                depth += 1
+            data, n = self.name("d"), self.name("n")
+            self.line(depth, f"{data} = {value}{'.encode()' if kind == 'string' else ''}; {n} = len({data})")
+            if kind == "string":
+                self.line(depth, f"if {n} > 32767: raise ValueError('a string of ' + str({n}) + ' bytes is too long')")
+            self.length(depth, n, w, wide)
+            self.line(depth, f"{w}({data})")
+        elif kind.startswith("[]"):
+            self.array(depth, value, kind[2:], w, nullable)
+        else:
+            struct = self.name("o")
+            self.line(depth, f"{struct} = {value}")
+            if nullable:
+                self.line(depth, f"if {struct} is None: {w}(b'\\xff')")
+                self.line(depth, "else:")
+                self.line(depth + 1, f"{w}(b'\\x01')")
+                depth += 1
+            self.fields(depth, struct, kind, w)
+
+    def array(self, depth: int, value: str, kind: str, w: str, nullable: bool) -> None:  # noqa: FBT001
+        if nullable:
+            self.null(depth, value, w, "i")
+            depth += 1
+        n = self.name("n")
+        self.line(depth, f"{n} = len({value})")
+        self.length(depth, n, w, "i")
+        if kind in primitives.FIXED:
+            self.line(depth, f"{w}(pack(f'>{{{n}}}{primitives.FIXED[kind]}', *{value}))")
+            return
+        item = self.name("i")
+        self.line(depth, f"for {item} in {value}:")
+        self.value(depth + 1, item, kind, w, False)  # noqa: FBT003  (elements are never null in Kafka)
+
+    def tags(self, depth: int, o: str, tagged: list[FieldRow], w: str) -> None:
+        if not tagged:
+            self.line(depth, f"{w}(write_tags([], {o}.unknown_tags) if {o}.unknown_tags else b'\\0')")
+            return
+        known = self.name("k")
+        self.line(depth, f"{known} = []")
+        for row in tagged:
+            parts, inner = self.name("l"), self.name("w")
+            self.line(depth, f"if {self.differs(o, row)}:")
+            self.line(depth + 1, f"{parts} = []; {inner} = {parts}.append")
+            self.tagged_value(depth + 1, f"{o}.{row[NAME]}", row, inner)
+            self.line(depth + 1, f"{known}.append(({row[TAG]}, b''.join({parts})))")
+        self.line(depth, f"{w}(write_tags({known}, {o}.unknown_tags))")
+
+    def tagged_value(self, depth: int, value: str, row: FieldRow, w: str) -> None:
+        nullable = _within(self.version, row[NULLABLE])
+        if self.is_struct(row[KIND]) and nullable:
+            self.line(depth, f"if {value} is None: {w}(b'\\0')")
+            self.line(depth, "else:")
+            struct = self.name("o")
+            self.line(depth + 1, f"{w}(b'\\x01'); {struct} = {value}")
+            self.fields(depth + 1, struct, row[KIND], w)
+        else:
+            self.value(depth, value, row[KIND], w, nullable)
+
+
+def compile_decoder(cls: type[Message], version: int) -> Any:
+    """A function (bytes, position, end) -> (message, next position)."""
+    return _Decoder(cls, version).build()
+
+
+def compile_encoder(cls: type[Message], version: int) -> Any:
+    """A function (message, append) that hands byte strings to `append`."""
+    return _Encoder(cls, version).build()

@@ -1,0 +1,46 @@
+"""What every generated message class is: slots, Kafka's defaults, and the table the codec compiles from."""
+
+from typing import Any, ClassVar
+
+#: Stands for "Kafka's default, an empty list" in constructors; never stored.
+EMPTY: list[Any] = []
+#: Stands for "Kafka's default, an empty struct" in constructors; never stored.
+UNSET: Any = object()
+
+#: One row of a struct's table: name, type, versions, nullable versions, default, ignorable, tag, tagged versions.
+#: Versions are inclusive pairs; a default of () stands for an empty array or struct.
+FieldRow = tuple[str, str, tuple[int, int] | None, tuple[int, int] | None, Any, bool, int | None, tuple[int, int] | None]
+
+
+class Struct:
+    """A struct of Kafka's protocol. Fields carry Kafka's names in snake_case; types are in the annotations.
+
+    `unknown_tags` keeps tagged fields of a newer Kafka as (tag, bytes), so that re-encoding loses nothing (KIP-482)."""
+
+    __slots__ = ("unknown_tags",)
+    FIELDS: ClassVar[tuple[Any, ...]] = ()
+    unknown_tags: tuple[tuple[int, bytes], ...]
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return all(getattr(self, row[0]) == getattr(other, row[0]) for row in self.FIELDS) and (
+            self.unknown_tags == other.unknown_tags  # type: ignore[attr-defined]
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{row[0]}={getattr(self, row[0])!r}" for row in self.FIELDS)
+        return f"{self.__class__.__name__}({shown})"
+
+
+class Message(Struct):
+    """A top-level message. `API_KEY` is the request's key, or the record type of a `__consumer_offsets` record."""
+
+    __slots__ = ()
+    API_KEY: ClassVar[int] = -1
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 32767
+    STRUCTS: ClassVar[dict[str, type[Struct]]] = {}

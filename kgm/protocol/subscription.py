@@ -1,0 +1,106 @@
+"""The consumer protocol's blobs inside JoinGroup, SyncGroup and DescribeGroups: subscription and assignment, v0-v3.
+
+Version 1 brought owned partitions (KIP-429), version 2 the generation in which they were owned (KIP-792), version 3
+the rack (KIP-881). A newer version is read by the prefix that is known (ConsumerProtocol.deserializeSubscription)."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kgm.model.errors import DecodeError
+from kgm.protocol import codec
+from kgm.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from kgm.protocol.messages.consumer_protocol_assignment import TopicPartition as AssignedTopic
+from kgm.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from kgm.protocol.messages.consumer_protocol_subscription import TopicPartition as OwnedTopic
+
+PROTOCOL_TYPE = "consumer"
+NEWEST = 3
+NO_GENERATION = -1
+_VERSION = struct.Struct(">h")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What a member says of itself in JoinGroup.
+
+    owned_partitions: partitions by topic, owned in generation `generation_id` (-1: none, or from before KIP-792)."""
+
+    topics: tuple[str, ...] = ()
+    user_data: bytes | None = None
+    owned_partitions: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    generation_id: int = NO_GENERATION
+    rack_id: str | None = None
+    version: int = NEWEST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberAssignment:
+    """What the leader gives a member: partitions by topic. A topic that stands twice is merged (librdkafka does it)."""
+
+    partitions: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    user_data: bytes | None = None
+    version: int = NEWEST
+
+
+def encode_subscription(subscription: Subscription) -> bytes:
+    """The blob, its version in front."""
+    version = subscription.version
+    owned = [OwnedTopic(topic=t, partitions=list(p)) for t, p in sorted(subscription.owned_partitions.items())]
+    message = ConsumerProtocolSubscription(
+        topics=list(subscription.topics),
+        user_data=subscription.user_data,
+        owned_partitions=owned if version >= 1 else [],
+        generation_id=subscription.generation_id if version >= 2 else NO_GENERATION,
+        rack_id=subscription.rack_id if version >= 3 else None,
+    )
+    return _VERSION.pack(version) + codec.encode(message, version)
+
+
+def decode_subscription(data: bytes) -> Subscription:
+    """Read the blob. Raises DecodeError; an empty blob is one too."""
+    version, known = _versions(data, "subscription")
+    message = codec.decode(ConsumerProtocolSubscription, data, known, offset=2, allow_trailing=True)
+    return Subscription(
+        topics=tuple(message.topics),
+        user_data=message.user_data,
+        owned_partitions=_merged(message.owned_partitions),
+        generation_id=message.generation_id,
+        rack_id=message.rack_id,
+        version=version,
+    )
+
+
+def encode_assignment(assignment: MemberAssignment) -> bytes:
+    """The blob, its version in front; topics in the order given."""
+    topics = [AssignedTopic(topic=t, partitions=list(p)) for t, p in assignment.partitions.items()]
+    message = ConsumerProtocolAssignment(assigned_partitions=topics, user_data=assignment.user_data)
+    return _VERSION.pack(assignment.version) + codec.encode(message, assignment.version)
+
+
+def decode_assignment(data: bytes) -> MemberAssignment:
+    """Read the blob; no bytes at all mean that nothing is assigned. Raises DecodeError."""
+    if not data:
+        return MemberAssignment()
+    version, known = _versions(data, "assignment")
+    message = codec.decode(ConsumerProtocolAssignment, data, known, offset=2, allow_trailing=True)
+    return MemberAssignment(
+        partitions=_merged(message.assigned_partitions), user_data=message.user_data, version=version
+    )
+
+
+def _versions(data: bytes, what: str) -> tuple[int, int]:
+    """(the version that is written, the version to read it with)."""
+    if len(data) < _VERSION.size:
+        raise DecodeError(f"a consumer protocol {what} of {len(data)} bytes has no version")
+    version = _VERSION.unpack_from(data)[0]
+    if version < 0:
+        raise DecodeError(f"consumer protocol {what} version {version}")
+    return version, min(version, NEWEST)
+
+
+def _merged(rows: Sequence[OwnedTopic] | Sequence[AssignedTopic]) -> dict[str, list[int]]:
+    merged: dict[str, list[int]] = {}
+    for row in rows:
+        merged.setdefault(row.topic, []).extend(row.partitions)
+    return {topic: sorted(set(partitions)) for topic, partitions in merged.items()}

@@ -1,0 +1,108 @@
+"""Frames: a header and a body. A *frame* here is what stands behind the four bytes of its length.
+
+Request header v1 (v2 when the API's version is flexible), response header v0 (v1 when flexible). ApiVersions responses
+always have header v0, because the client cannot know yet what the broker speaks (KIP-511)."""
+
+import struct
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kgm.model.errors import DecodeError
+from kgm.protocol import codec
+from kgm.protocol.apis import API, ApiKey, request_class
+from kgm.protocol.primitives import read_tags
+from kgm.protocol.struct import Message
+
+M = TypeVar("M", bound=Message)
+_REQUEST = struct.Struct(">hhih")
+_LENGTH = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeader:
+    """The header of a request; `body_at` is the offset of its body in the frame."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    body_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFrame:
+    """A decoded request with its header."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    message: Message
+
+
+def encode_request(message: Message, *, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """A request frame."""
+    if client_id is None:
+        client, length = b"", -1
+    else:
+        client = client_id.encode()
+        length = len(client)
+    header = _REQUEST.pack(message.API_KEY, version, correlation_id, length) + client
+    tags = b"\0" if version >= message.FLEXIBLE_FROM else b""
+    return header + tags + codec.encode(message, version)
+
+
+def decode_request_header(frame: bytes) -> RequestHeader:
+    """The header alone: enough to answer an unknown version. Raises DecodeError."""
+    try:
+        key, version, correlation_id, length = _REQUEST.unpack_from(frame)
+        at = _REQUEST.size + max(length, 0)
+        if at > len(frame) or length < -1:
+            raise DecodeError(f"client id of {length} bytes in a frame of {len(frame)}")
+        client_id = None if length < 0 else frame[_REQUEST.size : at].decode()
+        info = API.get(key)
+        # An ApiVersions request of a version unknown to us still has a flexible header; its body is not read then.
+        if info is not None and version >= info.flexible_from:
+            _, at = read_tags(frame, at, len(frame))
+    except codec.LOW_LEVEL as error:
+        raise DecodeError(f"request header: {error}") from error
+    return RequestHeader(key, version, correlation_id, client_id, at)
+
+
+def decode_request(frame: bytes) -> RequestFrame:
+    """A whole request; trailing bytes are tolerated as Kafka does. Raises DecodeError."""
+    header = decode_request_header(frame)
+    cls = request_class(header.api_key)
+    message = codec.decode(cls, frame, header.version, offset=header.body_at, allow_trailing=True)
+    return RequestFrame(header.api_key, header.version, header.correlation_id, header.client_id, message)
+
+
+def encode_response(message: Message, *, version: int, correlation_id: int) -> bytes:
+    """A response frame."""
+    tags = b"\0" if version >= message.FLEXIBLE_FROM and message.API_KEY != ApiKey.API_VERSIONS else b""
+    return _LENGTH.pack(correlation_id) + tags + codec.encode(message, version)
+
+
+def correlation_of(frame: bytes) -> int:
+    """The correlation id of a response frame. Raises DecodeError."""
+    if len(frame) < _LENGTH.size:
+        raise DecodeError(f"a response of {len(frame)} bytes has no header")
+    found: int = _LENGTH.unpack_from(frame)[0]
+    return found
+
+
+def decode_response(cls: type[M], frame: bytes, *, version: int) -> tuple[int, M]:
+    """(correlation id, response). Raises DecodeError."""
+    correlation_id = correlation_of(frame)
+    at = _LENGTH.size
+    if version >= cls.FLEXIBLE_FROM and cls.API_KEY != ApiKey.API_VERSIONS:
+        try:
+            _, at = read_tags(frame, at, len(frame))
+        except codec.LOW_LEVEL as error:
+            raise DecodeError(f"response header: {error}") from error
+    return correlation_id, codec.decode(cls, frame, version, offset=at, allow_trailing=True)
+
+
+def framed(frame: bytes) -> bytes:
+    """The frame behind its length, as it goes out on a connection."""
+    return _LENGTH.pack(len(frame)) + frame

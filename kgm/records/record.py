@@ -1,0 +1,77 @@
+"""One record of `__consumer_offsets`: a key, and a value or a tombstone.
+
+Key bytes are the record type as int16 and the key's fields; value bytes are the value's version as int16 and its
+fields (org.apache.kafka.coordinator.group.generated, CoordinatorRecordSerde)."""
+
+import importlib
+import re
+import struct
+from dataclasses import dataclass
+from functools import cache
+
+from kgm.model.errors import DecodeError
+from kgm.protocol import codec
+from kgm.protocol.struct import Message
+
+_SHORT = struct.Struct(">h")
+
+#: Record types by number (9 and 18 are retired).
+TYPES = {
+    0: "LegacyOffsetCommit", 1: "OffsetCommit", 2: "GroupMetadata", 3: "ConsumerGroupMetadata",
+    4: "ConsumerGroupPartitionMetadata", 5: "ConsumerGroupMemberMetadata", 6: "ConsumerGroupTargetAssignmentMetadata",
+    7: "ConsumerGroupTargetAssignmentMember", 8: "ConsumerGroupCurrentMemberAssignment", 10: "ShareGroupMemberMetadata",
+    11: "ShareGroupMetadata", 12: "ShareGroupTargetAssignmentMetadata", 13: "ShareGroupTargetAssignmentMember",
+    14: "ShareGroupCurrentMemberAssignment", 15: "ShareGroupStatePartitionMetadata",
+    16: "ConsumerGroupRegularExpression", 17: "StreamsGroupMetadata", 19: "StreamsGroupMemberMetadata",
+    20: "StreamsGroupTargetAssignmentMetadata", 21: "StreamsGroupTargetAssignmentMember",
+    22: "StreamsGroupCurrentMemberAssignment", 23: "StreamsGroupTopology",
+}  # fmt: skip
+#: Value versions that 4.3 brokers write where it is not 0 (a group's metadata stays at 3, KAFKA-16115 and KIP-915).
+WRITTEN_VERSIONS = {1: 4, 2: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record; `value` None is a tombstone."""
+
+    key: Message
+    value: Message | None
+
+
+def encode_record(record: Record) -> tuple[bytes, bytes | None]:
+    """(key bytes, value bytes), the value at the version that Kafka 4.3 brokers write."""
+    kind = record.key.API_KEY
+    key = _SHORT.pack(kind) + codec.encode(record.key, record.key.MIN_VERSION)
+    if record.value is None:
+        return key, None
+    version = WRITTEN_VERSIONS.get(kind, 0)
+    return key, _SHORT.pack(version) + codec.encode(record.value, version)
+
+
+def decode_record(key: bytes, value: bytes | None) -> Record:
+    """Raises DecodeError for an unknown record type, an unknown value version, or malformed bytes."""
+    kind = _short(key, "key")
+    if kind not in TYPES:
+        raise DecodeError(f"record type {kind} is not known")
+    key_class, value_class = _classes(kind)
+    # The key schemas of Kafka say version 0 only: the record type in front is what tells them apart.
+    message = codec.decode(key_class, key, key_class.MIN_VERSION, offset=2, allow_trailing=True)
+    if value is None:
+        return Record(message, None)
+    return Record(message, codec.decode(value_class, value, _short(value, "value"), offset=2, allow_trailing=True))
+
+
+def _short(data: bytes, what: str) -> int:
+    if len(data) < _SHORT.size:
+        raise DecodeError(f"a record {what} of {len(data)} bytes")
+    found: int = _SHORT.unpack_from(data)[0]
+    return found
+
+
+@cache
+def _classes(kind: int) -> tuple[type[Message], type[Message]]:
+    name = TYPES[kind]
+    stem = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    key = importlib.import_module(f"kgm.records.messages.{stem}_key")
+    value = importlib.import_module(f"kgm.records.messages.{stem}_value")
+    return getattr(key, name + "Key"), getattr(value, name + "Value")
