@@ -1,0 +1,34 @@
+"""Kafka's group coordinator as a pure machine: requests, alarms and records in; records, timers and replies out.
+
+How it works
+------------
+`Coordinator.handle(request, ticket=, now=)` and `Coordinator.expire(key, now=)` return an `Outcome`: records to append,
+timers to move, replies to send, in the order in which they are to be done. Nothing in this package reads a clock,
+draws a random number, opens a socket or writes a log; member ids come from a function that the caller gives.
+
+A request is known by its *ticket*. A JoinGroup or SyncGroup that has to wait is parked: its outcome has no reply for
+its ticket, and a later outcome answers it, together with others. Every ticket is answered exactly once.
+
+A group is changed on a *draft* (`Step`), never in place. An outcome without records takes effect at once; an outcome
+with records takes effect when `replay` has been called with each of them, or not at all when the caller says
+`abort` because they could not be appended. So a failed append needs no undoing, and `fork` shares what it can.
+
+`replay(record)` on a coordinator that is being loaded rebuilds what the log says: groups with their members,
+generations and assignments, and offsets. `loaded` then arms the timers. Kafka's classic protocol writes a group at
+four points only: created, emptied, static member replaced, leader's SyncGroup. What happens between them is soft
+state and dies with the process, as it does in a broker.
+
+Rules that bind every module here
+---------------------------------
+- A refusal is a response with an error code, never an exception. An exception is a bug.
+- Order: members are kept in the order in which they joined; a static member that comes back takes its old place.
+  Where Kafka's result hangs on the order of a Java hash map (the next leader after the leader left, a tie in the vote
+  for a protocol), the order here is the order of joining. What is listed (groups, topics, partitions) is sorted.
+- Deadlines are absolute. The table of live timers is the coordinator's; an alarm that is not in it is ignored.
+
+Modules: outcome (the contract) · settings · engine (dispatch, replay, abort) · runtime (executes outcomes, keeps the
+heap of timers) · step (a draft of what one event does) · classic_state (states and legal moves) · classic_group (the
+data of a group) · classic_round (a rebalance: join phase, sync phase, their timers) · classic_join (JoinGroup, static
+replacement) · classic_requests (SyncGroup, Heartbeat, LeaveGroup) · classic_records (group <-> record) · offsets ·
+admin (describe, list, delete) · refusals (the error form of each response) · view (read-only views).
+"""

@@ -1,0 +1,84 @@
+"""The engine's contract: what goes in, what comes out. Field order of `Outcome` is the order of doing."""
+
+import enum
+from dataclasses import dataclass
+from typing import NewType
+
+from kgm.model.ids import Millis
+from kgm.protocol.struct import Message
+from kgm.records.record import Record
+
+__all__ = ["CancelTimer", "Millis", "Outcome", "Reply", "Request", "SetTimer", "Ticket", "TimerKey", "TimerKind"]
+
+#: Names one request that is waiting for its reply. The caller chooses it; it must be unique among those waiting.
+Ticket = NewType("Ticket", int)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request as it came from a client.
+
+    client_id: of the request header (None is taken as ""). client_host: as Kafka shows it, with a leading slash
+    ("/127.0.0.1")."""
+
+    message: Message
+    version: int
+    client_id: str | None = ""
+    client_host: str = ""
+
+
+class TimerKind(enum.Enum):
+    """What an alarm is for; the value is part of how a timer key is shown."""
+
+    SESSION = "session"
+    """A classic member's heartbeat, a new member's join (300 s), or a pending id's second JoinGroup."""
+    JOIN = "join"
+    """The join phase of a classic group: initial delay, or rebalance timeout."""
+    SYNC = "sync"
+    """The sync phase of a classic group: members that never sent SyncGroup."""
+    OFFSET_EXPIRATION = "offset-expiration"
+    """The periodic look for offsets and groups past their retention; armed by `loaded`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimerKey:
+    """Names one timer; setting it again moves it."""
+
+    kind: TimerKind
+    group_id: str = ""
+    member_id: str = ""
+
+    def __str__(self) -> str:
+        return ":".join(part for part in (self.kind.value, self.group_id, self.member_id) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Fire `key` at `deadline_ms`, an absolute time; replaces the key's former deadline."""
+
+    key: TimerKey
+    deadline_ms: Millis
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTimer:
+    """`key` is not to fire any more; cancelling what is not set is allowed."""
+
+    key: TimerKey
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a ticket: the response message of the request's API, to be encoded at the request's version."""
+
+    ticket: Ticket
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one event asks for. Append and replay all records (or abort), then move timers, then send replies."""
+
+    records: tuple[Record, ...] = ()
+    timers: tuple[SetTimer | CancelTimer, ...] = ()
+    replies: tuple[Reply, ...] = ()
