@@ -1,0 +1,123 @@
+"""The entry point: the command tree, and the one place where errors become exit codes."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from kgm import __version__
+from kgm.cli.sanitize import clean
+from kgm.model.errors import KgmError
+
+app = typer.Typer(
+    name="kgm",
+    help="Consumer-group membership of Apache Kafka: seen, simulated, and changed safely.",
+    rich_markup_mode=None,  # rich's help costs more than the whole rest of start-up
+    pretty_exceptions_enable=False,  # they would print local variables, secrets among them
+    no_args_is_help=True,
+    add_completion=False,
+    subcommand_metavar="COMMAND [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(value: bool) -> None:  # noqa: FBT001  (typer's callback)
+    if value:
+        sys.stdout.write(f"kgm {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+#: Commands in the order in which help lists them; a module is imported only when its command, or help, is asked for.
+COMMANDS = {
+    "list": ("groups", "list_groups"),
+    "describe": ("describe", "describe"),
+    "remove-members": ("remove_members", "remove_members"),
+    "simulate-bounce": ("simulate_bounce", "simulate_bounce"),
+    "assign": ("assign", "assign_command"),
+    "serve": ("serve", "serve"),
+    "demo": ("demo", "demo"),
+}
+
+
+def _register(arguments: Sequence[str]) -> None:
+    """Bind the command that is asked for, or all of them when none is."""
+    import importlib
+
+    wanted = arguments[0] if arguments and arguments[0] in COMMANDS else None
+    for name, (module, function) in COMMANDS.items():
+        if wanted in (None, name):
+            command = getattr(importlib.import_module(f"kgm.cli.{module}"), function)
+            app.command(name)(command)
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit code (the contract is in the README)."""
+    import click
+
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    try:
+        _register(arguments)
+        result = typer.main.get_command(app).main(arguments, prog_name="kgm", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except KgmError as error:
+        _tell(error, arguments)
+        if debug:
+            raise
+        return error.exit_code
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        sys.stderr.write("interrupted\n")
+        return 130
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        sys.stderr.write(
+            f"error: kgm failed inside: {clean(type(error).__name__)}: {clean(str(error))}\n"
+            "hint: run it again with --debug and report what it prints\n"
+        )
+        return 1
+
+
+def _tell(error: KgmError, arguments: Sequence[str]) -> None:
+    """The error for people on stderr; in JSON as an object on stdout too, so that a script can read it."""
+    sys.stderr.write(f"error: {clean(error.message)}\n")
+    for fact in error.facts:
+        sys.stderr.write(f"  {clean(fact)}\n")
+    if error.hint:
+        sys.stderr.write(f"hint: {clean(error.hint)}\n")
+    if _asked_for_json(arguments):
+        from kgm.cli.options import Common
+        from kgm.cli.output import Report, emit
+
+        command = next((word for word in arguments if not word.startswith("-")), "kgm")
+        emit(Report(schema=f"kgm.{command}/v1", data={}, errors=(error,)), Common(output="json"))
+
+
+def _asked_for_json(arguments: Sequence[str]) -> bool:
+    joined = " ".join(arguments)
+    return any(form in joined for form in ("-o json", "-ojson", "--output json", "--output=json"))
+
+
+def main() -> NoReturn:
+    """The `kgm` console script."""
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()
