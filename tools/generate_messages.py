@@ -71,7 +71,7 @@ def default_of(kind: str, field: dict[str, Any]) -> Any:
         return None
     if kind.startswith("[]"):
         return []
-    if kind in ("string",):
+    if kind == "string":
         return raw if raw is not None else ""
     if kind in ("bytes", "records"):
         return b""

@@ -24,11 +24,11 @@ FORMATS = ("table", "wide", "json", "yaml", "csv", "tsv", "name", "ndjson", "mar
 COLORS = ("auto", "always", "never")
 
 Output = Annotated[
-    str, typer.Option("-o", "--output", envvar="KGM_OUTPUT", metavar="FORMAT", help=" | ".join(FORMATS), show_default=True)
+    str, typer.Option("-o", "--output", envvar="KGM_OUTPUT", metavar="FORMAT", help=" | ".join(FORMATS))
 ]
 NoHeaders = Annotated[bool, typer.Option("--no-headers", envvar="KGM_NO_HEADERS", help="Leave out the header line.")]
 Color = Annotated[str, typer.Option("--color", envvar="KGM_COLOR", metavar="WHEN", help="auto | always | never")]
-Debug = Annotated[bool, typer.Option("--debug", envvar="KGM_DEBUG", help="Show tracebacks and what goes over the wire.")]
+Debug = Annotated[bool, typer.Option("--debug", envvar="KGM_DEBUG", help="Show tracebacks.")]
 Bootstrap = Annotated[
     str | None,
     typer.Option("-b", "--bootstrap-server", "--bootstrap-servers", metavar="HOST:PORT[,...]",
@@ -44,7 +44,7 @@ Extra = Annotated[
 ]
 Timeout = Annotated[
     str,
-    typer.Option("--timeout", envvar="KGM_TIMEOUT", metavar="DURATION", help="Budget of the whole command: 500ms, 5s, 2m."),
+    typer.Option("--timeout", envvar="KGM_TIMEOUT", metavar="DURATION", help="Budget of the command: 500ms, 5s, 2m."),
 ]
 
 

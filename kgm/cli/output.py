@@ -137,8 +137,14 @@ def _separated(report: Report, common: Common) -> str:
         writer.writerow([title.lower().replace("-", "_").replace(" ", "_") for title in titles])
     for table in report.tables:
         if [column.title for column in table.columns] == titles:
-            writer.writerows(["" if v is None else csv_cell(v) if isinstance(v, str) else v for v in row] for row in table.rows)
+            writer.writerows([_csv_value(value) for value in row] for row in table.rows)
     return out.getvalue()
+
+
+def _csv_value(value: Cell) -> str | int:
+    if value is None:
+        return ""
+    return csv_cell(value) if isinstance(value, str) else value
 
 
 def _markdown(report: Report, common: Common) -> str:
@@ -190,7 +196,8 @@ def _rich_tables(report: Report, common: Common, *, wide: bool) -> None:
         shown = _shown(table, wide=wide)
         view = rich.table.Table(box=None, pad_edge=False, header_style="bold", show_header=common.headers)
         for i in shown:
-            view.add_column(table.columns[i].title, justify="right" if table.columns[i].right else "left", overflow="fold")
+            column = table.columns[i]
+            view.add_column(column.title, justify="right" if column.right else "left", overflow="fold")
         for row in table.rows:
             view.add_row(*(Text(_cell(row[i]), style=_style(_cell(row[i]))) for i in shown))
         if table.heading:

@@ -3,12 +3,12 @@
 Interpreting the tables field by field costs five to ten times as much as this. The source that is compiled here holds
 only names from the generated tables and literals made with repr(); nothing from the network enters it."""
 
+import struct
 from typing import Any
 
 from kgm.protocol import primitives
-from kgm.protocol.struct import FieldRow, Message, Struct
+from kgm.protocol.struct import Field, Message, Struct
 
-NAME, KIND, VERSIONS, NULLABLE, DEFAULT, IGNORABLE, TAG, TAGGED = range(8)
 _BYTES = ("bytes", "records")
 
 
@@ -36,20 +36,21 @@ class _Plan:
     def struct(self, name: str) -> type[Struct]:
         return self.cls if name == self.cls.__name__ else self.cls.STRUCTS[name]
 
+    def rows(self, name: str) -> list[Field]:
+        return [Field(*row) for row in self.struct(name).FIELDS]
+
     def const(self, key: str, value: Any) -> str:
         self.scope[key] = value
         return key
 
     def fixed(self, letters: str) -> str:
-        import struct
-
         return self.const(f"S_{letters.replace('?', 'B_')}", struct.Struct(">" + letters))
 
-    def is_tagged(self, row: FieldRow) -> bool:
-        return row[TAG] is not None and _within(self.version, row[TAGGED])
+    def is_tagged(self, row: Field) -> bool:
+        return row.tag is not None and _within(self.version, row.tagged)
 
-    def present(self, row: FieldRow) -> bool:
-        return _within(self.version, row[VERSIONS])
+    def present(self, row: Field) -> bool:
+        return _within(self.version, row.versions)
 
     def min_size(self, kind: str, seen: tuple[str, ...] = ()) -> int:
         """The fewest bytes that one value of this kind takes: the bound for array counts."""
@@ -65,12 +66,12 @@ class _Plan:
             return 1 if self.flexible else 4
         if kind in seen:
             return 1
-        rows = [row for row in self.struct(kind).FIELDS if self.present(row) and not self.is_tagged(row)]
-        size = sum(1 if self.nullable_struct(row) else self.min_size(row[KIND], (*seen, kind)) for row in rows)
+        rows = [row for row in self.rows(kind) if self.present(row) and not self.is_tagged(row)]
+        size = sum(1 if self.nullable_struct(row) else self.min_size(row.kind, (*seen, kind)) for row in rows)
         return max(1, size + int(self.flexible))
 
-    def nullable_struct(self, row: FieldRow) -> bool:
-        return self.is_struct(row[KIND]) and _within(self.version, row[NULLABLE])
+    def nullable_struct(self, row: Field) -> bool:
+        return self.is_struct(row.kind) and _within(self.version, row.nullable)
 
     @staticmethod
     def is_struct(kind: str) -> bool:
@@ -93,20 +94,21 @@ class _Decoder(_Plan):
         cls = self.struct(struct_name)
         arguments = []
         tagged = []
-        run: list[tuple[str, FieldRow]] = []
-        for row in cls.FIELDS:
+        run: list[tuple[str, Field]] = []
+        for row in self.rows(struct_name):
             variable = self.name("v")
-            arguments.append(f"{row[NAME]}={variable}")
+            arguments.append(f"{row.name}={variable}")
             if not self.present(row) or self.is_tagged(row):
                 self.flush(depth, run)
                 self.line(depth, f"{variable} = {self.default(row)}")
                 if self.is_tagged(row):
                     tagged.append((variable, row))
-            elif row[KIND] in primitives.FIXED:
+            elif row.kind in primitives.FIXED:
                 run.append((variable, row))
             else:
                 self.flush(depth, run)
-                self.value(depth, variable, row[KIND], f"{struct_name}.{row[NAME]}", _within(self.version, row[NULLABLE]))
+                where = f"{struct_name}.{row.name}"
+                self.value(depth, variable, row.kind, where, _within(self.version, row.nullable))
         self.flush(depth, run)
         result = self.name("s")
         unknown = self.tags(depth, tagged) if self.flexible else None
@@ -116,21 +118,21 @@ class _Decoder(_Plan):
             self.line(depth, f"if {unknown}: {result}.unknown_tags = tuple({unknown})")
         return result
 
-    def flush(self, depth: int, run: list[tuple[str, FieldRow]]) -> None:
+    def flush(self, depth: int, run: list[tuple[str, Field]]) -> None:
         """Neighbouring fixed-width fields are unpacked in one go."""
         if run:
-            letters = "".join(primitives.FIXED[row[KIND]] for _, row in run)
+            letters = "".join(primitives.FIXED[row.kind] for _, row in run)
             targets = ", ".join(variable for variable, _ in run)
             self.line(depth, f"{targets}, = {self.fixed(letters)}.unpack_from(b, p)")
-            self.line(depth, f"p += {sum(primitives.WIDTH[row[KIND]] for _, row in run)}")
+            self.line(depth, f"p += {sum(primitives.WIDTH[row.kind] for _, row in run)}")
             run.clear()
 
-    def default(self, row: FieldRow) -> str:
-        if row[DEFAULT] == () and row[KIND].startswith("[]"):
+    def default(self, row: Field) -> str:
+        if row.default == () and row.kind.startswith("[]"):
             return "[]"
-        if row[DEFAULT] == ():
-            return f"{self.const(f'C_{row[KIND]}', self.struct(row[KIND]))}()"
-        return repr(row[DEFAULT])
+        if row.default == ():
+            return f"{self.const(f'C_{row.kind}', self.struct(row.kind))}()"
+        return repr(row.default)
 
     def length(self, depth: int, wide: str) -> str:
         """Read a length in front of a string (h), bytes or array (i); -1 means null."""
@@ -191,7 +193,7 @@ class _Decoder(_Plan):
         self.line(depth, f"if {n} * {size} > end - p: raise bad_length({where!r}, {n}, p, end)")
         if kind in primitives.FIXED:
             letter = primitives.FIXED[kind]
-            self.scope["unpack_from"] = __import__("struct").unpack_from
+            self.scope["unpack_from"] = struct.unpack_from
             self.line(depth, f"{variable} = list(unpack_from(f'>{{{n}}}{letter}', b, p)); p += {n} * {size}")
             return
         self.line(depth, f"{variable} = []")
@@ -202,7 +204,7 @@ class _Decoder(_Plan):
         self.value(depth + 1, item, kind, where, False)  # noqa: FBT003  (elements are never null in Kafka)
         self.line(depth + 1, f"{append}({item})")
 
-    def tags(self, depth: int, tagged: list[tuple[str, FieldRow]]) -> str:
+    def tags(self, depth: int, tagged: list[tuple[str, Field]]) -> str:
         unknown = self.name("u")
         self.line(depth, f"{unknown} = None")
         self.line(depth, "if b[p] == 0: p += 1")
@@ -215,26 +217,26 @@ class _Decoder(_Plan):
         outer = self.name("e")
         self.line(depth + 2, "if False: pass")
         for variable, row in tagged:
-            self.line(depth + 2, f"elif {tag} == {row[TAG]}:")
+            self.line(depth + 2, f"elif {tag} == {row.tag}:")
             self.line(depth + 3, f"p = {start}; {outer} = end; end = {limit}")
-            nullable = _within(self.version, row[NULLABLE])
+            nullable = _within(self.version, row.nullable)
             self.tagged_value(depth + 3, variable, row, nullable)
-            self.line(depth + 3, f"if p != end: raise Malformed({row[NAME]!r} + ' does not fill its tag')")
+            self.line(depth + 3, f"if p != end: raise Malformed({row.name!r} + ' does not fill its tag')")
             self.line(depth + 3, f"end = {outer}")
         self.line(depth + 2, f"else: {unknown}.append(({tag}, b[{start}:{limit}]))")
         self.line(depth + 1, f"p = {stop}")
         return unknown
 
-    def tagged_value(self, depth: int, variable: str, row: FieldRow, nullable: bool) -> None:  # noqa: FBT001
-        if self.is_struct(row[KIND]) and nullable:
+    def tagged_value(self, depth: int, variable: str, row: Field, nullable: bool) -> None:  # noqa: FBT001
+        if self.is_struct(row.kind) and nullable:
             # Inside a tag a null struct is the byte 0, not -1 (Kafka's generator writes it as a varint).
             self.line(depth, "if b[p] == 0: " + f"{variable} = None; p += 1")
-            self.line(depth, f"elif b[p] != 1: raise Malformed({row[NAME]!r} + ' is neither null nor present')")
+            self.line(depth, f"elif b[p] != 1: raise Malformed({row.name!r} + ' is neither null nor present')")
             self.line(depth, "else:")
             self.line(depth + 1, "p += 1")
-            self.line(depth + 1, f"{variable} = {self.fields(depth + 1, row[KIND])}")
+            self.line(depth + 1, f"{variable} = {self.fields(depth + 1, row.kind)}")
         else:
-            self.value(depth, variable, row[KIND], row[NAME], nullable)
+            self.value(depth, variable, row.kind, row.name, nullable)
 
 
 class _Encoder(_Plan):
@@ -242,52 +244,52 @@ class _Encoder(_Plan):
 
     def build(self) -> Any:
         self.scope |= {"uvarint": primitives.uvarint, "write_tags": primitives.write_tags}
-        self.scope |= {"SMALL": primitives.SMALL_UVARINTS, "pack": __import__("struct").pack}
+        self.scope |= {"SMALL": primitives.SMALL_UVARINTS, "pack": struct.pack}
         self.line(0, "def encode(o, w):")
         self.fields(1, "o", self.cls.__name__, "w")
         exec("\n".join(self.lines), self.scope)  # noqa: S102  (source made here from generated tables)
         return self.scope["encode"]
 
     def fields(self, depth: int, o: str, struct_name: str, w: str) -> None:
-        run: list[FieldRow] = []
-        rows = self.struct(struct_name).FIELDS
+        run: list[Field] = []
+        rows = self.rows(struct_name)
         for row in rows:
             if not self.present(row):
-                if not row[IGNORABLE]:
+                if not row.ignorable:
                     self.reject_set(depth, o, row, struct_name)
             elif self.is_tagged(row):
                 continue
-            elif row[KIND] in primitives.FIXED:
+            elif row.kind in primitives.FIXED:
                 run.append(row)
             else:
                 self.flush(depth, o, run, w)
-                self.value(depth, f"{o}.{row[NAME]}", row[KIND], w, _within(self.version, row[NULLABLE]))
+                self.value(depth, f"{o}.{row.name}", row.kind, w, _within(self.version, row.nullable))
         self.flush(depth, o, run, w)
         if self.flexible:
             self.tags(depth, o, [row for row in rows if self.present(row) and self.is_tagged(row)], w)
         else:
             self.line(depth, f"if {o}.unknown_tags: raise ValueError('tags need a flexible version')")
 
-    def reject_set(self, depth: int, o: str, row: FieldRow, struct_name: str) -> None:
+    def reject_set(self, depth: int, o: str, row: Field, struct_name: str) -> None:
         """Kafka refuses to drop a value silently unless the field is marked ignorable; so do we."""
-        text = f"{struct_name}.{row[NAME]} cannot be sent at version {self.version}"
+        text = f"{struct_name}.{row.name} cannot be sent at version {self.version}"
         self.line(depth, f"if {self.differs(o, row)}: raise ValueError({text!r})")
 
-    def differs(self, o: str, row: FieldRow) -> str:
+    def differs(self, o: str, row: Field) -> str:
         """Source of a test that the value is not Kafka's default."""
-        value = f"{o}.{row[NAME]}"
-        if row[DEFAULT] == () and row[KIND].startswith("[]"):
+        value = f"{o}.{row.name}"
+        if row.default == () and row.kind.startswith("[]"):
             return f"{value} is None or {value}"
-        if row[DEFAULT] == ():
-            return f"{value} is None or {value} != {self.const(f'D_{row[KIND]}', self.struct(row[KIND])())}"
-        if row[DEFAULT] is None:
+        if row.default == ():
+            return f"{value} is None or {value} != {self.const(f'D_{row.kind}', self.struct(row.kind)())}"
+        if row.default is None:
             return f"{value} is not None"
-        return f"{value} != {row[DEFAULT]!r}"
+        return f"{value} != {row.default!r}"
 
-    def flush(self, depth: int, o: str, run: list[FieldRow], w: str) -> None:
+    def flush(self, depth: int, o: str, run: list[Field], w: str) -> None:
         if run:
-            letters = "".join(primitives.FIXED[row[KIND]] for row in run)
-            values = ", ".join(f"{o}.{row[NAME]}" for row in run)
+            letters = "".join(primitives.FIXED[row.kind] for row in run)
+            values = ", ".join(f"{o}.{row.name}" for row in run)
             self.line(depth, f"{w}({self.fixed(letters)}.pack({values}))")
             run.clear()
 
@@ -322,14 +324,14 @@ class _Encoder(_Plan):
         elif kind.startswith("[]"):
             self.array(depth, value, kind[2:], w, nullable)
         else:
-            struct = self.name("o")
-            self.line(depth, f"{struct} = {value}")
+            inner = self.name("o")
+            self.line(depth, f"{inner} = {value}")
             if nullable:
-                self.line(depth, f"if {struct} is None: {w}(b'\\xff')")
+                self.line(depth, f"if {inner} is None: {w}(b'\\xff')")
                 self.line(depth, "else:")
                 self.line(depth + 1, f"{w}(b'\\x01')")
                 depth += 1
-            self.fields(depth, struct, kind, w)
+            self.fields(depth, inner, kind, w)
 
     def array(self, depth: int, value: str, kind: str, w: str, nullable: bool) -> None:  # noqa: FBT001
         if nullable:
@@ -345,7 +347,7 @@ class _Encoder(_Plan):
         self.line(depth, f"for {item} in {value}:")
         self.value(depth + 1, item, kind, w, False)  # noqa: FBT003  (elements are never null in Kafka)
 
-    def tags(self, depth: int, o: str, tagged: list[FieldRow], w: str) -> None:
+    def tags(self, depth: int, o: str, tagged: list[Field], w: str) -> None:
         if not tagged:
             self.line(depth, f"{w}(write_tags([], {o}.unknown_tags) if {o}.unknown_tags else b'\\0')")
             return
@@ -355,20 +357,20 @@ class _Encoder(_Plan):
             parts, inner = self.name("l"), self.name("w")
             self.line(depth, f"if {self.differs(o, row)}:")
             self.line(depth + 1, f"{parts} = []; {inner} = {parts}.append")
-            self.tagged_value(depth + 1, f"{o}.{row[NAME]}", row, inner)
-            self.line(depth + 1, f"{known}.append(({row[TAG]}, b''.join({parts})))")
+            self.tagged_value(depth + 1, f"{o}.{row.name}", row, inner)
+            self.line(depth + 1, f"{known}.append(({row.tag}, b''.join({parts})))")
         self.line(depth, f"{w}(write_tags({known}, {o}.unknown_tags))")
 
-    def tagged_value(self, depth: int, value: str, row: FieldRow, w: str) -> None:
-        nullable = _within(self.version, row[NULLABLE])
-        if self.is_struct(row[KIND]) and nullable:
+    def tagged_value(self, depth: int, value: str, row: Field, w: str) -> None:
+        nullable = _within(self.version, row.nullable)
+        if self.is_struct(row.kind) and nullable:
             self.line(depth, f"if {value} is None: {w}(b'\\0')")
             self.line(depth, "else:")
-            struct = self.name("o")
-            self.line(depth + 1, f"{w}(b'\\x01'); {struct} = {value}")
-            self.fields(depth + 1, struct, row[KIND], w)
+            inner = self.name("o")
+            self.line(depth + 1, f"{w}(b'\\x01'); {inner} = {value}")
+            self.fields(depth + 1, inner, row.kind, w)
         else:
-            self.value(depth, value, row[KIND], w, nullable)
+            self.value(depth, value, row.kind, w, nullable)
 
 
 def compile_decoder(cls: type[Message], version: int) -> Any:

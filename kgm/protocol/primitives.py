@@ -16,7 +16,7 @@ SMALL_UVARINTS = [bytes([n]) if n < 128 else bytes([n & 127 | 128, n >> 7]) for 
 MAX_UVARINT = 0xFFFFFFFF
 
 
-class Malformed(ValueError):
+class Malformed(ValueError):  # noqa: N818  (it never leaves the package)
     """Bytes that are no such message; the text says what is wrong and where."""
 
 

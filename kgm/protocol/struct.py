@@ -1,15 +1,26 @@
 """What every generated message class is: slots, Kafka's defaults, and the table the codec compiles from."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 #: Stands for "Kafka's default, an empty list" in constructors; never stored.
 EMPTY: list[Any] = []
 #: Stands for "Kafka's default, an empty struct" in constructors; never stored.
 UNSET: Any = object()
 
-#: One row of a struct's table: name, type, versions, nullable versions, default, ignorable, tag, tagged versions.
-#: Versions are inclusive pairs; a default of () stands for an empty array or struct.
-FieldRow = tuple[str, str, tuple[int, int] | None, tuple[int, int] | None, Any, bool, int | None, tuple[int, int] | None]
+Versions = tuple[int, int]
+
+
+class Field(NamedTuple):
+    """One row of a struct's table. Versions are inclusive; a default of () stands for an empty array or struct."""
+
+    name: str
+    kind: str
+    versions: Versions | None
+    nullable: Versions | None
+    default: Any
+    ignorable: bool
+    tag: int | None
+    tagged: Versions | None
 
 
 class Struct:
@@ -22,10 +33,10 @@ class Struct:
     unknown_tags: tuple[tuple[int, bytes], ...]
 
     def __eq__(self, other: object) -> bool:
-        if other.__class__ is not self.__class__:
+        if not isinstance(other, self.__class__) or other.__class__ is not self.__class__:
             return NotImplemented
         return all(getattr(self, row[0]) == getattr(other, row[0]) for row in self.FIELDS) and (
-            self.unknown_tags == other.unknown_tags  # type: ignore[attr-defined]
+            self.unknown_tags == other.unknown_tags
         )
 
     __hash__ = None  # type: ignore[assignment]
