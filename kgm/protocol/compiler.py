@@ -97,7 +97,7 @@ class _Decoder(_Plan):
         run: list[tuple[str, Field]] = []
         for row in self.rows(struct_name):
             variable = self.name("v")
-            arguments.append(f"{row.name}={variable}")
+            arguments.append(variable)
             if not self.present(row) or self.is_tagged(row):
                 self.flush(depth, run)
                 self.line(depth, f"{variable} = {self.default(row)}")
@@ -140,6 +140,7 @@ class _Decoder(_Plan):
         if self.flexible:
             self.line(depth, f"{n} = b[p]")
             self.line(depth, f"if {n} < 128: p += 1")
+            self.line(depth, f"elif b[p + 1] < 128: {n} += (b[p + 1] << 7) - 128; p += 2")
             self.line(depth, f"else: {n}, p = read_uvarint(b, p)")
             self.line(depth, f"{n} -= 1")
         else:
