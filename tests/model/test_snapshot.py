@@ -1,0 +1,99 @@
+"""The describe JSON is a contract with scripts: every key present, unknown is null, and it reads back unchanged."""
+
+import copy
+
+import pytest
+
+from kgm.model.errors import UsageError
+from kgm.model.snapshot import (
+    Coordinator,
+    GroupSnapshot,
+    MemberSnapshot,
+    OffsetSnapshot,
+    TopicSnapshot,
+    snapshot_from_json,
+)
+
+GROUP = GroupSnapshot(
+    group_id="orders",
+    type="classic",
+    state="Stable",
+    protocol_type="consumer",
+    assignor="range",
+    coordinator=Coordinator(id=1, host="127.0.0.1", port=9092),
+    topics=(TopicSnapshot(name="t", partitions=3),),
+    members=(
+        MemberSnapshot(member_id="m-2", client_id="c", topics=("t",), assignment={"t": (2,)}),
+        MemberSnapshot(member_id="m-1", group_instance_id="a", topics=("t",), assignment={"t": (0, 1)}, lag=4),
+    ),
+    offsets=(
+        OffsetSnapshot(topic="t", partition=1, committed=None, end=5, lag=None, group_instance_id="a", member_id="m-1"),
+        OffsetSnapshot(topic="t", partition=0, committed=1, end=5, lag=4, group_instance_id="a", member_id="m-1"),
+    ),
+)
+
+#: Copied from the contract of the command line, key by key.
+GROUP_KEYS = {
+    "group_id", "type", "state", "protocol_type", "assignor", "coordinator", "generation", "group_epoch",
+    "assignment_epoch", "session_timeout_ms", "rebalance_timeout_ms", "topics", "members", "offsets",
+}  # fmt: skip
+MEMBER_KEYS = {
+    "group_instance_id", "member_id", "client_id", "client_host", "rack", "member_epoch", "status", "subscription",
+    "assignment", "target_assignment", "lag",
+}  # fmt: skip
+
+
+def test_every_key_of_the_contract_is_present_and_unknown_is_null():
+    data = GROUP.to_json()
+    assert data.keys() == GROUP_KEYS
+    assert all(member.keys() >= MEMBER_KEYS for member in data["members"])
+    assert data["generation"] is None
+    assert data["members"][0]["rack"] is None
+    assert data["offsets"][0].keys() == {"topic", "partition", "committed", "end", "lag", "group_instance_id", "member_id"}
+
+
+def test_members_are_sorted_by_identity_and_offsets_by_partition():
+    data = GROUP.to_json()
+    assert [member["member_id"] for member in data["members"]] == ["m-1", "m-2"]
+    assert [row["partition"] for row in data["offsets"]] == [0, 1]
+
+
+def test_a_saved_snapshot_reads_back_the_same():
+    again = snapshot_from_json(GROUP.to_json())
+    assert again.to_json() == GROUP.to_json()
+
+
+def test_keys_of_a_later_version_are_ignored():
+    data = GROUP.to_json() | {"new": 1}
+    data["members"][0]["newer"] = {}
+    assert snapshot_from_json(data).group_id == "orders"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "named"),
+    [
+        (("group_id",), None, "group.group_id"),
+        (("type",), "weird", "group.type"),
+        (("members",), {}, "group.members"),
+        (("members", 0, "assignment"), {"t": ["0"]}, "members[0].assignment.t"),
+        (("members", 0, "assignment"), {"t": [-1]}, "members[0].assignment.t"),
+        (("members", 0, "member_id"), 7, "members[0].member_id"),
+        (("topics", 0, "partitions"), True, "topics[0].partitions"),
+        (("topics", 0, "partitions"), -3, "topics[0].partitions"),
+        (("members", 0, "subscription"), {"topics": [1]}, "members[0].subscription.topics"),
+    ],
+)
+def test_a_wrong_key_is_named(path, value, named):
+    data = copy.deepcopy(GROUP.to_json())
+    target = data
+    for step in path[:-1]:
+        target = target[step]
+    target[path[-1]] = value
+    with pytest.raises(UsageError) as caught:
+        snapshot_from_json(data)
+    assert named in caught.value.message
+
+
+def test_something_else_than_an_object_is_refused():
+    with pytest.raises(UsageError, match="not a JSON object"):
+        snapshot_from_json([1])
