@@ -7,6 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from kgm import __version__
+from kgm.cli.failures import tell
 from kgm.cli.sanitize import clean
 from kgm.model.errors import KgmError
 
@@ -96,11 +97,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def _tell(error: KgmError, arguments: Sequence[str]) -> None:
     """The error for people on stderr; in JSON as an object on stdout too, so that a script can read it."""
-    sys.stderr.write(f"error: {clean(error.message)}\n")
-    for fact in error.facts:
-        sys.stderr.write(f"  {clean(fact)}\n")
-    if error.hint:
-        sys.stderr.write(f"hint: {clean(error.hint)}\n")
+    tell(error)
     if _asked_for_json(arguments):
         from kgm.cli.options import Common
         from kgm.cli.output import Report, emit
