@@ -1,14 +1,50 @@
-"""The coordinator of one shard: dispatch of requests, alarms and records. STUB, being filled in."""
+"""The coordinator of one shard: dispatch of requests, alarms and records. The rules are in the other modules.
+
+Not here yet: groups of KIP-848. A ConsumerGroupHeartbeat is answered with UNSUPPORTED_VERSION, as a broker answers
+whose `group.coordinator.rebalance.protocols` leaves `consumer` out, and records of such groups are skipped."""
 
 from collections.abc import Callable, Mapping
 
-from kgm.coordinator.outcome import Millis, Outcome, Request, Ticket, TimerKey
+from kgm.coordinator import admin, classic_join, classic_requests, offset_requests
+from kgm.coordinator import classic_round as rounds
+from kgm.coordinator.classic_group import ClassicGroup, Parked
+from kgm.coordinator.classic_records import group_from_record
+from kgm.coordinator.classic_state import ClassicState
+from kgm.coordinator.offsets import Offsets, expired, tombstone
+from kgm.coordinator.outcome import Millis, Outcome, Request, Ticket, TimerKey, TimerKind
+from kgm.coordinator.refusals import append_error, refusal
 from kgm.coordinator.settings import BrokerSettings
+from kgm.coordinator.step import OnAppendFailure, Step
+from kgm.coordinator.view import GroupView, view_of
+from kgm.model.errors import ErrorCode
+from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from kgm.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
+from kgm.protocol.messages.join_group_request import JoinGroupRequest
+from kgm.protocol.messages.leave_group_request import LeaveGroupRequest
+from kgm.protocol.messages.list_groups_request import ListGroupsRequest
+from kgm.protocol.messages.offset_commit_request import OffsetCommitRequest
+from kgm.protocol.messages.offset_delete_request import OffsetDeleteRequest
+from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest
+from kgm.protocol.messages.sync_group_request import SyncGroupRequest
+from kgm.records.messages.group_metadata_key import GroupMetadataKey
+from kgm.records.messages.group_metadata_value import GroupMetadataValue
+from kgm.records.messages.offset_commit_key import OffsetCommitKey
+from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record
+
+_EXPIRATION = TimerKey(TimerKind.OFFSET_EXPIRATION)
 
 
 class Coordinator:
-    """A group coordinator. Not safe for threads: one event at a time."""
+    """A group coordinator. Not safe for threads: one event at a time.
+
+    new_member_id: given a prefix (the group instance id, or else the client id), gives a new, never used member id;
+    Kafka's is the prefix, a dash and a random UUID. topics: partitions by topic that exist, read at each request and
+    never changed; None when everything exists."""
 
     def __init__(
         self,
@@ -17,19 +53,250 @@ class Coordinator:
         new_member_id: Callable[[str], str],
         topics: Mapping[str, int] | None = None,
     ) -> None:
-        raise NotImplementedError
+        self.settings = BrokerSettings() if settings is None else settings
+        self._new_member_id = new_member_id
+        self._topics = topics
+        self._groups: dict[str, ClassicGroup] = {}
+        self._offsets = Offsets()
+        self._deadlines: dict[TimerKey, Millis] = {}
+        self._in_flight: Step | None = None
+        self._replayed = 0
+
+    # -- events
 
     def handle(self, request: Request, *, ticket: Ticket, now: Millis) -> Outcome:
-        raise NotImplementedError
+        """A request came in. If the outcome has records, `replay` each of them, or `abort`, before anything else.
+
+        Raises TypeError for a message that is no request to a group coordinator."""
+        step = Step(now=now, settings=self.settings, request=request, ticket=ticket)
+        self._dispatch(request, step)
+        return self._finish(step)
 
     def expire(self, key: TimerKey, *, now: Millis) -> Outcome:
-        raise NotImplementedError
+        """An alarm went off. One that was moved, cancelled or never set is ignored."""
+        deadline = self._deadlines.get(key)
+        step = Step(now=now, settings=self.settings)
+        if deadline is None or now < deadline:
+            return step.outcome()
+        step.cancel_timer(key)
+        self._alarm(key, step)
+        return self._finish(step)
 
     def replay(self, record: Record) -> None:
-        raise NotImplementedError
+        """A record is in the log: one of the last outcome, in order, or, on loading, whatever is in the log.
+
+        Records that are no business of this coordinator are skipped."""
+        match record.key, record.value:
+            case OffsetCommitKey() as key, (OffsetCommitValue() | None) as value:
+                self._offsets.replay(key, value)
+                if value is not None and key.group not in self._groups:
+                    self._groups[key.group] = ClassicGroup(group_id=key.group)
+            case GroupMetadataKey() as key, None:
+                self._groups.pop(key.group, None)
+            case GroupMetadataKey() as key, GroupMetadataValue() as value:
+                if self._in_flight is None:
+                    self._groups[key.group] = group_from_record(key.group, value)
+            case _:
+                pass
+        self._count_replayed(record)
+
+    def abort(self, error: ErrorCode, *, now: Millis) -> Outcome:
+        """The records of the last outcome could not be appended, because of this. The outcome is void: this one, which
+        has no records unless a round ends in it, takes its place."""
+        step = self._in_flight
+        assert step is not None, "nothing is in flight"
+        assert self._replayed == 0, "some of it is in the log"
+        self._in_flight = None
+        undo = Step(now=now, settings=self.settings, request=step.request, ticket=step.ticket)
+        match step.on_append_failure:
+            case OnAppendFailure.REVERT:
+                self._revert(step, undo, append_error(error))
+            case OnAppendFailure.KEEP:
+                self._keep(step, undo, append_error(error))
+            case OnAppendFailure.REBALANCE:
+                self._rebalance(step, undo, append_error(error))
+        return self._finish(undo)
 
     def loaded(self, *, now: Millis) -> Outcome:
-        raise NotImplementedError
+        """The log has been replayed: give every member a whole session, shrink groups that are over the limit, and
+        begin to look for expired offsets."""
+        step = Step(now=now, settings=self.settings)
+        for installed in self._groups.values():
+            for member in installed.members.values():
+                rounds.extend_session(installed, step, member)
+            if len(installed.members) > self.settings.group_max_size:
+                rounds.prepare_rebalance(step.draft(installed), step)
+        step.set_timer(_EXPIRATION, self.settings.offsets_retention_check_interval_ms)
+        return self._finish(step)
+
+    def unloaded(self, *, now: Millis) -> Outcome:
+        """The shard goes to another broker: whoever waits is sent there with NOT_COORDINATOR, and groups are Dead."""
+        step = Step(now=now, settings=self.settings)
+        for installed in self._groups.values():
+            group = step.draft(installed)
+            for member_id in list(group.members):
+                rounds.answer_join(group, step, member_id, ErrorCode.NOT_COORDINATOR, echo=member_id)
+                rounds.answer_sync(group, step, member_id, ErrorCode.NOT_COORDINATOR)
+            group.move_to(ClassicState.DEAD, now)
+        for key in self._deadlines:
+            step.cancel_timer(key)
+        return self._finish(step)
+
+    # -- questions
+
+    def groups(self) -> tuple[GroupView, ...]:
+        """All groups, by group id."""
+        return tuple(view_of(group, self._deadlines) for _, group in sorted(self._groups.items()))
+
+    def group(self, group_id: str) -> GroupView | None:
+        """One group, or None if there is no such group."""
+        group = self._groups.get(group_id)
+        return None if group is None else view_of(group, self._deadlines)
+
+    def deadline(self, key: TimerKey) -> Millis | None:
+        """When a timer fires, or None if it is not set."""
+        return self._deadlines.get(key)
+
+    @property
+    def deadlines(self) -> Mapping[TimerKey, Millis]:
+        """All live timers, in the order in which they were last set."""
+        return self._deadlines
+
+    @property
+    def offsets(self) -> Offsets:
+        """All committed offsets; only to be read."""
+        return self._offsets
 
     def fork(self) -> "Coordinator":
-        raise NotImplementedError
+        """An independent copy, timers and parked requests included, that shares what is never changed in place.
+
+        It asks the same function for member ids."""
+        assert self._in_flight is None, "an outcome is neither replayed nor aborted"
+        twin = Coordinator(settings=self.settings, new_member_id=self._new_member_id, topics=self._topics)
+        twin._groups = self._groups.copy()
+        twin._offsets = self._offsets.fork()
+        twin._deadlines = self._deadlines.copy()
+        return twin
+
+    # -- inside
+
+    def _dispatch(self, request: Request, step: Step) -> None:
+        match request.message:
+            case HeartbeatRequest() as message:
+                classic_requests.handle_heartbeat(message, self._groups.get(message.group_id), step)
+            case JoinGroupRequest() as message:
+                classic_join.handle_join(message, self._groups.get(message.group_id), step, self._new_member_id)
+            case SyncGroupRequest() as message:
+                classic_requests.handle_sync(message, self._groups.get(message.group_id), step)
+            case LeaveGroupRequest() as message:
+                classic_requests.handle_leave(message, self._groups.get(message.group_id), step)
+            case OffsetCommitRequest() as message:
+                offset_requests.handle_commit(message, self._groups.get(message.group_id), step, self._topics)
+            case OffsetFetchRequest() as message:
+                offset_requests.handle_fetch(message, self._offsets, step)
+            case OffsetDeleteRequest() as message:
+                group = self._groups.get(message.group_id)
+                offset_requests.handle_delete(message, group, self._offsets, step, self._topics)
+            case DescribeGroupsRequest() as message:
+                admin.handle_describe(message, self._groups, step)
+            case ListGroupsRequest() as message:
+                admin.handle_list(message, self._groups, step)
+            case DeleteGroupsRequest() as message:
+                admin.handle_delete(message, self._groups, self._offsets, step)
+            case ConsumerGroupDescribeRequest() as message:
+                admin.handle_consumer_group_describe(message, self._groups, step)
+            case ConsumerGroupHeartbeatRequest():
+                step.answer(ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+            case other:
+                raise TypeError(f"{type(other).__name__} is no request to a group coordinator")
+
+    def _alarm(self, key: TimerKey, step: Step) -> None:
+        if key.kind is TimerKind.OFFSET_EXPIRATION:
+            self._expire_offsets(step)
+            return
+        group = step.draft(self._groups[key.group_id])
+        match key.kind:
+            case TimerKind.SESSION:
+                rounds.session_expired(group, step, key.member_id)
+            case TimerKind.JOIN:
+                rounds.join_phase_expired(group, step)
+            case TimerKind.SYNC:
+                rounds.sync_phase_expired(group, step)
+
+    def _expire_offsets(self, step: Step) -> None:
+        """Delete offsets past their retention, and groups that are Empty and have none left."""
+        for group_id, group in sorted(self._groups.items()):
+            offsets = self._offsets.of(group_id)
+            gone = expired(group, offsets, now=step.now, retention_minutes=self.settings.offsets_retention_minutes)
+            if len(gone) == len(offsets) and group.is_in(ClassicState.EMPTY):
+                admin.write_deletion(group, self._offsets, step)
+            else:
+                for at in gone:
+                    step.write(tombstone(group_id, at))
+        step.set_timer(_EXPIRATION, self.settings.offsets_retention_check_interval_ms)
+
+    def _finish(self, step: Step) -> Outcome:
+        """Let a step without records take effect; hold one with records until they are replayed."""
+        assert self._in_flight is None, "the outcome before this one is neither replayed nor aborted"
+        for key in [key for key, deadline in step.timers.items() if deadline is None and key not in self._deadlines]:
+            del step.timers[key]
+        if step.records:
+            self._in_flight, self._replayed = step, 0
+        else:
+            self._take_effect(step)
+        return step.outcome()
+
+    def _take_effect(self, step: Step) -> None:
+        self._groups.update(step.groups)
+        for key, deadline in step.timers.items():
+            self._deadlines.pop(key, None)
+            if deadline is not None:
+                self._deadlines[key] = deadline
+
+    def _count_replayed(self, record: Record) -> None:
+        step = self._in_flight
+        if step is None:
+            return
+        assert record == step.records[self._replayed], "not the record that was to be appended"
+        self._replayed += 1
+        if self._replayed == len(step.records):
+            self._in_flight = None
+            self._take_effect(step)
+
+    # -- when records could not be appended
+
+    def _revert(self, step: Step, undo: Step, error: ErrorCode) -> None:
+        """The request was never made. An alarm is set again."""
+        if step.request is None:
+            undo.timers = step.timers
+            return
+        message = step.request.message
+        group = self._groups.get(message.group_id) if isinstance(message, JoinGroupRequest) else None
+        if group is None:
+            undo.answer(refusal(step.request, error))
+            return
+        # A static member was to be replaced: the old id stays, and gets a new session.
+        assert isinstance(message, JoinGroupRequest)
+        assert message.group_instance_id is not None
+        old_id = group.static_ids[message.group_instance_id]
+        rounds.extend_session(group, undo, group.members[old_id])
+        reply = rounds.joined_reply(group, "", step.request.version, for_leader=False)
+        reply.error_code = error
+        undo.answer(reply)
+
+    def _keep(self, step: Step, undo: Step, error: ErrorCode) -> None:
+        """A group became Empty, which is not in the log: after a restart its last members will time out."""
+        undo.groups, undo.timers = step.groups, step.timers
+        undo.replies = [reply for reply in step.replies if reply.ticket != step.ticket]
+        if step.request is not None:
+            undo.answer(refusal(step.request, error))
+
+    def _rebalance(self, step: Step, undo: Step, error: ErrorCode) -> None:
+        """The leader's assignment is lost: all that wait for it hear of the error, and have to join again."""
+        assert step.request is not None
+        assert step.ticket is not None
+        message = step.request.message
+        assert isinstance(message, SyncGroupRequest)
+        group = undo.draft(self._groups[message.group_id])
+        group.parked_syncs[message.member_id] = Parked(step.ticket, step.request.version)
+        rounds.fail_sync(group, undo, error)

@@ -1,0 +1,258 @@
+"""The data of one classic group, and the questions and changes that need nothing but the group (Kafka: ClassicGroup).
+
+A group in the coordinator is never changed: an event works on a `draft` of it. Members are frozen and are replaced."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from kgm.coordinator.classic_state import ClassicState, can_move
+from kgm.coordinator.outcome import Millis, Ticket
+from kgm.model.errors import DecodeError, ErrorCode
+from kgm.protocol import codec
+from kgm.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from kgm.protocol.subscription import PROTOCOL_TYPE
+
+NO_ASSIGNMENT = b""
+_VERSION_SIZE = 2
+
+
+class Protocol(NamedTuple):
+    """One assignor that a member offers, and what the member tells its leader (a subscription, for consumers)."""
+
+    name: str
+    metadata: bytes
+
+
+class Parked(NamedTuple):
+    """A JoinGroup or SyncGroup that waits for its reply."""
+
+    ticket: Ticket
+    version: int
+
+
+class InitialDelay(NamedTuple):
+    """The wait of a group's first join phase: how long this wait is, and how much may still be added to it."""
+
+    delay_ms: int
+    remaining_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicMember:
+    """A member. is_new: it still waits for its first JoinGroup reply, and has the new-member timeout for a session."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[Protocol, ...]
+    assignment: bytes = NO_ASSIGNMENT
+    is_new: bool = False
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """What the member says for a protocol. Every member has the group's protocol: that is how it was chosen."""
+        return next(offered.metadata for offered in self.protocols if offered.name == protocol)
+
+    def vote(self, candidates: frozenset[str]) -> str:
+        """The member's first protocol that all members support."""
+        return next(offered.name for offered in self.protocols if offered.name in candidates)
+
+
+@dataclass(slots=True, kw_only=True)
+class ClassicGroup:
+    """A classic group. Containers are in order of joining.
+
+    pending_joins: ids given out with MEMBER_ID_REQUIRED that have not joined yet. pending_syncs: members that got a
+    JoinGroup reply of this generation and sent no SyncGroup since. subscribed_topics: None when not known."""
+
+    group_id: str
+    state: ClassicState = ClassicState.EMPTY
+    previous_state: ClassicState = ClassicState.DEAD
+    state_timestamp_ms: Millis | None = None
+    protocol_type: str | None = None
+    protocol: str | None = None
+    generation: int = 0
+    leader: str | None = None
+    members: dict[str, ClassicMember] = field(default_factory=dict)
+    static_ids: dict[str, str] = field(default_factory=dict)
+    protocol_counts: dict[str, int] = field(default_factory=dict)
+    pending_joins: dict[str, None] = field(default_factory=dict)
+    pending_syncs: dict[str, None] = field(default_factory=dict)
+    parked_joins: dict[str, Parked] = field(default_factory=dict)
+    parked_syncs: dict[str, Parked] = field(default_factory=dict)
+    subscribed_topics: frozenset[str] | None = None
+    new_member_added: bool = False
+    initial_delay: InitialDelay | None = None
+
+    def draft(self) -> "ClassicGroup":
+        """A copy that can be changed without changing this group."""
+        return replace(
+            self,
+            members=self.members.copy(),
+            static_ids=self.static_ids.copy(),
+            protocol_counts=self.protocol_counts.copy(),
+            pending_joins=self.pending_joins.copy(),
+            pending_syncs=self.pending_syncs.copy(),
+            parked_joins=self.parked_joins.copy(),
+            parked_syncs=self.parked_syncs.copy(),
+        )
+
+    # -- questions
+
+    def is_in(self, *states: ClassicState) -> bool:
+        return self.state in states
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        return self.protocol_type == PROTOCOL_TYPE
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether every member waits for the end of the join phase, and nobody was promised a place in it."""
+        return len(self.members) == len(self.parked_joins) and not self.pending_joins
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest of the members; 0 without members."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """What Kafka calls validateMember: NONE, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID (KIP-345).
+
+        A static member that names itself by its member id alone passes."""
+        if group_instance_id is not None:
+            owner = self.static_ids.get(group_instance_id)
+            if owner is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if owner != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Whether a member with these protocols may be in the group.
+
+        The counts include the joiner's own old entry, if it is a member: a lone member that changes to a disjoint list
+        of protocols is refused, as in Kafka."""
+        if self.state is ClassicState.EMPTY:
+            return bool(protocol_type) and any(True for _ in names)
+        everyone = len(self.members)
+        return self.protocol_type == protocol_type and any(
+            self.protocol_counts.get(name, 0) == everyone for name in names
+        )
+
+    def select_protocol(self) -> str:
+        """The protocol with most votes among those that all members support; a tie goes to the first one voted for,
+        in order of joining (Kafka: hash map order)."""
+        everyone = len(self.members)
+        candidates = frozenset(name for name, count in self.protocol_counts.items() if count == everyone)
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = member.vote(candidates)
+            votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=votes.__getitem__)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Consumers whose subscription cannot be read count as subscribed to everything."""
+        if self.subscribed_topics is None:
+            return self.uses_consumer_protocol
+        return topic in self.subscribed_topics
+
+    # -- changes
+
+    def move_to(self, state: ClassicState, now: Millis) -> None:
+        """Enter a state. An illegal move is a bug of this package."""
+        assert can_move(self.state, state), f"group {self.group_id}: {self.state} -> {state}"
+        self.previous_state, self.state, self.state_timestamp_ms = self.state, state, now
+
+    def add(self, member: ClassicMember, protocol_type: str) -> None:
+        """Add a member: the first one gives the group its protocol type, and leads it."""
+        assert member.member_id not in self.members
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self.static_ids
+            self.static_ids[member.group_instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        self._count(member.protocols, +1)
+        self.pending_joins.pop(member.member_id, None)
+
+    def update(self, member: ClassicMember) -> None:
+        """Put a member's new data in the place of its old one."""
+        self._count(self.members[member.member_id].protocols, -1)
+        self._count(member.protocols, +1)
+        self.members[member.member_id] = member
+
+    def remove(self, member_id: str) -> None:
+        """Remove a member or a pending id, if there is one. If it led, the member that joined first leads."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._count(member.protocols, -1)
+            if member.group_instance_id is not None:
+                del self.static_ids[member.group_instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.pending_joins.pop(member_id, None)
+        self.pending_syncs.pop(member_id, None)
+
+    def rename(self, old_id: str, new_id: str) -> ClassicMember:
+        """Give a static member a new member id; it keeps its place, assignment and leadership, and is not new.
+
+        The old id stays in `pending_syncs` if it was there, as in Kafka: a static member that restarts between
+        JoinGroup and SyncGroup costs a rebalance when the sync phase times out."""
+        old = self.members[old_id]
+        assert old.group_instance_id is not None
+        renamed = replace(old, member_id=new_id, is_new=False)
+        self.members = {
+            member_id if member_id != old_id else new_id: member if member_id != old_id else renamed
+            for member_id, member in self.members.items()
+        }
+        if self.leader == old_id:
+            self.leader = new_id
+        self.static_ids[old.group_instance_id] = new_id
+        return renamed
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure that the leader is one who joined: itself, else the first in order of joining. False if nobody."""
+        if self.leader in self.parked_joins:
+            return True
+        joined = next((member_id for member_id in self.members if member_id in self.parked_joins), None)
+        if joined is None:
+            return False
+        self.leader = joined
+        return True
+
+    def start_generation(self, now: Millis) -> None:
+        """End the join phase: CompletingRebalance with the elected protocol, or Empty without members."""
+        self.generation += 1
+        self.protocol = self.select_protocol() if self.members else None
+        self.subscribed_topics = self.read_subscribed_topics()
+        self.move_to(ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY, now)
+        self.pending_syncs.clear()
+
+    def read_subscribed_topics(self) -> frozenset[str] | None:
+        """The topics that the members of a consumer group name; None for other types and for unreadable metadata."""
+        if not self.uses_consumer_protocol or (self.members and self.protocol is None):
+            return None
+        return topics_of(member.metadata(self.protocol) for member in self.members.values())
+
+    def _count(self, protocols: Sequence[Protocol], by: int) -> None:
+        for name in {offered.name for offered in protocols}:
+            self.protocol_counts[name] = self.protocol_counts.get(name, 0) + by
+
+
+def topics_of(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+    """All topics in consumer protocol subscriptions, read by the prefix that every version has; None if one is not
+    readable. (Kafka lets some unreadable ones escape as a server error and leaves the group stuck; not here.)"""
+    topics: set[str] = set()
+    for blob in subscriptions:
+        try:
+            message = codec.decode(ConsumerProtocolSubscription, blob, 0, offset=_VERSION_SIZE, allow_trailing=True)
+        except DecodeError:
+            return None
+        topics.update(message.topics)
+    return frozenset(topics)

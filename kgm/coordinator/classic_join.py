@@ -1,0 +1,229 @@
+"""JoinGroup, versions 0-9, for classic groups; with static membership (KIP-345) and KIP-814's skipAssignment.
+
+v0 has no rebalance timeout (the session timeout is taken); v4 and later send a dynamic newcomer away with
+MEMBER_ID_REQUIRED and an id (KIP-394); v5 brought group instance ids; v9 lets a restarted static leader skip the
+assignment. Kafka: GroupMetadataManager.classicGroupJoinToClassicGroup."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from kgm.coordinator import classic_round as rounds
+from kgm.coordinator.classic_group import ClassicGroup, ClassicMember, Parked, Protocol
+from kgm.coordinator.classic_records import group_record, new_group_record
+from kgm.coordinator.classic_state import ClassicState
+from kgm.coordinator.refusals import UNKNOWN_MEMBER_ID, join_refusal
+from kgm.coordinator.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, BrokerSettings
+from kgm.coordinator.step import Step
+from kgm.model.errors import ErrorCode
+from kgm.protocol.messages.join_group_request import JoinGroupRequest
+
+_MEMBER_ID_REQUIRED_FROM = 4
+_SKIP_ASSIGNMENT_FROM = 9
+
+
+class Joining:
+    """One JoinGroup request at work on a draft of its group."""
+
+    __slots__ = ("client_host", "client_id", "group", "message", "protocols", "step", "version")
+
+    def __init__(self, message: JoinGroupRequest, group: ClassicGroup, step: Step) -> None:
+        assert step.request is not None
+        self.message = message
+        self.group = group
+        self.step = step
+        self.version = step.request.version
+        self.client_id = step.request.client_id or ""
+        self.client_host = step.request.client_host
+        self.protocols = tuple(Protocol(offered.name, offered.metadata) for offered in message.protocols)
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return self.message.session_timeout_ms if self.version == 0 else self.message.rebalance_timeout_ms
+
+    def refuse(self, error: ErrorCode, member_id: str = UNKNOWN_MEMBER_ID) -> None:
+        self.step.answer(join_refusal(error, self.version, member_id))
+
+    def park(self, member_id: str) -> None:
+        assert self.step.ticket is not None
+        rounds.park_join(self.group, self.step, member_id, Parked(self.step.ticket, self.version))
+
+
+def join_error(message: JoinGroupRequest, settings: BrokerSettings) -> ErrorCode:
+    """What is wrong with the request, whatever the state of its group."""
+    if not message.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    lowest, highest = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+    return ErrorCode.NONE if lowest <= message.session_timeout_ms <= highest else ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+def handle_join(
+    message: JoinGroupRequest, installed: ClassicGroup | None, step: Step, new_member_id: Callable[[str], str]
+) -> None:
+    """A JoinGroup for a classic group, or for one that does not exist yet."""
+    assert step.request is not None
+    error = join_error(message, step.settings)
+    if installed is None and error is ErrorCode.NONE and message.member_id:
+        error = ErrorCode.UNKNOWN_MEMBER_ID
+    if error is not ErrorCode.NONE:
+        step.answer(join_refusal(error, step.request.version, message.member_id))
+        return
+    group = step.draft(
+        ClassicGroup(group_id=message.group_id, state_timestamp_ms=step.now) if installed is None else installed
+    )
+    joining = Joining(message, group, step)
+    if not _has_room(group, message.member_id, step.settings.group_max_size):
+        rounds.remove_member(group, step, message.member_id)
+        joining.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED)
+    elif message.member_id == UNKNOWN_MEMBER_ID:
+        _join_unknown(joining, new_member_id)
+    else:
+        _join_known(joining)
+    if installed is None:
+        step.write(new_group_record(group))
+
+
+def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
+    """Whether the member may be let in. In a join phase those that wait are counted, so that the last to come back
+    are dropped when the limit was lowered; pending ids are never counted."""
+    match group.state:
+        case ClassicState.EMPTY | ClassicState.DEAD:
+            return True
+        case ClassicState.PREPARING_REBALANCE:
+            return member_id in group.parked_joins or len(group.parked_joins) < max_size
+        case ClassicState.COMPLETING_REBALANCE | ClassicState.STABLE:
+            return member_id in group.members or len(group.members) < max_size
+
+
+def _join_unknown(joining: Joining, new_member_id: Callable[[str], str]) -> None:
+    """A newcomer, or a static member that was restarted and has no member id."""
+    group, step, message = joining.group, joining.step, joining.message
+    instance_id = message.group_instance_id
+    if group.is_in(ClassicState.DEAD):
+        joining.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return
+    if not group.supports(message.protocol_type, [offered.name for offered in joining.protocols]):
+        joining.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        return
+    member_id = new_member_id(joining.client_id if instance_id is None else instance_id)
+    if instance_id is not None and instance_id in group.static_ids:
+        _replace_static(joining, group.static_ids[instance_id], member_id)
+    elif instance_id is None and joining.version >= _MEMBER_ID_REQUIRED_FROM:
+        group.pending_joins[member_id] = None
+        step.set_timer(rounds.session_key(group, member_id), message.session_timeout_ms)
+        joining.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+    else:
+        _add(joining, member_id)
+
+
+def _join_known(joining: Joining) -> None:
+    """A member that has its id, or a pending one that comes back with it."""
+    group, message = joining.group, joining.message
+    member_id = message.member_id
+    if group.is_in(ClassicState.DEAD):
+        joining.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
+    elif not group.supports(message.protocol_type, [offered.name for offered in joining.protocols]):
+        joining.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+    elif member_id in group.pending_joins:
+        if message.group_instance_id is not None:
+            # Static members never get a pending id: Kafka calls this an illegal state.
+            joining.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+        else:
+            _add(joining, member_id)
+    elif error := group.check_member(member_id, message.group_instance_id):
+        joining.refuse(error, member_id)
+    else:
+        _rejoin(joining, group.members[member_id])
+
+
+def _rejoin(joining: Joining, member: ClassicMember) -> None:
+    group = joining.group
+    unchanged = member.protocols == joining.protocols
+    leads = group.leader == member.member_id
+    match group.state:
+        case ClassicState.COMPLETING_REBALANCE if unchanged:
+            # It may have missed the reply: tell it again.
+            reply = rounds.joined_reply(group, member.member_id, joining.version, for_leader=leads)
+            joining.step.answer(reply)
+        case ClassicState.STABLE if unchanged and not leads:
+            reply = rounds.joined_reply(group, member.member_id, joining.version, for_leader=False)
+            joining.step.answer(reply)
+        case ClassicState.EMPTY | ClassicState.DEAD:
+            raise AssertionError(f"group {group.group_id} has members in state {group.state}")
+        case _:
+            # The leader of a Stable group asks for a rebalance by rejoining: topics may have changed.
+            _update(joining, member)
+            joining.park(member.member_id)
+            rounds.rebalance_or_complete(group, joining.step)
+
+
+def _add(joining: Joining, member_id: str) -> None:
+    """Let a new member in. Until its first reply it has 300 s: it cannot heartbeat without knowing its id."""
+    group, message = joining.group, joining.message
+    if group.is_in(ClassicState.PREPARING_REBALANCE) and group.previous_state is ClassicState.EMPTY:
+        group.new_member_added = True
+    member = ClassicMember(
+        member_id=member_id,
+        group_instance_id=message.group_instance_id,
+        client_id=joining.client_id,
+        client_host=joining.client_host,
+        rebalance_timeout_ms=joining.rebalance_timeout_ms,
+        session_timeout_ms=message.session_timeout_ms,
+        protocols=joining.protocols,
+        is_new=True,
+    )
+    group.add(member, message.protocol_type)
+    joining.park(member_id)
+    joining.step.set_timer(rounds.session_key(group, member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
+    rounds.rebalance_or_complete(group, joining.step)
+
+
+def _update(joining: Joining, member: ClassicMember) -> None:
+    """Take over what the request says of a member."""
+    joining.group.update(
+        replace(
+            member,
+            protocols=joining.protocols,
+            rebalance_timeout_ms=joining.rebalance_timeout_ms,
+            session_timeout_ms=joining.message.session_timeout_ms,
+        )
+    )
+
+
+def _replace_static(joining: Joining, old_id: str, new_id: str) -> None:
+    """A static member came back without its member id: fence the old id, put the new one in its place (KIP-345).
+
+    The new id's first session still has the old length, as in Kafka."""
+    group, step = joining.group, joining.step
+    leader_before = group.leader
+    rounds.answer_join(group, step, old_id, ErrorCode.FENCED_INSTANCE_ID, echo=old_id)
+    rounds.answer_sync(group, step, old_id, ErrorCode.FENCED_INSTANCE_ID)
+    step.cancel_timer(rounds.session_key(group, old_id))
+    member = group.rename(old_id, new_id)
+    rounds.extend_session(group, step, member)
+    _update(joining, member)
+    match group.state:
+        case ClassicState.STABLE if group.select_protocol() == group.protocol:
+            assignments = {member.member_id: member.assignment for member in group.members.values()}
+            step.write(group_record(group, assignments))
+            _answer_replaced(joining, new_id, leader_before)
+        case ClassicState.STABLE | ClassicState.COMPLETING_REBALANCE:
+            # In CompletingRebalance the leader may already be assigning to the old id.
+            joining.park(new_id)
+            rounds.prepare_rebalance(group, step)
+        case ClassicState.PREPARING_REBALANCE:
+            joining.park(new_id)
+            rounds.maybe_complete_join(group, step)
+        case ClassicState.EMPTY | ClassicState.DEAD:
+            raise AssertionError(f"group {group.group_id} has members in state {group.state}")
+
+
+def _answer_replaced(joining: Joining, new_id: str, leader_before: str | None) -> None:
+    """No rebalance: the reply says that all is as it was. From v9 on a leader is told that it leads and need not
+    assign; an older leader is told the id it had before, so that it takes itself for a follower."""
+    group = joining.group
+    leads = group.leader == new_id and joining.version >= _SKIP_ASSIGNMENT_FROM
+    reply = rounds.joined_reply(group, new_id, joining.version, for_leader=leads)
+    reply.skip_assignment = leads
+    if joining.version < _SKIP_ASSIGNMENT_FROM:
+        reply.leader = leader_before or ""
+    joining.step.answer(reply)

@@ -1,0 +1,73 @@
+"""A draft of what one event does: changed groups, records, timers, replies. Nothing of it is in effect yet."""
+
+import enum
+from dataclasses import dataclass, field
+
+from kgm.coordinator.classic_group import ClassicGroup
+from kgm.coordinator.outcome import CancelTimer, Millis, Outcome, Reply, Request, SetTimer, Ticket, TimerKey
+from kgm.coordinator.settings import BrokerSettings
+from kgm.protocol.struct import Message
+from kgm.records.record import Record
+
+
+class OnAppendFailure(enum.Enum):
+    """What becomes of the draft when its records cannot be appended (Kafka: the appendFuture callbacks)."""
+
+    REVERT = enum.auto()
+    """As if the request had not been made; it is answered with the error."""
+    KEEP = enum.auto()
+    """A group became Empty: it stays so in memory, and only the request at hand hears of the error."""
+    REBALANCE = enum.auto()
+    """The leader's SyncGroup: every parked SyncGroup gets the error, and the members have to join again."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Step:
+    """One event at work. `request` and `ticket` are None when the event is an alarm."""
+
+    now: Millis
+    settings: BrokerSettings
+    request: Request | None = None
+    ticket: Ticket | None = None
+    groups: dict[str, ClassicGroup] = field(default_factory=dict)
+    records: list[Record] = field(default_factory=list)
+    timers: dict[TimerKey, Millis | None] = field(default_factory=dict)
+    replies: list[Reply] = field(default_factory=list)
+    on_append_failure: OnAppendFailure = OnAppendFailure.REVERT
+
+    def draft(self, group: ClassicGroup) -> ClassicGroup:
+        """The group as this event may change it."""
+        draft = self.groups.get(group.group_id)
+        if draft is None:
+            draft = self.groups[group.group_id] = group.draft()
+        return draft
+
+    def write(self, record: Record) -> None:
+        self.records.append(record)
+
+    def set_timer(self, key: TimerKey, delay_ms: int) -> None:
+        """Fire `key` that long from now, instead of when it was to fire."""
+        self.timers.pop(key, None)
+        self.timers[key] = Millis(self.now + delay_ms)
+
+    def cancel_timer(self, key: TimerKey) -> None:
+        self.timers.pop(key, None)
+        self.timers[key] = None
+
+    def reply(self, ticket: Ticket, message: Message) -> None:
+        self.replies.append(Reply(ticket, message))
+
+    def answer(self, message: Message) -> None:
+        """Reply to the request at hand."""
+        assert self.ticket is not None
+        self.reply(self.ticket, message)
+
+    def outcome(self) -> Outcome:
+        return Outcome(
+            records=tuple(self.records),
+            timers=tuple(
+                CancelTimer(key) if deadline is None else SetTimer(key, deadline)
+                for key, deadline in self.timers.items()
+            ),
+            replies=tuple(self.replies),
+        )
