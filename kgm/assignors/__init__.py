@@ -1,0 +1,53 @@
+"""Who gets which partitions: Kafka's assignors, six of them, as functions.
+
+`range`, `roundrobin`, `sticky` and `cooperative-sticky` run in the client that leads a classic group; `consumer-range`
+and `consumer-uniform` run in the coordinator of a KIP-848 group. All are pure: a `GroupSpec` in, partitions by member
+and topic out, the same today and tomorrow. They answer what Kafka 4.3.0 answers, to the partition, because who keeps
+what in a bounce hangs on details: on the order of static and dynamic members, on ties between equally loaded members,
+and in the sticky ones on the order of a Java hash map, which `java` computes from the member ids.
+
+An assignor numbers the partitions of the topics it deals with (`layout`) and works on integers; names come back at the
+end. What client-side ones know of topics is what somebody subscribes to; the rest is left out.
+
+    spec      what goes in            range, round_robin    one module each, as in Kafka
+    layout    partitions as numbers   sticky                eager and cooperative; _claims, _even, _mixed, _moves
+    java      hashes and hash maps    uniform, server_range the coordinator's; _mixed for unequal subscriptions
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from kgm.assignors.range import assign_range
+from kgm.assignors.round_robin import assign_round_robin
+from kgm.assignors.server_range import assign_server_range
+from kgm.assignors.spec import Assigned, GroupSpec, MemberSpec, TopicSpec
+from kgm.assignors.sticky import assign_cooperative_sticky, assign_sticky
+from kgm.assignors.uniform import assign_uniform
+from kgm.model.errors import UsageError
+
+__all__ = ["NAMES", "Assigned", "GroupSpec", "MemberSpec", "TopicSpec", "assign", "is_cooperative"]
+
+_ASSIGNORS: Final[dict[str, Callable[[GroupSpec], Assigned]]] = {
+    "range": assign_range,
+    "roundrobin": assign_round_robin,
+    "sticky": assign_sticky,
+    "cooperative-sticky": assign_cooperative_sticky,
+    "consumer-uniform": assign_uniform,
+    "consumer-range": assign_server_range,
+}
+NAMES: Final = tuple(_ASSIGNORS)
+
+
+def assign(name: str, group: GroupSpec) -> Assigned:
+    """Partitions by member id and topic: every member, no empty topic, partitions sorted.
+
+    Raises UsageError for an assignor that kgm does not know, and from `consumer-*` for a topic that is not there."""
+    assignor = _ASSIGNORS.get(name)
+    if assignor is None:
+        raise UsageError(f"assignor {name!r} is not known", hint=f"known are {', '.join(NAMES)}")
+    return assignor(group)
+
+
+def is_cooperative(name: str) -> bool:
+    """Whether members of the group keep their partitions while it rebalances (KIP-429)."""
+    return name == "cooperative-sticky"

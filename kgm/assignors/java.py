@@ -1,0 +1,105 @@
+"""What Java's strings and hash maps do, as far as an assignor's answer hangs on it.
+
+A Java leader keeps the members of its group in a `HashMap` keyed by member id, and the sticky assignors walk that map:
+who is visited first keeps an extra partition.  The order is not random, it follows from `String.hashCode`, the size of
+the table and, inside one bucket, the order of insertion; so it can be computed.
+
+Not modelled: bins that become trees (nine keys of one bucket in a table of 64 or more), where the order depends on
+the shape of a red-black tree.  Member ids that end in a UUID do not get there.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+_INT_MASK: Final = 0xFFFFFFFF
+_DEFAULT_CAPACITY: Final = 16
+# HashMap.TREEIFY_THRESHOLD and HashMap.MIN_TREEIFY_CAPACITY: a bin of nine entries doubles a table smaller than 64
+_CROWDED_BIN: Final = 9
+_SMALLEST_TREE_TABLE: Final = 64
+
+
+def utf16_key(text: str) -> bytes:
+    """Sort key with which Python orders strings as `String.compareTo` does: by UTF-16 unit."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def string_hash(text: str) -> int:
+    """`String.hashCode` as an unsigned 32-bit number."""
+    units: Iterable[int]
+    if text.isascii():
+        units = text.encode("ascii")
+    else:
+        raw = utf16_key(text)
+        units = (raw[i] << 8 | raw[i + 1] for i in range(0, len(raw), 2))
+    value = 0
+    for unit in units:
+        value = (31 * value + unit) & _INT_MASK
+    return value
+
+
+def partition_hash(topic_hash: int, partition: int) -> int:
+    """`TopicPartition.hashCode` as an unsigned 32-bit number."""
+    return (31 * (31 + partition) + topic_hash) & _INT_MASK
+
+
+def spread(value: int) -> int:
+    """The bits of a hash that `HashMap` uses to pick a bucket."""
+    return value ^ (value >> 16)
+
+
+def map_order(keys: Sequence[str]) -> list[int]:
+    """Positions of `keys` in the order in which a `HashMap` iterates over them, put one by one into an empty map."""
+    hashes = [spread(string_hash(key)) for key in keys]
+    mask = _grown_capacity(hashes) - 1
+    return sorted(range(len(keys)), key=lambda position: hashes[position] & mask)
+
+
+def _grown_capacity(hashes: Sequence[int]) -> int:
+    """Size of the table after one put for each hash."""
+    capacity = _DEFAULT_CAPACITY
+    for size in range(1, len(hashes) + 1):
+        if capacity < _SMALLEST_TREE_TABLE and size >= _CROWDED_BIN:
+            mask = capacity - 1
+            bucket = hashes[size - 1] & mask
+            if sum((value & mask) == bucket for value in hashes[:size]) >= _CROWDED_BIN:
+                capacity *= 2
+        if size * 4 > capacity * 3:
+            capacity *= 2
+    return capacity
+
+
+def copied_set_order(numbers: Iterable[int]) -> list[int]:
+    """Non-negative numbers in the order in which `new HashSet<Integer>(numbers)` iterates over them."""
+    listed = list(numbers)
+    capacity = _DEFAULT_CAPACITY
+    while capacity < len(listed) * 4 // 3 + 1:
+        capacity *= 2
+    return sorted(listed, key=lambda number: spread(number) & (capacity - 1))
+
+
+class PartitionHashSet:
+    """A `HashSet<TopicPartition>` of which only the first element of an iteration is ever asked."""
+
+    __slots__ = ("_capacity", "_hashes")
+
+    def __init__(self) -> None:
+        self._hashes: dict[int, int] = {}
+        self._capacity = _DEFAULT_CAPACITY
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def add(self, partition: int, hash_value: int) -> None:
+        """Add a (dense) partition number with the `hashCode` of its `TopicPartition`."""
+        self._hashes[partition] = spread(hash_value)
+        if len(self._hashes) * 4 > self._capacity * 3:
+            self._capacity *= 2
+
+    def remove(self, partition: int) -> None:
+        """Remove a partition; the table keeps its size, as Java's does."""
+        del self._hashes[partition]
+
+    def first(self) -> int:
+        """The partition that an iterator would return first."""
+        hashes, mask = self._hashes, self._capacity - 1
+        return min(hashes, key=lambda partition: hashes[partition] & mask)

@@ -1,0 +1,226 @@
+"""The sticky assignment of a group whose members subscribe to different topics (`GeneralAssignmentBuilder`).
+
+ 1. Members keep what they owned, but for topics they have left and, with racks in play, partitions far from them.
+ 2. Free partitions, those of topics with fewest subscribers first, go to the least loaded subscriber (by load, then
+    member id), with racks in play first to one in a rack with a replica.
+ 3. Partitions move from subscribers with more to subscribers with less, until no move helps. First only those of step
+    2 move, unless step 1 took something away. Whoever claimed a partition at an older generation is preferred.
+ 4. If the group is not more even than before step 3, and it was not new, step 3 is undone.
+
+Java scans the group before every partition it looks at; here what that scan would find is kept per topic.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from kgm.assignors.java import utf16_key
+from kgm.assignors.layout import Layout
+from kgm.assignors.spec import MemberSpec
+from kgm.assignors.sticky_claims import Claims, Racks, generation_of
+from kgm.assignors.sticky_moves import Movements
+
+_NOBODY = -1
+
+
+class MixedStickyBuilder:
+    """One computation; members are positions in the order of the leader's hash map, partitions numbers."""
+
+    def __init__(self, members: Sequence[MemberSpec], layout: Layout, claims: Claims, racks: Racks) -> None:
+        self._members = members
+        self._layout = layout
+        self._claims = claims
+        self._racks = racks
+        self._topic_of = layout.topic_of()
+        self._topics = [
+            sorted({layout.index[name] for name in member.topics if name in layout.index}) for member in members
+        ]
+        self._subscribers: list[list[int]] = [[] for _ in layout.topics]
+        for position, topics in enumerate(self._topics):
+            for topic in topics:
+                self._subscribers[topic].append(position)
+        by_id = sorted(range(len(members)), key=lambda position: utf16_key(members[position].member_id))
+        self._rank = [0] * len(members)
+        for rank, position in enumerate(by_id):
+            self._rank[position] = rank
+        self._owner = [_NOBODY] * layout.total
+        self._loads = [0] * len(members)
+
+    def build(self) -> list[list[int]]:
+        """For each member the partitions that it gets."""
+        was_revoked = self._keep_owned()
+        order = sorted(range(len(self._layout.topics)), key=lambda topic: (len(self._subscribers[topic]), topic))
+        everything = [number for topic in order for number in self._layout.range(topic)]
+        free = [number for number in everything if self._owner[number] == _NOBODY]
+        is_new = not any(self._loads)
+        left = self._assign_free(free, within_racks=True) if self._racks.in_use else free
+        self._assign_free(left, within_racks=False)
+        self._balance(everything, () if was_revoked else free, is_new=is_new)
+        given: list[list[int]] = [[] for _ in self._members]
+        for number, owner in enumerate(self._owner):
+            given[owner].append(number)
+        return given
+
+    def _keep_owned(self) -> bool:
+        """Returns whether somebody had to give up a partition."""
+        was_revoked = False
+        for position, numbers in enumerate(self._claims.owned):
+            topics = set(self._topics[position])
+            for number in numbers:
+                if self._topic_of[number] not in topics or self._racks.mismatch(position, number):
+                    was_revoked = True
+                else:
+                    self._owner[number] = position
+                    self._loads[position] += 1
+        return was_revoked
+
+    def _assign_free(self, numbers: Sequence[int], *, within_racks: bool) -> list[int]:
+        """Give partitions to the least loaded subscribers; returns those that nobody in reach may have."""
+        loads, left, topic = self._loads, [], _NOBODY
+        heaps: dict[frozenset[str], list[tuple[int, int, int]]] = {}
+        nowhere: frozenset[str] = frozenset()
+        for number in numbers:
+            if self._topic_of[number] != topic:
+                topic, heaps = self._topic_of[number], {}
+            racks = self._racks.partitions[number] if within_racks else nowhere
+            heap = heaps.get(racks)
+            if heap is None:
+                near = (p for p in self._subscribers[topic] if not within_racks or not self._racks.mismatch(p, number))
+                heap = heaps[racks] = [(loads[p], self._rank[p], p) for p in near]
+                heapq.heapify(heap)
+            if not heap:
+                left.append(number)
+                continue
+            # Loads only grow here: an entry that is out of date goes back with its true load.
+            load, rank, consumer = heap[0]
+            while load != loads[consumer]:
+                heapq.heapreplace(heap, (loads[consumer], rank, consumer))
+                load, rank, consumer = heap[0]
+            self._owner[number] = consumer
+            loads[consumer] = load + 1
+            heapq.heapreplace(heap, (load + 1, rank, consumer))
+        return left
+
+    def _balance(self, everything: Sequence[int], free: Sequence[int], *, is_new: bool) -> None:
+        movable = [len(subscribers) >= 2 for subscribers in self._subscribers]
+        fixed = self._fixed(movable)
+        owner_before, loads_before = list(self._owner), list(self._loads)
+        evening = _Evening(self, movable, self._older_claims(fixed))
+        evening.move([number for number in free if movable[self._topic_of[number]]])
+        moved = evening.move([number for number in everything if movable[self._topic_of[number]]])
+        loose = [position for position in range(len(self._members)) if position not in fixed]
+        if moved and not is_new:
+            after = _unevenness(self._loads[position] for position in loose)
+            if after >= _unevenness(loads_before[position] for position in loose):
+                self._owner[:], self._loads[:] = owner_before, loads_before
+
+    def _fixed(self, movable: Sequence[bool]) -> set[int]:
+        """Members that can neither give nor take: they have all that they can have, and nobody else can have it."""
+        sizes = [topic.partitions for topic in self._layout.topics]
+        held_movable = [False] * len(self._members)
+        for number, owner in enumerate(self._owner):
+            if movable[self._topic_of[number]]:
+                held_movable[owner] = True
+        return {
+            position
+            for position, topics in enumerate(self._topics)
+            if self._loads[position] >= sum(sizes[topic] for topic in topics) and not held_movable[position]
+        }
+
+    def _older_claims(self, fixed: set[int]) -> dict[int, int]:
+        """For each partition who claimed it last before the newest generation.
+
+        A claimant who can take nothing is passed over, where Java's leader fails with a NullPointerException."""
+        latest: dict[int, tuple[int, int]] = {}
+        for position, member in enumerate(self._members):
+            generation = generation_of(member)
+            if generation < self._claims.max_generation:
+                for number in self._layout.owned(member):
+                    if number not in latest or generation > latest[number][0]:
+                        latest[number] = generation, position
+        return {number: position for number, (_, position) in latest.items() if position not in fixed}
+
+    @property
+    def state(self) -> tuple[Layout, list[int], list[list[int]], list[int], list[int], list[int]]:
+        """What `_Evening` works on: layout, topic of each number, subscribers, ranks, owners and loads (changed)."""
+        return self._layout, self._topic_of, self._subscribers, self._rank, self._owner, self._loads
+
+
+class _Evening:
+    """Step 3. A topic is uneven while one of its owners has at least two more partitions than one of its subscribers;
+    the group is balanced when no topic is uneven."""
+
+    def __init__(self, builder: MixedStickyBuilder, movable: Sequence[bool], older_claims: dict[int, int]) -> None:
+        layout, self._topic_of, self._subscribers, self._rank, self._owner, self._loads = builder.state
+        self._older_claims = older_claims
+        self._movements = Movements(layout, self._topic_of)
+        self._topics = [topic for topic, is_movable in enumerate(movable) if is_movable]
+        self._held: list[Counter[int]] = [Counter() for _ in layout.topics]
+        for number, owner in enumerate(self._owner):
+            self._held[self._topic_of[number]][owner] += 1
+        self._version = 0
+        self._lightest: dict[int, tuple[int, int]] = {}
+        self._checked = _NOBODY
+        self._uneven: int | None = None
+
+    def move(self, numbers: Sequence[int]) -> bool:
+        """Look at partitions in turn, again and again, and move what helps; returns whether anything moved."""
+        owners, loads, older, topic_of = self._owner, self._loads, self._older_claims, self._topic_of
+        moved_any = moved = False
+        while True:
+            moved = False
+            for number in numbers:
+                if self._is_balanced():
+                    break
+                load = loads[owners[number]]
+                taker = older.get(number)
+                if taker is None or load <= loads[taker] + 1:
+                    taker = self._lightest_of(topic_of[number])
+                    if load <= loads[taker] + 1:
+                        continue
+                self._reassign(number, taker)
+                moved = True
+            if not moved:
+                return moved_any
+            moved_any = True
+
+    def _is_balanced(self) -> bool:
+        if self._checked != self._version:
+            self._checked = self._version
+            if self._uneven is None or not self._is_uneven(self._uneven):
+                self._uneven = next((topic for topic in self._topics if self._is_uneven(topic)), None)
+        return self._uneven is None
+
+    def _is_uneven(self, topic: int) -> bool:
+        loads = self._loads
+        return max(loads[owner] for owner in self._held[topic]) > loads[self._lightest_of(topic)] + 1
+
+    def _lightest_of(self, topic: int) -> int:
+        known = self._lightest.get(topic)
+        if known is None or known[0] != self._version:
+            loads, rank = self._loads, self._rank
+            lightest = min(self._subscribers[topic], key=lambda position: (loads[position], rank[position]))
+            known = self._lightest[topic] = self._version, lightest
+        return known[1]
+
+    def _reassign(self, wanted: int, taker: int) -> None:
+        number = self._movements.instead_of(wanted, self._owner[wanted], taker)
+        giver = self._owner[number]
+        self._movements.record(number, giver, taker)
+        held = self._held[self._topic_of[number]]
+        held[giver] -= 1
+        if not held[giver]:
+            del held[giver]
+        held[taker] += 1
+        self._loads[giver] -= 1
+        self._loads[taker] += 1
+        self._owner[number] = taker
+        self._version += 1
+
+
+def _unevenness(loads: Iterable[int]) -> int:
+    """The sum over all pairs of members of the difference of their loads, in Java's 32 bits."""
+    ordered = sorted(loads)
+    count = len(ordered)
+    total = sum(load * (2 * position - count + 1) for position, load in enumerate(ordered))
+    return (total + 2**31) % 2**32 - 2**31

@@ -1,0 +1,163 @@
+"""`uniform` of the coordinator (KIP-848), for groups whose members subscribe to different topics.
+
+Three steps (`UniformHeterogeneousAssignmentBuilder`): members keep what they own of topics that they still subscribe
+to; what nobody owns goes, topic by topic, to the least loaded subscribers; then, topic by topic and at most 16 times
+around, partitions go from the most to the least loaded subscribers until they differ by one or nothing can be given.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from kgm.assignors.layout import Layout
+
+_MOST_ROUNDS: Final = 16
+_NOBODY: Final = -1
+
+
+class MixedBuilder:
+    """One computation. Members, topics and partitions are numbers: positions in the group and in the layout."""
+
+    def __init__(
+        self, layout: Layout, subscribed: Sequence[Sequence[int]], owned: Sequence[dict[int, list[int]]]
+    ) -> None:
+        self._layout = layout
+        self._loads = [0] * len(subscribed)
+        self._owner = [_NOBODY] * layout.total
+        self._subscribers: dict[int, list[int]] = {}
+        for member, topics in enumerate(subscribed):
+            for topic in topics:
+                self._subscribers.setdefault(topic, []).append(member)
+        for member, topics in enumerate(subscribed):
+            for topic in topics:
+                for number in owned[member].get(topic, ()):
+                    self._owner[number] = member
+                    self._loads[member] += 1
+
+    def build(self) -> list[list[int]]:
+        """For each member the partitions that it gets."""
+        topics = sorted(self._subscribers, key=self._topic_key)
+        self._assign_free(topics)
+        self._balance([topic for topic in topics if len(self._subscribers[topic]) > 1])
+        given: list[list[int]] = [[] for _ in self._loads]
+        for number, owner in enumerate(self._owner):
+            if owner != _NOBODY:
+                given[owner].append(number)
+        return given
+
+    def _topic_key(self, topic: int) -> tuple[float, int, int]:
+        """Topics with most partitions per subscriber first, then those with fewest subscribers."""
+        count = len(self._subscribers[topic])
+        return -self._layout.topics[topic].partitions / count, count, topic
+
+    def _assign_free(self, topics: Sequence[int]) -> None:
+        for topic in topics:
+            free = [number for number in self._layout.range(topic) if self._owner[number] == _NOBODY]
+            if free:
+                scales = _Scales(self._subscribers[topic], self._loads)
+                for number in free:
+                    self._give(number, scales.lightest())
+
+    def _give(self, number: int, member: int) -> None:
+        before = self._owner[number]
+        if before != _NOBODY:
+            self._loads[before] -= 1
+        self._owner[number] = member
+        self._loads[member] += 1
+
+    def _balance(self, topics: Sequence[int]) -> None:
+        last_changed = None
+        for _ in range(_MOST_ROUNDS):
+            for topic in topics:
+                if topic == last_changed:
+                    return  # all around without a change
+                if self._balance_topic(topic) or last_changed is None:
+                    last_changed = topic
+
+    def _balance_topic(self, topic: int) -> int:
+        """Move partitions of one topic; returns how many moved."""
+        scales = _Scales(self._subscribers[topic], self._loads)
+        if scales.imbalance <= 1:
+            return 0
+        to_give: dict[int, list[int]] = {}
+        for number in self._layout.range(topic):
+            to_give.setdefault(self._owner[number], []).append(number)
+        moved = 0
+        while not scales.is_balanced():
+            heaviest = scales.heaviest()
+            while heaviest != _NOBODY and not to_give.get(heaviest):
+                scales.exclude_heaviest()
+                heaviest = scales.heaviest()
+            if heaviest == _NOBODY:
+                break
+            number = to_give[heaviest].pop()
+            lightest = scales.lightest()
+            if scales.is_balanced():
+                break
+            self._give(number, lightest)
+            moved += 1
+        return moved
+
+
+class _Scales:
+    """The subscribers of one topic by load, with a light range that fills up from the left and a heavy range that
+    empties from the right. Each range moves level by level: everybody in it gets (or gives) one before anybody gets
+    (or gives) a second, then neighbours on the new level join it."""
+
+    __slots__ = (
+        "_heavy_end", "_heavy_level", "_heavy_next", "_heavy_start", "_light_end", "_light_level", "_light_next",
+        "_loads", "_order",
+    )  # fmt: skip
+
+    def __init__(self, members: Sequence[int], loads: list[int]) -> None:
+        self._loads = loads  # live: the builder changes it while partitions move
+        self._order = sorted(members, key=loads.__getitem__)
+        self._light_end = 0  # exclusive
+        self._light_level = loads[self._order[0]] - 1
+        self._light_next = 0
+        self._heavy_start = self._heavy_end = len(self._order)  # inclusive, exclusive
+        self._heavy_level = loads[self._order[-1]] + 1
+        self._heavy_next = len(self._order) - 1
+
+    @property
+    def imbalance(self) -> int:
+        """Load of the heaviest minus that of the lightest subscriber."""
+        return self._loads[self._order[-1]] - self._loads[self._order[0]]
+
+    def is_balanced(self) -> bool:
+        return self._heavy_level - self._light_level <= 1
+
+    def lightest(self) -> int:
+        """The member to get the next partition; the scales count it as given."""
+        if self._light_next >= self._light_end:
+            self._light_level += 1
+            order, loads = self._order, self._loads
+            while self._light_end < len(order) and loads[order[self._light_end]] == self._light_level:
+                self._light_end += 1
+            self._light_next = 0
+        member = self._order[self._light_next]
+        self._light_next += 1
+        return member
+
+    def heaviest(self) -> int:
+        """The member to give up a partition, or -1; the scales count it as taken."""
+        if self._heavy_next < self._heavy_start:
+            order, loads = self._order, self._loads
+            if self._heavy_end <= self._heavy_start and self._heavy_start > 0:
+                # Everybody in the range was excluded: go on at the level of the next one.
+                self._heavy_level = loads[order[self._heavy_start - 1]]
+            else:
+                self._heavy_level -= 1
+            while self._heavy_start > 0 and loads[order[self._heavy_start - 1]] == self._heavy_level:
+                self._heavy_start -= 1
+            self._heavy_next = self._heavy_end - 1
+        if self._heavy_next < 0:
+            return _NOBODY
+        member = self._order[self._heavy_next]
+        self._heavy_next -= 1
+        return member
+
+    def exclude_heaviest(self) -> None:
+        """Take the member that `heaviest` returned last out of the heavy range: it has nothing to give."""
+        order, position, last = self._order, self._heavy_next + 1, self._heavy_end - 1
+        order[position], order[last] = order[last], order[position]
+        self._heavy_end = last
