@@ -1,0 +1,1 @@
+"""Tests of kgm; the tree mirrors kgm/."""

@@ -1,0 +1,413 @@
+"""Kafka brokers for tests: `KafkaCluster` (4.3, KRaft) and `OldKafka` (2.2.2, ZooKeeper).
+
+A cluster listens on the loopback interface only, on free ports it keeps over a restart. Its
+folder (configuration, data, logs) is temporary. Timeouts are short so that tests are quick;
+every broker setting can be overridden.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import socket
+import struct
+import tempfile
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.kafka import jars as _jars
+from tests.kafka.java_tools import QUICK, drivers, java_command
+from tests.kafka.process import Child
+
+START_TIMEOUT_S: Final = 90
+# pytest-randomly seeds the global generator alike in every worker; ports must differ.
+_random = random.SystemRandom()
+
+DEFAULTS: Final[Mapping[str, str]] = {
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "2",
+    "share.coordinator.state.topic.num.partitions": "2",
+    # A killed broker is noticed within 2 s instead of 9 s.
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "250",
+    # Fit into a small heap and two cores.
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "num.network.threads": "2",
+    "num.io.threads": "2",
+    "background.threads": "2",
+    "num.partitions": "1",
+}
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports nobody listens on, below the range from which outgoing connections take theirs."""
+    ports: list[int] = []
+    while len(ports) < count:
+        port = _random.randrange(12_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in ports:
+            ports.append(port)
+    return ports
+
+
+class _Cluster:
+    """What both kinds of cluster share: topics, records, the context manager."""
+
+    bootstrap: str
+    folder: Path
+
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})
+
+    def create_topics(self, topics: Mapping[str, int], *, replication_factor: int = 1) -> None:
+        """Create topics ({name: number of partitions}) and wait until every broker's metadata has them."""
+        admin = self.admin()
+        new = [NewTopic(name, count, replication_factor) for name, count in topics.items()]
+        for future in admin.create_topics(new, operation_timeout=30).values():
+            future.result(30)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            known = admin.list_topics(timeout=10).topics
+            if all(
+                name in known
+                and len(known[name].partitions) == count
+                and all(p.leader >= 0 and p.error is None for p in known[name].partitions.values())
+                for name, count in topics.items()
+            ):
+                return
+            time.sleep(0.02)
+        message = f"topics {sorted(topics)} have no leaders after 30 s"
+        raise TimeoutError(message)
+
+    def produce(self, topic: str, values: Iterable[bytes | str], *, partition: int | None = None) -> None:
+        """Produce values (keyless) and wait until all are acknowledged."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0, "log_level": 2})
+        where = {} if partition is None else {"partition": partition}
+        for value in values:
+            producer.produce(topic, value, **where)
+        if producer.flush(30):
+            message = f"records for {topic} were not acknowledged within 30 s"
+            raise TimeoutError(message)
+
+    def start(self) -> Self:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class KafkaCluster(_Cluster):
+    """Kafka 4.3 brokers in KRaft mode, ids from 1.
+
+    With three or more brokers each is also a controller, so that any one of them may be killed;
+    with fewer, broker 1 is the only controller and must stay.
+
+    `properties` override any broker setting. `listeners` adds listeners ({"SASL_SSL": "SASL_SSL"},
+    name to security protocol) beside the PLAINTEXT one that the brokers use; `bootstrap_of` gives
+    their addresses. `scram_users` ({name: password}) get SCRAM-SHA-256 and -512 credentials.
+    """
+
+    def __init__(
+        self,
+        n_brokers: int = 1,
+        properties: Mapping[str, str] | None = None,
+        *,
+        listeners: Mapping[str, str] | None = None,
+        scram_users: Mapping[str, str] | None = None,
+        heap_mb: int = 400,
+    ) -> None:
+        self.properties = dict(properties or {})
+        self.broker_ids = list(range(1, n_brokers + 1))
+        self._listeners = {"PLAINTEXT": "PLAINTEXT", **(listeners or {})}
+        self._scram_users = dict(scram_users or {})
+        self._heap_mb = heap_mb
+        self._cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "a")
+        self._children: dict[int, Child] = {}
+        self._ports: dict[tuple[int, str], int] = {}
+        self.folder = Path()
+
+    @property
+    def bootstrap(self) -> str:  # type: ignore[override]
+        return self.bootstrap_of("PLAINTEXT")
+
+    def bootstrap_of(self, listener: str) -> str:
+        """host:port,... of one listener on every broker."""
+        return ",".join(self.address(broker_id, listener) for broker_id in self.broker_ids)
+
+    def address(self, broker_id: int, listener: str = "PLAINTEXT") -> str:
+        return f"127.0.0.1:{self._ports[broker_id, listener]}"
+
+    def start(self) -> Self:
+        """Start every broker; returns when the offsets topic's coordinators answer."""
+        drivers()
+        self.folder = Path(tempfile.mkdtemp(prefix="kgm-kafka-"))
+        names = [*self._listeners, "CONTROLLER"]
+        places = [(broker_id, name) for broker_id in self.broker_ids for name in names]
+        self._ports = dict(zip(places, free_ports(len(places)), strict=True))
+        try:
+            for broker_id in self.broker_ids:
+                self._start_broker(broker_id)
+            for broker_id in self.broker_ids:
+                self._wait(broker_id, expected=len(self.broker_ids))
+            _wait_for_coordinator(self._ports[self.broker_ids[0], "PLAINTEXT"])
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Kill every broker and drop the folder."""
+        for child in self._children.values():
+            child.kill()
+        self._children.clear()
+        if self.folder != Path():
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = Path()
+
+    def kill(self, broker_id: int) -> None:
+        """SIGKILL a broker (a crash)."""
+        self._children.pop(broker_id).kill()
+
+    def shut_down(self, broker_id: int) -> None:
+        """Stop a broker cleanly; its partitions and coordinators move first."""
+        self._children.pop(broker_id).terminate()
+
+    def restart(self, broker_id: int) -> None:
+        """Start a broker again (after a kill if it runs), on the same ports and data; waits until it answers."""
+        if broker_id in self._children:
+            self.kill(broker_id)
+        self._start_broker(broker_id)
+        self._wait(broker_id, expected=len(self._children))
+
+    def pid(self, broker_id: int) -> int:
+        return self._children[broker_id].pid
+
+    def log_dir(self, broker_id: int = 1) -> Path:
+        """Where a broker keeps its partitions (`__consumer_offsets-0`, ...)."""
+        return self.folder / f"data-{broker_id}"
+
+    def log_tail(self, broker_id: int = 1, lines: int = 30) -> str:
+        path = self.folder / f"broker-{broker_id}.log"
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+
+    def _start_broker(self, broker_id: int) -> None:
+        config = self.folder / f"broker-{broker_id}.properties"
+        options = [*QUICK, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        if not config.exists():
+            settings = self._settings(broker_id) | self.properties
+            config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+            options.append(f"-Dkgm.format={self._format_arguments(config)}")
+        command = java_command(
+            "Leash",
+            "kafka.Kafka",
+            str(config),
+            heap_mb=self._heap_mb,
+            options=options,
+            class_path=_with_logging("kafka"),
+        )
+        self._children[broker_id] = Child(command, log=self.folder / f"broker-{broker_id}.log")
+
+    def _format_arguments(self, config: Path) -> str:
+        arguments = f"-t {self._cluster_id} -c {config}"
+        for name, password in self._scram_users.items():
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+                arguments += f" --add-scram {mechanism}=[name={name},password={password}]"
+        return arguments
+
+    def _settings(self, broker_id: int) -> dict[str, str]:
+        count = len(self.broker_ids)
+        controllers = self.broker_ids if count >= 3 else self.broker_ids[:1]
+        names = [*self._listeners] + (["CONTROLLER"] if broker_id in controllers else [])
+        protocols = {**self._listeners, "CONTROLLER": "PLAINTEXT"}
+        copies = str(min(count, 3))
+        return {
+            **DEFAULTS,
+            "process.roles": "broker,controller" if broker_id in controllers else "broker",
+            "node.id": str(broker_id),
+            "controller.quorum.voters": ",".join(f"{c}@{self.address(c, 'CONTROLLER')}" for c in controllers),
+            "listeners": ",".join(f"{name}://{self.address(broker_id, name)}" for name in names),
+            "listener.security.protocol.map": ",".join(f"{name}:{p}" for name, p in protocols.items()),
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "log.dirs": str(self.folder / f"data-{broker_id}"),
+            "offsets.topic.replication.factor": copies,
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": copies,
+            "share.coordinator.state.topic.min.isr": "1",
+        }
+
+    def _wait(self, broker_id: int, *, expected: int) -> None:
+        child = self._children[broker_id]
+        port = self._ports[broker_id, "PLAINTEXT"]
+        _wait_for_brokers(port, child, expected=expected)
+
+
+class OldKafka(_Cluster):
+    """One Kafka 2.2.2 broker with its ZooKeeper in the same JVM: LeaveGroup and DescribeGroups stop at v2."""
+
+    def __init__(self, properties: Mapping[str, str] | None = None, *, heap_mb: int = 300) -> None:
+        self.properties = dict(properties or {})
+        self._heap_mb = heap_mb
+        self._child: Child | None = None
+        self.folder = Path()
+
+    def start(self) -> Self:
+        drivers()
+        self.folder = Path(tempfile.mkdtemp(prefix="kgm-old-kafka-"))
+        port, zookeeper = free_ports(2)
+        self.bootstrap = f"127.0.0.1:{port}"
+        zk_config = self.folder / "zookeeper.properties"
+        zk_config.write_text(
+            f"dataDir={self.folder / 'zookeeper'}\nclientPort={zookeeper}\nclientPortAddress=127.0.0.1\n"
+            "admin.enableServer=false\ntickTime=500\nmaxClientCnxns=0\n"
+        )
+        settings = {
+            "broker.id": "1",
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "zookeeper.connect": f"127.0.0.1:{zookeeper}",
+            "zookeeper.connection.timeout.ms": "30000",
+            "log.dirs": str(self.folder / "data"),
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "4",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "group.min.session.timeout.ms": "500",
+            "auto.create.topics.enable": "false",
+            "log.cleaner.dedupe.buffer.size": "4194304",
+            **self.properties,
+        }
+        config = self.folder / "broker.properties"
+        config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        log4j = self.folder / "log4j.properties"
+        log4j.write_text(
+            "log4j.rootLogger=WARN, out\nlog4j.appender.out=org.apache.log4j.ConsoleAppender\n"
+            "log4j.appender.out.layout=org.apache.log4j.PatternLayout\n"
+            "log4j.appender.out.layout.ConversionPattern=%d %p %c: %m%n\n"
+        )
+        command = java_command(
+            "Leash",
+            "kafka.Kafka",
+            str(config),
+            heap_mb=self._heap_mb,
+            options=[
+                *QUICK,
+                f"-Dlog4j.configuration=file:{log4j}",
+                "-Dzookeeper.jmx.log4j.disable=true",
+                f"-Dkgm.zookeeper={zk_config}",
+            ],
+            class_path=_jars.classpath("kafka-2.2.2", drivers()),
+        )
+        self._child = Child(command, log=self.folder / "broker.log")
+        try:
+            _wait_for_brokers(port, self._child, expected=1)
+            _wait_for_coordinator(port)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
+        if self.folder != Path():
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = Path()
+
+
+def _with_logging(name: str) -> str:
+    """The class path of a set with slf4j-simple in the place of slf4j-nop, so that brokers have a log."""
+    paths: Sequence[Path] = sorted(_jars.jars(name).glob("*.jar"))
+    kept = [str(path) for path in paths if not path.name.startswith("slf4j-nop")]
+    return os.pathsep.join([str(drivers()), *kept, f"{_jars.jars('slf4j-simple')}/slf4j-simple-1.7.36.jar"])
+
+
+def _ask(port: int, api_key: int, version: int, body: bytes, *, timeout_s: float = 5) -> bytes:
+    """One request on a fresh connection; the response behind its correlation id. OSError when nobody answers."""
+    with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
+        connection.settimeout(timeout_s)
+        frame = struct.pack(">hhih", api_key, version, 7, -1) + body
+        connection.sendall(struct.pack(">i", len(frame)) + frame)
+        with connection.makefile("rb") as stream:
+            (length,) = struct.unpack(">i", stream.read(4).ljust(4, b"\xff"))
+            answer = stream.read(max(length, 0))
+    if len(answer) < 4:
+        message = "the connection was closed"
+        raise ConnectionError(message)
+    return answer[4:]
+
+
+def _metadata(port: int) -> tuple[int, int]:
+    """(number of live brokers, controller id or -1) by Metadata v1 without topics."""
+    answer = _ask(port, 3, 1, struct.pack(">i", 0))
+    (count,) = struct.unpack_from(">i", answer, 0)
+    at = 4
+    for _ in range(count):
+        (host,) = struct.unpack_from(">h", answer, at + 4)
+        at += 4 + 2 + host + 4
+        (rack,) = struct.unpack_from(">h", answer, at)
+        at += 2 + max(rack, 0)
+    (controller,) = struct.unpack_from(">i", answer, at)
+    return count, controller
+
+
+def _wait_for_brokers(port: int, child: Child, *, expected: int) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if not child.running:
+            message = f"the broker ended while it started; its log:\n{child.log_tail()}"
+            raise RuntimeError(message)
+        try:
+            count, controller = _metadata(port)
+        except OSError:
+            count, controller = 0, -1
+        if count >= expected and controller >= 0:
+            return
+        time.sleep(0.05)
+    message = f"the broker does not answer after {START_TIMEOUT_S} s; its log:\n{child.log_tail()}"
+    raise TimeoutError(message)
+
+
+def _wait_for_coordinator(port: int) -> None:
+    """Until FindCoordinator v0 answers without error: the first one makes Kafka create the offsets topic."""
+    group = b"warm-up"
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        answer = _ask(port, 10, 0, struct.pack(">h", len(group)) + group, timeout_s=30)
+        (error,) = struct.unpack_from(">h", answer, 0)
+        if error == 0:
+            return
+        time.sleep(0.05)
+    message = f"no group coordinator after {START_TIMEOUT_S} s (error {error})"
+    raise TimeoutError(message)
+

@@ -1,0 +1,167 @@
+"""Kafka's jars, fetched with Maven into a cache outside the repository.
+
+The cache is `$KGM_CACHE`, else `$XDG_CACHE_HOME/kgm`, else `~/.cache/kgm`. A set is fetched only
+when it is missing, under a file lock (parallel test workers wait for one fetch), into a temporary
+folder that is renamed when it is complete.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+KAFKA_VERSION: Final = "4.3.0"
+_MARKER: Final = ".complete"
+_FETCH_TIMEOUT_S: Final = 600
+
+
+class KafkaUnavailableError(RuntimeError):
+    """Java, Maven or a jar is missing: the tests that need a real Kafka cannot run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """One Maven coordinate; `classifier="test"` asks for a module's test classes."""
+
+    group: str
+    name: str
+    version: str
+    classifier: str | None = None
+
+
+def _kafka(name: str, version: str = KAFKA_VERSION, classifier: str | None = None) -> Artifact:
+    return Artifact(group="org.apache.kafka", name=name, version=version, classifier=classifier)
+
+
+_SLF4J_NOP: Final = Artifact(group="org.slf4j", name="slf4j-nop", version="1.7.36")
+
+SETS: Final[dict[str, tuple[Artifact, ...]]] = {
+    # A broker, the command line tools and the clients.
+    f"kafka-{KAFKA_VERSION}": (
+        _kafka("kafka_2.13"),
+        _kafka("kafka-tools"),
+        _kafka("kafka-group-coordinator"),
+        _SLF4J_NOP,
+    ),
+    # A broker from before LeaveGroup v3. The ZooKeeper it ships with fails on Java 17.
+    "kafka-2.2.2": (
+        _kafka("kafka_2.12", "2.2.2"),
+        Artifact(group="org.apache.zookeeper", name="zookeeper", version="3.5.10"),
+        Artifact(group="org.slf4j", name="slf4j-reload4j", version="1.7.36"),
+    ),
+    # The coordinator with its own test harness: a mock clock and no sockets.
+    f"coordinator-tests-{KAFKA_VERSION}": (
+        _kafka("kafka-group-coordinator"),
+        _kafka("kafka-group-coordinator", classifier="test"),
+        _kafka("kafka-clients", classifier="test"),
+        _kafka("kafka-server-common", classifier="test"),
+        _kafka("kafka-coordinator-common", classifier="test"),
+        Artifact(group="org.mockito", name="mockito-core", version="5.14.2"),
+        Artifact(group="org.junit.jupiter", name="junit-jupiter", version="5.13.1"),
+        _SLF4J_NOP,
+    ),
+}
+SETS["slf4j-simple"] = (Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36"),)
+_ALIASES: Final = {
+    "kafka": f"kafka-{KAFKA_VERSION}",
+    "coordinator-tests": f"coordinator-tests-{KAFKA_VERSION}",
+}
+
+
+def cache_dir() -> Path:
+    """The cache folder (made when missing)."""
+    if configured := os.environ.get("KGM_CACHE"):
+        folder = Path(configured)
+    elif xdg := os.environ.get("XDG_CACHE_HOME"):
+        folder = Path(xdg) / "kgm"
+    else:
+        folder = Path.home() / ".cache" / "kgm"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def executable(name: str) -> str:
+    """The path of `java`, `javac` or `mvn`; KafkaUnavailableError when it is not installed."""
+    home = os.environ.get("JAVA_HOME")
+    if home and (candidate := Path(home) / "bin" / name).exists():
+        return str(candidate)
+    found = shutil.which(name)
+    if found is None:
+        message = f"{name} is not installed; tests against a real Kafka need Java 17+ and Maven"
+        raise KafkaUnavailableError(message)
+    return found
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Hold the cache's lock `name`, waiting for another process that holds it."""
+    with (cache_dir() / f".{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def jars(name: str = "kafka") -> Path:
+    """The folder with the jars of a set ("kafka", "kafka-2.2.2", "coordinator-tests").
+
+    Fetches the set when it is not in the cache. KafkaUnavailableError when that fails.
+    """
+    name = _ALIASES.get(name, name)
+    folder = cache_dir() / name
+    if (folder / _MARKER).exists():
+        return folder
+    with locked(name):
+        if not (folder / _MARKER).exists():
+            _fetch(name, folder)
+    return folder
+
+
+def classpath(name: str = "kafka", *more: Path) -> str:
+    """A Java class path: every jar of the set, then the folders in `more`."""
+    return os.pathsep.join([f"{jars(name)}/*", *(str(path) for path in more)])
+
+
+def _fetch(name: str, folder: Path) -> None:
+    maven = executable("mvn")
+    executable("java")
+    with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=f".{name}-") as scratch:
+        pom = Path(scratch) / "pom.xml"
+        pom.write_text(_pom(SETS[name]))
+        out = Path(scratch) / "jars"
+        command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+        result = subprocess.run(
+            [*command, f"-DoutputDirectory={out}"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_FETCH_TIMEOUT_S,
+            check=False,
+        )
+        if result.returncode != 0:
+            message = f"Maven could not fetch the jars of {name}:\n{result.stdout[-2000:]}"
+            raise KafkaUnavailableError(message)
+        (out / _MARKER).touch()
+        shutil.rmtree(folder, ignore_errors=True)
+        out.rename(folder)
+
+
+def _pom(artifacts: tuple[Artifact, ...]) -> str:
+    dependencies = "".join(
+        "<dependency>"
+        f"<groupId>{a.group}</groupId><artifactId>{a.name}</artifactId><version>{a.version}</version>"
+        + (f"<classifier>{a.classifier}</classifier>" if a.classifier else "")
+        + "</dependency>"
+        for a in artifacts
+    )
+    return (
+        "<project><modelVersion>4.0.0</modelVersion><groupId>local</groupId>"
+        "<artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>"
+        f"<dependencies>{dependencies}</dependencies></project>"
+    )
