@@ -140,6 +140,15 @@ def common(command: Callable[..., None]) -> Callable[..., None]:
     return _with_options(command, _PLAIN)
 
 
+def common_as(output: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """As `common`, for a command whose output is not a table unless one is asked for."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        return _with_options(command, {**_PLAIN, "output": (Output, output)})
+
+    return decorate
+
+
 def cluster(command: Callable[..., None]) -> Callable[..., None]:
     """Add cluster and output options; the command takes `common: Common` by keyword."""
     return _with_options(command, {**_CLUSTER, **_PLAIN})
