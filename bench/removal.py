@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Remove 500 static members in one LeaveGroup: `kgm remove-members` beside kafka-python's CLI, on equal groups.
+
+usage: python bench/removal.py [--members N] [--runs N]      (needs Java 17 and Maven; starts a real Kafka broker)
+
+Each run removes a fresh group of its own, since a removed member cannot be removed again. kgm describes the group
+before and after and watches the committed offsets for signs of life; `--allow-live` leaves that watch out, as the peer
+has none.
+"""
+
+import argparse
+import pathlib
+import statistics
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
+
+from crowd import join_crowd
+from processes import once
+
+from tests.kafka.broker import KafkaCluster
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--members", type=int, default=500)
+    parser.add_argument("--runs", type=int, default=5)
+    arguments = parser.parse_args()
+    kgm = str(pathlib.Path(sys.executable).with_name("kgm"))
+    with KafkaCluster() as kafka:
+        kafka.create_topics({"orders": arguments.members})
+
+        def ours(group, names):
+            ids = ",".join(names)
+            command = [kgm, "remove-members", group, "-b", kafka.bootstrap, "--instance-ids", ids]
+            return [*command, "--yes", "--allow-live", "-o", "json"]
+
+        def peer(group, names):
+            command = [sys.executable, "-m", "kafka.admin", "--bootstrap-servers", kafka.bootstrap, "groups"]
+            command += ["remove-members", "-g", group]
+            return command + [word for name in names for word in ("-i", name)]
+
+        found = {"kgm": [], "kafka-python": []}
+        for run in range(arguments.runs):
+            for name, build in (("kgm", ours), ("kafka-python", peer)):
+                group = f"{name}-{run}"
+                names = join_crowd(kafka.bootstrap, group, arguments.members, "orders", arguments.members)
+                cpu, wall, code = once(build(group, names))
+                if code != 0:
+                    raise SystemExit(f"{name} ended with {code}")
+                found[name].append((cpu, wall))
+    medians = {
+        name: (statistics.median(cpu for cpu, _ in rows), statistics.median(wall for _, wall in rows))
+        for name, rows in found.items()
+    }
+    peer_cpu, peer_wall = medians["kafka-python"]
+    print(f"{arguments.members} members removed in one LeaveGroup, medians of {arguments.runs} runs")
+    print("| command | CPU s | wall s | peer CPU / ours | peer wall / ours |")
+    print("|---|---|---|---|---|")
+    for name, (cpu, wall) in medians.items():
+        print(f"| {name} remove-members | {cpu:.3f} | {wall:.3f} | {peer_cpu / cpu:.1f} | {peer_wall / wall:.1f} |")
+
+
+if __name__ == "__main__":
+    main()
