@@ -7,7 +7,6 @@ from typing import Annotated, NoReturn
 import typer
 
 from kgm import __version__
-from kgm.cli.failures import tell
 from kgm.cli.sanitize import clean
 from kgm.model.errors import KgmError
 
@@ -19,7 +18,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     subcommand_metavar="COMMAND [ARGS]...",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
 
@@ -39,27 +38,37 @@ def root(
     pass
 
 
-#: Commands in the order in which help lists them; a module is imported only when its command, or help, is asked for.
+#: name: (module, function, first line of its help), in the order in which help lists them.
 COMMANDS = {
-    "list": ("groups", "list_groups"),
-    "describe": ("describe", "describe"),
-    "remove-members": ("remove_members", "remove_members"),
-    "simulate-bounce": ("simulate_bounce", "simulate_bounce"),
-    "assign": ("assign", "assign_command"),
-    "serve": ("serve", "serve"),
-    "demo": ("demo", "demo"),
+    "list": ("groups", "list_groups", "List the groups that are visible to us: id, type, state, members."),
+    "describe": ("describe", "describe", "Describe groups: members with instance ids, assignments, lag."),
+    "remove-members": ("remove_members", "remove_members", "Remove members from a group in one LeaveGroup request."),
+    "simulate-bounce": ("simulate_bounce", "simulate_bounce", "Say what a planned bounce would do, and what would move."),
+    "assign": ("assign", "assign_command", "Run one of Kafka's assignors on written-down groups."),
+    "serve": ("serve", "serve", "Run the embedded coordinator: real Kafka clients can join it."),
+    "demo": ("demo", "demo", "Show the main job end to end, on the embedded coordinator."),
 }
 
 
-def _register(arguments: Sequence[str]) -> None:
-    """Bind the command that is asked for, or all of them when none is."""
+def register(name: str) -> None:
+    """Bind a command: its module is imported now."""
     import importlib
 
-    wanted = arguments[0] if arguments and arguments[0] in COMMANDS else None
-    for name, (module, function) in COMMANDS.items():
-        if wanted in (None, name):
-            command = getattr(importlib.import_module(f"kgm.cli.{module}"), function)
-            app.command(name)(command)
+    module, function, _ = COMMANDS[name]
+    app.command(name)(getattr(importlib.import_module(f"kgm.cli.{module}"), function))
+
+
+def _register(arguments: Sequence[str]) -> None:
+    """Bind the command that is asked for; for help about all of them, only their names and what they are for."""
+    if arguments and arguments[0] in COMMANDS:
+        register(arguments[0])
+        return
+    for name, (_, _, purpose) in COMMANDS.items():
+        app.command(name, help=purpose, short_help=purpose)(_elsewhere)
+
+
+def _elsewhere() -> None:
+    """Stands for a command in the overview; never called, because a command that is named is bound itself."""
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -97,6 +106,8 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def _tell(error: KgmError, arguments: Sequence[str]) -> None:
     """The error for people on stderr; in JSON as an object on stdout too, so that a script can read it."""
+    from kgm.cli.failures import tell
+
     tell(error)
     if _asked_for_json(arguments):
         from kgm.cli.options import Common
