@@ -1,0 +1,63 @@
+"""Where the cluster is: the bootstrap list as people and properties files write it."""
+
+from dataclasses import dataclass
+
+from kgm.model.errors import UsageError
+
+DEFAULT_PORT = 9092
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    """A host (a name, or a literal IPv4 or IPv6 address without brackets) and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_bootstrap(text: str) -> tuple[Address, ...]:
+    """`host:port[,host:port...]` with optional `PROTOCOL://` in front; IPv6 in brackets; port 9092 when left out.
+
+    Repeated addresses are kept once. Raises UsageError that names the part that is wrong."""
+    addresses = [_parse_one(part.strip()) for part in text.split(",") if part.strip()]
+    if not addresses:
+        raise UsageError(
+            "the bootstrap server is empty", hint="name at least one broker: --bootstrap-server HOST:PORT[,HOST:PORT]"
+        )
+    return tuple(dict.fromkeys(addresses))
+
+
+def _parse_one(part: str) -> Address:
+    rest = part.rpartition("://")[2]
+    if rest.startswith("["):
+        host, bracket, tail = rest[1:].partition("]")
+        if not bracket or (tail and not tail.startswith(":")):
+            raise _bad(part, "an IPv6 address is written [ADDRESS]:PORT")
+        return Address(_host(part, host), _port(part, tail[1:] if tail else ""))
+    if rest.count(":") > 1:
+        raise _bad(part, "an IPv6 address needs brackets: [ADDRESS]:PORT")
+    host, colon, port = rest.partition(":")
+    if colon and not port:
+        raise _bad(part, "the port is missing after the colon")
+    return Address(_host(part, host), _port(part, port))
+
+
+def _host(part: str, host: str) -> str:
+    if not host or any(character.isspace() or character in "/?#@" for character in host):
+        raise _bad(part, "that is no host name")
+    return host
+
+
+def _port(part: str, text: str) -> int:
+    if not text:
+        return DEFAULT_PORT
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 65536:
+        raise _bad(part, "a port is a number from 1 to 65535")
+    return int(text)
+
+
+def _bad(part: str, why: str) -> UsageError:
+    return UsageError(f"bootstrap server {part!r}: {why}", hint="write --bootstrap-server HOST:PORT[,HOST:PORT...]")

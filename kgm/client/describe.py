@@ -1,0 +1,289 @@
+"""From brokers' answers to `GroupSnapshot`: pure, no sockets. What the answer does not tell is None.
+
+A classic group tells members' subscriptions only while it is Stable, never its generation and no timeout; a consumer
+group (KIP-848) tells epochs, targets and regexes. A blob that is not the consumer protocol's (Connect, Schema
+Registry, an assignor of somebody's own) leaves that member without topics, and nothing else happens."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kgm.client.asking import Described, Offsets
+from kgm.model.assignment import Partitions
+from kgm.model.errors import DecodeError
+from kgm.model.snapshot import Coordinator, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
+from kgm.protocol.subscription import PROTOCOL_TYPE, Subscription, decode_assignment, decode_subscription
+
+#: Member epoch of a static member that left with the intention to come back (KIP-848).
+AWAY_EPOCH = -2
+_REBALANCING = ("PreparingRebalance", "CompletingRebalance")
+_CLASSIC_MEMBER = 0
+
+
+def snapshot(
+    group_id: str, described: Described, *, coordinator: Coordinator | None, committed: Offsets | None = None,
+    ends: Offsets | None = None, partition_counts: Mapping[str, int] | None = None,
+    session_timeout_ms: int | None = None,
+) -> GroupSnapshot:  # fmt: skip
+    """One group. partition_counts: of every topic that is known; it may hold topics of other groups too."""
+    base = _BUILDERS[described.kind](group_id, described.raw)
+    topics = used_topics(base.members, committed or {})
+    offsets = offset_rows(base.members, committed or {}, ends or {}) if committed is not None else ()
+    return GroupSnapshot(
+        group_id=group_id,
+        type=base.type,
+        state=base.state,
+        protocol_type=base.protocol_type,
+        assignor=base.assignor,
+        coordinator=coordinator,
+        group_epoch=base.group_epoch,
+        assignment_epoch=base.assignment_epoch,
+        session_timeout_ms=session_timeout_ms,
+        topics=tuple(
+            TopicSnapshot(name=name, partitions=partition_counts[name])
+            for name in sorted(topics)
+            if partition_counts and name in partition_counts
+        ),
+        members=tuple(sorted((_with_lag(member, offsets) for member in base.members), key=lambda m: m.identity)),
+        offsets=offsets,
+    )
+
+
+def members_of(group_id: str, described: Described) -> tuple[MemberSnapshot, ...]:
+    """The members alone, before offsets are known."""
+    return _BUILDERS[described.kind](group_id, described.raw).members
+
+
+def used_topics(members: Iterable[MemberSnapshot], committed: Offsets) -> set[str]:
+    """Topics that members subscribe to or own, and those with committed offsets."""
+    used = {topic for topic, _ in committed}
+    for member in members:
+        used |= {*member.topics, *member.assignment, *(member.target_assignment or {})}
+    return used
+
+
+def _classic(group_id: str, group: Any) -> GroupSnapshot:
+    is_consumer = group.protocol_type == PROTOCOL_TYPE
+    status = "stable" if group.group_state == "Stable" else "unknown"
+    if group.group_state in _REBALANCING:
+        status = "reconciling"
+    members = tuple(_classic_member(member, status, is_consumer=is_consumer) for member in group.members)
+    return GroupSnapshot(
+        group_id=group_id,
+        type="classic",
+        state=group.group_state,
+        protocol_type=group.protocol_type,
+        assignor=group.protocol_data or None,
+        members=members,
+    )
+
+
+def _classic_member(member: Any, status: str, *, is_consumer: bool) -> MemberSnapshot:
+    subscription = _subscription(member.member_metadata) if is_consumer else None
+    return MemberSnapshot(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id or None,
+        client_id=member.client_id,
+        client_host=_host(member.client_host),
+        rack=subscription.rack_id if subscription else None,
+        status=status,
+        topics=tuple(sorted(set(subscription.topics))) if subscription else (),
+        assignment=_assignment(member.member_assignment) if is_consumer else {},
+        protocol="classic",
+        client_library=_library(member.client_id, subscription),
+    )
+
+
+def _subscription(blob: bytes) -> Subscription | None:
+    try:
+        return decode_subscription(blob)
+    except DecodeError:
+        return None
+
+
+def _assignment(blob: bytes) -> Partitions:
+    try:
+        return decode_assignment(blob).partitions
+    except DecodeError:
+        return {}
+
+
+def _library(client_id: str, subscription: Subscription | None) -> str | None:
+    """Which client library a member runs on, where its default client id gives it away; None otherwise."""
+    if client_id == "rdkafka":
+        return "librdkafka"
+    if client_id.startswith("kafka-python-"):
+        return "kafka-python"
+    if client_id.startswith("aiokafka-"):
+        return "aiokafka"
+    return None if subscription is None else _library_by_blob(client_id, subscription)
+
+
+def _library_by_blob(client_id: str, subscription: Subscription) -> str | None:
+    # Java's default client.id, together with the newest blob version (librdkafka and the others write older ones).
+    if client_id.startswith("consumer-") and client_id.rpartition("-")[2].isdigit() and subscription.version >= 3:
+        return "java"
+    return None
+
+
+def _consumer(group_id: str, group: Any) -> GroupSnapshot:
+    members = tuple(_consumer_member(member, group.assignment_epoch) for member in group.members)
+    return GroupSnapshot(
+        group_id=group_id,
+        type="consumer",
+        state=group.group_state,
+        protocol_type=PROTOCOL_TYPE,
+        assignor=group.assignor_name or None,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        members=members,
+    )
+
+
+def _consumer_member(member: Any, assignment_epoch: int) -> MemberSnapshot:
+    assignment = _by_topic(member.assignment)
+    target = _by_topic(member.target_assignment)
+    settled = member.member_epoch == assignment_epoch and assignment == target
+    status = "away" if member.member_epoch == AWAY_EPOCH else "stable" if settled else "reconciling"
+    return MemberSnapshot(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id or None,
+        client_id=member.client_id,
+        client_host=_host(member.client_host),
+        rack=member.rack_id or None,
+        member_epoch=member.member_epoch,
+        status=status,
+        topics=tuple(sorted(set(member.subscribed_topic_names))),
+        regex=member.subscribed_topic_regex or None,
+        assignment=assignment,
+        target_assignment=target,
+        protocol="classic" if member.member_type == _CLASSIC_MEMBER else "consumer",
+        client_library=_library(member.client_id, None),
+    )
+
+
+def _share(group_id: str, group: Any) -> GroupSnapshot:
+    members = tuple(
+        MemberSnapshot(
+            member_id=member.member_id,
+            client_id=member.client_id,
+            client_host=_host(member.client_host),
+            rack=member.rack_id or None,
+            member_epoch=member.member_epoch,
+            status="stable" if member.member_epoch == group.assignment_epoch else "reconciling",
+            topics=tuple(sorted(set(member.subscribed_topic_names))),
+            assignment=_by_topic(member.assignment),
+            protocol="share",
+        )
+        for member in group.members
+    )
+    return GroupSnapshot(
+        group_id=group_id,
+        type="share",
+        state=group.group_state,
+        protocol_type="share",
+        assignor=group.assignor_name or None,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        members=members,
+    )
+
+
+def _streams(group_id: str, group: Any) -> GroupSnapshot:
+    """Streams members own tasks: partitions of every source topic of a subtopology (KIP-1071)."""
+    sources: dict[str, tuple[str, ...]] = {}
+    for sub in (group.topology.subtopologies or ()) if group.topology is not None else ():
+        names = {*sub.source_topics, *(topic.name for topic in sub.repartition_source_topics)}
+        sources[sub.subtopology_id] = tuple(sorted(names))
+    every_topic = tuple(sorted({name for names in sources.values() for name in names}))
+    members = tuple(
+        MemberSnapshot(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id or None,
+            client_id=member.client_id,
+            client_host=_host(member.client_host),
+            rack=member.rack_id or None,
+            member_epoch=member.member_epoch,
+            status="away"
+            if member.member_epoch == AWAY_EPOCH
+            else "stable"
+            if member.member_epoch == group.assignment_epoch
+            else "reconciling",
+            topics=every_topic,
+            assignment=_of_tasks(member.assignment, sources),
+            target_assignment=_of_tasks(member.target_assignment, sources),
+            protocol="classic" if member.is_classic else "streams",
+        )
+        for member in group.members
+    )
+    return GroupSnapshot(
+        group_id=group_id,
+        type="streams",
+        state=group.group_state,
+        protocol_type="streams",
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        members=members,
+    )
+
+
+_BUILDERS = {"classic": _classic, "consumer": _consumer, "share": _share, "streams": _streams}
+
+
+def _of_tasks(assignment: Any, sources: Mapping[str, Iterable[str]]) -> dict[str, list[int]]:
+    found: dict[str, set[int]] = {}
+    for task in assignment.active_tasks:
+        for topic in sources.get(task.subtopology_id, ()):
+            found.setdefault(topic, set()).update(task.partitions)
+    return {topic: sorted(found[topic]) for topic in sorted(found)}
+
+
+def _by_topic(assignment: Any) -> dict[str, list[int]]:
+    merged: dict[str, set[int]] = {}
+    for row in assignment.topic_partitions:
+        if row.partitions:
+            merged.setdefault(row.topic_name, set()).update(row.partitions)
+    return {topic: sorted(merged[topic]) for topic in sorted(merged)}
+
+
+def _host(text: str) -> str:
+    """Java prints addresses with a slash in front."""
+    return text.removeprefix("/")
+
+
+def offset_rows(members: Iterable[MemberSnapshot], committed: Offsets, ends: Offsets) -> tuple[OffsetSnapshot, ...]:
+    """A row for each partition that is owned or has a committed offset."""
+    owner: dict[tuple[str, int], MemberSnapshot] = {}
+    for member in members:
+        for topic, partitions in member.assignment.items():
+            owner.update(((topic, partition), member) for partition in partitions)
+    rows = []
+    for topic, partition in sorted(committed.keys() | owner.keys()):
+        at, end = committed.get((topic, partition)), ends.get((topic, partition))
+        holder = owner.get((topic, partition))
+        rows.append(
+            OffsetSnapshot(
+                topic=topic,
+                partition=partition,
+                committed=at,
+                end=end,
+                lag=None if at is None or end is None else max(0, end - at),
+                group_instance_id=holder.group_instance_id if holder else None,
+                member_id=holder.member_id if holder else None,
+            )
+        )
+    return tuple(rows)
+
+
+def _with_lag(member: MemberSnapshot, offsets: Iterable[OffsetSnapshot]) -> MemberSnapshot:
+    """The member with its lag: the sum over its partitions, None as soon as one of them is unknown.
+
+    An empty partition that nobody committed for (end 0) lags by nothing."""
+    from dataclasses import replace
+
+    lags = [
+        0 if row.committed is None and row.end == 0 else row.lag for row in offsets if row.member_id == member.member_id
+    ]
+    if not lags:
+        return member
+    known = [lag for lag in lags if lag is not None]
+    return replace(member, lag=sum(known) if len(known) == len(lags) else None)

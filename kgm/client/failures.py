@@ -1,0 +1,89 @@
+"""What can go wrong between kgm and a broker, mapped to `KgmError` in this one place."""
+
+from kgm.model.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    BrokerError,
+    ErrorCode,
+    KgmError,
+    NotFoundError,
+    UnreachableError,
+    UnsupportedError,
+    error_name,
+)
+
+#: The coordinator is another broker, or will be: look it up again.
+MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+#: Ask again, nothing has been done.
+RETRIABLE = MOVED | {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.REBOOTSTRAP_REQUIRED,
+}  # fmt: skip
+_AUTHENTICATION = {
+    ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM, ErrorCode.ILLEGAL_SASL_STATE,
+    ErrorCode.SECURITY_DISABLED,
+}  # fmt: skip
+_AUTHORIZATION = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "TransactionalId",
+}
+
+
+class ConnectError(UnreachableError):
+    """No connection came about, so nothing was sent."""
+
+
+class LostError(UnreachableError):
+    """The connection ended, or the time was over, with a request under way.
+
+    sent: at least the last byte of the request was handed to the network, so the broker may have acted on it."""
+
+    def __init__(self, message: str, *, sent: bool, facts: tuple[str, ...] = (), hint: str | None = None) -> None:
+        super().__init__(message, facts=facts, hint=hint)
+        self.sent = sent
+
+
+class WrongSpeechError(UnreachableError):
+    """What listens there speaks TLS or HTTP, not Kafka's protocol in the clear. Asking again does not help."""
+
+
+class BadAnswerError(BrokerError):
+    """An answer that breaks the protocol: a frame of impossible length, somebody else's correlation id."""
+
+    code = "BAD_ANSWER"
+
+
+def from_code(
+    code: int, doing: str, *, broker: str = "", api: str = "", operation: str = "DESCRIBE", group_id: str | None = None,
+    text: str | None = None,
+) -> KgmError:  # fmt: skip
+    """The error for a Kafka error code. doing: what failed, in the user's names; operation: the right it takes."""
+    facts = [f"{api or 'the broker'}{' at ' + broker if broker else ''} answered {error_name(code)}"]
+    if text:
+        facts.append(f"the broker says: {text}")
+    if code in _AUTHORIZATION:
+        return _authorization(code, doing, facts, operation, group_id)
+    if code in _AUTHENTICATION:
+        return AuthenticationError(doing, facts=facts, group_id=group_id, kafka_error=code)
+    if code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return not_found(group_id or "", facts)
+    if code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_ASSIGNOR):
+        return UnsupportedError(doing, facts=facts, group_id=group_id, kafka_error=code)
+    return BrokerError(doing, facts=facts, group_id=group_id, kafka_error=code)
+
+
+def not_found(group_id: str, facts: list[str] | tuple[str, ...] = ()) -> NotFoundError:
+    """The error for a group that the cluster does not have (or does not show us)."""
+    return NotFoundError(f"group {group_id!r} does not exist", facts=facts, group_id=group_id, hint="kgm list")
+
+
+def _authorization(code: int, doing: str, facts: list[str], operation: str, group_id: str | None) -> AuthorizationError:
+    kind = _AUTHORIZATION[ErrorCode(code)]
+    resource = f"Group {group_id!r}" if kind == "Group" and group_id is not None else kind
+    hint = None
+    if kind == "Group" and group_id is not None:
+        hint = f"kafka-acls --add --allow-principal User:NAME --operation {operation.capitalize()} --group {group_id!r}"
+    facts.append(f"the principal needs {operation} on {resource}")
+    return AuthorizationError(doing, facts=facts, hint=hint, group_id=group_id, kafka_error=code)
