@@ -1,0 +1,384 @@
+"""Real group members that a test can stop cleanly or crash.
+
+`RdMembers` starts librdkafka consumers (confluent_kafka), each in a process of its own.
+`JavaMembers` starts Java consumers, all in one JVM, which takes two seconds for the first.
+Both have the same interface, and start at once without waiting for the assignment:
+
+    with RdMembers(kafka.bootstrap) as members:
+        a = members.start(group="g", topics=["t"], instance_id="a", assignor="range")
+        b = members.start(group="g", topics=["t"], instance_id="b", assignor="range")
+        wait_settled([a, b], partitions=6)
+        a.crash()
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+from tests.kafka.java_tools import java_command
+from tests.kafka.process import Child
+
+TIMEOUT_S: Final = 30.0
+Partition = tuple[str, int]
+_JAVA_ASSIGNORS: Final = {
+    "range": "Range",
+    "roundrobin": "RoundRobin",
+    "sticky": "Sticky",
+    "cooperative-sticky": "CooperativeSticky",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a member joins. `assignor` is a client-side one for "classic", a broker-side one for "consumer"."""
+
+    group: str
+    topics: Sequence[str]
+    instance_id: str | None = None
+    client_id: str | None = None
+    protocol: Literal["classic", "consumer"] = "classic"
+    assignor: str | None = None
+    session_timeout_ms: int = 6000
+    heartbeat_interval_ms: int = 300
+    max_poll_interval_ms: int = 60_000  # the rebalance timeout
+    config: Mapping[str, str] = field(default_factory=dict)  # any other setting, by the client's own name
+
+    def common(self, bootstrap: str) -> dict[str, str]:
+        """Settings that librdkafka and Java share."""
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "group.id": self.group,
+            "group.protocol": self.protocol,
+            "enable.auto.commit": "false",
+            "auto.offset.reset": "earliest",
+            "max.poll.interval.ms": str(self.max_poll_interval_ms),
+            "retry.backoff.ms": "50",
+            "reconnect.backoff.ms": "50",
+            "reconnect.backoff.max.ms": "500",
+        }
+        if self.instance_id is not None:
+            settings["group.instance.id"] = self.instance_id
+        if self.client_id is not None:
+            settings["client.id"] = self.client_id
+        if self.protocol == "classic":
+            # Under KIP-848 both are the broker's, and the clients refuse them.
+            settings["session.timeout.ms"] = str(self.session_timeout_ms)
+            settings["heartbeat.interval.ms"] = str(self.heartbeat_interval_ms)
+        elif self.assignor is not None:
+            settings["group.remote.assignor"] = self.assignor
+        return settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to a member.
+
+    kind: started, assigned, revoked, lost, generation (Java only), polled, committed, error, fatal, closed.
+    at_s: the monotonic clock, the same for all members on this machine.
+    """
+
+    kind: str
+    at_s: float
+    member_id: str
+    assignment: frozenset[Partition]
+    data: Mapping[str, Any]
+
+
+class Member:
+    """What both kinds of member offer; `events` is everything so far, in order."""
+
+    def __init__(self, name: str, options: Options) -> None:
+        self.name = name
+        self.options = options
+        self.events: list[Event] = []
+        self._changed = threading.Condition()
+
+    @property
+    def assignment(self) -> frozenset[Partition]:
+        events = self.events
+        return events[-1].assignment if events else frozenset()
+
+    @property
+    def member_id(self) -> str:
+        events = self.events
+        return events[-1].member_id if events else ""
+
+    @property
+    def fatal(self) -> str | None:
+        """The name of the fatal error (FENCED_INSTANCE_ID, ...) that ended this member."""
+        return next((str(event.data["error"]) for event in self.events if event.kind == "fatal"), None)
+
+    def of_kind(self, *kinds: str) -> list[Event]:
+        return [event for event in self.events if event.kind in kinds]
+
+    def wait_for(self, condition: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
+        """Wait until the condition holds; checked at each event. TimeoutError tells what happened instead."""
+        with self._changed:
+            if not self._changed.wait_for(condition, timeout_s):
+                story = "\n".join(f"{e.at_s:.3f} {e.kind} {dict(e.data)}" for e in self.events[-20:])
+                message = f"{self.name}: no {what} within {timeout_s} s; events:\n{story}\n{self.log_tail()}"
+                raise TimeoutError(message)
+
+    def wait_event(self, *kinds: str, after: int = 0, timeout_s: float = TIMEOUT_S) -> Event:
+        """The first event of one of these kinds at index `after` or later; waits for it."""
+
+        def found() -> Event | None:
+            return next((event for event in self.events[after:] if event.kind in kinds), None)
+
+        self.wait_for(lambda: found() is not None, " or ".join(kinds), timeout_s)
+        event = found()
+        assert event is not None
+        return event
+
+    def wait_assigned(self, partitions: int | None = None, timeout_s: float = TIMEOUT_S) -> frozenset[Partition]:
+        """Wait for an assignment: of exactly so many partitions, or else for the first one."""
+        if partitions is None:
+            self.wait_event("assigned", timeout_s=timeout_s)
+        else:
+            self.wait_for(lambda: len(self.assignment) == partitions, f"{partitions} partitions", timeout_s)
+        return self.assignment
+
+    def commit(self) -> Event:
+        """Commit the current positions; the event is "committed" or "error"."""
+        after = len(self.events)
+        self.send("commit")
+        return self.wait_event("committed", "error", "fatal", after=after)
+
+    def stall(self, ms: int) -> None:
+        """Stop polling for a while (heartbeats go on)."""
+        self.send("stall", ms=ms)
+
+    def close(self) -> None:
+        """A clean stop, as the client does it by default."""
+        self.send("close")
+        self.wait_event("closed", "fatal")
+
+    def crash(self) -> None:
+        """End without a word to the broker."""
+        raise NotImplementedError
+
+    def send(self, command: str, **data: Any) -> None:
+        raise NotImplementedError
+
+    def log_tail(self) -> str:
+        return ""
+
+    def _add(self, line: dict[str, Any]) -> None:
+        event = Event(
+            kind=line.pop("event"),
+            at_s=line.pop("at"),
+            member_id=line.pop("member_id"),
+            assignment=frozenset((topic, partition) for topic, partition in line.pop("assignment")),
+            data=line,
+        )
+        with self._changed:
+            self.events.append(event)
+            self._changed.notify_all()
+
+
+class RdMember(Member):
+    """A librdkafka consumer in its own process."""
+
+    def __init__(self, name: str, options: Options, bootstrap: str, folder: Path) -> None:
+        super().__init__(name, options)
+        config = options.common(bootstrap) | {"fetch.wait.max.ms": "100", "log_level": "3"}
+        config |= {"topic.metadata.refresh.interval.ms": "5000"}
+        if options.protocol == "classic" and options.assignor is not None:
+            config["partition.assignment.strategy"] = options.assignor
+        spec = json.dumps({"config": config | dict(options.config), "topics": list(options.topics)})
+        script = Path(__file__).with_name("rd_member.py")
+        self._child = Child([sys.executable, "-P", str(script), spec], log=folder / f"{name}.log", pipe_stdout=True)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def send(self, command: str, **data: Any) -> None:
+        self._child.stdin.write(json.dumps({"cmd": command, **data}) + "\n")
+
+    def close(self) -> None:
+        super().close()
+        self._child.wait(TIMEOUT_S)
+        self._reader.join()
+
+    def crash(self) -> None:
+        self._child.kill()
+        self._reader.join()
+
+    def log_tail(self) -> str:
+        return self._child.log_tail()
+
+    def _read(self) -> None:
+        with self._child.stdout as lines:
+            for line in lines:
+                self._add(json.loads(line))
+
+
+class JavaMember(Member):
+    """One Java consumer among those of a `JavaMembers`."""
+
+    def __init__(self, name: str, options: Options, owner: JavaMembers) -> None:
+        super().__init__(name, options)
+        self._owner = owner
+
+    @property
+    def alive(self) -> bool:
+        return not any(event.kind in ("closed", "fatal") for event in self.events)
+
+    def send(self, command: str, **data: Any) -> None:
+        self._owner.send({"cmd": command, "member": self.name, **data})
+
+    def close_leave(self) -> None:
+        """Close and leave the group, also as a static member (KIP-1092)."""
+        self.send("close-leave")
+        self.wait_event("closed", "fatal")
+
+    def crash(self) -> None:
+        """Vanish. The broker sees what a crash shows it: closed connections and no further request.
+
+        Two ways: the only live member of its JVM takes the JVM with it; one among others is closed with
+        REMAIN_IN_GROUP, which sends nothing - except for a static KIP-848 member, which must be alone.
+        """
+        if all(member is self or not member.alive for member in self._owner.members):
+            self._owner.crash()
+        elif self.options.protocol == "consumer" and self.options.instance_id is not None:
+            message = "a static KIP-848 member can only crash with its JVM: start it in its own JavaMembers"
+            raise ValueError(message)
+        else:
+            self.send("close-remain")
+            self.wait_event("closed", "fatal")
+
+    def log_tail(self) -> str:
+        return self._owner.log_tail()
+
+
+class _Members:
+    """Starts members and ends those that are left on leaving the `with` block (as crashes)."""
+
+    members: list[Any]
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.members = []
+        self._serial = itertools.count(1)
+        self._temp = tempfile.TemporaryDirectory(prefix="kgm-members-")
+        self.folder = Path(self._temp.name)
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class RdMembers(_Members):
+    """librdkafka members of one cluster."""
+
+    members: list[RdMember]
+
+    def start(self, **options: Any) -> RdMember:
+        """Start a member; the keywords are those of `Options`. Returns at once."""
+        member = RdMember(f"rd-{next(self._serial)}", Options(**options), self.bootstrap, self.folder)
+        self.members.append(member)
+        return member
+
+    def stop(self) -> None:
+        for member in self.members:
+            member.crash()
+        self._temp.cleanup()
+
+
+class JavaMembers(_Members):
+    """Java members of one cluster, in one JVM that starts with the first."""
+
+    members: list[JavaMember]
+
+    def __init__(self, bootstrap: str, *, heap_mb: int = 200) -> None:
+        super().__init__(bootstrap)
+        self._heap_mb = heap_mb
+        self._child: Child | None = None
+        self._reader: threading.Thread | None = None
+        self._by_name: dict[str, JavaMember] = {}
+
+    def start(self, **options: Any) -> JavaMember:
+        """Start a member; the keywords are those of `Options`. Returns at once."""
+        if self._child is None:
+            self._child = Child(
+                java_command("JavaMember", heap_mb=self._heap_mb), log=self.folder / "jvm.log", pipe_stdout=True
+            )
+            self._reader = threading.Thread(target=self._read, args=(self._child,), daemon=True)
+            self._reader.start()
+        member = JavaMember(f"java-{next(self._serial)}", Options(**options), self)
+        self.members.append(member)
+        self._by_name[member.name] = member
+        topics = list(member.options.topics)
+        self.send({"cmd": "start", "member": member.name, "config": self._config(member.options), "topics": topics})
+        return member
+
+    def send(self, command: dict[str, Any]) -> None:
+        assert self._child is not None
+        self._child.stdin.write(json.dumps(command) + "\n")
+
+    def crash(self) -> None:
+        """Kill the JVM: every member crashes. The next `start` starts a new one."""
+        if self._child is not None and self._reader is not None:
+            self._child.kill()
+            self._reader.join()
+            self._child = None
+            self.members.clear()
+
+    def stop(self) -> None:
+        self.crash()
+        self._temp.cleanup()
+
+    def log_tail(self) -> str:
+        return self._child.log_tail() if self._child is not None else ""
+
+    def _config(self, options: Options) -> dict[str, str]:
+        deserializer = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+        config = options.common(self.bootstrap) | {"fetch.max.wait.ms": "100"}
+        config |= {"key.deserializer": deserializer, "value.deserializer": deserializer}
+        if options.protocol == "classic" and options.assignor is not None:
+            names = [_JAVA_ASSIGNORS.get(name, name) for name in options.assignor.split(",")]
+            config["partition.assignment.strategy"] = ",".join(
+                f"org.apache.kafka.clients.consumer.{name}Assignor" if "." not in name else name for name in names
+            )
+        return config | dict(options.config)
+
+    def _read(self, child: Child) -> None:
+        with child.stdout as lines:
+            for text in lines:
+                line = json.loads(text)
+                self._by_name[line.pop("member")]._add(line)
+
+
+def wait_settled(members: Sequence[Member], partitions: int, timeout_s: float = TIMEOUT_S) -> None:
+    """Wait until the members own `partitions` partitions together, none twice, and every member has been assigned."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        owned = [partition for member in members for partition in member.assignment]
+        everyone = all(member.of_kind("assigned") for member in members)
+        if everyone and len(owned) == partitions == len(set(owned)):
+            return
+        if time.monotonic() > deadline:
+            state = "\n".join(f"{m.name}: {sorted(m.assignment)} fatal={m.fatal} {m.log_tail()}" for m in members)
+            message = f"the members do not own {partitions} partitions after {timeout_s} s:\n{state}"
+            raise TimeoutError(message)
+        time.sleep(0.01)

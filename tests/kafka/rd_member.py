@@ -1,0 +1,116 @@
+"""A librdkafka consumer in a process of its own; see members.py.
+
+argv[1] is JSON {"config": ..., "topics": [...]}. Commands are JSON lines on standard input:
+{"cmd": "commit" | "close" | "stall"}. Events are JSON lines on standard output. When standard
+input ends, the process ends without a word to the broker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+_FATAL_TEXTS = {
+    "fenced by other consumer": "FENCED_INSTANCE_ID",
+    "instance ID is still used": "UNRELEASED_INSTANCE_ID",
+}
+
+
+def _commands(into: queue.Queue[dict[str, Any]]) -> None:
+    for line in sys.stdin:
+        into.put(json.loads(line))
+    os._exit(143)
+
+
+class Member:
+    def __init__(self, config: dict[str, Any], topics: list[str]) -> None:
+        self.assignment: set[tuple[str, int]] = set()
+        self.commands: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.polled = 0
+        self.member_id = ""
+        self.fatal = False
+        threading.Thread(target=_commands, args=(self.commands,), daemon=True).start()
+        self.consumer = Consumer({**config, "error_cb": self.on_error})
+        self.consumer.subscribe(
+            topics, on_assign=self.on_assign, on_revoke=self.on_revoke, on_lost=self.on_lost
+        )
+        self.emit("started")
+
+    def run(self) -> None:
+        while True:
+            # Only poll() hands out fatal errors; consume() is for speed.
+            first = self.consumer.poll(0.02)
+            rest = self.consumer.consume(500, timeout=0) if first is not None else []
+            for message in [*([first] if first is not None else []), *rest]:
+                if error := message.error():
+                    self.on_error(error)
+                else:
+                    self.polled += 1
+            if self.polled:
+                self.emit("polled", count=self.polled)
+                self.polled = 0
+            try:
+                command = self.commands.get_nowait()
+            except queue.Empty:
+                continue
+            if self.obey(command):
+                return
+
+    def obey(self, command: dict[str, Any]) -> bool:
+        match command["cmd"]:
+            case "commit":
+                try:
+                    self.consumer.commit(asynchronous=False)
+                    self.emit("committed")
+                except KafkaException as error:
+                    self.emit("error", error=error.args[0].name(), message=error.args[0].str())
+            case "stall":
+                time.sleep(command["ms"] / 1000)
+            case "close":
+                self.consumer.close()
+                self.emit("closed")
+                return True
+            case other:
+                raise ValueError(other)
+        return False
+
+    def on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self.member_id = self.consumer.memberid() or ""
+        self.assignment |= {(p.topic, p.partition) for p in partitions}
+        self.emit("assigned", partitions=[(p.topic, p.partition) for p in partitions])
+
+    def on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self.assignment -= {(p.topic, p.partition) for p in partitions}
+        self.emit("revoked", partitions=[(p.topic, p.partition) for p in partitions])
+
+    def on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self.assignment -= {(p.topic, p.partition) for p in partitions}
+        self.emit("lost", partitions=[(p.topic, p.partition) for p in partitions])
+
+    def on_error(self, error: KafkaError) -> None:
+        name = error.name()
+        fatal = error.fatal() or error.code() == KafkaError._FATAL
+        if fatal:
+            if self.fatal:
+                return
+            self.fatal = True
+            name = next((code for text, code in _FATAL_TEXTS.items() if text in error.str()), name)
+        self.emit("fatal" if fatal else "error", error=name, message=error.str())
+
+    def emit(self, event: str, **data: Any) -> None:
+        line = {"event": event, "at": time.monotonic(), "member_id": self.member_id, **data}
+        line["assignment"] = sorted(self.assignment)
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    spec = json.loads(sys.argv[1])
+    Member(spec["config"], spec["topics"]).run()
