@@ -8,7 +8,7 @@ import typer
 
 from kgm.cli.durations import show_duration
 from kgm.cli.options import Common, cluster
-from kgm.cli.output import Cell, Column, Report, Table, emit
+from kgm.cli.output import Cell, Column, Report, Table, cluster_json, emit
 from kgm.model.assignment import Partitions, as_ranges, count
 from kgm.model.errors import KgmError, NotFoundError, UsageError
 
@@ -37,11 +37,12 @@ def describe(
         raise UsageError("--members, --offsets and --state exclude each other")
     named = [*(groups or ()), *(group or ())]
     if not named and match is None and not all_groups:
-        raise UsageError("no group is given", hint="name one, or use --match GLOB or --all-groups; `kgm list` shows them")
+        hint = "name one, or use --match GLOB or --all-groups; `kgm list` shows them"
+        raise UsageError("no group is given", hint=hint)
     with common.cluster(reads_only=True) as connected:
         wanted, problems = _wanted(connected, named, match, everything=all_groups)
         answers = connected.describe_groups(wanted) if wanted else []
-        where = connected.identity()
+        where = cluster_json(connected)
     found = [answer for answer in answers if not isinstance(answer, KgmError)]
     errors = problems + [answer for answer in answers if isinstance(answer, KgmError)]
     if state:
@@ -192,10 +193,10 @@ def offsets_table(snapshot: GroupSnapshot) -> Table:
         Column(title="INSTANCE-ID"),
         Column(title="MEMBER-ID"),
     ]
-    rows = [
-        [snapshot.group_id, row.topic, row.partition, row.committed, row.end, row.lag, row.group_instance_id, row.member_id]
-        for row in sorted(snapshot.offsets, key=lambda row: (row.topic, row.partition))
-    ]
+    rows: list[list[Cell]] = []
+    for row in sorted(snapshot.offsets, key=lambda row: (row.topic, row.partition)):
+        owner = [row.group_instance_id, row.member_id]
+        rows.append([snapshot.group_id, row.topic, row.partition, row.committed, row.end, row.lag, *owner])
     return Table(columns=columns, rows=rows, heading=heading(snapshot))
 
 

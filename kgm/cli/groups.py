@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kgm.cli.options import Common, cluster
-from kgm.cli.output import Cell, Column, Report, Table, emit
+from kgm.cli.output import Cell, Column, Report, Table, cluster_json, emit
+from kgm.model.errors import KgmError
+
+if TYPE_CHECKING:
+    from kgm.client.coordinator_client import ListedGroup
+    from kgm.model.snapshot import GroupSnapshot
 
 SCHEMA = "kgm.list/v1"
 
@@ -34,19 +39,10 @@ def list_groups(
         listing = connected.list_groups(states=_split(state), types=_split(kind))
         rows = [row for row in listing.groups if match is None or fnmatch.fnmatchcase(row.group_id, match)]
         rows.sort(key=lambda row: row.group_id)
-        members = connected.member_counts(rows)
-        where = connected.identity()
-    items = [
-        {
-            "group_id": row.group_id,
-            "type": row.type,
-            "state": row.state,
-            "protocol_type": row.protocol_type,
-            "members": members.get(row.group_id),
-            "coordinator": {"id": row.coordinator.id, "host": row.coordinator.host, "port": row.coordinator.port},
-        }
-        for row in rows
-    ]
+        described = connected.describe_groups([row.group_id for row in rows], offsets=False)
+        where = cluster_json(connected)
+    seen = {answer.group_id: answer for answer in described if not isinstance(answer, KgmError)}
+    items = [_item(row, seen.get(row.group_id)) for row in rows]
     columns = [
         Column(title="GROUP"),
         Column(title="TYPE"),
@@ -56,8 +52,15 @@ def list_groups(
         Column(title="COORDINATOR", wide=True, right=True),
     ]
     lines: list[list[Cell]] = [
-        [row.group_id, row.type, row.state, members.get(row.group_id), row.protocol_type, row.coordinator.id]
-        for row in rows
+        [
+            item["group_id"],
+            item["type"],
+            item["state"],
+            item["members"],
+            item["protocol_type"],
+            None if item["coordinator"] is None else item["coordinator"]["id"],
+        ]
+        for item in items
     ]
     emit(
         Report(
@@ -72,6 +75,19 @@ def list_groups(
         common,
     )
     finish(listing.errors, done=len(rows))
+
+
+def _item(row: ListedGroup, seen: GroupSnapshot | None) -> dict[str, Any]:
+    """One group. What only a description tells is null where the group could not be described."""
+    at = None if seen is None else seen.coordinator
+    return {
+        "group_id": row.group_id,
+        "type": row.type or (None if seen is None else seen.type),
+        "state": row.state or (None if seen is None else seen.state),
+        "protocol_type": row.protocol_type,
+        "members": None if seen is None else len(seen.members),
+        "coordinator": None if at is None else {"id": at.id, "host": at.host, "port": at.port},
+    }
 
 
 def _split(values: list[str] | None) -> list[str]:

@@ -43,7 +43,7 @@ COMMANDS = {
     "list": ("groups", "list_groups", "List the groups that are visible to us: id, type, state, members."),
     "describe": ("describe", "describe", "Describe groups: members with instance ids, assignments, lag."),
     "remove-members": ("remove_members", "remove_members", "Remove members from a group in one LeaveGroup request."),
-    "simulate-bounce": ("simulate_bounce", "simulate_bounce", "Say what a planned bounce would do, and what would move."),
+    "simulate-bounce": ("simulate_bounce", "simulate_bounce", "Say what a planned bounce would move."),
     "assign": ("assign", "assign_command", "Run one of Kafka's assignors on written-down groups."),
     "serve": ("serve", "serve", "Run the embedded coordinator: real Kafka clients can join it."),
     "demo": ("demo", "demo", "Show the main job end to end, on the embedded coordinator."),

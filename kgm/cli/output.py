@@ -18,6 +18,8 @@ from kgm.model.errors import KgmError
 if TYPE_CHECKING:
     import rich.console
 
+    from kgm.client import Cluster
+
 Cell = str | int | None
 
 
@@ -101,6 +103,11 @@ def envelope(report: Report) -> dict[str, Any]:
         "data": report.data,
         "errors": [error_json(error) for error in report.errors],
     }
+
+
+def cluster_json(cluster: Cluster) -> dict[str, str | None]:
+    """The `cluster` of the envelope; its id is null until a broker has told it."""
+    return {"id": cluster.cluster_id, "bootstrap": cluster.bootstrap}
 
 
 def error_json(error: KgmError) -> dict[str, Any]:
