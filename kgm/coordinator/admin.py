@@ -23,7 +23,8 @@ from kgm.protocol.messages.list_groups_request import ListGroupsRequest
 from kgm.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
 
 #: Every right there is on a group, as a bit field: READ 3, DELETE 6, DESCRIBE 8, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11.
-#: A coordinator without an authorizer grants them all, also on groups that do not exist.
+#: A coordinator without an authorizer grants them all, wherever it answers without an error: so also on groups that do
+#: not exist, when DescribeGroups is older than v6.
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 _NOT_ASKED = -(2**31)
 _NOT_FOUND_ERROR_FROM = 6
@@ -50,7 +51,6 @@ def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Classic
                     group_state=ClassicState.DEAD.value,
                     error_code=ErrorCode.GROUP_ID_NOT_FOUND,
                     error_message=f"Group {group_id} not found.",
-                    authorized_operations=operations,
                 )
             )
         else:
@@ -132,7 +132,6 @@ def handle_consumer_group_describe(
     message: ConsumerGroupDescribeRequest, groups: Mapping[str, ClassicGroup], step: Step
 ) -> None:
     """A ConsumerGroupDescribe. Classic groups are not found by it: admin clients then turn to DescribeGroups."""
-    operations = _operations(message.include_authorized_operations)
     described = []
     for group_id in message.group_ids:
         if group_id == "":
@@ -144,7 +143,6 @@ def handle_consumer_group_describe(
                 group_id=group_id,
                 error_code=ErrorCode.GROUP_ID_NOT_FOUND,
                 error_message=f"Group {group_id} {why}.",
-                authorized_operations=operations,
             )
         )
     step.answer(ConsumerGroupDescribeResponse(groups=described))

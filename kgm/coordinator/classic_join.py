@@ -85,13 +85,11 @@ def handle_join(
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     """Whether the member may be let in. In a join phase those that wait are counted, so that the last to come back
     are dropped when the limit was lowered; pending ids are never counted."""
-    match group.state:
-        case ClassicState.EMPTY | ClassicState.DEAD:
-            return True
-        case ClassicState.PREPARING_REBALANCE:
-            return member_id in group.parked_joins or len(group.parked_joins) < max_size
-        case ClassicState.COMPLETING_REBALANCE | ClassicState.STABLE:
-            return member_id in group.members or len(group.members) < max_size
+    if group.is_in(ClassicState.PREPARING_REBALANCE):
+        return member_id in group.parked_joins or len(group.parked_joins) < max_size
+    if group.is_in(ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
+        return member_id in group.members or len(group.members) < max_size
+    return True
 
 
 def _join_unknown(joining: Joining, new_member_id: Callable[[str], str]) -> None:
@@ -147,8 +145,6 @@ def _rejoin(joining: Joining, member: ClassicMember) -> None:
         case ClassicState.STABLE if unchanged and not leads:
             reply = rounds.joined_reply(group, member.member_id, joining.version, for_leader=False)
             joining.step.answer(reply)
-        case ClassicState.EMPTY | ClassicState.DEAD:
-            raise AssertionError(f"group {group.group_id} has members in state {group.state}")
         case _:
             # The leader of a Stable group asks for a rebalance by rejoining: topics may have changed.
             _update(joining, member)
@@ -195,6 +191,7 @@ def _replace_static(joining: Joining, old_id: str, new_id: str) -> None:
     The new id's first session still has the old length, as in Kafka."""
     group, step = joining.group, joining.step
     leader_before = group.leader
+    assert not group.is_in(ClassicState.EMPTY, ClassicState.DEAD), f"group {group.group_id} has members"
     rounds.answer_join(group, step, old_id, ErrorCode.FENCED_INSTANCE_ID, echo=old_id)
     rounds.answer_sync(group, step, old_id, ErrorCode.FENCED_INSTANCE_ID)
     step.cancel_timer(rounds.session_key(group, old_id))
@@ -210,11 +207,9 @@ def _replace_static(joining: Joining, old_id: str, new_id: str) -> None:
             # In CompletingRebalance the leader may already be assigning to the old id.
             joining.park(new_id)
             rounds.prepare_rebalance(group, step)
-        case ClassicState.PREPARING_REBALANCE:
+        case _:
             joining.park(new_id)
             rounds.maybe_complete_join(group, step)
-        case ClassicState.EMPTY | ClassicState.DEAD:
-            raise AssertionError(f"group {group.group_id} has members in state {group.state}")
 
 
 def _answer_replaced(joining: Joining, new_id: str, leader_before: str | None) -> None:

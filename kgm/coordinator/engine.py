@@ -215,13 +215,12 @@ class Coordinator:
             self._expire_offsets(step)
             return
         group = step.draft(self._groups[key.group_id])
-        match key.kind:
-            case TimerKind.SESSION:
-                rounds.session_expired(group, step, key.member_id)
-            case TimerKind.JOIN:
-                rounds.join_phase_expired(group, step)
-            case TimerKind.SYNC:
-                rounds.sync_phase_expired(group, step)
+        if key.kind is TimerKind.SESSION:
+            rounds.session_expired(group, step, key.member_id)
+        elif key.kind is TimerKind.JOIN:
+            rounds.join_phase_expired(group, step)
+        else:
+            rounds.sync_phase_expired(group, step)
 
     def _expire_offsets(self, step: Step) -> None:
         """Delete offsets past their retention, and groups that are Empty and have none left."""

@@ -220,13 +220,11 @@ def handle_delete(
     message: OffsetDeleteRequest, group: ClassicGroup | None, offsets: Offsets, step: Step, topics: Topics
 ) -> None:
     """An OffsetDelete: of topics that no member subscribes to. Partitions without an offset are no error."""
-    exists = any(
-        _exists(topics, topic.name, row.partition_index) for topic in message.topics for row in topic.partitions
-    )
-    error = _delete_error(message, group) if exists or not message.group_id else ErrorCode.NONE
+    error = _delete_error(message, group)
     if error is not ErrorCode.NONE:
         step.answer(OffsetDeleteResponse(error_code=error))
         return
+    assert group is not None
     committed = offsets.of(message.group_id)
     response = OffsetDeleteResponse()
     for topic in message.topics:
@@ -251,8 +249,7 @@ def _delete_error(message: OffsetDeleteRequest, group: ClassicGroup | None) -> E
     return ErrorCode.NONE
 
 
-def _delete_one_error(group: ClassicGroup | None, topics: Topics, at: TopicPartition) -> ErrorCode:
+def _delete_one_error(group: ClassicGroup, topics: Topics, at: TopicPartition) -> ErrorCode:
     if not _exists(topics, *at):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert group is not None
     return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(at[0]) else ErrorCode.NONE
