@@ -4,7 +4,7 @@ A `Cluster` has one budget of time. Reads are retried inside it; partial failure
 found. What changes a group (`leave_group`) is one attempt: who calls it decides what a lost answer means."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -140,8 +140,6 @@ class Cluster:
         missing = [row.group_id for row in rows if row.state is None]
         if not missing:
             return rows
-        from dataclasses import replace
-
         described = self._describe(missing)
         states = {
             group_id: getattr(found.raw, "group_state", None)

@@ -5,6 +5,7 @@ group (KIP-848) tells epochs, targets and regexes. A blob that is not the consum
 Registry, an assignor of somebody's own) leaves that member without topics, and nothing else happens."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kgm.client.asking import Described, Offsets
@@ -17,6 +18,8 @@ from kgm.protocol.subscription import PROTOCOL_TYPE, Subscription, decode_assign
 AWAY_EPOCH = -2
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 _CLASSIC_MEMBER = 0
+#: The subscription version that brought the rack (KIP-881).
+RACK_VERSION = 3
 
 
 def snapshot(
@@ -66,7 +69,7 @@ def _classic(group_id: str, group: Any) -> GroupSnapshot:
     status = "stable" if group.group_state == "Stable" else "unknown"
     if group.group_state in _REBALANCING:
         status = "reconciling"
-    members = tuple(_classic_member(member, status, is_consumer=is_consumer) for member in group.members)
+    members = tuple(_classic_member(group_id, member, status, is_consumer=is_consumer) for member in group.members)
     return GroupSnapshot(
         group_id=group_id,
         type="classic",
@@ -77,19 +80,19 @@ def _classic(group_id: str, group: Any) -> GroupSnapshot:
     )
 
 
-def _classic_member(member: Any, status: str, *, is_consumer: bool) -> MemberSnapshot:
+def _classic_member(group_id: str, member: Any, status: str, *, is_consumer: bool) -> MemberSnapshot:
     subscription = _subscription(member.member_metadata) if is_consumer else None
     return MemberSnapshot(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id or None,
         client_id=member.client_id,
         client_host=_host(member.client_host),
-        rack=subscription.rack_id if subscription else None,
+        rack=(subscription.rack_id or None) if subscription else None,
         status=status,
         topics=tuple(sorted(set(subscription.topics))) if subscription else (),
         assignment=_assignment(member.member_assignment) if is_consumer else {},
         protocol="classic",
-        client_library=_library(member.client_id, subscription),
+        client_library=_library(group_id, member, subscription),
     )
 
 
@@ -107,26 +110,29 @@ def _assignment(blob: bytes) -> Partitions:
         return {}
 
 
-def _library(client_id: str, subscription: Subscription | None) -> str | None:
-    """Which client library a member runs on, where its default client id gives it away; None otherwise."""
+def _library(group_id: str, member: Any, subscription: Subscription | None) -> str | None:
+    """Which client library a member runs on, where it gives itself away; None otherwise.
+
+    Seen on the wire: librdkafka writes an empty rack into its subscription where others write null, and its own member
+    ids (KIP-848) are plain base64 where Java's are the URL-safe kind."""
+    client_id, member_id = member.client_id, member.member_id
     if client_id == "rdkafka":
         return "librdkafka"
-    if client_id.startswith("kafka-python-"):
-        return "kafka-python"
-    if client_id.startswith("aiokafka-"):
-        return "aiokafka"
-    return None if subscription is None else _library_by_blob(client_id, subscription)
-
-
-def _library_by_blob(client_id: str, subscription: Subscription) -> str | None:
-    # Java's default client.id, together with the newest blob version (librdkafka and the others write older ones).
-    if client_id.startswith("consumer-") and client_id.rpartition("-")[2].isdigit() and subscription.version >= 3:
-        return "java"
-    return None
+    for library in ("kafka-python", "aiokafka"):
+        if client_id.startswith(f"{library}-"):
+            return library
+    if subscription is not None:
+        if subscription.version >= RACK_VERSION and subscription.rack_id == "":
+            return "librdkafka"
+    elif "/" in member_id or "+" in member_id:
+        return "librdkafka"
+    # Java's default client.id is consumer-GROUP-N, and Streams' APP-UUID-StreamThread-N-consumer.
+    is_default = client_id.startswith(f"consumer-{group_id}-") and client_id.rpartition("-")[2].isdigit()
+    return "java" if is_default or ("-StreamThread-" in client_id and client_id.endswith("-consumer")) else None
 
 
 def _consumer(group_id: str, group: Any) -> GroupSnapshot:
-    members = tuple(_consumer_member(member, group.assignment_epoch) for member in group.members)
+    members = tuple(_consumer_member(group_id, member, group.assignment_epoch) for member in group.members)
     return GroupSnapshot(
         group_id=group_id,
         type="consumer",
@@ -139,7 +145,7 @@ def _consumer(group_id: str, group: Any) -> GroupSnapshot:
     )
 
 
-def _consumer_member(member: Any, assignment_epoch: int) -> MemberSnapshot:
+def _consumer_member(group_id: str, member: Any, assignment_epoch: int) -> MemberSnapshot:
     assignment = _by_topic(member.assignment)
     target = _by_topic(member.target_assignment)
     settled = member.member_epoch == assignment_epoch and assignment == target
@@ -157,7 +163,7 @@ def _consumer_member(member: Any, assignment_epoch: int) -> MemberSnapshot:
         assignment=assignment,
         target_assignment=target,
         protocol="classic" if member.member_type == _CLASSIC_MEMBER else "consumer",
-        client_library=_library(member.client_id, None),
+        client_library=_library(group_id, member, None),
     )
 
 
@@ -278,8 +284,6 @@ def _with_lag(member: MemberSnapshot, offsets: Iterable[OffsetSnapshot]) -> Memb
     """The member with its lag: the sum over its partitions, None as soon as one of them is unknown.
 
     An empty partition that nobody committed for (end 0) lags by nothing."""
-    from dataclasses import replace
-
     lags = [
         0 if row.committed is None and row.end == 0 else row.lag for row in offsets if row.member_id == member.member_id
     ]
