@@ -1,0 +1,142 @@
+"""A small log of records in memory, so that real producers and consumers have something to send and read.
+
+Record batches (format v2, KIP-98) are kept as they came; only the base offset and the leader epoch, which the batch's
+checksum does not cover, are written into them. The checksum is left to the consumer. No compaction, no transactions."""
+
+import struct
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+from kgm.model.errors import ErrorCode
+
+#: base offset, length, leader epoch, magic, crc, attributes, last offset delta, first timestamp, last timestamp,
+#: producer id, producer epoch, base sequence, number of records
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_BEHIND_LENGTH = 12
+_MAGIC = 2
+_TRANSACTIONAL_OR_CONTROL = 0x30
+_BASE_OFFSET = struct.Struct(">q")
+_EPOCH_AT = 12
+_EPOCH = struct.Struct(">i")
+LEADER_EPOCH = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One record batch at its place in the log. Offsets are inclusive; the timestamp is the latest of its records."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class PartitionLog:
+    """The batches of one partition, oldest first."""
+
+    batches: list[Batch] = field(default_factory=list)
+    start_offset: int = 0
+    end_offset: int = 0
+    size: int = 0
+
+    def append(self, batches: list[Batch]) -> int:
+        """Give the batches their offsets; returns the first one."""
+        first = self.end_offset
+        for batch in batches:
+            data = bytearray(batch.data)
+            _BASE_OFFSET.pack_into(data, 0, self.end_offset)
+            _EPOCH.pack_into(data, _EPOCH_AT, LEADER_EPOCH)
+            last = self.end_offset + batch.last_offset - batch.base_offset
+            self.batches.append(Batch(self.end_offset, last, batch.max_timestamp, bytes(data)))
+            self.end_offset = last + 1
+            self.size += len(data)
+        return first
+
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes:
+        """Whole batches from the one that holds `offset` on, within `max_bytes`; `at_least_one` whatever its size."""
+        found: list[bytes] = []
+        size = 0
+        at = bisect_left(self.batches, offset, key=lambda batch: batch.last_offset)
+        for batch in self.batches[at:]:
+            if size + len(batch.data) > max_bytes and (found or not at_least_one):
+                break
+            found.append(batch.data)
+            size += len(batch.data)
+        return b"".join(found)
+
+    def readable(self, offset: int, max_bytes: int) -> int:
+        """How many bytes there are behind `offset`, counted up to `max_bytes`."""
+        at = bisect_left(self.batches, offset, key=lambda batch: batch.last_offset)
+        size = 0
+        for batch in self.batches[at:]:
+            size += len(batch.data)
+            if size >= max_bytes:
+                break
+        return size
+
+    def drop_oldest(self) -> int:
+        """Forget the first batch; returns its size."""
+        gone = self.batches.pop(0)
+        self.start_offset = gone.last_offset + 1
+        self.size -= len(gone.data)
+        return len(gone.data)
+
+    def offset_at(self, timestamp: int) -> tuple[int, int] | None:
+        """(timestamp, offset) of the first batch with a record at or after a time in ms: exact to a batch only."""
+        found = next((batch for batch in self.batches if batch.max_timestamp >= timestamp), None)
+        return None if found is None else (found.max_timestamp, found.base_offset)
+
+
+class Logs:
+    """The logs of all partitions, made when they are first written to, within two bounds in bytes."""
+
+    def __init__(self, *, topic_max_bytes: int, total_max_bytes: int) -> None:
+        self._topics: dict[str, dict[int, PartitionLog]] = {}
+        self._sizes: dict[str, int] = {}
+        self._topic_max_bytes = topic_max_bytes
+        self._total_max_bytes = total_max_bytes
+        self.total_bytes = 0
+
+    def get(self, topic: str, partition: int) -> PartitionLog:
+        """The log for reading; an empty one if nothing was written."""
+        return self._topics.get(topic, {}).get(partition) or PartitionLog()
+
+    def append(self, topic: str, partition: int, batches: list[Batch]) -> int:
+        """Append and make room, at the cost of this topic's largest partitions; returns the first offset."""
+        log = self._topics.setdefault(topic, {}).setdefault(partition, PartitionLog())
+        added = sum(len(batch.data) for batch in batches)
+        first = log.append(batches)
+        self._sizes[topic] = self._sizes.get(topic, 0) + added
+        self.total_bytes += added
+        while self._sizes[topic] > self._topic_max_bytes or self.total_bytes > self._total_max_bytes:
+            largest = max(self._topics[topic].values(), key=lambda candidate: candidate.size)
+            if not largest.batches:
+                break
+            freed = largest.drop_oldest()
+            self._sizes[topic] -= freed
+            self.total_bytes -= freed
+        return first
+
+
+def parse_batches(data: bytes | None) -> list[Batch] | ErrorCode:
+    """The batches in the records of a Produce request, offsets counted from 0 in each; or why they are refused."""
+    if not data:
+        return ErrorCode.INVALID_RECORD
+    found = []
+    at = 0
+    while at < len(data):
+        if len(data) - at < _HEADER.size:
+            return ErrorCode.CORRUPT_MESSAGE
+        header = _HEADER.unpack_from(data, at)
+        _, length, _, magic, _, attributes, last_delta, _, last_timestamp, _, _, _, count = header
+        end = at + _BEHIND_LENGTH + length
+        if magic != _MAGIC:
+            return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+        if length < _HEADER.size - _BEHIND_LENGTH or end > len(data) or count < 1 or last_delta != count - 1:
+            return ErrorCode.CORRUPT_MESSAGE
+        if attributes & _TRANSACTIONAL_OR_CONTROL:
+            return ErrorCode.INVALID_RECORD
+        found.append(Batch(0, last_delta, last_timestamp, data[at:end]))
+        at = end
+    return found
