@@ -6,8 +6,11 @@ import subprocess
 import time
 
 
-def once(command, env=None):
-    """(cpu seconds, wall seconds, exit code) of one run; output is read and thrown away."""
+def once(command):
+    """(cpu seconds, wall seconds, exit code) of one run; output is read and thrown away.
+
+    Python may cache its bytecode, as it does wherever kgm is installed."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     start = time.perf_counter()
     with open(os.devnull, "wb") as null:
         process = subprocess.Popen(command, stdout=null, stderr=null, stdin=subprocess.DEVNULL, env=env)

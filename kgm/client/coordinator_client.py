@@ -14,7 +14,7 @@ from kgm.client.brokers import Broker, Brokers
 from kgm.client.config import parse_bootstrap
 from kgm.client.connection import Connection, Plaintext, Security
 from kgm.client.deadline import Deadline
-from kgm.client.describe import members_of, snapshot, used_topics
+from kgm.client.describe import decoded, snapshot, used_topics
 from kgm.client.failures import from_code
 from kgm.client.parallel import run_parallel
 from kgm.model.assignment import Partitions
@@ -161,13 +161,13 @@ class Cluster:
         found = {group_id: one for group_id, one in described.items() if isinstance(one, Described)}
         deadline = self.deadline.part(_OFFSETS_SHARE)
         committed = self._committed(found, deadline) if offsets else {}
-        members = {group_id: members_of(group_id, one) for group_id, one in found.items()}
+        bases = {group_id: decoded(group_id, one) for group_id, one in found.items()}
         topics: set[str] = set()
         partitions: set[tuple[str, int]] = set()
         for group_id in found:
-            topics |= used_topics(members[group_id], committed.get(group_id, {}))
+            topics |= used_topics(bases[group_id].members, committed.get(group_id, {}))
             partitions |= committed.get(group_id, {}).keys()
-            for member in members[group_id]:
+            for member in bases[group_id].members:
                 partitions |= {(topic, p) for topic, numbers in member.assignment.items() for p in numbers}
         counts, ends = self._topics_and_ends(sorted(topics), partitions if offsets else set(), deadline)
         timeouts = self._session_timeouts([g for g, one in found.items() if one.kind == "consumer"], deadline)
@@ -179,7 +179,7 @@ class Cluster:
                 continue
             results.append(
                 snapshot(
-                    group_id, one, coordinator=self.brokers.coordinator(group_id), committed=committed.get(group_id),
+                    bases[group_id], coordinator=self.brokers.coordinator(group_id), committed=committed.get(group_id),
                     ends=ends, partition_counts=counts, session_timeout_ms=timeouts.get(group_id),
                 )
             )  # fmt: skip

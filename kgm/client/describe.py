@@ -4,7 +4,7 @@ A classic group tells members' subscriptions only while it is Stable, never its 
 group (KIP-848) tells epochs, targets and regexes. A blob that is not the consumer protocol's (Connect, Schema
 Registry, an assignor of somebody's own) leaves that member without topics, and nothing else happens."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,17 +22,27 @@ _CLASSIC_MEMBER = 0
 RACK_VERSION = 3
 
 
+def decoded(group_id: str, described: Described) -> GroupSnapshot:
+    """The group as the API told it, before topics and offsets are known."""
+    return _BUILDERS[described.kind](group_id, described.raw)
+
+
 def snapshot(
-    group_id: str, described: Described, *, coordinator: Coordinator | None, committed: Offsets | None = None,
+    base: GroupSnapshot, *, coordinator: Coordinator | None, committed: Offsets | None = None,
     ends: Offsets | None = None, partition_counts: Mapping[str, int] | None = None,
     session_timeout_ms: int | None = None,
 ) -> GroupSnapshot:  # fmt: skip
-    """One group. partition_counts: of every topic that is known; it may hold topics of other groups too."""
-    base = _BUILDERS[described.kind](group_id, described.raw)
+    """One group: `decoded`, and what other APIs tell.
+
+    partition_counts: of every topic that is known; it may hold topics of other groups too."""
     topics = used_topics(base.members, committed or {})
     offsets = offset_rows(base.members, committed or {}, ends or {}) if committed is not None else ()
+    rows: dict[str | None, list[OffsetSnapshot]] = {}
+    for row in offsets:
+        rows.setdefault(row.member_id, []).append(row)
+    members = [_with_lag(member, rows.get(member.member_id, ())) for member in base.members]
     return GroupSnapshot(
-        group_id=group_id,
+        group_id=base.group_id,
         type=base.type,
         state=base.state,
         protocol_type=base.protocol_type,
@@ -46,14 +56,9 @@ def snapshot(
             for name in sorted(topics)
             if partition_counts and name in partition_counts
         ),
-        members=tuple(sorted((_with_lag(member, offsets) for member in base.members), key=lambda m: m.identity)),
+        members=tuple(sorted(members, key=lambda member: member.identity)),
         offsets=offsets,
     )
-
-
-def members_of(group_id: str, described: Described) -> tuple[MemberSnapshot, ...]:
-    """The members alone, before offsets are known."""
-    return _BUILDERS[described.kind](group_id, described.raw).members
 
 
 def used_topics(members: Iterable[MemberSnapshot], committed: Offsets) -> set[str]:
@@ -280,13 +285,12 @@ def offset_rows(members: Iterable[MemberSnapshot], committed: Offsets, ends: Off
     return tuple(rows)
 
 
-def _with_lag(member: MemberSnapshot, offsets: Iterable[OffsetSnapshot]) -> MemberSnapshot:
-    """The member with its lag: the sum over its partitions, None as soon as one of them is unknown.
+def _with_lag(member: MemberSnapshot, offsets: Sequence[OffsetSnapshot]) -> MemberSnapshot:
+    """The member with its lag, `offsets` being the rows of its partitions: their sum, None as soon as one of them is
+    unknown.
 
     An empty partition that nobody committed for (end 0) lags by nothing."""
-    lags = [
-        0 if row.committed is None and row.end == 0 else row.lag for row in offsets if row.member_id == member.member_id
-    ]
+    lags = [0 if row.committed is None and row.end == 0 else row.lag for row in offsets]
     if not lags:
         return member
     known = [lag for lag in lags if lag is not None]

@@ -296,7 +296,7 @@ class _Encoder(_Plan):
 
     def length(self, depth: int, n: str, w: str, wide: str) -> None:
         if self.flexible:
-            self.line(depth, f"{w}(SMALL[{n} + 1] if {n} < 16383 else uvarint({n} + 1))")
+            self.line(depth, f"{w}(SMALL[{n} + 1] if {n} < 1023 else uvarint({n} + 1))")
         else:
             self.line(depth, f"{w}({self.fixed(wide)}.pack({n}))")
 

@@ -11,8 +11,8 @@ FIXED = {
 WIDTH = {kind: struct.calcsize(">" + letter) for kind, letter in FIXED.items()}
 I16 = struct.Struct(">h")
 I32 = struct.Struct(">i")
-#: Encoded unsigned varints below 16,384, the lengths that occur all the time.
-SMALL_UVARINTS = [bytes([n]) if n < 128 else bytes([n & 127 | 128, n >> 7]) for n in range(16384)]
+#: Encoded unsigned varints below 1,024, the lengths that occur all the time.
+SMALL_UVARINTS = [bytes([n]) if n < 128 else bytes([n & 127 | 128, n >> 7]) for n in range(1024)]
 MAX_UVARINT = 0xFFFFFFFF
 
 
@@ -22,7 +22,7 @@ class Malformed(ValueError):  # noqa: N818  (it never leaves the package)
 
 def uvarint(value: int) -> bytes:
     """Encode 0 <= value < 2**32 as an unsigned varint (KIP-482)."""
-    if 0 <= value < 16384:
+    if 0 <= value < 1024:
         return SMALL_UVARINTS[value]
     if not 0 <= value <= MAX_UVARINT:
         raise ValueError(f"{value} is no unsigned varint of 32 bits")
