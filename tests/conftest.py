@@ -1,0 +1,54 @@
+"""Fixtures that start the real Kafka once for a whole session.
+
+Tests marked `kafka` fail when Java or Maven is missing; KGM_SKIP_KAFKA=1 skips them instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:  # imported late below: only some tests need them
+    from tests.kafka.broker import KafkaCluster, OldKafka
+    from tests.kafka.oracle import MessageOracle
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Fast tests first, so that a simple mistake shows in seconds; within each half the order stays random.
+    items.sort(key=lambda item: "kafka" in item.keywords or "slow" in item.keywords)
+    if os.environ.get("KGM_SKIP_KAFKA") == "1":
+        skip = pytest.mark.skip(reason="KGM_SKIP_KAFKA=1")
+        for item in items:
+            if "kafka" in item.keywords:
+                item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaCluster]:
+    """One Kafka 4.3 broker for the session: use groups and topics of your own name."""
+    from tests.kafka.broker import KafkaCluster
+
+    with KafkaCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def old_kafka() -> Iterator[OldKafka]:
+    """One Kafka 2.2.2 broker for the session."""
+    from tests.kafka.broker import OldKafka
+
+    with OldKafka() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Iterator[MessageOracle]:
+    """Kafka's own message classes."""
+    from tests.kafka.oracle import MessageOracle
+
+    with MessageOracle() as running:
+        yield running
