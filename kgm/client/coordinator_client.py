@@ -15,10 +15,9 @@ from kgm.client.config import parse_bootstrap
 from kgm.client.connection import Connection, Plaintext, Security
 from kgm.client.deadline import Deadline
 from kgm.client.describe import decoded, snapshot, used_topics
-from kgm.client.failures import from_code
+from kgm.client.failures import BadAnswerError, ConnectError, LostError, from_code
 from kgm.client.parallel import run_parallel
-from kgm.model.assignment import Partitions
-from kgm.model.errors import ErrorCode, KgmError
+from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnsupportedError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.apis import ApiKey
 
@@ -319,13 +318,19 @@ class Cluster:
     ) -> LeaveAnswer:
         """One LeaveGroup request, sent once.
 
-        Raises ConnectError and LookUp errors when nothing was sent, LostError when the answer was lost (see `sent`),
-        other KgmErrors for answers that cannot be understood. Error codes of the answer are data."""
-        broker = self.brokers.find_coordinators([group_id], deadline)[group_id]
-        if isinstance(broker, KgmError):
-            raise broker
-        connection = self.brokers.connection(broker.address, deadline)
-        return _leave(connection, group_id, leavers, reason, deadline)
+        Raises LostError with `sent` when the answer was lost or cannot be understood, and other KgmErrors when the
+        request was not sent at all. Error codes of the answer are data."""
+        try:
+            broker = self.brokers.find_coordinators([group_id], deadline)[group_id]
+            if isinstance(broker, KgmError):
+                raise broker
+            connection = self.brokers.connection(broker.address, deadline)
+        except LostError as error:  # what was lost is the look-up
+            raise ConnectError(error.message, facts=error.facts, hint=error.hint) from error
+        try:
+            return _leave(connection, group_id, leavers, reason, deadline)
+        except (DecodeError, BadAnswerError) as error:
+            raise LostError(error.message, sent=True, facts=error.facts) from error
 
 
 def _list(connection: Connection, states: set[str], types: set[str], deadline: Deadline) -> list[ListedGroup]:
@@ -362,7 +367,9 @@ def _leave(
 
     version = connection.version(ApiKey.LEAVE_GROUP)
     if version < 3:  # one member, no instance ids (before KIP-345)
-        (leaver,) = leavers
+        if len(leavers) != 1 or leavers[0].group_instance_id is not None:
+            raise UnsupportedError(f"broker {connection.address} takes one dynamic member in LeaveGroup v{version}")
+        leaver = leavers[0]
         request = LeaveGroupRequest(group_id=group_id, member_id=leaver.member_id)
         answer = connection.call(request, LeaveGroupResponse, version=version, deadline=deadline)
         code = answer.error_code
@@ -388,6 +395,3 @@ def _leave(
     return LeaveAnswer(
         error_code=answer.error_code, codes=codes, version=version, broker=str(connection.address)
     )  # fmt: skip
-
-
-__all__ = ["Cluster", "LeaveAnswer", "Leaver", "ListedGroup", "Listing", "Partitions"]

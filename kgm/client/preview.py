@@ -1,0 +1,103 @@
+"""What a removal would do, before it is done: who gets the freed partitions, and who would hold the rebalance up.
+
+The assignor that the group uses is run on the members that stay, with what they own now. Where that cannot be known
+(an assignor of somebody's own, a group in the middle of a rebalance) there is no answer rather than a guess."""
+
+from collections.abc import Iterable
+
+from kgm.client.liveness import Liveness, Sign
+from kgm.model.assignment import Assignment, Move, moves
+from kgm.model.errors import KgmError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+
+#: A cooperative group gives a partition away in one round and hands it on in the next (KIP-429).
+_MAX_ROUNDS = 4
+
+
+def expected_moves(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> tuple[Move, ...] | None:
+    """Every partition that changes hands, owners by identity; None when it cannot be computed."""
+    from kgm.assignors import NAMES
+
+    removed = set(removed_member_ids)
+    name = f"consumer-{group.assignor}" if group.type == "consumer" else group.assignor
+    settled = group.type == "consumer" or group.state == "Stable"
+    if group.type not in ("classic", "consumer") or name not in NAMES or not settled:
+        return None
+    staying = [member for member in group.members if member.member_id not in removed]
+    if any(not member.topics and not member.regex for member in staying):
+        return None  # a subscription that could not be read
+    before = {member.identity: member.assignment for member in group.members}
+    try:
+        after = _assigned(name, group, staying)
+    except KgmError:
+        return None
+    return moves(before, after)
+
+
+def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot]) -> Assignment:
+    from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_cooperative
+
+    if not staying:
+        return {}
+    known = {topic.name for topic in group.topics}
+    topics = tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in group.topics)
+    owned = {member.member_id: _owned(group, member) for member in staying}
+    result = owned
+    for _ in range(_MAX_ROUNDS):
+        members = tuple(
+            MemberSpec(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                rack=member.rack,
+                topics=tuple(topic for topic in _topics(group, member) if topic in known),
+                owned=owned[member.member_id],
+                generation=1,
+            )
+            for member in staying
+        )
+        result = assign(name, GroupSpec(members=members, topics=topics))
+        if not is_cooperative(name) or result == owned:
+            break
+        owned = result
+    identity = {member.member_id: member.identity for member in staying}
+    return {identity[member_id]: partitions for member_id, partitions in result.items()}
+
+
+def _owned(group: GroupSnapshot, member: MemberSnapshot) -> dict[str, list[int]]:
+    """What the assignor is told: the target on the server's side, what it owns on the client's."""
+    source = member.assignment
+    if group.type == "consumer" and member.target_assignment is not None:
+        source = member.target_assignment
+    return {topic: sorted(partitions) for topic, partitions in source.items()}
+
+
+def _topics(group: GroupSnapshot, member: MemberSnapshot) -> list[str]:
+    """Subscribed names, with a regular expression resolved over the topics that the group is known to use."""
+    names = set(member.topics)
+    if member.regex:
+        names |= {topic for other in group.members for topic in (*other.assignment, *(other.target_assignment or {}))}
+    return sorted(names)
+
+
+def stall_warning(group: GroupSnapshot, removed_member_ids: Iterable[str], signs: dict[str, Sign]) -> str | None:
+    """Who would make everybody wait: static members that stay in a classic group and show no life.
+
+    The rebalance that a removal starts ends when every member has rejoined, or else after the smaller of the rebalance
+    timeout (max.poll.interval.ms) and the absent member's session timeout."""
+    removed = set(removed_member_ids)
+    if group.type != "classic":
+        return None
+    holding = [
+        member.identity
+        for member in group.members
+        if member.member_id not in removed
+        and member.group_instance_id is not None
+        and member.member_id in signs
+        and signs[member.member_id].liveness is Liveness.SILENT
+    ]
+    if not holding:
+        return None
+    return (
+        f"{', '.join(sorted(holding))} showed no sign of life either and would hold the rebalance up for every member, "
+        "until the rebalance timeout or their session ends; remove all that are gone in this one request"
+    )
