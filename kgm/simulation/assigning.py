@@ -1,0 +1,127 @@
+"""What a leader does between JoinGroup and SyncGroup: read the subscriptions, run the assignor, write the assignments.
+
+A consumer says what it owned in one of two places. `cooperative-sticky` looks into the subscription (KIP-429, KIP-792);
+`sticky` into its user data, which StickyAssignor writes by itself: previous assignment, then generation."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, assign
+from kgm.model.assignment import Partitions
+from kgm.model.errors import RefusedError
+from kgm.protocol.messages.join_group_response import JoinGroupResponseMember
+from kgm.protocol.subscription import (
+    NO_GENERATION,
+    MemberAssignment,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+)
+from kgm.simulation.library import Library
+
+STICKY = "sticky"
+_INT = struct.Struct(">i")
+_SHORT = struct.Struct(">h")
+
+
+class Blobs:
+    """Subscriptions and assignments as bytes and back, each worked out once: they are the same over and over."""
+
+    def __init__(self) -> None:
+        self._members: dict[tuple[str, str, str | None, bytes], MemberSpec] = {}
+        self._assignments: dict[bytes, Partitions] = {}
+
+    def member(self, assignor: str, row: JoinGroupResponseMember) -> MemberSpec:
+        """What a leader reads of a member."""
+        key = (assignor, row.member_id, row.group_instance_id, row.metadata)
+        known = self._members.get(key)
+        if known is None:
+            known = self._members[key] = _read(assignor, row)
+        return known
+
+    def assignment(self, blob: bytes) -> Partitions:
+        """What a member reads of its assignment."""
+        known = self._assignments.get(blob)
+        if known is None:
+            partitions = decode_assignment(blob).partitions
+            known = self._assignments[blob] = {topic: tuple(numbers) for topic, numbers in partitions.items()}
+        return known
+
+
+def _read(assignor: str, row: JoinGroupResponseMember) -> MemberSpec:
+    said = decode_subscription(row.metadata)
+    named = None if said.generation_id == NO_GENERATION else said.generation_id
+    owned: Partitions = {topic: tuple(numbers) for topic, numbers in said.owned_partitions.items()}
+    generation = named
+    if assignor == STICKY:
+        owned, generation = decode_sticky_data(said.user_data)
+    return MemberSpec(
+        member_id=row.member_id,
+        group_instance_id=row.group_instance_id,
+        rack=said.rack_id,
+        topics=said.topics,
+        owned=owned,
+        generation=generation,
+        names_generation=named is not None,
+    )
+
+
+def assignments(
+    assignor: str,
+    members: Sequence[MemberSpec],
+    topics: Mapping[str, int],
+    library: Library,
+) -> dict[str, bytes]:
+    """What the leader sends in its SyncGroup, by member id. Raises RefusedError for an assignor kgm cannot run."""
+    if assignor not in NAMES:
+        raise RefusedError(
+            f"the group rebalances, and kgm does not know its assignor {assignor!r}: who gets what cannot be predicted",
+            hint="for an estimate name one that kgm knows, for example --assignor cooperative-sticky",
+        )
+    if library is Library.LIBRDKAFKA:
+        members = as_librdkafka_sorts(members)
+    spec = GroupSpec(members=tuple(members), topics=tuple(TopicSpec(name=n, partitions=c) for n, c in topics.items()))
+    return {
+        member_id: encode_assignment(MemberAssignment(partitions=partitions))
+        for member_id, partitions in assign(assignor, spec).items()
+    }
+
+
+def as_librdkafka_sorts(members: Sequence[MemberSpec]) -> Sequence[MemberSpec]:
+    """The members of a mixed group such that an assignor sorts them as librdkafka does: it compares a static with a
+    dynamic member by member id, where Java puts static ones first (rd_kafka_group_member_cmp). A static member's id
+    begins with its instance id, so that among static ones this is the order of instance ids too."""
+    static = sum(member.group_instance_id is not None for member in members)
+    if static in (0, len(members)):
+        return members
+    return [replace(member, group_instance_id=None) for member in members]
+
+
+def encode_sticky_data(owned: Partitions, generation: int) -> bytes:
+    """StickyAssignor's user data, version 1: [topic [partition]] generation."""
+    parts = [_INT.pack(len(owned))]
+    for topic in sorted(owned):
+        name = topic.encode()
+        numbers = owned[topic]
+        parts += [_SHORT.pack(len(name)), name, _INT.pack(len(numbers)), struct.pack(f">{len(numbers)}i", *numbers)]
+    return b"".join([*parts, _INT.pack(generation)])
+
+
+def decode_sticky_data(data: bytes | None) -> tuple[Partitions, int | None]:
+    """What `encode_sticky_data` wrote; nothing owned when there is none."""
+    if not data:
+        return {}, None
+    owned: dict[str, tuple[int, ...]] = {}
+    (topics,) = _INT.unpack_from(data)
+    at = _INT.size
+    for _ in range(topics):
+        (length,) = _SHORT.unpack_from(data, at)
+        at += _SHORT.size
+        topic = data[at : at + length].decode()
+        at += length
+        (count,) = _INT.unpack_from(data, at)
+        at += _INT.size
+        owned[topic] = struct.unpack_from(f">{count}i", data, at)
+        at += 4 * count
+    return owned, _INT.unpack_from(data, at)[0]

@@ -1,0 +1,56 @@
+"""Virtual time: a heap of what is going to happen. Milliseconds, with fractions, so that two things rarely coincide."""
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+
+class Alarm:
+    """Something that is going to happen, unless it is cancelled."""
+
+    __slots__ = ("action", "arguments", "at_ms")
+
+    def __init__(self, at_ms: float, action: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        self.at_ms = at_ms
+        self.action: Callable[..., None] | None = action
+        self.arguments = arguments
+
+    def cancel(self) -> None:
+        self.action = None
+
+
+class Clock:
+    """Time goes on only when `run_next` is called. What is due at one time happens in the order it was asked for."""
+
+    def __init__(self, now_ms: float) -> None:
+        self.now_ms = now_ms
+        self._sequence = 0
+        self._heap: list[tuple[float, int, Alarm]] = []
+
+    def at(self, at_ms: float, action: Callable[..., None], *arguments: Any) -> Alarm:
+        """Do it then; now, if that is past."""
+        alarm = Alarm(max(at_ms, self.now_ms), action, arguments)
+        self._sequence += 1
+        heapq.heappush(self._heap, (alarm.at_ms, self._sequence, alarm))
+        return alarm
+
+    def after(self, delay_ms: float, action: Callable[..., None], *arguments: Any) -> Alarm:
+        return self.at(self.now_ms + delay_ms, action, *arguments)
+
+    def next_at(self) -> float | None:
+        """When the next thing happens; None if nothing will."""
+        heap = self._heap
+        while heap:
+            if heap[0][2].action is not None:
+                return heap[0][0]
+            heapq.heappop(heap)
+        return None
+
+    def run_next(self) -> None:
+        """Go to the next thing that happens, and do it. There must be one (`next_at`)."""
+        at_ms, _, alarm = heapq.heappop(self._heap)
+        self.now_ms = at_ms
+        action = alarm.action
+        assert action is not None
+        alarm.action = None
+        action(*alarm.arguments)

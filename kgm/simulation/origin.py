@@ -1,0 +1,246 @@
+"""Where a simulation begins: a Stable classic group, taken from a snapshot (or made up), what-ifs applied."""
+
+import random
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign
+from kgm.model.assignment import Assignment, Partitions
+from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
+from kgm.protocol.subscription import PROTOCOL_TYPE
+from kgm.simulation.library import Library, guess
+from kgm.simulation.plan import Membership, WhatIf
+
+#: Defaults of Kafka's clients.
+SESSION_TIMEOUT_MS = 45_000
+REBALANCE_TIMEOUT_MS = 300_000
+_UNKNOWN_GENERATION = 1
+#: A cooperative group comes to rest after two rounds; more would be an assignor that never does.
+_SETTLING_ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """One consumer, through its restarts. identity: by which the plan and the report name it before it restarts.
+
+    library: None when nobody knows which. name_is_known: False for a new member whose name kgm made up."""
+
+    identity: str
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str = "/127.0.0.1"
+    rack: str | None = None
+    topics: tuple[str, ...] = ()
+    owned: Partitions
+    library: Library | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """A Stable group at the start. generation: made up when `generation_is_known` is False.
+
+    topics: partitions by topic. caveats: what had to be assumed."""
+
+    group_id: str
+    assignor: str
+    generation: int
+    generation_is_known: bool
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    seats: tuple[Seat, ...]
+    topics: Mapping[str, int]
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def assignment(self) -> dict[str, Partitions]:
+        return {seat.identity: seat.owned for seat in self.seats}
+
+    @property
+    def all_static(self) -> bool:
+        return all(seat.group_instance_id is not None for seat in self.seats)
+
+
+def origin_of(snapshot: GroupSnapshot, what_if: WhatIf) -> Origin:
+    """The group of a snapshot. Raises RefusedError for a group that kgm cannot play, NotFoundError for none."""
+    _refuse_unplayable(snapshot)
+    assignor = what_if.assignor or snapshot.assignor
+    if assignor is None:
+        if snapshot.members:
+            raise RefusedError(
+                f"the snapshot of group {snapshot.group_id} does not tell the assignor",
+                hint="take it while the group is Stable, or name one: --assignor range",
+                group_id=snapshot.group_id,
+            )
+        assignor = "range"
+    caveats: list[str] = []
+    session_timeout_ms = _timeout(
+        what_if.session_timeout_ms, snapshot.session_timeout_ms, SESSION_TIMEOUT_MS, "session", caveats
+    )
+    rebalance_timeout_ms = _timeout(
+        what_if.rebalance_timeout_ms, snapshot.rebalance_timeout_ms, REBALANCE_TIMEOUT_MS, "rebalance", caveats
+    )
+    origin = Origin(
+        group_id=snapshot.group_id,
+        assignor=assignor,
+        generation=_UNKNOWN_GENERATION if snapshot.generation is None else snapshot.generation,
+        generation_is_known=snapshot.generation is not None,
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=rebalance_timeout_ms,
+        seats=tuple(_seat(member, what_if) for member in snapshot.members),
+        topics=_topics(snapshot, caveats),
+        caveats=tuple(caveats),
+    )
+    if any(seat.rack for seat in origin.seats):
+        origin = _with_caveat(origin, "members have racks; the racks of partitions are not in a snapshot and are ignored")
+    if what_if.resettles and origin.seats:
+        origin = _with_caveat(settled(origin), f"before the plan the group is taken to have settled under {_supposed(what_if)}")
+    return origin
+
+
+def _supposed(what_if: WhatIf) -> str:
+    membership = None if what_if.membership is None else f"{what_if.membership.value} membership"
+    return " and ".join(part for part in (what_if.assignor, membership) if part)
+
+
+def _with_caveat(origin: Origin, caveat: str) -> Origin:
+    return replace(origin, caveats=(*origin.caveats, caveat))
+
+
+def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
+    group_id = snapshot.group_id
+    if snapshot.state == "Dead":
+        raise NotFoundError(f"group {group_id} does not exist", group_id=group_id)
+    if snapshot.type != "classic":
+        raise RefusedError(
+            f"group {group_id} is a {snapshot.type} group; kgm can only predict bounces of classic groups yet",
+            facts=("KIP-848 groups: no prediction is better than a wrong one",) if snapshot.type == "consumer" else (),
+            hint="what classic members would do: take the snapshot of a classic group, or use --members N --topic NAME:PARTITIONS",
+            group_id=group_id,
+        )
+    if snapshot.members and snapshot.protocol_type not in (None, "", PROTOCOL_TYPE):
+        raise RefusedError(
+            f"group {group_id} has protocol type {snapshot.protocol_type}; its leader is no consumer",
+            group_id=group_id,
+        )
+    if snapshot.state not in ("Stable", "Empty"):
+        raise RefusedError(
+            f"group {group_id} is in state {snapshot.state}: who owns what is open until it is Stable",
+            hint="try again in a few seconds",
+            group_id=group_id,
+        )
+
+
+def _timeout(supposed: int | None, seen: int | None, default: int, what: str, caveats: list[str]) -> int:
+    if supposed is not None:
+        return supposed
+    if seen is not None:
+        return seen
+    caveats.append(f"the {what} timeout is not in the snapshot: {default // 1000} s assumed (--{what}-timeout says otherwise)")
+    return default
+
+
+def _topics(snapshot: GroupSnapshot, caveats: list[str]) -> dict[str, int]:
+    """Partitions of every topic that matters; of one that the snapshot leaves out, as many as are assigned."""
+    known = {topic.name: topic.partitions for topic in snapshot.topics}
+    for member in snapshot.members:
+        for name, partitions in member.assignment.items():
+            if name not in known and partitions:
+                known[name] = 1 + max(
+                    max(other.assignment.get(name, ()), default=-1) for other in snapshot.members
+                )
+                caveats.append(f"topic {name} is not in the snapshot: taken to have {known[name]} partitions, as assigned")
+    wanted = {name for member in snapshot.members for name in member.topics}
+    return {name: known[name] for name in sorted(known) if name in wanted or not wanted}
+
+
+def _seat(member: MemberSnapshot, what_if: WhatIf) -> Seat:
+    instance_id = member.group_instance_id
+    if what_if.membership is Membership.DYNAMIC:
+        instance_id = None
+    elif what_if.membership is Membership.STATIC:
+        instance_id = member.identity
+    return Seat(
+        identity=member.member_id if instance_id is None else instance_id,
+        member_id=member.member_id,
+        group_instance_id=instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host or "/127.0.0.1",
+        rack=member.rack,
+        topics=member.topics or tuple(sorted(member.assignment)),
+        owned=member.assignment,
+        library=guess(member.client_library, member.client_id, member.member_id),
+    )
+
+
+def settled(origin: Origin) -> Origin:
+    """The group after its assignor has run until nothing changes, beginning with what the members own."""
+    owned: Assignment = {seat.member_id: seat.owned for seat in origin.seats}
+    topics = tuple(TopicSpec(name=name, partitions=count) for name, count in origin.topics.items())
+    for _ in range(_SETTLING_ROUNDS):
+        members = tuple(
+            MemberSpec(
+                member_id=seat.member_id,
+                group_instance_id=seat.group_instance_id,
+                rack=seat.rack,
+                topics=seat.topics,
+                owned=owned[seat.member_id],
+                generation=origin.generation,
+            )
+            for seat in origin.seats
+        )
+        assigned: Assignment = assign(origin.assignor, GroupSpec(members=members, topics=topics))
+        if assigned == owned:
+            break
+        owned = assigned
+    return replace(origin, seats=tuple(replace(seat, owned=owned[seat.member_id]) for seat in origin.seats))
+
+
+# -- a group that is made up
+
+
+def synthetic(members: int, topics: Sequence[TopicSnapshot], membership: Membership, assignor: str) -> GroupSnapshot:
+    """A Stable group that never was: `member-1` to `member-N`, all subscribed to all topics."""
+    if members < 1:
+        raise UsageError(f"--members is {members}, the lowest is 1")
+    if not topics:
+        raise UsageError("a made-up group needs topics", hint="--topic orders:12")
+    if len({topic.name for topic in topics}) != len(topics):
+        raise UsageError("a topic is given twice")
+    chance = random.Random("kgm")  # noqa: S311  (made-up names, the same in every run)
+    width = len(str(members))
+    names = [f"member-{number:0{width}}" for number in range(1, members + 1)]
+    snapshot = GroupSnapshot(
+        group_id="synthetic",
+        type="classic",
+        state="Stable",
+        protocol_type=PROTOCOL_TYPE,
+        assignor=assignor,
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+        generation=1,
+        topics=tuple(topics),
+        members=tuple(
+            MemberSnapshot(
+                member_id=made_up_member_id(name, chance),
+                group_instance_id=name if membership is Membership.STATIC else None,
+                client_id=name,
+                topics=tuple(topic.name for topic in topics),
+            )
+            for name in names
+        ),
+    )
+    seats = settled(origin_of(snapshot, WhatIf())).seats
+    return replace(
+        snapshot,
+        members=tuple(
+            replace(member, assignment=seat.owned) for member, seat in zip(snapshot.members, seats, strict=True)
+        ),
+    )
+
+
+def made_up_member_id(prefix: str, chance: random.Random) -> str:
+    """A member id as a broker makes them: a prefix and a random UUID."""
+    return f"{prefix}-{uuid.UUID(int=chance.getrandbits(128), version=4)}"

@@ -1,0 +1,140 @@
+"""What is going to be done to a group, as data: who stops, how, for how long, and what is supposed to be different."""
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgm.model.errors import UsageError
+
+
+class Stop(enum.Enum):
+    """How a member goes."""
+
+    CLEAN = "clean"
+    """The consumer is closed: a dynamic member sends LeaveGroup, a static one says nothing (KIP-345)."""
+    CRASH = "crash"
+    """The process is killed: nobody says anything."""
+
+
+class Membership(enum.Enum):
+    """How members are known."""
+
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rolling:
+    """Batches one after another; the next begins `pause_ms` after the group is stable again."""
+
+    max_unavailable: int = 1
+    pause_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """What is supposed to be different from what was seen. None: as it is."""
+
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    assignor: str | None = None
+    membership: Membership | None = None
+
+    @property
+    def resettles(self) -> bool:
+        """Whether the partitions of the group would have been handed out differently to begin with."""
+        return self.assignor is not None or self.membership is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A planned bounce. Members are named by identity: group instance id, or member id when dynamic.
+
+    bounce: they stop and come back after `restart_time_ms`, together, or in batches in the order given (`rolling`).
+    scale_in: they stop and stay away. remove: they stop, then one LeaveGroup of an operator removes them. scale_out: as
+    many new members come. What is done besides a rolling bounce is done first, and the group is stable before it.
+    heartbeat_interval_ms: of the clients, which no broker tells."""
+
+    bounce: tuple[str, ...] = ()
+    scale_in: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+    scale_out: int = 0
+    rolling: Rolling | None = None
+    restart_time_ms: int = 10_000
+    stop: Stop = Stop.CLEAN
+    what_if: WhatIf = field(default_factory=WhatIf)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    heartbeat_interval_ms: int = 3_000
+
+    def __post_init__(self) -> None:
+        if not (self.bounce or self.scale_in or self.remove or self.scale_out):
+            raise UsageError(
+                "the plan does nothing",
+                hint="say who is bounced: --all, --instance-ids, --member-ids or --match; or --scale-in, --scale-out, --remove",
+            )
+        _refuse_overlap(self)
+        _refuse_below("--scale-out", self.scale_out, 0)
+        _refuse_below("--restart-time", self.restart_time_ms, 0)
+        _refuse_below("--heartbeat-interval", self.heartbeat_interval_ms, 1)
+        for option, value in (
+            ("--session-timeout", self.what_if.session_timeout_ms),
+            ("--rebalance-timeout", self.what_if.rebalance_timeout_ms),
+        ):
+            if value is not None:
+                _refuse_below(option, value, 1)
+        if self.rolling is not None:
+            _refuse_below("--max-unavailable", self.rolling.max_unavailable, 1)
+            _refuse_below("--pause", self.rolling.pause_ms, 0)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Every member that the plan names."""
+        return self.bounce + self.scale_in + self.remove
+
+    def batches(self) -> tuple[tuple[str, ...], ...]:
+        """Who of `bounce` is down at the same time, in order."""
+        if self.rolling is None:
+            return (self.bounce,) if self.bounce else ()
+        size = self.rolling.max_unavailable
+        return tuple(self.bounce[i : i + size] for i in range(0, len(self.bounce), size))
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as it was understood."""
+        rolling = self.rolling
+        return {
+            "bounce": list(self.bounce),
+            "scale_in": list(self.scale_in),
+            "remove": list(self.remove),
+            "scale_out": self.scale_out,
+            "mode": "together" if rolling is None else "rolling",
+            "max_unavailable": None if rolling is None else rolling.max_unavailable,
+            "pause_ms": None if rolling is None else rolling.pause_ms,
+            "restart_time_ms": self.restart_time_ms,
+            "stop": self.stop.value,
+            "session_timeout_ms": self.what_if.session_timeout_ms,
+            "rebalance_timeout_ms": self.what_if.rebalance_timeout_ms,
+            "heartbeat_interval_ms": self.heartbeat_interval_ms,
+            "assignor": self.what_if.assignor,
+            "as": None if self.what_if.membership is None else self.what_if.membership.value,
+            "settings": dict(self.settings),
+        }
+
+
+def _refuse_overlap(plan: Plan) -> None:
+    seen: set[str] = set()
+    for name in plan.named:
+        if name in seen:
+            raise UsageError(f"member {name} is named twice in the plan")
+        seen.add(name)
+
+
+def _refuse_below(option: str, value: int, lowest: int) -> None:
+    if value < lowest:
+        raise UsageError(f"{option} is {value}, the lowest is {lowest}")
+
+
+def without(names: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
+    """`names` in order, less `others`: `--all --scale-in x` bounces all but x."""
+    gone = set(others)
+    return tuple(name for name in names if name not in gone)

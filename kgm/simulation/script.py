@@ -1,0 +1,272 @@
+"""Plays a plan in a world: who stops and starts when, until the group has come to rest. One draw."""
+
+import random
+from collections.abc import Callable, Mapping
+
+from kgm.coordinator.outcome import TimerKey, TimerKind
+from kgm.coordinator.settings import BrokerSettings
+from kgm.model.assignment import Partitions
+from kgm.model.ids import Millis
+from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
+from kgm.records.messages.group_metadata_key import GroupMetadataKey
+from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+from kgm.records.record import Record
+from kgm.simulation.library import HABITS, Library
+from kgm.simulation.member import Member
+from kgm.simulation.newcomers import newcomers
+from kgm.simulation.origin import Origin
+from kgm.simulation.plan import Plan, Stop
+from kgm.simulation.report import Outcome
+from kgm.simulation.world import START_MS, World
+
+#: Members that are stopped together do not stop in the same millisecond.
+_STOP_SPREAD_MS = 100.0
+#: From the last stop to the LeaveGroup of an operator who waits for it.
+_REMOVAL_AFTER_MS = 200.0
+_LEAVE_VERSION = 5
+#: A group that is still rebalancing after so many rounds per member and action will not stop.
+_HOPELESS_REBALANCES = 30
+#: How long a group may take to come to rest, besides its own timeouts.
+_PATIENCE_MS = 600_000
+
+
+class Operator:
+    """Who sends the LeaveGroup of a removal."""
+
+    client_id = "kgm"
+    client_host = "/127.0.0.1"
+    life = 0
+    link_busy_until_ms = 0.0
+
+
+class Script:
+    """One draw of a plan."""
+
+    def __init__(self, origin: Origin, plan: Plan, settings: BrokerSettings, seed: str) -> None:
+        self.origin = origin
+        self.plan = plan
+        self.world = World(origin, settings, seed)
+        self.world.wake = self._wake_all
+        self.world.on_record = self._recorded
+        self.world.on_timer = self._timer_fired
+        self._planned = 0
+        chance = self.world.chance
+        unknown = chance.choice((Library.JAVA, Library.LIBRDKAFKA)) if origin.assignor != "sticky" else Library.JAVA
+        self.members = [
+            Member(self.world, seat, HABITS[seat.library or unknown], plan.heartbeat_interval_ms)
+            for seat in origin.seats
+        ]
+        self.by_identity = {member.seat.identity: member for member in self.members}
+        #: Member ids of stopped processes that the coordinator still counts on, with their identities.
+        self.ghosts: dict[str, str] = {}
+        arrivals = newcomers(origin, plan.scale_out, random.Random(seed + "/names"))  # noqa: S311
+        self.guessed_names = arrivals.guessed
+        self.newcomers = [
+            Member(self.world, seat, HABITS[seat.library or unknown], plan.heartbeat_interval_ms)
+            for seat in arrivals.seats
+        ]
+
+    # -- the play
+
+    def play(self) -> Outcome:
+        """Play the plan to its end."""
+        self._install()
+        settled = self._scale_and_remove()
+        rolling = self.plan.rolling
+        for number, batch in enumerate(self.plan.batches()):
+            if not settled:
+                break
+            if rolling is not None and number:
+                self._pass_time(rolling.pause_ms)
+            self._bounce(batch)
+            if rolling is not None:
+                settled = self._until_rest(with_ghosts=False)
+        settled = settled and self._until_rest(with_ghosts=True)
+        return self._outcome(settled=settled)
+
+    def _install(self) -> None:
+        """Put the group into the coordinator as a record of its log has it, and its members at their posts."""
+        world, origin = self.world, self.origin
+        if not self.members:
+            return
+        leader = world.chance.choice(self.members)
+        value = GroupMetadataValue(
+            protocol_type="consumer",
+            generation=origin.generation,
+            protocol=origin.assignor,
+            leader=leader.seat.member_id,
+            current_state_timestamp=START_MS - 60_000,
+            members=[self._row(member) for member in self.members],
+        )
+        # Sessions begin before the first heartbeat that `install` hands in, and would last until after the last one.
+        world.runtime.load([Record(GroupMetadataKey(group=origin.group_id), value)], now=Millis(START_MS - 5_000))
+        for member in self.members:
+            member.install()
+
+    def _row(self, member: Member) -> MemberMetadata:
+        seat, origin = member.seat, self.origin
+        owned = seat.owned if member.keeps_while_joining else {}
+        said = Subscription(
+            topics=seat.topics, owned_partitions=owned, generation_id=origin.generation - 1, rack_id=seat.rack
+        )
+        return MemberMetadata(
+            member_id=seat.member_id,
+            group_instance_id=seat.group_instance_id,
+            client_id=seat.client_id,
+            client_host=seat.client_host,
+            rebalance_timeout=origin.rebalance_timeout_ms,
+            session_timeout=origin.session_timeout_ms,
+            subscription=encode_subscription(said),
+            assignment=encode_assignment(MemberAssignment(partitions=seat.owned)),
+        )
+
+    def _scale_and_remove(self) -> bool:
+        """What is done besides the bounce; before it, if that is rolling. Whether the group came to rest."""
+        plan, world = self.plan, self.world
+        for identity in (*plan.scale_in, *plan.remove):
+            self._stop_soon(self.by_identity[identity])
+        if plan.remove:
+            self._soon(_STOP_SPREAD_MS + _REMOVAL_AFTER_MS, self._remove)
+        for member in self.newcomers:
+            self.members.append(member)
+            world.note("start", "a new member starts", member.identity)
+            member.start()
+        if plan.rolling is None or not (plan.scale_in or plan.remove or plan.scale_out):
+            return True
+        settled = self._until_rest(with_ghosts=True)
+        self._pass_time(plan.rolling.pause_ms)
+        return settled
+
+    def _bounce(self, batch: tuple[str, ...]) -> None:
+        for identity in batch:
+            member = self.by_identity[identity]
+            delay = self._stop_soon(member)
+            self._soon(delay + self.plan.restart_time_ms, self._start, member)
+
+    def _stop_soon(self, member: Member) -> float:
+        delay = self.world.chance.random() * _STOP_SPREAD_MS
+        self._soon(delay, self._stop, member)
+        return delay
+
+    def _soon(self, delay_ms: float, action: Callable[..., None], *arguments: Member) -> None:
+        """Do it then; the group is not at rest before."""
+        self._planned += 1
+        self.world.clock.after(delay_ms, self._do_planned, action, arguments)
+
+    def _do_planned(self, action: Callable[..., None], arguments: tuple[Member, ...]) -> None:
+        self._planned -= 1
+        action(*arguments)
+
+    def _stop(self, member: Member) -> None:
+        how = self.plan.stop
+        said = {Stop.CLEAN: "is closed", Stop.CRASH: "is killed"}[how]
+        leaves = how is Stop.CLEAN and member.seat.group_instance_id is None
+        self.world.note("stop", f"{said}{' and leaves the group' if leaves else ''}", member.identity)
+        if not leaves:
+            self.ghosts[member.member_id] = member.identity
+        member.stop(how)
+
+    def _start(self, member: Member) -> None:
+        self.world.note("start", "starts again", member.seat.identity)
+        member.start()
+
+    def _remove(self) -> None:
+        """One LeaveGroup for all of them, as an operator sends it: static members without their member id."""
+        identities = []
+        for name in self.plan.remove:
+            seat = self.by_identity[name].seat
+            member_id = "" if seat.group_instance_id is not None else seat.member_id
+            identities.append(
+                MemberIdentity(
+                    member_id=member_id, group_instance_id=seat.group_instance_id, reason="member was removed by an admin"
+                )
+            )
+            self.ghosts.pop(seat.member_id, None)
+        self.world.note("remove", f"one LeaveGroup removes {len(identities)} members")
+        request = LeaveGroupRequest(group_id=self.origin.group_id, members=identities)
+        self.world.send(Operator(), request, _LEAVE_VERSION, None)
+
+    # -- waiting
+
+    def _pass_time(self, span_ms: float) -> None:
+        alarm = self.world.clock.after(span_ms, lambda: None)
+        while alarm.action is not None:
+            self.world.run_next()
+
+    def _until_rest(self, *, with_ghosts: bool) -> bool:
+        """Let time pass until nobody wants anything any more; False if that does not happen."""
+        world, origin = self.world, self.origin
+        patience_ms = 2 * origin.session_timeout_ms + 3 * origin.rebalance_timeout_ms + self.plan.restart_time_ms
+        deadline = world.now_ms + _PATIENCE_MS + patience_ms
+        most = world.rebalances + _HOPELESS_REBALANCES + 3 * len(self.members)
+        while not self._at_rest(with_ghosts=with_ghosts):
+            if world.now_ms > deadline or world.rebalances > most:
+                return False
+            world.run_next()
+        return True
+
+    def _at_rest(self, *, with_ghosts: bool) -> bool:
+        world = self.world
+        if self._planned or world.in_flight or world.is_busy or world.restless or (with_ghosts and self.ghosts):
+            return False
+        return all(member.generation == world.generation for member in self.members if member.is_up)
+
+    def _wake_all(self) -> None:
+        for member in self.members:
+            member.wake()
+
+    # -- ghosts
+
+    def _timer_fired(self) -> None:
+        """See whether the session of a ghost has ended."""
+        engine, group_id = self.world.engine, self.origin.group_id
+        if any(engine.deadline(TimerKey(TimerKind.SESSION, group_id, ghost)) is None for ghost in self.ghosts):
+            view = engine.group(group_id)
+            there = {} if view is None else {member.member_id: member.group_instance_id for member in view.members}
+            self._bury(there)
+
+    def _recorded(self, value: GroupMetadataValue) -> None:
+        if self.ghosts:
+            self._bury({row.member_id: row.group_instance_id for row in value.members})
+
+    def _bury(self, there: Mapping[str, str | None]) -> None:
+        """Forget ghosts that are not members any more: removed, or (static) replaced by their next life."""
+        replaced = {instance_id for instance_id in there.values() if instance_id is not None}
+        for ghost, identity in list(self.ghosts.items()):
+            if ghost not in there:
+                del self.ghosts[ghost]
+                if identity not in replaced:
+                    self.world.note("expired", "its session has ended: the coordinator removes it", identity)
+
+    # -- the end
+
+    def _outcome(self, *, settled: bool) -> Outcome:
+        world = self.world
+        view = world.engine.group(self.origin.group_id)
+        final: dict[str, Partitions] = {}
+        ids = set()
+        for member in () if view is None else view.members:
+            ids.add(member.member_id)
+            identity = member.group_instance_id or member.member_id
+            owned = world.blobs.assignment(member.assignment)
+            final[identity] = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned) if owned[topic]}
+        dynamic = {member.member_id for member in view.members if member.group_instance_id is None} if view else set()
+        if settled:
+            world.note("stable" if final else "empty", f"the group is at rest with {len(final)} members")
+        return Outcome(
+            generations=(self.origin.generation if view is None else view.generation) - self.origin.generation,
+            rebalances=world.rebalances,
+            moves=world.ledger.moves(final),
+            handovers=world.ledger.handovers,
+            stopped_partition_ms=world.ledger.stopped_ms(world.now_ms),
+            fenced=tuple(sorted(set(world.fenced))),
+            refused_joins=world.refused_joins,
+            final_assignment={identity: final[identity] for identity in sorted(final)},
+            timeline=tuple(world.timeline),
+            settled=settled,
+            random_ids=self.guessed_names or bool(dynamic & world.made_up),
+            passed_empty=world.passed_empty,
+            took_ms=world.at_ms,
+            requests=world.requests,
+        )

@@ -1,0 +1,166 @@
+"""A broker's group coordinator and its clients in virtual time: the wire between them, and a log of what happens.
+
+The coordinator is the real engine. A request takes a drawn time to arrive, its reply too; a connection keeps order.
+
+Heartbeats of a group that is calm change nothing but the session's deadline, and are left out as long as that lets
+nobody expire. `wake` brings them back when a rebalance begins; a member that stops hands in its last one (`member`)."""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from kgm.coordinator.engine import Coordinator
+from kgm.coordinator.outcome import Millis, Reply, Request, Ticket, TimerKey, TimerKind
+from kgm.coordinator.runtime import Runtime
+from kgm.coordinator.settings import BrokerSettings
+from kgm.protocol.struct import Message
+from kgm.records.messages.group_metadata_value import GroupMetadataValue
+from kgm.records.record import Record
+from kgm.simulation.assigning import Blobs
+from kgm.simulation.clock import Clock
+from kgm.simulation.ledger import Ledger
+from kgm.simulation.library import NETWORK_MS, drawn
+from kgm.simulation.origin import Origin, made_up_member_id
+from kgm.simulation.report import TimelineEvent
+
+#: When a plan starts. Late enough that what happened before it has a time too.
+START_MS = 1_000_000
+
+
+class Client(Protocol):
+    """Who sends requests. life: how often it was started; a reply to an earlier life is lost."""
+
+    client_id: str
+    client_host: str
+    life: int
+    link_busy_until_ms: float
+
+
+class World:
+    """One draw. `chance` decides everything that nobody can know; the same seed plays the same draw."""
+
+    def __init__(self, origin: Origin, settings: BrokerSettings, seed: str) -> None:
+        self.origin = origin
+        self.chance = random.Random(seed)  # noqa: S311  (a simulation)
+        self.clock = Clock(START_MS)
+        self.blobs = Blobs()
+        self.ledger = Ledger(origin.topics, origin.assignment, START_MS)
+        self.timeline: list[TimelineEvent] = []
+        self.made_up: set[str] = set()
+        self.generation = origin.generation
+        self.rebalances = 0
+        self.passed_empty = False
+        self.requests = 0
+        self.fenced: list[str] = []
+        self.refused_joins = 0
+        self.in_flight = 0
+        self.is_busy = False
+        self.wake: Callable[[], None] = lambda: None
+        self.on_timer: Callable[[], None] = lambda: None
+        self.restless: set[object] = set()
+        self.on_record: Callable[[GroupMetadataValue], None] = lambda _: None
+        self._is_joining = False
+        self._join_key = TimerKey(TimerKind.JOIN, origin.group_id)
+        self._sync_key = TimerKey(TimerKind.SYNC, origin.group_id)
+        self._waiting: dict[int, tuple[Client, int, Callable[[Any], None] | None]] = {}
+        self.engine = Coordinator(settings=settings, new_member_id=self._new_member_id, topics=origin.topics)
+        self.runtime = Runtime(self.engine, append=self._appended)
+
+    # -- time
+
+    @property
+    def now_ms(self) -> float:
+        return self.clock.now_ms
+
+    @property
+    def at_ms(self) -> int:
+        """Time since the start of the plan."""
+        return round(self.clock.now_ms - START_MS)
+
+    def run_next(self) -> None:
+        """Let the next thing happen: a client's doing or a timer of the coordinator."""
+        next_at, deadline = self.clock.next_at(), self.runtime.next_deadline()
+        if deadline is not None and (next_at is None or deadline <= next_at):
+            self.clock.now_ms = max(self.clock.now_ms, float(deadline))
+            self._deliver(self.runtime.advance(deadline))
+            self._observe()
+            self.on_timer()
+        else:
+            self.clock.run_next()
+
+    # -- the wire
+
+    def send(self, client: Client, message: Message, version: int, on_reply: Callable[[Any], None] | None) -> None:
+        """A request on its way. on_reply is called with the response, if the client still lives then."""
+        arrives = max(self.now_ms + drawn(self.chance, NETWORK_MS), client.link_busy_until_ms)
+        client.link_busy_until_ms = arrives
+        self.in_flight += 1
+        self.clock.at(arrives, self._arrive, client, client.life, message, version, on_reply)
+
+    def submit(
+        self, client: Client, message: Message, version: int, on_reply: Callable[[Any], None] | None, at_ms: float
+    ) -> tuple[Reply, ...]:
+        """A request that has arrived, now or (a heartbeat that was left out) before."""
+        self.requests += 1
+        ticket = Ticket(self.requests)
+        if on_reply is not None:
+            self._waiting[ticket] = (client, client.life, on_reply)
+        request = Request(message=message, version=version, client_id=client.client_id, client_host=client.client_host)
+        return self.runtime.submit(request, ticket=ticket, now=Millis(int(at_ms)))
+
+    def _arrive(
+        self, client: Client, life: int, message: Message, version: int, on_reply: Callable[[Any], None] | None
+    ) -> None:
+        self.in_flight -= 1
+        replies = self.submit(client, message, version, on_reply if client.life == life else None, self.now_ms)
+        self._deliver(replies)
+        self._observe()
+
+    def _deliver(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            waiting = self._waiting.pop(reply.ticket, None)
+            if waiting is not None:
+                client, life, on_reply = waiting
+                self.in_flight += 1
+                self.clock.after(drawn(self.chance, NETWORK_MS), self._hand_over, client, life, on_reply, reply.message)
+
+    def _hand_over(self, client: Client, life: int, on_reply: Callable[[Any], None], message: Message) -> None:
+        self.in_flight -= 1
+        if client.life == life:
+            on_reply(message)
+
+    # -- watching the coordinator
+
+    def note(self, event: str, detail: str, member: str | None = None) -> None:
+        self.timeline.append(TimelineEvent(at_ms=self.at_ms, event=event, detail=detail, member=member))
+
+    def _observe(self) -> None:
+        joining = self.engine.deadline(self._join_key) is not None
+        if joining and not self._is_joining:
+            self.note("rebalance", "the group prepares a rebalance; members hear of it at their next heartbeat")
+        self._is_joining = joining
+        was_busy = self.is_busy
+        self.is_busy = joining or self.engine.deadline(self._sync_key) is not None
+        if self.is_busy and not was_busy:
+            self.wake()
+
+    def _appended(self, records: Sequence[Record]) -> None:
+        """What is written to `__consumer_offsets` tells of every generation that got an assignment."""
+        for record in records:
+            value = record.value
+            if not isinstance(value, GroupMetadataValue):
+                continue
+            if value.generation > self.generation:
+                self.generation = value.generation
+                if value.members:
+                    self.rebalances += 1
+                    self.note("assigned", f"generation {value.generation} has its assignment: {len(value.members)} members")
+                else:
+                    self.passed_empty = True
+                    self.note("empty", f"the group is empty at generation {value.generation}")
+            self.on_record(value)
+
+    def _new_member_id(self, prefix: str) -> str:
+        member_id = made_up_member_id(prefix, self.chance)
+        self.made_up.add(member_id)
+        return member_id
