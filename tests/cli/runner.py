@@ -1,0 +1,30 @@
+"""Runs kgm as a shell would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a run ended."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+def kgm(*arguments: str, stdin: str | None = None, env: dict[str, str] | None = None, timeout_s: float = 90) -> Run:
+    """Run kgm in a process of its own, with nothing of the caller's settings."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("KGM_", "KAFKA_"))}
+    start = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "kgm.cli.main", *arguments], input=stdin if stdin is not None else "",
+        capture_output=True, text=True, check=False, env={**clean, **(env or {})}, timeout=timeout_s,
+    )  # fmt: skip
+    return Run(done.returncode, done.stdout, done.stderr, time.monotonic() - start)

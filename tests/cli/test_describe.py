@@ -1,0 +1,168 @@
+"""`kgm list` and `kgm describe` as a script sees them: exit codes, JSON by the contract, every format, two clusters."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import uuid
+
+import pytest
+
+from kgm.model.snapshot import snapshot_from_json
+from kgm.server import serve_in_thread
+from tests.cli.runner import Run, kgm
+from tests.kafka.members import RdMembers, wait_settled
+
+MEMBERS = 3
+PARTITIONS = 7
+
+
+@pytest.fixture(scope="module", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def cluster(request):
+    """(bootstrap, group, topic): three static librdkafka members on each kind of cluster."""
+    group, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
+    if request.param == "embedded":
+        with serve_in_thread(topics={topic: PARTITIONS}) as server:
+            yield from _with_members(server.bootstrap, group, topic)
+    else:
+        kafka = request.getfixturevalue("kafka")
+        kafka.create_topics({topic: PARTITIONS})
+        yield from _with_members(kafka.bootstrap, group, topic)
+
+
+def _with_members(bootstrap, group, topic):
+    with RdMembers(bootstrap) as members:
+        fleet = [
+            members.start(group=group, topics=[topic], instance_id=f"seat-{i}", session_timeout_ms=30_000)
+            for i in range(MEMBERS)
+        ]
+        wait_settled(fleet, PARTITIONS)
+        yield bootstrap, group, topic
+
+
+def ask(bootstrap, *arguments) -> Run:
+    return kgm(*arguments, "-b", bootstrap)
+
+
+@pytest.mark.slow
+def test_describe_json_is_the_contract_and_reads_back(cluster):
+    bootstrap, group, topic = cluster
+    run = ask(bootstrap, "describe", group, "-o", "json")
+    assert (run.code, run.err) == (0, "")
+    document = json.loads(run.out)
+    assert document.keys() == {"schema", "cluster", "generated_at", "data", "errors"}
+    assert document["schema"] == "kgm.describe/v1"
+    assert document["cluster"]["bootstrap"] == bootstrap
+    assert document["errors"] == []
+    (one,) = document["data"]["groups"]
+    assert (one["group_id"], one["type"], one["state"], one["assignor"]) == (group, "classic", "Stable", "range")
+    assert [member["group_instance_id"] for member in one["members"]] == ["seat-0", "seat-1", "seat-2"]
+    owned = sorted(p for member in one["members"] for p in member["assignment"].get(topic, []))
+    assert owned == list(range(PARTITIONS))
+    assert {"name": topic, "partitions": PARTITIONS} in one["topics"]
+    assert len(one["offsets"]) == PARTITIONS
+    assert all(row["lag"] is None or row["lag"] >= 0 for row in one["offsets"])
+    assert snapshot_from_json(one).to_json() == one
+
+
+@pytest.mark.slow
+def test_every_format_speaks_of_every_member(cluster):
+    bootstrap, group, _ = cluster
+    for output in ("table", "wide", "yaml", "csv", "tsv", "name", "ndjson", "markdown"):
+        run = ask(bootstrap, "describe", group, "-o", output)
+        assert run.code == 0, run
+        assert all(f"seat-{i}" in run.out for i in range(MEMBERS)), run
+        assert "\x1b" not in run.out
+    rows = list(csv.DictReader(io.StringIO(ask(bootstrap, "describe", group, "-o", "csv").out)))
+    assert [row["instance_id"] for row in rows] == ["seat-0", "seat-1", "seat-2"]
+    assert {row["group"] for row in rows} == {group}
+    assert ask(bootstrap, "describe", group, "-o", "name").out.split() == ["seat-0", "seat-1", "seat-2"]
+
+
+@pytest.mark.slow
+def test_a_group_that_is_not_there_is_told_beside_the_one_that_is(cluster):
+    bootstrap, group, _ = cluster
+    run = ask(bootstrap, "describe", group, "no-such-group", "-o", "json")
+    assert run.code == 7
+    document = json.loads(run.out)
+    assert [one["group_id"] for one in document["data"]["groups"]] == [group]
+    (error,) = document["errors"]
+    assert (error["code"], error["group_id"]) == ("NOT_FOUND", "no-such-group")
+    assert "no-such-group" in run.err
+    alone = ask(bootstrap, "describe", "no-such-group")
+    assert alone.code == 3
+
+
+@pytest.mark.slow
+def test_offsets_and_state_views(cluster):
+    bootstrap, group, topic = cluster
+    offsets = ask(bootstrap, "describe", group, "--offsets", "-o", "csv")
+    rows = list(csv.DictReader(io.StringIO(offsets.out)))
+    assert [(row["topic"], int(row["partition"])) for row in rows] == [(topic, p) for p in range(PARTITIONS)]
+    state = ask(bootstrap, "describe", group, "--state")
+    assert "Stable" in state.out
+    both = ask(bootstrap, "describe", group, "--state", "--offsets")
+    assert both.code == 2
+
+
+@pytest.mark.slow
+def test_list_with_filters(cluster):
+    bootstrap, group, _ = cluster
+    rows = json.loads(ask(bootstrap, "list", "-o", "json").out)["data"]["groups"]
+    mine = next(row for row in rows if row["group_id"] == group)
+    assert (mine["type"], mine["state"], mine["members"]) == ("classic", "Stable", MEMBERS)
+    assert group in ask(bootstrap, "list", "--state", "STABLE", "-o", "name").out.split()
+    assert group not in ask(bootstrap, "list", "--state", "Empty", "-o", "name").out.split()
+    assert group not in ask(bootstrap, "list", "--type", "consumer", "-o", "name").out.split()
+    assert ask(bootstrap, "list", "--match", group[:5] + "*", "-o", "name").out.split() == [group]
+
+
+@pytest.mark.slow
+def test_match_and_all_groups(cluster):
+    bootstrap, group, _ = cluster
+    assert ask(bootstrap, "describe", "--match", group[:6] + "*", "-o", "name").code == 0
+    nothing = ask(bootstrap, "describe", "--match", "zzz*")
+    assert (nothing.code, "no group matches zzz*" in nothing.err) == (3, True)
+    assert group in ask(bootstrap, "describe", "--all-groups", "--state", "-o", "name").out.split()
+
+
+def test_no_group_and_no_bootstrap_are_usage_errors(monkeypatch):
+    assert kgm("describe", "-b", "127.0.0.1:1").code == 2
+    run = kgm("describe", "g")
+    assert run.code == 2
+    assert "no bootstrap server" in run.err
+
+
+@pytest.mark.slow
+def test_nobody_there_is_unreachable_within_the_budget():
+    run = kgm("describe", "g", "-b", "127.0.0.1:1", "--timeout", "500ms", "-o", "json")
+    assert run.code == 5
+    assert json.loads(run.out)["errors"][0]["code"] == "UNREACHABLE"
+    assert run.seconds < 5
+
+
+def test_the_overview_says_what_each_command_says_of_itself():
+    from kgm.cli.main import COMMANDS
+
+    overview = kgm("--help")
+    assert overview.code == 0
+    for name in COMMANDS:
+        assert name in overview.out
+        assert kgm(name, "--help").code == 0
+
+
+def test_an_unknown_command_is_a_usage_error():
+    assert kgm("descrbe").code == 2
+
+
+@pytest.mark.slow
+def test_a_reader_that_goes_away_is_no_error(cluster):
+    import subprocess
+    import sys
+
+    bootstrap, group, _ = cluster
+    script = f"{sys.executable} -m kgm.cli.main describe {group} -b {bootstrap} -o json | head -c 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "{0\n"
+    assert done.stderr == ""
