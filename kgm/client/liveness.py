@@ -51,14 +51,15 @@ class _Watched:
 
 
 def watch(
-    cluster: Cluster, group: GroupSnapshot, member_ids: Iterable[str], *, window_ms: int = WINDOW_MS,
-    stop_at_first: bool = False,
+    cluster: Cluster, group: GroupSnapshot, member_ids: Iterable[str], *, also: Iterable[str] = (),
+    window_ms: int = WINDOW_MS,
 ) -> dict[str, Sign]:  # fmt: skip
     """A sign for each of these members, by member id, from committed offsets over at most `window_ms`.
 
-    Ends early when nothing more can be learnt, and with `stop_at_first` as soon as one is seen alive (the others are
-    then unknown). Reads only. Raises KgmError when the offsets cannot be read."""
-    wanted = set(member_ids)
+    Ends as soon as one of them is seen alive, or nothing more can be learnt of them. `also`: members to look at on the
+    way, for whom nobody waits. Reads only. Raises KgmError when the offsets cannot be read."""
+    asked = set(member_ids)
+    wanted = asked | set(also)
     signs: dict[str, Sign] = {}
     watched: list[_Watched] = []
     first = {(row.topic, row.partition): row.committed for row in group.offsets if row.committed is not None}
@@ -72,10 +73,9 @@ def watch(
             continue
         partitions = [pair for pair in _pairs(member.assignment) if pair in first]
         watched.append(_Watched(member=member, first=first, first_ends=ends, partitions=partitions))
-    if watched:
-        _look(cluster, group.group_id, watched, window_ms, stop_at_first=stop_at_first)
+    seen_s = _look(cluster, group.group_id, watched, asked, window_ms)
     for one in watched:
-        signs[one.member.member_id] = one.sign or _verdict(one, window_ms)
+        signs[one.member.member_id] = one.sign or _verdict(one, seen_s, window_ms)
     return signs
 
 
@@ -90,22 +90,25 @@ def _without_watching(member: MemberSnapshot, committed: Offsets) -> Sign | None
     return None
 
 
-def _look(cluster: Cluster, group_id: str, watched: list[_Watched], window_ms: int, *, stop_at_first: bool) -> None:
+def _look(cluster: Cluster, group_id: str, watched: list[_Watched], asked: set[str], window_ms: int) -> float:
+    """Poll until it is decided; returns for how many seconds it looked."""
     window = cluster.deadline.within(window_ms / 1000)
     idle = cluster.deadline.within(min(_IDLE_MS, window_ms) / 1000)
+    begun = window.remaining()
     every_partition = {pair for one in watched for pair in one.partitions}
-    while True:
+    targets = [one for one in watched if one.member.member_id in asked]
+    while targets:
         committed = cluster.committed_offsets(group_id)
         ends = cluster.end_offsets(every_partition)
         for one in watched:
             if one.sign is None:
                 _judge(one, committed, ends)
-        open_ones = [one for one in watched if one.sign is None]
-        if not open_ones or (stop_at_first and len(open_ones) < len(watched)) or window.expired:
-            return
-        if idle.expired and not any(one.waiting or one.moving_ends for one in open_ones):
-            return
+        open_ones = [one for one in targets if one.sign is None]
+        is_idle = idle.expired and not any(one.waiting or one.moving_ends for one in open_ones)
+        if len(open_ones) < len(targets) or is_idle or window.expired:
+            break
         window.sleep(_POLL_S)
+    return begun - window.remaining()
 
 
 def _judge(one: _Watched, committed: Offsets, ends: Offsets) -> None:
@@ -123,9 +126,11 @@ def _judge(one: _Watched, committed: Offsets, ends: Offsets) -> None:
             one.moving_ends = True
 
 
-def _verdict(one: _Watched, window_ms: int) -> Sign:
+def _verdict(one: _Watched, seen_s: float, window_ms: int) -> Sign:
+    if one.waiting and seen_s * 1000 < window_ms * 0.9:
+        return Sign(liveness=Liveness.UNKNOWN, why=f"{seen_s:.1f} s were too short to see it commit")
     if one.waiting:
-        why = f"it committed nothing for {window_ms / 1000:g} s while records wait for it"
+        why = f"it committed nothing for {seen_s:.1f} s while records wait for it"
         return Sign(liveness=Liveness.SILENT, why=why)
     return Sign(liveness=Liveness.UNKNOWN, why="it has read everything there is, so no commit is due")
 

@@ -1,0 +1,117 @@
+"""Lists of ids as people type them: commas, and shell braces that the shell did not see because of quotes or options.
+
+`app-{1..3}-StreamThread-{1..2}` is how Kafka Streams names its instances. As in bash: `{a,b}`, `{1..9}`, `{01..10}`
+(padded), `{1..9..2}`, `{a..e}`, nested; what is no list stays as it is (`{x}`), and a backslash takes a brace's meaning."""
+
+import re
+
+from kgm.model.errors import UsageError
+
+#: More ids than this in one list are a typing error.
+MAX_IDS = 100_000
+_NUMBERS = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?")
+_LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?")
+
+
+def expand_list(text: str, option: str) -> list[str]:
+    """The ids in a list with commas and braces, in order. Raises UsageError for an empty id or far too many."""
+    ids: list[str] = []
+    for part in _split(text):
+        if not part.strip():
+            raise UsageError(f"{option}: an id is empty in {text!r}", hint="an empty list never means all members")
+        ids += expand(part.strip(), option)
+        if len(ids) > MAX_IDS:
+            raise _too_many(option)
+    return ids
+
+
+def expand(text: str, option: str) -> list[str]:
+    """One word with its braces expanded."""
+    for start, stop in _groups(text):
+        options = _alternatives(text[start + 1 : stop], option)
+        if options is None:
+            continue
+        heads = [text[:start] + choice for choice in options]
+        # What stands before the first list is literal, and lists nest: expand each choice and the rest on their own.
+        middles = [word for head in heads for word in (expand(head, option) if "{" in head[start:] else [head])]
+        tails = expand(text[stop + 1 :], option)
+        if len(middles) * len(tails) > MAX_IDS:
+            raise _too_many(option)
+        return [_plain(middle) + tail for middle in middles for tail in tails]
+    return [_plain(text)]
+
+
+def _split(text: str) -> list[str]:
+    """At commas outside of braces."""
+    parts, depth, start = [], 0, 0
+    for at, char in _unescaped(text):
+        if char == "{":
+            depth += 1
+        elif char == "}":
+            depth = max(0, depth - 1)
+        elif char == "," and (depth == 0 or "}" not in text[at:]):
+            parts.append(text[start:at])
+            start = at + 1
+    return [*parts, text[start:]]
+
+
+def _unescaped(text: str) -> list[tuple[int, str]]:
+    """(position, character) of braces and commas that no backslash precedes."""
+    found, skip = [], False
+    for at, char in enumerate(text):
+        if skip:
+            skip = False
+        elif char == "\\":
+            skip = True
+        elif char in "{},":
+            found.append((at, char))
+    return found
+
+
+def _groups(text: str) -> list[tuple[int, int]]:
+    """(open, close) of every outermost brace pair, from the left."""
+    pairs, opened = [], []
+    for at, char in _unescaped(text):
+        if char == "{":
+            opened.append(at)
+        elif char == "}" and opened:
+            start = opened.pop()
+            pairs.append((start, at))
+    outer: list[tuple[int, int]] = []
+    for start, stop in sorted(pairs):
+        if not outer or start > outer[-1][1]:
+            outer.append((start, stop))
+    return outer
+
+
+def _alternatives(inner: str, option: str) -> list[str] | None:
+    """What a brace pair stands for; None when it is no list."""
+    if numbers := _NUMBERS.fullmatch(inner):
+        first, last, step = numbers.groups()
+        width = max(len(first), len(last)) if _is_padded(first) or _is_padded(last) else 0
+        return [f"{number:0{width}d}" for number in _steps(int(first), int(last), step, option)]
+    if letters := _LETTERS.fullmatch(inner):
+        first, last, step = letters.groups()
+        return [chr(code) for code in _steps(ord(first), ord(last), step, option)]
+    parts = _split(inner)
+    return parts if len(parts) > 1 else None
+
+
+def _steps(first: int, last: int, step: str | None, option: str) -> range:
+    size = abs(int(step)) if step else 1
+    if abs(last - first) // max(size, 1) >= MAX_IDS:
+        raise _too_many(option)
+    return range(first, last + 1, max(size, 1)) if first <= last else range(first, last - 1, -max(size, 1))
+
+
+def _is_padded(number: str) -> bool:
+    digits = number.lstrip("-")
+    return len(digits) > 1 and digits.startswith("0")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\\([{},\\])", r"\1", text)
+
+
+def _too_many(option: str) -> UsageError:
+    return UsageError(f"{option}: the list is longer than {MAX_IDS} ids")

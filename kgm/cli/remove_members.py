@@ -1,0 +1,426 @@
+"""`kgm remove-members`: plan, look, ask, send one LeaveGroup, and say what became of each member."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from kgm.cli.options import Common, cluster
+from kgm.cli.output import Cell, Column, Report, Table, Voice, cluster_json, emit
+from kgm.model.errors import KgmError, NotFoundError, PartialError, RefusedError, UsageError, error_name
+
+if TYPE_CHECKING:
+    from kgm.client import Cluster
+    from kgm.client.liveness import Sign
+    from kgm.client.removal import MemberResult, Plan
+    from kgm.model.assignment import Move
+    from kgm.model.snapshot import GroupSnapshot
+
+SCHEMA = "kgm.remove-members/v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the command line asks for, checked."""
+
+    group_id: str
+    instance_ids: tuple[str, ...]
+    member_ids: tuple[str, ...]
+    identities: tuple[str, ...]
+    patterns: tuple[str, ...]
+    reason: str
+    dry_run: bool
+    yes: bool
+    allow_live: bool
+    ignore_missing: bool
+    guard_window_ms: int
+
+
+@cluster
+def remove_members(
+    group: Annotated[str | None, typer.Argument(metavar="GROUP", help="The group.")] = None,
+    *,
+    group_option: Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")] = None,
+    instance_ids: Annotated[
+        list[str] | None,
+        typer.Option("--instance-ids", "-i", metavar="ID[,ID...]",
+                     help="Group instance ids; repeatable; braces expand: app-{1..3}."),
+    ] = None,
+    member_ids: Annotated[
+        list[str] | None,
+        typer.Option("--member-ids", "-m", metavar="ID[,ID...]", help="Member ids, of dynamic members; repeatable."),
+    ] = None,
+    from_file: Annotated[
+        str | None, typer.Option("--from-file", metavar="FILE", help="One id a line, # for comments; - is stdin.")
+    ] = None,
+    match: Annotated[
+        list[str] | None, typer.Option("--match", metavar="GLOB", help="Members whose id matches; repeatable.")
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="For the broker's log; up to 255 characters.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen; change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+    allow_live: Annotated[
+        bool, typer.Option("--allow-live", help="Remove members that are seen to be alive, and whoever came after.")
+    ] = False,
+    ignore_missing: Annotated[
+        bool, typer.Option("--ignore-missing", help="An id that no member has is no failure.")
+    ] = False,
+    guard_window: Annotated[
+        str, typer.Option("--guard-window", metavar="DURATION", help="How long to look for signs of life.")
+    ] = "6s",
+    common: Common,
+) -> None:  # fmt: skip
+    """Remove members from a group with one LeaveGroup request.
+
+    Members that are seen to be alive are left alone unless --allow-live is given. The group rebalances once."""
+    from kgm.cli.durations import parse_duration
+
+    wanted = Wanted(
+        group_id=_group(group, group_option),
+        instance_ids=_listed(instance_ids, "--instance-ids"),
+        member_ids=_listed(member_ids, "--member-ids"),
+        identities=() if from_file is None else _read_ids(from_file),
+        patterns=_patterns(match),
+        reason=_reason(reason),
+        dry_run=dry_run,
+        yes=yes,
+        allow_live=allow_live,
+        ignore_missing=ignore_missing,
+        guard_window_ms=parse_duration(guard_window, "--guard-window"),
+    )
+    if not (wanted.instance_ids or wanted.member_ids or wanted.identities or wanted.patterns):
+        hint = "give --instance-ids, --member-ids, --from-file or --match; an empty list never means all members"
+        raise UsageError("no members are named", hint=hint)
+    if not dry_run and not yes and not sys.stdin.isatty():
+        raise RefusedError(
+            f"nothing was removed from group {wanted.group_id!r}: there is no terminal to ask at",
+            hint="add --yes to remove without being asked, or --dry-run to look first", group_id=wanted.group_id,
+        )  # fmt: skip
+    with common.cluster(reads_only=dry_run) as connected:
+        _Removal(connected, wanted, common).run()
+
+
+class _Removal:
+    """One run against a cluster."""
+
+    def __init__(self, connected: Cluster, wanted: Wanted, common: Common) -> None:
+        self.cluster, self.wanted, self.common = connected, wanted, common
+        self.voice = Voice(common)
+        self.errors: list[KgmError] = []
+        self.moves: tuple[Move, ...] | None = None
+
+    def run(self) -> None:
+        """Ends in typer.Exit unless everything went well."""
+        from kgm.client import removal
+
+        plan = self._plan()
+        removal.check_possible(self.cluster, plan)
+        signs = self._signs(plan)
+        live = {member_id: sign for member_id, sign in signs.items() if sign.liveness == "alive"}
+        if plan.group is not None and plan.found:
+            from kgm.client.preview import expected_moves
+
+            self.moves = expected_moves(plan.group, plan.member_ids)
+        if live.keys() & plan.member_ids:
+            self._refuse_live(plan, live)
+        if self.wanted.dry_run or not plan.found:
+            self._warn(plan, signs)
+            self._finish(removal.planned(plan))
+        self._warn(plan, signs)
+        if not self.wanted.yes:
+            self._ask(plan)
+            self.cluster.renew()  # the time to think is not the cluster's
+        try:
+            results = removal.execute(self.cluster, plan, reason=self.wanted.reason, evict=self.wanted.allow_live)
+        except KeyboardInterrupt:
+            self.voice.note(
+                f"interrupted: the removal may have been carried out; kgm describe {self.wanted.group_id} tells"
+            )
+            raise
+        self._finish(results)
+
+    def _plan(self) -> Plan:
+        from kgm.client import removal
+
+        group: GroupSnapshot | None
+        try:
+            group = self.cluster.describe_group(self.wanted.group_id)
+        except NotFoundError as error:
+            group = None
+            if not self.wanted.ignore_missing:
+                self.errors.append(error)
+        plan = removal.plan(
+            self.wanted.group_id,
+            group,
+            instance_ids=self.wanted.instance_ids,
+            member_ids=self.wanted.member_ids,
+            identities=self.wanted.identities,
+            patterns=self.wanted.patterns,
+        )
+        for name in plan.collapsed:
+            self.voice.warn(f"{name} is named more than once; it is removed once")
+        if not plan.targets and group is not None and not self.wanted.ignore_missing:
+            patterns = ", ".join(self.wanted.patterns)
+            self.errors.append(
+                NotFoundError(f"no member of group {group.group_id!r} matches {patterns}", group_id=group.group_id)
+            )
+        return plan
+
+    def _signs(self, plan: Plan) -> dict[str, Sign]:
+        """Signs of life of the members to be removed, and of static members that stay, who could hold everybody up."""
+        from kgm.client.liveness import watch
+
+        if plan.group is None or not plan.found or self.wanted.allow_live:
+            return {}
+        also = [one.member_id for one in plan.group.members if one.group_instance_id is not None]
+        # Half of the budget is kept for the removal itself.
+        window_ms = min(self.wanted.guard_window_ms, round(self.cluster.deadline.remaining() * 500))
+        try:
+            return watch(self.cluster, plan.group, plan.member_ids, also=also, window_ms=window_ms)
+        except KgmError as error:
+            self.voice.warn(f"whether the members are alive cannot be seen: {error.message}")
+            return {}
+
+    def _refuse_live(self, plan: Plan, live: dict[str, Sign]) -> NoReturn:
+        """One live member stops the whole batch: to send the rest would cost a second rebalance later."""
+        from dataclasses import replace
+
+        from kgm.client import removal
+
+        results = []
+        for one in removal.planned(plan):
+            sign = live.get(one.target.member.member_id) if one.target.member is not None else None
+            if sign is not None:
+                one = replace(one, result=removal.Result.REFUSED, note=f"it is alive: {sign.why}")  # noqa: PLW2901
+            results.append(one)
+        names = [one.target.id for one in results if one.result is removal.Result.REFUSED]
+        self.errors.append(
+            RefusedError(
+                f"nothing was removed from group {self.wanted.group_id!r}: {', '.join(names)} "
+                f"{'is' if len(names) == 1 else 'are'} alive",
+                facts=[f"{one.target.id}: {one.note}" for one in results if one.note and one.target.id in names],
+                hint="stop the process first, or add --allow-live", group_id=self.wanted.group_id,
+            )
+        )  # fmt: skip
+        self._report(results)
+        self._leave(RefusedError.exit_code)
+
+    def _warn(self, plan: Plan, signs: dict[str, Sign]) -> None:
+        from kgm.client.preview import stall_warning
+
+        if plan.group is None:
+            return
+        for target in plan.found:
+            sign = signs.get(target.member.member_id) if target.member is not None else None
+            if sign is not None and sign.liveness == "unknown":
+                self.voice.note(f"{target.id}: alive or not cannot be seen: {sign.why}")
+        stall = stall_warning(plan.group, plan.member_ids, signs)
+        if stall is not None:
+            self.voice.warn(stall)
+
+    def _ask(self, plan: Plan) -> None:
+        """Show what will happen and ask. Raises RefusedError unless the answer is yes."""
+        from kgm.cli.describe import partitions_text
+        from kgm.cli.sanitize import clean
+
+        lines = [f"group {self.wanted.group_id} at {self.cluster.bootstrap}, cluster {self.cluster.cluster_id}"]
+        for target in plan.targets:
+            if target.member is None:
+                lines.append(f"  {target.id}: not there")
+            else:
+                one = target.member
+                owns = partitions_text(one.assignment) or "nothing"
+                lines.append(f"  {one.identity}  member {one.member_id}  at {one.client_host}  owns {owns}")
+        if self.moves:
+            lines.append(f"{len(self.moves)} partitions change hands: {moves_text(self.moves)}")
+        for line in lines:
+            sys.stderr.write(clean(line) + "\n")
+        count = len(plan.found)
+        sys.stderr.write(f"Remove {count} member{'' if count == 1 else 's'}? [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise RefusedError(
+                f"declined: nothing was removed from group {self.wanted.group_id!r}", group_id=self.wanted.group_id
+            )
+
+    def _finish(self, results: list[MemberResult]) -> NoReturn:
+        from kgm.client import removal
+
+        code = removal.exit_code(results, ignore_missing=self.wanted.ignore_missing)
+        if not code and self.errors:
+            code = self.errors[0].exit_code
+        if results and code:
+            self.errors.insert(0, self._summary(results, code))
+        if not self.wanted.dry_run and any(one.result is removal.Result.REMOVED for one in results):
+            self._check_reason()
+        self._report(results)
+        self._leave(code)
+
+    def _summary(self, results: Sequence[MemberResult], code: int) -> KgmError:
+        """One error for the run; its facts are the members that are not as they were wanted."""
+        from kgm.client.removal import Result
+
+        removed = sum(one.result is Result.REMOVED for one in results)
+        open_ones = [one for one in results if one.result not in (Result.REMOVED, Result.PLANNED)]
+        facts = [f"{one.target.id}: {one.result}{f', {one.note}' if one.note else ''}" for one in open_ones]
+        group_id = self.wanted.group_id
+        kind = {3: NotFoundError, 6: RefusedError, 7: PartialError}.get(code, KgmError)
+        if self.wanted.dry_run:
+            message = f"{len(open_ones)} of {len(results)} members of group {group_id!r} would not be removed"
+        elif removed:
+            message = f"{removed} of {len(results)} members of group {group_id!r} were removed"
+        elif code == PartialError.exit_code:
+            message = f"the outcome is unknown for members of group {group_id!r}"
+        else:
+            message = f"nothing was removed from group {group_id!r}"
+        return kind(message, facts=facts, group_id=group_id, hint=f"kgm describe {group_id}")
+
+    def _check_reason(self) -> None:
+        from kgm.client.removal import REASON_VERSION
+
+        if self.cluster.leave_version(self.wanted.group_id, self.cluster.deadline) < REASON_VERSION:
+            self.voice.warn("this broker takes no reason (LeaveGroup v5, Kafka 3.2); it was left out")
+
+    def _report(self, results: Sequence[MemberResult]) -> None:
+        rows = [result_json(one) for one in results]
+        data = {
+            "group_id": self.wanted.group_id,
+            "dry_run": self.wanted.dry_run,
+            "reason": self.wanted.reason,
+            "results": rows,
+            "moves_expected": None if self.moves is None else [move_json(move) for move in self.moves],
+        }
+        emit(
+            Report(
+                schema=SCHEMA,
+                data=data,
+                tables=[_table(results, self.moves)],
+                names=[one.target.id for one in results],
+                items=rows,
+                cluster=cluster_json(self.cluster),
+                errors=self.errors,
+            ),
+            self.common,
+        )
+
+    def _leave(self, code: int) -> NoReturn:
+        from kgm.cli.failures import tell
+
+        for error in self.errors:
+            tell(error)
+        raise typer.Exit(code)
+
+
+def _group(positional: str | None, option: str | None) -> str:
+    if positional is not None and option is not None and positional != option:
+        raise UsageError(f"two groups are given: {positional} and {option}; members are removed from one at a time")
+    group = positional if positional is not None else option
+    if group is None or not group.strip():
+        raise UsageError("no group is given", hint="kgm remove-members GROUP --instance-ids ID")
+    return group
+
+
+def _listed(values: list[str] | None, option: str) -> tuple[str, ...]:
+    from kgm.cli.braces import expand_list
+
+    return tuple(name for value in values or () for name in expand_list(value, option))
+
+
+def _patterns(values: list[str] | None) -> tuple[str, ...]:
+    for value in values or ():
+        if not value.strip():
+            raise UsageError("--match: the pattern is empty", hint="an empty pattern never means all members; '*' does")
+    return tuple(values or ())
+
+
+def _reason(text: str | None) -> str:
+    from kgm.client.removal import DEFAULT_REASON, MAX_REASON_CHARACTERS
+
+    if text is None:
+        return DEFAULT_REASON
+    if not text.strip():
+        raise UsageError("--reason: it is empty", hint="leave the option out for the default reason")
+    if len(text) > MAX_REASON_CHARACTERS:
+        raise UsageError(f"--reason: {len(text)} characters are more than the {MAX_REASON_CHARACTERS} that Kafka takes")
+    if not text.isprintable():
+        raise UsageError("--reason: it holds characters that would garble the broker's log")
+    return text
+
+
+def _read_ids(name: str) -> tuple[str, ...]:
+    """Ids of a file, one a line. Raises NotFoundError for a file that cannot be read, UsageError without any id."""
+    try:
+        if name == "-":
+            text = sys.stdin.read()
+        else:
+            with open(name, encoding="utf-8") as file:  # noqa: PTH123  (pathlib costs start-up time)
+                text = file.read()
+    except OSError as error:
+        raise NotFoundError(f"--from-file {name}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--from-file {name}: that is not text in UTF-8") from error
+    lines = [line.strip() for line in text.splitlines()]
+    ids = tuple(line for line in lines if line and not line.startswith("#"))
+    if not ids:
+        raise UsageError(f"--from-file {name}: no id in it", hint="an empty list never means all members")
+    return ids
+
+
+def result_json(one: MemberResult) -> dict[str, Any]:
+    """One of `data.results`."""
+    from kgm.client.removal import Kind
+
+    target = one.target
+    instance_id: str | None = target.id if target.kind is Kind.INSTANCE else None
+    member_id: str | None = target.id if target.kind is Kind.MEMBER else None
+    if target.member is not None:
+        instance_id, member_id = target.member.group_instance_id, target.member.member_id
+    freed = one.partitions_freed
+    return {
+        "group_instance_id": instance_id,
+        "member_id": member_id,
+        "result": str(one.result),
+        "error": error_name(one.error),
+        "partitions_freed": {topic: sorted(freed[topic]) for topic in sorted(freed)},
+        "note": one.note,
+    }
+
+
+def move_json(move: Move) -> dict[str, Any]:
+    """One of `data.moves_expected`."""
+    return {
+        "topic": move.topic,
+        "partition": move.partition,
+        "from": move.owner_before,
+        "to": move.owner_after,
+    }
+
+
+def moves_text(moves: Sequence[Move]) -> str:
+    """`orders-0 a -> b, orders-1 a -> b`, the first eight."""
+    shown = [f"{m.topic}-{m.partition} {m.owner_before or 'nobody'} -> {m.owner_after or 'nobody'}" for m in moves[:8]]
+    return ", ".join(shown) + (f", and {len(moves) - 8} more" if len(moves) > 8 else "")
+
+
+def _table(results: Sequence[MemberResult], moves: tuple[Move, ...] | None) -> Table:
+    from kgm.cli.describe import partitions_text
+
+    columns = [
+        Column(title="INSTANCE-ID"),
+        Column(title="MEMBER-ID"),
+        Column(title="RESULT"),
+        Column(title="ERROR"),
+        Column(title="FREED"),
+        Column(title="NOTE"),
+    ]
+    rows: list[list[Cell]] = []
+    for one in results:
+        row = result_json(one)
+        freed = partitions_text(one.partitions_freed) or None
+        rows.append([row["group_instance_id"], row["member_id"], row["result"], row["error"], freed, row["note"]])
+    notes = [f"{len(moves)} partitions change hands: {moves_text(moves)}"] if moves else []
+    return Table(columns=columns, rows=rows, notes=notes)
