@@ -151,7 +151,8 @@ def _bounce(stage: _Stage) -> None:
     time.sleep(QUIET_S)
     after = stage.look("bounced")
     _compare(stage, "bounce", static, before, after, stage.generation() - generation)
-    stage.say(f"   The other members lost {sum(member.revoked for member in others) - revoked} partitions on the way.\n")
+    lost = sum(member.revoked for member in others) - revoked
+    stage.say(f"   The other members lost {lost} partitions on the way.\n")
 
 
 def _remove(stage: _Stage) -> None:
@@ -162,7 +163,7 @@ def _remove(stage: _Stage) -> None:
 
     seat = SEATS[2]
     before, generation = stage.snapshots["bounced"], stage.generation()
-    stage.say(f"4. {seat} is stopped for good. Its seat would stay until its session ends; removing it frees it at once.\n")
+    stage.say(f"4. {seat} is stopped for good. Its seat would stay until its session ends; a removal frees it.\n")
     scenario = _predict(stage, Plan(remove=(seat,), **_as_configured()))
     stage.fleet.pop(seat).stop()
     stage.say(f"   $ kgm remove-members {GROUP} --instance-ids {seat} --yes")

@@ -66,10 +66,11 @@ class Member:
                 message = consumer.poll(POLL_S)
                 if message is None:
                     continue
-                if message.error() is None:
+                error = message.error()
+                if error is None:
                     self.consumed += 1
-                elif message.error().fatal():
-                    self.problem = str(message.error())
+                elif error.fatal():
+                    self.problem = str(error)
                     return
         finally:
             consumer.close()
