@@ -1,0 +1,171 @@
+"""Real members join, stop, crash and are fenced the way their protocol says."""
+
+import time
+
+import pytest
+from confluent_kafka import ConsumerGroupState
+
+from tests.kafka.java_tools import consumer_group_command
+from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+KINDS = pytest.mark.parametrize("kind", [RdMembers, JavaMembers])
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+STATIC = pytest.mark.parametrize("static", [True, False], ids=["static", "dynamic"])
+#: The broker's for KIP-848 groups (tests.kafka.broker.DEFAULTS), the member's for classic ones.
+SESSION_S = 6.0
+
+
+@pytest.fixture(scope="module")
+def topic(kafka):
+    kafka.create_topics({"members": 6})
+    kafka.produce("members", [b"x"] * 60)
+    return "members"
+
+
+@pytest.fixture
+def members(kafka, kind):
+    with kind(kafka.bootstrap) as started:
+        yield started
+
+
+def describe(kafka, group):
+    admin = kafka.admin()  # the future stays unanswered if the client is dropped
+    return admin.describe_consumer_groups([group])[group].result(20)
+
+
+def join(members, topic, group, protocol, static, index):
+    instance_id = f"i{index}" if static else None
+    return members.start(
+        group=group, topics=[topic], protocol=protocol, instance_id=instance_id, client_id=f"c{index}"
+    )
+
+
+@KINDS
+@PROTOCOLS
+@STATIC
+def test_members_join_commit_and_crash(kafka, topic, members, kind, protocol, static):
+    group = f"join-{kind.__name__}-{protocol}-{static}"
+    # A static KIP-848 member of Java can only crash with its JVM, so the one that crashes has its own.
+    with kind(kafka.bootstrap) as doomed_members:
+        first = join(members, topic, group, protocol, static, 0)
+        doomed = join(doomed_members, topic, group, protocol, static, 1)
+        wait_settled([first, doomed], 6)
+        seen = {member.member_id: member for member in describe(kafka, group).members}
+        assert set(seen) == {first.member_id, doomed.member_id}
+        assert seen[doomed.member_id].group_instance_id == ("i1" if static else None)
+        first.wait_event("polled")
+        assert first.commit().kind == "committed"
+
+        crashed_at = time.monotonic()
+        doomed.crash()
+        assert doomed.member_id in {member.member_id for member in describe(kafka, group).members}
+        first.wait_assigned(6, timeout_s=30)
+        gone_after = time.monotonic() - crashed_at
+        # The session began with the last heartbeat, at most one interval (0.3 s) before the crash.
+        assert SESSION_S - 1 < gone_after < SESSION_S + 5
+        assert {member.member_id for member in describe(kafka, group).members} == {first.member_id}
+
+
+@KINDS
+@PROTOCOLS
+def test_a_dynamic_member_leaves_at_once(kafka, topic, members, kind, protocol):
+    group = f"leave-{kind.__name__}-{protocol}"
+    both = [join(members, topic, group, protocol, False, index) for index in range(2)]
+    wait_settled(both, 6)
+    both[0].close()
+    both[1].wait_assigned(6, timeout_s=4)
+
+
+@KINDS
+@PROTOCOLS
+def test_a_static_member_comes_back_to_its_partitions(kafka, topic, members, kind, protocol):
+    group = f"back-{kind.__name__}-{protocol}"
+    both = [join(members, topic, group, protocol, True, index) for index in range(2)]
+    wait_settled(both, 6)
+    owned, events = both[0].assignment, len(both[1].of_kind("assigned", "revoked"))
+    both[0].close()
+    again = join(members, topic, group, protocol, True, 0)
+    assert again.wait_assigned(3) == owned
+    assert len(both[1].of_kind("assigned", "revoked")) == events
+
+
+@KINDS
+def test_a_classic_duplicate_fences_the_first(topic, members, kind):
+    group = f"duplicate-{kind.__name__}"
+    first = join(members, topic, group, "classic", True, 0)
+    first.wait_assigned(6)
+    second = join(members, topic, group, "classic", True, 0)
+    first.wait_event("fatal")
+    assert first.fatal == "FENCED_INSTANCE_ID"
+    second.wait_assigned(6)
+
+
+@KINDS
+def test_a_consumer_duplicate_is_refused(topic, members, kind):
+    group = f"duplicate-848-{kind.__name__}"
+    first = join(members, topic, group, "consumer", True, 0)
+    first.wait_assigned(6)
+    second = join(members, topic, group, "consumer", True, 0)
+    second.wait_event("fatal")
+    assert second.fatal == "UNRELEASED_INSTANCE_ID"
+    assert first.fatal is None
+
+
+@KINDS
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", "cooperative-sticky"])
+def test_client_side_assignors(kafka, topic, members, kind, assignor):
+    group = f"{assignor}-{kind.__name__}"
+    three = [members.start(group=group, topics=[topic], assignor=assignor) for _ in range(3)]
+    wait_settled(three, 6)
+    assert describe(kafka, group).partition_assignor == assignor
+    assert [len(member.assignment) for member in three] == [2, 2, 2]
+
+
+def test_the_broker_side_assignor_can_be_chosen(kafka, topic):
+    with RdMembers(kafka.bootstrap) as members:
+        member = members.start(group="remote", topics=[topic], protocol="consumer", assignor="range")
+        member.wait_assigned(6)
+        assert describe(kafka, "remote").partition_assignor == "range"
+
+
+def test_five_java_members_share_a_jvm_and_one_leaves_for_good(kafka, topic):
+    with JavaMembers(kafka.bootstrap) as members:
+        five = [join(members, topic, "five", "classic", True, index) for index in range(5)]
+        wait_settled(five, 6)
+        assert {event.data["generation"] for member in five for event in member.events[-1:]} == {
+            five[0].events[-1].data["generation"]
+        }
+        five[0].close()
+        assert len(describe(kafka, "five").members) == 5
+        five[1].close_leave()
+        assert len(describe(kafka, "five").members) == 4
+
+
+def test_a_stalled_member_is_put_out(kafka, topic):
+    with RdMembers(kafka.bootstrap) as members:
+        stalled = members.start(
+            group="stalled", topics=[topic], max_poll_interval_ms=2000, session_timeout_ms=1500
+        )
+        stalled.wait_assigned(6)
+        stalled.stall(3500)
+        stalled.wait_event("error", timeout_s=10)
+        assert stalled.of_kind("error")[0].data["error"] == "_MAX_POLL_EXCEEDED"
+
+
+def test_kafkas_own_command_sees_the_member(kafka, topic):
+    with RdMembers(kafka.bootstrap) as members:
+        member = join(members, topic, "seen", "classic", True, 7)
+        member.wait_assigned(6)
+        out = consumer_group_command(kafka.bootstrap, "--describe", "--group", "seen", "--members", "--verbose")
+        assert member.member_id in out
+        assert "i7" in out
+
+
+def test_old_kafka_has_members_too(old_kafka):
+    old_kafka.create_topics({"old-members": 2})
+    with RdMembers(old_kafka.bootstrap) as members:
+        member = members.start(group="old", topics=["old-members"])
+        member.wait_assigned(2)
+        assert describe(old_kafka, "old").state == ConsumerGroupState.STABLE
