@@ -26,7 +26,7 @@ def main():
     parser.add_argument("--runs", type=int, default=7)
     arguments = parser.parse_args()
     kgm = str(pathlib.Path(sys.executable).with_name("kgm"))
-    with KafkaCluster() as kafka:
+    with KafkaCluster(properties={"group.initial.rebalance.delay.ms": "3000"}) as kafka:
         kafka.create_topics({"orders": 2 * arguments.members})
         join_crowd(kafka.bootstrap, "crowd", arguments.members, "orders", 2 * arguments.members)
         at = ["--bootstrap-server", kafka.bootstrap]

@@ -68,35 +68,27 @@ def coordinator_of(bootstrap, group):
 
 
 def join_crowd(bootstrap, group, members, topic, partitions):
-    """Bring `members` static members (`seat-0000`, ...) into `group`, stable, `partitions` dealt round robin."""
-    import time
+    """Bring `members` static members (`seat-0000`, ...) into `group`, stable, `partitions` dealt round robin.
 
+    The broker needs an initial rebalance delay in which they can all connect."""
     address = coordinator_of(bootstrap, group)
     blob = encode_subscription(Subscription(topics=(topic,)))
     names = [f"seat-{i:04d}" for i in range(members)]
-    known = dict.fromkeys(names, "")
     peers = {name: Peer(address) for name in names}
     try:
-        # With no initial rebalance delay the first members make a generation of their own; whoever was answered joins
-        # again with its member id until one generation holds everybody.
-        for _ in range(40):
-            for name in names:
-                request = JoinGroupRequest(
-                    group_id=group, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=60_000, member_id=known[name],
-                    group_instance_id=name, protocol_type="consumer",
-                    protocols=[JoinGroupRequestProtocol(name="range", metadata=blob)],
-                )  # fmt: skip
-                peers[name].send(request, 5)
-            answers = {name: peers[name].receive(JoinGroupResponse, 5) for name in names}
-            for name in names:
-                known[name] = answers[name].member_id or known[name]
-            generations = {answer.generation_id for answer in answers.values()}
-            leader = next((n for n in names if answers[n].members), None)
-            if len(generations) == 1 and leader and len(answers[leader].members) == members:
-                break
-            time.sleep(0.2)
-        else:
-            raise RuntimeError(f"{group} did not settle: generations {generations}")
+        # The broker's initial rebalance delay gathers them all in the first generation.
+        for name in names:
+            request = JoinGroupRequest(
+                group_id=group, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=60_000, group_instance_id=name,
+                protocol_type="consumer", protocols=[JoinGroupRequestProtocol(name="range", metadata=blob)],
+            )  # fmt: skip
+            peers[name].send(request, 5)
+        answers = {name: peers[name].receive(JoinGroupResponse, 5) for name in names}
+        known = {name: answers[name].member_id for name in names}
+        generations = {answer.generation_id for answer in answers.values()}
+        leader = next(name for name in names if answers[name].members)
+        if len(generations) != 1 or len(answers[leader].members) != members:
+            raise RuntimeError(f"{group} is not in one generation: raise group.initial.rebalance.delay.ms")
         dealt = {name: {topic: list(range(i, partitions, members))} for i, name in enumerate(names)}
         plan = [
             SyncGroupRequestAssignment(

@@ -28,7 +28,7 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     arguments = parser.parse_args()
     kgm = str(pathlib.Path(sys.executable).with_name("kgm"))
-    with KafkaCluster() as kafka:
+    with KafkaCluster(properties={"group.initial.rebalance.delay.ms": "3000"}) as kafka:
         kafka.create_topics({"orders": arguments.members})
 
         def ours(group, names):
