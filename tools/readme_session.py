@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Run the README's session against a real Kafka broker and print it as it is pasted there.
+
+usage: python tools/readme_session.py      (needs the `dev` extra, Java 17 and Maven)
+
+Three static librdkafka consumers commit as they read. They are described, a bounce of one is predicted and then done
+for real, and one that stays away is removed.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.kafka.broker import KafkaCluster  # noqa: E402
+from tests.kafka.members import RdMembers, wait_settled  # noqa: E402
+
+GROUP, TOPIC, PARTITIONS = "payments", "transactions", 12
+
+
+def kgm(bootstrap, *arguments):
+    """Run and print one command, the address of the broker shortened to what a reader would type."""
+    command = [str(pathlib.Path(sys.executable).with_name("kgm")), *arguments, "-b", bootstrap]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    shown = " ".join(word if re.fullmatch(r"[\w./,:=*-]+", word) else repr(word) for word in arguments)
+    text = f"$ kgm {shown}\n{done.stdout}{done.stderr}"
+    print(text.replace(bootstrap, "127.0.0.1:9092").rstrip() + "\n", flush=True)
+
+
+def main():
+    with KafkaCluster() as kafka, RdMembers(kafka.bootstrap) as members:
+        kafka.create_topics({TOPIC: PARTITIONS})
+        kafka.produce(TOPIC, [f"payment {i}" for i in range(600)])
+        common = {"group": GROUP, "topics": [TOPIC], "client_id": "payments", "session_timeout_ms": 45_000}
+        common["heartbeat_interval_ms"] = 3000
+        common["config"] = {"enable.auto.commit": "true", "auto.commit.interval.ms": "500"}
+        fleet = [members.start(instance_id=f"payments-{i}", **common) for i in (1, 2, 3)]
+        wait_settled(fleet, PARTITIONS)
+        time.sleep(2.5)
+        kgm(kafka.bootstrap, "describe", GROUP)
+        kgm(kafka.bootstrap, "simulate-bounce", GROUP, "--instance-ids", "payments-2", "--restart-time", "10s")
+        print("$ # restart payments-2 for real, ten seconds away\n")
+        fleet[1].close()
+        time.sleep(10)
+        fleet[1] = members.start(instance_id="payments-2", **common)
+        fleet[1].wait_assigned()
+        kgm(kafka.bootstrap, "describe", GROUP)
+        print("$ # payments-3 is switched off and will not come back\n")
+        fleet[2].close()
+        kgm(kafka.bootstrap, "remove-members", GROUP, "--instance-ids", "payments-3", "--dry-run")
+        kgm(kafka.bootstrap, "remove-members", GROUP, "--instance-ids", "payments-3", "--yes", "--reason", "scale-in")
+        wait_settled(fleet[:2], PARTITIONS)
+        kgm(kafka.bootstrap, "describe", GROUP)
+
+
+if __name__ == "__main__":
+    main()
