@@ -2,7 +2,7 @@
 
 A group in the coordinator is never changed: an event works on a `draft` of it. Members are frozen and are replaced."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -144,15 +144,14 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str:
-        """The protocol with most votes among those that all members support; a tie goes to the first one voted for,
-        in order of joining (Kafka: hash map order)."""
+        """The protocol with most votes among those that all members support."""
         everyone = len(self.members)
         candidates = frozenset(name for name, count in self.protocol_counts.items() if count == everyone)
         votes: dict[str, int] = {}
         for member in self.members.values():
             choice = member.vote(candidates)
             votes[choice] = votes.get(choice, 0) + 1
-        return max(votes, key=votes.__getitem__)
+        return winner(votes)
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Consumers whose subscription cannot be read count as subscribed to everything."""
@@ -195,7 +194,7 @@ class ClassicGroup:
             if member.group_instance_id is not None:
                 del self.static_ids[member.group_instance_id]
         if self.leader == member_id:
-            self.leader = next(iter(self.members), None)
+            self.leader = successor(self.members)
         self.pending_joins.pop(member_id, None)
         self.pending_syncs.pop(member_id, None)
 
@@ -220,7 +219,7 @@ class ClassicGroup:
         """Make sure that the leader is one who joined: itself, else the first in order of joining. False if nobody."""
         if self.leader in self.parked_joins:
             return True
-        joined = next((member_id for member_id in self.members if member_id in self.parked_joins), None)
+        joined = successor(member_id for member_id in self.members if member_id in self.parked_joins)
         if joined is None:
             return False
         self.leader = joined
@@ -243,6 +242,16 @@ class ClassicGroup:
     def _count(self, protocols: Sequence[Protocol], by: int) -> None:
         for name in {offered.name for offered in protocols}:
             self.protocol_counts[name] = self.protocol_counts.get(name, 0) + by
+
+
+def successor(candidates: Iterable[str]) -> str | None:
+    """Who leads when the leader has gone: the first in order of joining (Kafka: the first in a hash map)."""
+    return next(iter(candidates), None)
+
+
+def winner(votes: Mapping[str, int]) -> str:
+    """The protocol with most votes; of equals the first one voted for, in order of joining (Kafka: hash map order)."""
+    return max(votes, key=votes.__getitem__)
 
 
 def topics_of(subscriptions: Iterable[bytes]) -> frozenset[str] | None:

@@ -10,7 +10,7 @@ from kgm.coordinator import classic_round as rounds
 from kgm.coordinator.classic_group import ClassicGroup, Parked
 from kgm.coordinator.classic_records import group_from_record
 from kgm.coordinator.classic_state import ClassicState
-from kgm.coordinator.offsets import Offsets, expired, tombstone
+from kgm.coordinator.offsets import Offsets, expired, from_legacy, tombstone
 from kgm.coordinator.outcome import Millis, Outcome, Request, Ticket, TimerKey, TimerKind
 from kgm.coordinator.refusals import append_error, refusal
 from kgm.coordinator.settings import BrokerSettings
@@ -32,6 +32,8 @@ from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
+from kgm.records.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
+from kgm.records.messages.legacy_offset_commit_value import LegacyOffsetCommitValue
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record
@@ -89,8 +91,10 @@ class Coordinator:
         match record.key, record.value:
             case OffsetCommitKey() as key, (OffsetCommitValue() | None) as value:
                 self._offsets.replay(key, value)
-                if value is not None and key.group not in self._groups:
-                    self._groups[key.group] = ClassicGroup(group_id=key.group)
+                if value is not None:
+                    self._groups.setdefault(key.group, ClassicGroup(group_id=key.group))
+            case LegacyOffsetCommitKey() as key, (LegacyOffsetCommitValue() | None) as value:
+                self.replay(from_legacy(key, value))
             case GroupMetadataKey() as key, None:
                 self._groups.pop(key.group, None)
             case GroupMetadataKey() as key, GroupMetadataValue() as value:
@@ -193,7 +197,7 @@ class Coordinator:
             case OffsetCommitRequest() as message:
                 offset_requests.handle_commit(message, self._groups.get(message.group_id), step, self._topics)
             case OffsetFetchRequest() as message:
-                offset_requests.handle_fetch(message, self._offsets, step)
+                offset_requests.handle_fetch(message, self._groups, self._offsets, step)
             case OffsetDeleteRequest() as message:
                 group = self._groups.get(message.group_id)
                 offset_requests.handle_delete(message, group, self._offsets, step, self._topics)
@@ -265,21 +269,29 @@ class Coordinator:
     # -- when records could not be appended
 
     def _revert(self, step: Step, undo: Step, error: ErrorCode) -> None:
-        """The request was never made. An alarm is set again."""
-        if step.request is None:
+        """The request was never made; an alarm is set again. What has been told or shown without the log still holds:
+        that a newcomer has to come back with an id, and that a committing member is alive."""
+        message = None if step.request is None else step.request.message
+        if message is None or isinstance(message, OffsetCommitRequest):
             undo.timers = step.timers
+        if step.request is None:
             return
-        message = step.request.message
         group = self._groups.get(message.group_id) if isinstance(message, JoinGroupRequest) else None
-        if group is None:
+        if group is not None:
+            self._keep_static(group, undo, error)
+        elif isinstance(message, JoinGroupRequest) and step.replies:
+            undo.replies = step.replies
+        else:
             undo.answer(refusal(step.request, error))
-            return
-        # A static member was to be replaced: the old id stays, and gets a new session.
+
+    def _keep_static(self, group: ClassicGroup, undo: Step, error: ErrorCode) -> None:
+        """A static member was to be replaced: the old id stays, and gets a new session."""
+        assert undo.request is not None
+        message = undo.request.message
         assert isinstance(message, JoinGroupRequest)
         assert message.group_instance_id is not None
-        old_id = group.static_ids[message.group_instance_id]
-        rounds.extend_session(group, undo, group.members[old_id])
-        reply = rounds.joined_reply(group, "", step.request.version, for_leader=False)
+        rounds.extend_session(group, undo, group.members[group.static_ids[message.group_instance_id]])
+        reply = rounds.joined_reply(group, "", undo.request.version, for_leader=False)
         reply.error_code = error
         undo.answer(reply)
 

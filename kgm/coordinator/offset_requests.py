@@ -133,16 +133,17 @@ def _java_length(text: str) -> int:
 # -- OffsetFetch
 
 
-def handle_fetch(message: OffsetFetchRequest, offsets: Offsets, step: Step) -> None:
+def handle_fetch(message: OffsetFetchRequest, groups: Mapping[str, ClassicGroup], offsets: Offsets, step: Step) -> None:
     """An OffsetFetch of the partitions named, or of all that have an offset when topics is null (v2 and later).
 
-    A group that does not exist has no offsets, which is no error."""
+    A group that does not exist, or is Dead, has no offsets, which is no error."""
     assert step.request is not None
     version = step.request.version
     if version >= _MANY_GROUPS_FROM:
-        step.answer(OffsetFetchResponse(groups=[_fetch_group(group, offsets, version) for group in message.groups]))
+        rows = [_fetch_group(row, _committed(row.group_id, groups, offsets), version) for row in message.groups]
+        step.answer(OffsetFetchResponse(groups=rows))
         return
-    committed = offsets.of(message.group_id)
+    committed = _committed(message.group_id, groups, offsets)
     wanted = _all(committed) if message.topics is None else [(t.name, t.partition_indexes) for t in message.topics]
     step.answer(
         OffsetFetchResponse(
@@ -160,13 +161,19 @@ def handle_fetch(message: OffsetFetchRequest, offsets: Offsets, step: Step) -> N
     )
 
 
-def _fetch_group(group: OffsetFetchRequestGroup, offsets: Offsets, version: int) -> OffsetFetchResponseGroup:
+def _committed(
+    group_id: str, groups: Mapping[str, ClassicGroup], offsets: Offsets
+) -> Mapping[TopicPartition, CommittedOffset]:
+    group = groups.get(group_id)
+    return {} if group is None or group.is_in(ClassicState.DEAD) else offsets.of(group_id)
+
+
+def _fetch_group(
+    group: OffsetFetchRequestGroup, committed: Mapping[TopicPartition, CommittedOffset], version: int
+) -> OffsetFetchResponseGroup:
+    error = ErrorCode.NONE
     if version >= _BY_TOPIC_ID_FROM:
-        error = ErrorCode.UNKNOWN_TOPIC_ID
-        committed: Mapping[TopicPartition, CommittedOffset] = {}
-    else:
-        error = ErrorCode.NONE
-        committed = offsets.of(group.group_id)
+        error, committed = ErrorCode.UNKNOWN_TOPIC_ID, {}
     wanted = (
         [(topic, bytes(16), indexes) for topic, indexes in _all(committed)]
         if group.topics is None

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from kgm.coordinator.classic_group import ClassicGroup
 from kgm.coordinator.classic_state import ClassicState
 from kgm.coordinator.outcome import Millis
+from kgm.records.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
+from kgm.records.messages.legacy_offset_commit_value import LegacyOffsetCommitValue
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record
@@ -62,6 +64,16 @@ class Offsets:
 
 def tombstone(group_id: str, at: TopicPartition) -> Record:
     return Record(OffsetCommitKey(group=group_id, topic=at[0], partition=at[1]), None)
+
+
+def from_legacy(key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None) -> Record:
+    """A record of Kafka before 0.9 in today's form."""
+    return Record(
+        OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition),
+        None
+        if value is None
+        else OffsetCommitValue(offset=value.offset, metadata=value.metadata, commit_timestamp=value.commit_timestamp),
+    )
 
 
 # -- expiry

@@ -48,17 +48,25 @@ class Runtime:
         """Fire every timer due at `now` or before, each at its own deadline: by deadline, and those of one deadline in
         the order in which they were set. Timers that these set are fired too if they are due."""
         replies: tuple[Reply, ...] = ()
-        while (deadline := self.next_deadline()) is not None and deadline <= now:
-            _, _, key = heapq.heappop(self._heap)
-            replies += self._execute(self.engine.expire(key, now=deadline), deadline)
+        while (timer := self.next_timer()) is not None and timer.deadline_ms <= now:
+            replies += self.fire(timer)
         return replies
+
+    def fire(self, timer: SetTimer) -> tuple[Reply, ...]:
+        """Fire one timer at its deadline, whatever else is due; nothing happens if it has been moved or cancelled."""
+        return self._execute(self.engine.expire(timer.key, now=timer.deadline_ms), timer.deadline_ms)
 
     def next_deadline(self) -> Millis | None:
         """When the next timer fires; None if none is set."""
+        timer = self.next_timer()
+        return None if timer is None else timer.deadline_ms
+
+    def next_timer(self) -> SetTimer | None:
+        """The timer that fires next; None if none is set."""
         while self._heap:
             deadline, sequence, key = self._heap[0]
             if self._latest.get(key) == sequence and self.engine.deadline(key) == deadline:
-                return deadline
+                return SetTimer(key, deadline)
             heapq.heappop(self._heap)
         return None
 

@@ -45,6 +45,8 @@ def encode_record(record: Record) -> tuple[bytes, bytes | None]:
     if record.value is None:
         return key, None
     version = WRITTEN_VERSIONS.get(kind, 0)
+    if getattr(record.value, "expire_timestamp", -1) != -1:
+        version = 1  # the only version with an expiry: the committing client asked for a retention
     return key, _SHORT.pack(version) + codec.encode(record.value, version)
 
 

@@ -184,6 +184,12 @@ def test_fetch_of_one_group(h, v):
         assert [(t.name, [p.partition_index for p in t.partitions]) for t in every.topics] == [("orders", [1])]
 
 
+def test_fetch_of_a_dead_group(h):
+    h.commit()
+    h.take(h.runtime.unload(now=h.now))
+    assert (h.fetch(), h.fetch(topics={"orders": [0]})) == ({}, {("orders", 0): -1})
+
+
 def test_fetch_of_many_groups_repeated_ones_too(h):
     h.commit()
     groups = [OffsetFetchRequestGroup(group_id=g, topics=None) for g in ("g", "none", "g")]
