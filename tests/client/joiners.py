@@ -1,0 +1,118 @@
+"""Group members made of single requests: a join, a sync, a commit, when the test says so and not before.
+
+Real clients heartbeat, retry and rejoin by themselves; tests of a lost answer need somebody who does nothing unasked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from kgm.protocol.messages.join_group_response import JoinGroupResponse
+from kgm.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
+from tests.server.wire_client import WireClient
+
+MEMBER_ID_REQUIRED = 79
+SESSION_MS = 60_000
+
+
+class Joiner:
+    """One member on one connection; `instance_id` None makes it a dynamic one."""
+
+    def __init__(self, port: int, group: str, instance_id: str | None, topic: str, *, metadata: bytes | None = None):
+        self.wire = WireClient(port)
+        self.group, self.instance_id, self.topic = group, instance_id, topic
+        self.member_id, self.generation, self.leader = "", -1, ""
+        self.metadata = encode_subscription(Subscription(topics=(topic,))) if metadata is None else metadata
+        self.members: list[str] = []
+
+    def join(self, protocol_type: str = "consumer") -> JoinGroupResponse:
+        """Join, with the round trip for a dynamic member's id; waits for the round to end."""
+        for _ in range(2):
+            answer = self.wire.ask(
+                JoinGroupRequest(
+                    group_id=self.group,
+                    session_timeout_ms=SESSION_MS,
+                    rebalance_timeout_ms=SESSION_MS,
+                    member_id=self.member_id,
+                    group_instance_id=self.instance_id,
+                    protocol_type=protocol_type,
+                    protocols=[JoinGroupRequestProtocol(name="range", metadata=self.metadata)],
+                ),
+                version=9,
+            )
+            self.member_id = answer.member_id or self.member_id
+            if answer.error_code != MEMBER_ID_REQUIRED:
+                break
+        self.generation, self.leader = answer.generation_id, answer.leader
+        self.members = [row.member_id for row in answer.members]
+        return answer
+
+    def sync(self, assignments: Mapping[str, bytes] | None = None, protocol_type: str = "consumer"):
+        """Sync; the leader brings an assignment blob per member id."""
+        rows = [SyncGroupRequestAssignment(member_id=m, assignment=blob) for m, blob in (assignments or {}).items()]
+        return self.wire.ask(
+            SyncGroupRequest(
+                group_id=self.group, generation_id=self.generation, member_id=self.member_id,
+                group_instance_id=self.instance_id, protocol_type=protocol_type, protocol_name="range",
+                assignments=rows,
+            ),
+            version=5,
+        )  # fmt: skip
+
+    def commit(self, partition: int, offset: int) -> int:
+        """Commit one offset; the error code."""
+        rows = [OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)]
+        answer = self.wire.ask(
+            OffsetCommitRequest(
+                group_id=self.group, generation_id_or_member_epoch=self.generation, member_id=self.member_id,
+                group_instance_id=self.instance_id,
+                topics=[OffsetCommitRequestTopic(name=self.topic, partitions=rows)],
+            ),
+            version=9,
+        )  # fmt: skip
+        return answer.topics[0].partitions[0].error_code
+
+    def close(self) -> None:
+        """Close the connection; the group does not learn of it."""
+        self.wire.close()
+
+
+def together(joiners: Sequence[Joiner], action) -> None:
+    """Do something with every joiner at once, because a round waits for all."""
+    failures: list[BaseException] = []
+
+    def run(joiner: Joiner) -> None:
+        try:
+            action(joiner)
+        except BaseException as error:  # shown by the test's thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(joiner,)) for joiner in joiners]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert not failures, failures
+    assert not any(thread.is_alive() for thread in threads), "a join or sync was not answered"
+
+
+def form_group(
+    port: int, group: str, instance_ids: Sequence[str | None], topic: str, *, protocol_type: str = "consumer",
+    metadata: bytes | None = None,
+) -> list[Joiner]:  # fmt: skip
+    """A stable group; member i owns partition i. Its server must have an initial rebalance delay."""
+    joiners = [Joiner(port, group, name, topic, metadata=metadata) for name in instance_ids]
+    together(joiners, lambda one: one.join(protocol_type))
+    assert len({one.generation for one in joiners}) == 1, "the members did not join in one round"
+    blobs = {
+        one.member_id: encode_assignment(MemberAssignment(partitions={topic: [i]})) for i, one in enumerate(joiners)
+    }
+    together(joiners, lambda one: one.sync(blobs if one.member_id == one.leader else None, protocol_type))
+    return joiners
