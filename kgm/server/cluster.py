@@ -2,6 +2,7 @@
 CreateTopics, InitProducerId, and the refusal of SASL. Kafka: KafkaApis."""
 
 import itertools
+from collections import Counter
 
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -157,9 +158,8 @@ class Cluster:
         """Topics with a partition count; assignments are accepted by their number, configurations are ignored."""
         message = call.message
         assert isinstance(message, CreateTopicsRequest)
-        names = [topic.name for topic in message.topics]
-        repeated = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
-        rows = [self._create(topic, topic.name in repeated, message.validate_only) for topic in message.topics]
+        times = Counter(topic.name for topic in message.topics)
+        rows = [self._create(topic, times[topic.name] > 1, message.validate_only) for topic in message.topics]
         return (Reply(call.ticket, CreateTopicsResponse(topics=rows)),)
 
     def _create(self, wanted: CreatableTopic, repeated: bool, validate_only: bool) -> CreatableTopicResult:  # noqa: FBT001

@@ -30,7 +30,7 @@ class Limits:
     max_partitions: int = 20_000
     """Partitions of all topics together that clients may create."""
     max_groups: int = 10_000
-    max_items: int = 100_000
+    max_items: int = 30_000
     """Entries (groups, members, partitions) that one request may hold, and that one answer may list."""
 
 

@@ -174,7 +174,10 @@ def test_metadata_of_no_topics(version):
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_metadata_by_topic_id(version):
-    asked = [MetadataRequestTopic(topic_id=topic_id("t"), name=None), MetadataRequestTopic(topic_id=UNKNOWN_ID, name=None)]
+    asked = [
+        MetadataRequestTopic(topic_id=topic_id("t"), name=None),
+        MetadataRequestTopic(topic_id=UNKNOWN_ID, name=None),
+    ]
     rows = Driver().ask(MetadataRequest(topics=asked), version=version).topics
     assert [(row.name, row.topic_id, row.error_code) for row in rows] == [
         ("t", topic_id("t"), 0),
@@ -439,7 +442,11 @@ def commit(group, *, partition=0, offset=5, **topic):
 def fetched(driver, group, topics, version):
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)])
     rows = driver.ask(request, version=version).groups[0].topics
-    return [(r.name if version < 10 else r.topic_id, p.partition_index, p.committed_offset, p.error_code) for r in rows for p in r.partitions]
+    return [
+        (r.name if version < 10 else r.topic_id, p.partition_index, p.committed_offset, p.error_code)
+        for r in rows
+        for p in r.partitions
+    ]
 
 
 def test_offsets_are_committed_and_fetched_by_name():

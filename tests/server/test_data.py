@@ -29,7 +29,10 @@ def produced(driver, request, version=13):
 def fetch(offset=0, *, topic="t", partitions=(0,), wait_ms=0, min_bytes=1, max_bytes=2**31 - 1, each=2**20, **more):
     parts = [
         FetchPartition(
-            partition=p, fetch_offset=offset, partition_max_bytes=each, current_leader_epoch=more.get("leader_epoch", -1)
+            partition=p,
+            fetch_offset=offset,
+            partition_max_bytes=each,
+            current_leader_epoch=more.get("leader_epoch", -1),
         )
         for p in partitions
     ]

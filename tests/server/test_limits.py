@@ -26,7 +26,9 @@ def test_an_unknown_setting_is_refused_with_the_known_ones(key):
     assert "max.connections" in caught.value.facts[0]
 
 
-@pytest.mark.parametrize(("key", "value"), [("max.connections", "many"), ("max.connections", "0"), ("group.max.size", "x")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("max.connections", "many"), ("max.connections", "0"), ("group.max.size", "x")]
+)
 def test_values_are_checked(key, value):
     with pytest.raises(UsageError, match=key):
         settings_from_overrides({key: value})

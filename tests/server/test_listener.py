@@ -1,5 +1,6 @@
 """The server on its sockets: order, bounds, and bytes that no client should send."""
 
+import contextlib
 import random
 import resource
 import socket
@@ -100,7 +101,7 @@ def test_the_client_is_told_the_address_it_came_to(start):
 
 def test_a_port_that_is_taken_is_an_error_with_a_hint(start):
     server = start()
-    with pytest.raises(KgmError, match="cannot listen on 127.0.0.1") as caught:
+    with pytest.raises(KgmError, match="cannot listen on") as caught:
         start(port=server.port)
     assert "--listen" in caught.value.hint
 
@@ -147,7 +148,9 @@ def test_the_clock_is_the_time_of_day_in_ms_and_never_goes_back():
 def test_pipelined_requests_are_answered_in_order(start):
     server = start()
     with WireClient(server.port) as client:
-        client.send(*[message for _ in range(200) for message in (api_versions(), heartbeat(), MetadataRequest(topics=None))])
+        client.send(
+            *[message for _ in range(200) for message in (api_versions(), heartbeat(), MetadataRequest(topics=None))]
+        )
         assert [client.receive()[0] for _ in range(600)] == list(range(1, 601))
 
 
@@ -267,12 +270,8 @@ def test_hostile_bytes_cost_their_connection_only(start, warnings, data):
     with WireClient(server.port) as innocent, WireClient(server.port) as hostile:
         innocent.ask(api_versions())
         hostile.socket.settimeout(PATIENCE_S)
-        try:
+        with contextlib.suppress(OSError):  # it may be closed before all is sent
             hostile.socket.sendall(data)
-        except OSError:
-            pass  # it is closed already
-        if data[:4] == raw(2**20):  # zeros are a Produce v0, which is not served
-            assert hostile.is_closed()
         assert hostile.is_closed()
         assert innocent.ask(heartbeat()).error_code == 25
     assert len(warnings) == 1

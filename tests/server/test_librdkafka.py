@@ -1,0 +1,215 @@
+"""Real librdkafka consumers, producers and admin clients on the embedded server."""
+
+import time
+
+import pytest
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from tests.kafka.members import RdMembers, wait_settled
+
+pytestmark = pytest.mark.slow
+QUIET = {"log_level": 0}
+
+
+def admin(server):
+    """To be kept in a variable: a client that is collected never resolves its futures."""
+    return AdminClient({"bootstrap.servers": server.bootstrap, **QUIET})
+
+
+def produce(server, topic, count, partitions, **config):
+    """`count` records, spread evenly."""
+    producer = Producer({"bootstrap.servers": server.bootstrap, "linger.ms": 5, **QUIET, **config})
+    failed = []
+    for n in range(count):
+        producer.produce(topic, f"value-{n}", partition=n % partitions, on_delivery=lambda e, m: e and failed.append(e))
+    assert producer.flush(20) == 0
+    assert failed == []
+
+
+def group(server, group_id="g"):
+    return server.inspect(lambda coordinator: coordinator.group(group_id))
+
+
+def until(condition, what, timeout_s=20):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+def static_pair(members, **options):
+    """Two static members with a stable group of both."""
+    pair = [members.start(group="g", topics=["t"], instance_id=name, **options) for name in ("a", "b")]
+    wait_settled(pair, 6)
+    return pair
+
+
+def test_static_members_join_and_a_bounce_disturbs_nobody(cluster):
+    server = cluster()
+    with RdMembers(server.bootstrap) as members:
+        a, b = static_pair(members, assignor="range")
+        until(lambda: group(server).state == "Stable", "the group is not stable")
+        before, seen_by_b, owned = group(server), len(b.events), a.assignment
+        assert sorted(m.group_instance_id for m in before.members) == ["a", "b"]
+        a.close()
+        again = members.start(group="g", topics=["t"], instance_id="a", assignor="range")
+        assert again.wait_assigned(3) == owned
+        after = group(server)
+        assert (after.generation, after.state) == (before.generation, "Stable")
+        assert [e for e in b.events[seen_by_b:] if e.kind in ("revoked", "lost", "assigned")] == []
+        ids = {m.group_instance_id: m.member_id for m in before.members}
+        ids_after = {m.group_instance_id: m.member_id for m in after.members}
+        assert ids_after["b"] == ids["b"]
+        assert ids_after["a"] != ids["a"]
+
+
+def test_a_static_member_that_crashed_comes_back_without_a_rebalance(cluster):
+    server = cluster()
+    with RdMembers(server.bootstrap) as members:
+        a, b = static_pair(members, assignor="cooperative-sticky")
+        until(lambda: group(server).state == "Stable", "the group is not stable")
+        generation, seen_by_b, owned = group(server).generation, len(b.events), a.assignment
+        a.crash()
+        again = members.start(group="g", topics=["t"], instance_id="a", assignor="cooperative-sticky")
+        assert again.wait_assigned(3) == owned
+        assert group(server).generation == generation
+        assert [e for e in b.events[seen_by_b:] if e.kind in ("revoked", "lost", "assigned")] == []
+
+
+def test_dynamic_members_rebalance_when_one_comes_and_when_one_leaves(cluster):
+    server = cluster()
+    with RdMembers(server.bootstrap) as members:
+        a = members.start(group="g", topics=["t"], assignor="range")
+        a.wait_assigned(6)
+        first = group(server).generation
+        b = members.start(group="g", topics=["t"], assignor="range")
+        wait_settled([a, b], 6)
+        second = group(server).generation
+        assert second > first
+        assert a.of_kind("revoked")
+        b.close()
+        a.wait_assigned(6)
+        assert group(server).generation > second
+        assert [m.group_instance_id for m in group(server).members] == [None]
+
+
+def test_a_dynamic_member_that_crashed_is_expelled_after_its_session(cluster):
+    server = cluster()
+    with RdMembers(server.bootstrap) as members:
+        options = {"group": "g", "topics": ["t"], "assignor": "range", "session_timeout_ms": 1000}
+        a, b = members.start(**options), members.start(**options)
+        wait_settled([a, b], 6)
+        crashed_at = time.monotonic()
+        b.crash()
+        a.wait_assigned(6)
+        assert 0.6 < time.monotonic() - crashed_at < 10
+        assert len(group(server).members) == 1
+
+
+def test_a_second_owner_of_an_instance_id_fences_the_first(cluster):
+    server = cluster()
+    with RdMembers(server.bootstrap) as members:
+        a, b = static_pair(members, assignor="range")
+        seen_by_b, owned = len(b.events), a.assignment
+        twin = members.start(group="g", topics=["t"], instance_id="a", assignor="range")
+        a.wait_event("fatal")
+        assert a.fatal in ("FENCED_INSTANCE_ID", "_FENCED")
+        assert twin.wait_assigned(3) == owned
+        assert [e for e in b.events[seen_by_b:] if e.kind in ("revoked", "lost")] == []
+
+
+def test_cooperative_members_keep_what_they_need_not_give(cluster):
+    server = cluster()
+    with RdMembers(server.bootstrap) as members:
+        a, b = static_pair(members, assignor="cooperative-sticky")
+        before = {a: a.assignment, b: b.assignment}
+        seen = {a: len(a.events), b: len(b.events)}
+        c = members.start(group="g", topics=["t"], instance_id="c", assignor="cooperative-sticky")
+        wait_settled([a, b, c], 6)
+        assert [len(m.assignment) for m in (a, b, c)] == [2, 2, 2]
+        for member, owned in before.items():
+            assert member.assignment < owned
+            assert not any(len(e.assignment) < 2 for e in member.events[seen[member] :])
+
+
+def test_offsets_are_kept_over_a_restart(cluster):
+    server = cluster()
+    client = admin(server)
+    produce(server, "t", 60, 6)
+    with RdMembers(server.bootstrap) as members:
+        a = members.start(group="g", topics=["t"], instance_id="a")
+        a.wait_assigned(6)
+
+        def offsets():
+            wanted = [ConsumerGroupTopicPartitions("g")]
+            result = client.list_consumer_group_offsets(wanted)["g"].result()
+            return {p.partition: p.offset for p in result.topic_partitions}
+
+        until(lambda: a.commit().kind == "committed" and offsets() == dict.fromkeys(range(6), 10), "not all committed")
+        a.close()
+        produce(server, "t", 6, 6)
+        again = members.start(group="g", topics=["t"], instance_id="a")
+        again.wait_assigned(6)
+        until(lambda: again.commit().kind == "committed" and offsets() == dict.fromkeys(range(6), 11), "not gone on")
+
+
+def test_admin_describes_and_lists_and_deletes_groups(cluster):
+    server = cluster()
+    client = admin(server)
+    with RdMembers(server.bootstrap) as members:
+        a, b = static_pair(members, assignor="roundrobin", client_id="app", session_timeout_ms=1000)
+        until(lambda: group(server).state == "Stable", "the group is not stable")
+        described = client.describe_consumer_groups(["g"])["g"].result()
+        assert described.state is ConsumerGroupState.STABLE
+        assert described.partition_assignor == "roundrobin"
+        assert (described.coordinator.host, described.coordinator.port) == ("127.0.0.1", server.port)
+        rows = {m.group_instance_id: m for m in described.members}
+        assert rows.keys() == {"a", "b"}
+        assert {(p.topic, p.partition) for p in rows["a"].assignment.topic_partitions} == a.assignment
+        assert (rows["a"].host, rows["a"].client_id) == ("/127.0.0.1", "app")
+        listed = client.list_consumer_groups().result().valid
+        assert [(g.group_id, g.state) for g in listed] == [("g", ConsumerGroupState.STABLE)]
+        assert client.list_consumer_groups(states={ConsumerGroupState.EMPTY}).result().valid == []
+        with pytest.raises(KafkaException, match="NON_EMPTY_GROUP"):
+            client.delete_consumer_groups(["g"])["g"].result()
+        a.crash()
+        b.crash()
+    until(lambda: not group(server).members, "the members do not expire")
+    client.delete_consumer_groups(["g"])["g"].result()
+    assert group(server) is None
+
+
+def test_admin_alters_offsets_and_reads_the_ends_of_logs(cluster):
+    server = cluster()
+    client = admin(server)
+    produce(server, "t", 12, 6)
+    spec = {TopicPartition("t", 1): OffsetSpec.latest(), TopicPartition("t", 2): OffsetSpec.earliest()}
+    ends = {p.partition: f.result().offset for p, f in client.list_offsets(spec).items()}
+    assert ends == {1: 2, 2: 0}
+    wanted = ConsumerGroupTopicPartitions("simple", [TopicPartition("t", 1, 1)])
+    client.alter_consumer_group_offsets([wanted])["simple"].result()
+    result = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions("simple")])["simple"].result()
+    assert [(p.partition, p.offset) for p in result.topic_partitions] == [(1, 1)]
+    assert group(server, "simple").state == "Empty"
+
+
+def test_admin_creates_topics_and_describes_the_cluster(cluster):
+    server = cluster({})
+    client = admin(server)
+    client.create_topics([NewTopic("made", 4, 1)])["made"].result()
+    assert len(client.list_topics(timeout=10).topics["made"].partitions) == 4
+    described = client.describe_cluster().result()
+    assert described.cluster_id == "kgm-embedded-cluster"
+    assert [(node.host, node.port) for node in described.nodes] == [("127.0.0.1", server.port)]
+    assert client.list_topics("nope", timeout=10).topics["nope"].error.name() == "UNKNOWN_TOPIC_OR_PART"
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
+def test_idempotent_and_compressing_producers(cluster, codec):
+    server = cluster()
+    produce(server, "t", 3_000, 6, **{"enable.idempotence": True, "compression.type": codec})
+    spec = {TopicPartition("t", p): OffsetSpec.latest() for p in range(6)}
+    client = admin(server)
+    ends = [f.result().offset for f in client.list_offsets(spec).values()]
+    assert ends == [500] * 6
