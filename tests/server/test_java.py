@@ -115,7 +115,9 @@ def test_consumer_group_command(cluster):
     with JavaMembers(server.bootstrap) as members:
         a, b = (members.start(group="g", topics=["t"], instance_id=name, client_id="app") for name in "ab")
         wait_settled([a, b], 6)
-        until(lambda: a.commit().kind == b.commit().kind == "committed" and _committed(server) == 24, "not all committed")
+        until(
+            lambda: a.commit().kind == b.commit().kind == "committed" and _committed(server) == 24, "not all committed"
+        )
 
         rows = table(consumer_group_command(server.bootstrap, "--describe", "--group", "g", "--members", "--verbose"))
         assert {row["GROUP-INSTANCE-ID"] for row in rows} == {"a", "b"}

@@ -61,17 +61,22 @@ def group(server):
     return server.inspect(lambda coordinator: coordinator.group("g"))
 
 
+def is_stable_with_two(server):
+    found = group(server)
+    return found is not None and found.state == "Stable" and len(found.members) == 2
+
+
 def test_static_consumers_read_stay_and_are_removed_together(cluster):
     server = cluster()
-    producer = KafkaProducer(bootstrap_servers=server.bootstrap)
-    for n in range(30):
-        producer.send("t", b"%d" % n, partition=n % 6)
-    producer.close()
     with static_consumers(server, "a", "b") as values:
-        until(lambda: sum(map(len, values.values())) == 30, "not all records were read")
-        assert {int(v) for v in values["a"]} | {int(v) for v in values["b"]} == set(range(30))
-        until(lambda: group(server).state == "Stable", "the group is not stable")
+        until(lambda: is_stable_with_two(server), "the group is not stable")
         generation = group(server).generation
+        producer = KafkaProducer(bootstrap_servers=server.bootstrap)
+        for n in range(30):
+            producer.send("t", b"%d" % n, partition=n % 6)
+        producer.close()
+        until(lambda: len(values["a"]) == len(values["b"]) == 15, "not all records were read")
+        assert {int(v) for v in values["a"] + values["b"]} == set(range(30))
     assert {m.group_instance_id for m in group(server).members} == {"a", "b"}
     assert group(server).generation == generation
 
