@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from kgm.assignors.spec import GroupSpec, MemberSpec, TopicSpec
 from kgm.model.errors import UsageError
@@ -160,5 +160,5 @@ def _wrong(value: Any, wanted: str) -> str:
     return "missing" if value is None else f"not {wanted}"
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: Any) -> TypeGuard[int]:
     return type(value) is int and value >= 0

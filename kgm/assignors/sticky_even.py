@@ -110,11 +110,11 @@ class EvenBuilder:
                     turn += 1
                 turn = turn % len(self._below) if self._below else 0
             elif (at_floor := self._first_at_floor(racks)) is not None:
-                if self._give(number, at_floor) == self._ceiling:
-                    self._at_floor.remove(at_floor)
-                    self._big += 1
-                    if self._big == self._big_allowed:
-                        self._at_floor.clear()
+                self._give(number, at_floor)
+                self._at_floor.remove(at_floor)
+                self._big += 1
+                if self._big == self._big_allowed:
+                    self._at_floor.clear()
             else:
                 left.append(number)
         return left

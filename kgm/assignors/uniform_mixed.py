@@ -82,20 +82,19 @@ class MixedBuilder:
         for number in self._layout.range(topic):
             to_give.setdefault(self._owner[number], []).append(number)
         moved = 0
-        while not scales.is_balanced():
+        while True:
             heaviest = scales.heaviest()
             while heaviest != _NOBODY and not to_give.get(heaviest):
                 scales.exclude_heaviest()
                 heaviest = scales.heaviest()
             if heaviest == _NOBODY:
-                break
+                return moved
             number = to_give[heaviest].pop()
             lightest = scales.lightest()
             if scales.is_balanced():
-                break
+                return moved
             self._give(number, lightest)
             moved += 1
-        return moved
 
 
 class _Scales:

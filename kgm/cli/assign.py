@@ -125,11 +125,12 @@ def _report(answers: Iterable[dict[str, Any]]) -> Report:
         Column(title="PARTITIONS"),
         Column(title="COUNT", right=True),
     ]
+    noun = "case" if len(answers) == 1 else "cases"
     assigned = sum(count(topics) for answer in answers for topics in answer["assignment"].values())
     return Report(
         schema=SCHEMA,
         data={"cases": answers},
-        tables=[Table(columns=columns, rows=rows, notes=[f"{len(answers)} cases, {assigned} partitions assigned"])],
+        tables=[Table(columns=columns, rows=rows, notes=[f"{len(answers)} {noun}, {assigned} partitions assigned"])],
         names=[member for answer in answers for member in answer["assignment"]],
     )
 

@@ -1,0 +1,111 @@
+"""`kgm assign`: JSON lines in and out, and errors that name the line."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from kgm.cli.main import run
+
+CASE = {
+    "case": "first",
+    "assignor": "range",
+    "topics": [{"name": "t", "partitions": 3}],
+    "members": [
+        {"member_id": "a", "topics": ["t"]},
+        {"member_id": "b", "topics": ["t"]},
+        {"member_id": "c", "topics": []},
+    ],
+}
+ANSWER = {"case": "first", "assignment": {"a": {"t": [0, 1]}, "b": {"t": [2]}, "c": {}}}
+
+
+@pytest.fixture
+def assign(tmp_path, capsys):
+    def assign(text, *options):
+        path = tmp_path / "cases.jsonl"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        code = run(["assign", "--from-file", str(path), *options])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return assign
+
+
+def lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_one_answer_a_line_in_order(assign):
+    code, out, err = assign(f"{json.dumps(CASE)}\n\n{json.dumps({**CASE, 'case': None})}\n")
+    assert (code, err) == (0, "")
+    assert lines(out) == [ANSWER, {**ANSWER, "case": None}]
+
+
+def test_from_stdin(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(CASE).encode())))
+    assert run(["assign", "--from-file", "-"]) == 0
+    assert lines(capsys.readouterr().out) == [ANSWER]
+
+
+def test_one_object_over_many_lines(assign):
+    code, out, _ = assign(json.dumps(CASE, indent=2))
+    assert (code, lines(out)) == (0, [ANSWER])
+
+
+def test_a_byte_order_mark_and_no_lines_at_all(assign):
+    assert assign(b"\xef\xbb\xbf" + json.dumps(CASE).encode())[:1] == (0,)
+    assert assign("\n") == (0, "", "")
+
+
+def test_another_assignor(assign):
+    _, out, _ = assign(json.dumps(CASE), "--assignor", "roundrobin")
+    assert lines(out)[0]["assignment"] == {"a": {"t": [0, 2]}, "b": {"t": [1]}, "c": {}}
+
+
+def test_other_formats(assign):
+    _, out, _ = assign(json.dumps({**CASE, "case": {"n": 1}}), "-o", "table")
+    assert [line.split() for line in out.splitlines()] == [
+        ["CASE", "MEMBER-ID", "TOPIC", "PARTITIONS", "COUNT"],
+        ['{"n":', "1}", "a", "t", "0-1", "2"],
+        ['{"n":', "1}", "b", "t", "2", "1"],
+        ['{"n":', "1}", "c", "-", "-", "0"],
+        ["1", "case,", "3", "partitions", "assigned"],
+    ]
+    _, out, _ = assign(json.dumps(CASE), "-o", "json")
+    report = json.loads(out)
+    assert (report["schema"], report["errors"]) == ("kgm.assign/v1", [])
+    assert report["data"]["cases"] == [{**ANSWER, "assignor": "range"}]
+    assert assign(json.dumps(CASE), "-o", "name")[1].split() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("no", "line 1: not JSON"),
+        ("{\n'a'}\n", "line 2: not JSON"),
+        ("[" * 100_000, "line 1: not JSON"),
+        (b"{}\xff", "line 1: not JSON"),
+        (f"{json.dumps(CASE)}\n{{", "line 2: not JSON"),
+        (json.dumps({**CASE, "assignor": "best"}), "line 1: assignor 'best' is not known"),
+        (f"\n{json.dumps({**CASE, 'members': 1})}", "line 2: members is not a list"),
+    ],
+)
+def test_a_line_that_is_wrong(assign, text, message):
+    code, _, err = assign(text)
+    assert code == 2
+    assert err.startswith(f"error: {message}")
+
+
+def test_what_was_answered_before_a_wrong_line_is_printed(assign):
+    code, out, _ = assign(json.dumps(CASE) + "\n{")
+    assert (code, lines(out)) == (2, [ANSWER])
+
+
+def test_files_that_cannot_be_read(tmp_path, capsys):
+    assert run(["assign", "--from-file", str(tmp_path / "none")]) == 3
+    assert "does not exist" in capsys.readouterr().err
+    assert run(["assign", "--from-file", str(tmp_path)]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    assert run(["assign"]) == 2
