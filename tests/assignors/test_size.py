@@ -1,6 +1,7 @@
 """Groups of the size of Kafka's own tests (`AbstractStickyAssignorTest`), in the time that those allow."""
 
 import dataclasses
+import time
 
 import pytest
 
@@ -23,20 +24,22 @@ def loads(assignment):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(30)
 def test_a_million_partitions_with_equal_subscriptions():
+    started = time.process_time()
     group = large_group(lambda i, names: names)
     first = assign("sticky", group)
     assert loads(first) == [500] * 2000
     after = assign("sticky", without_the_first(group, first))
     assert (min(loads(after)), max(loads(after))) == (500, 501)
+    assert time.process_time() - started < 30
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(90)
 def test_a_million_partitions_with_unequal_subscriptions():
+    started = time.process_time()
     group = large_group(lambda i, names: names[i % 2 :: 2] if i else names)
     first = assign("sticky", group)
     after = assign("sticky", without_the_first(group, first))
     assert sum(loads(after)) == 1_000_000
     assert max(loads(after)) - min(loads(after)) <= 1
+    assert time.process_time() - started < 90
