@@ -198,21 +198,23 @@ class Brokers:
         `ask` gets a connection and the groups of that broker. Groups that it answers with a retriable KgmError, and
         all groups of a lost connection, are asked again until the deadline. Only for requests that change nothing."""
         done: dict[str, T | KgmError] = {}
+        told: dict[str, KgmError] = {}
         pending = list(dict.fromkeys(group_ids))
         attempt = 0
-        while pending:
+        while True:
             round_of = self._one_round(pending, ask, deadline)
             done.update(round_of)
             pending = [group_id for group_id in pending if _worth_retrying(round_of[group_id])]
             self.forget_coordinators(group_id for group_id in pending if _moved(round_of[group_id]))
-            if not pending:
+            for group_id in pending:  # what a broker said explains more than the time-out that came last
+                error = round_of[group_id]
+                if isinstance(error, KgmError) and (error.kafka_error or group_id not in told):
+                    told[group_id] = error
+            deadline.sleep(backoff(attempt) if pending else 0)
+            if not pending or deadline.expired:
                 break
-            if deadline.expired:
-                done.update({group_id: _given_up(group_id, done[group_id], deadline) for group_id in pending})
-                break
-            deadline.sleep(backoff(attempt))
             attempt += 1
-        return done
+        return {**done, **{group_id: _given_up(group_id, told[group_id], deadline) for group_id in pending}}
 
     def _one_round(
         self, group_ids: Sequence[str], ask: Callable[[Connection, list[str]], dict[str, T | KgmError]],
@@ -298,8 +300,7 @@ def _moved(result: object) -> bool:
     )
 
 
-def _given_up(group_id: str, last: object, deadline: Deadline) -> UnreachableError:
-    assert isinstance(last, KgmError)
+def _given_up(group_id: str, last: KgmError, deadline: Deadline) -> UnreachableError:
     return UnreachableError(
         f"the coordinator of group {group_id!r} did not answer within {deadline.budget_ms} ms",
         facts=(f"last: {last.message}", *last.facts), hint=last.hint or "try a longer --timeout", group_id=group_id,

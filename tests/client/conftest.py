@@ -50,13 +50,24 @@ def form(server, group):
 
 @pytest.fixture
 def newcomer(server, group):
-    """Join one more member, or a static one again: `newcomer("a")` returns its joiner."""
+    """A static member again: `newcomer("a")` returns its joiner. Without `wait`, as soon as the group has it: others
+    may have to join before it gets its answer."""
     formed: list[Joiner] = []
 
-    def join(instance_id: str | None):
+    def holder(coordinator, instance_id):
+        members = coordinator.group(group).members
+        return next((one.member_id for one in members if one.group_instance_id == instance_id), None)
+
+    def join(instance_id: str, *, wait: bool = True):
         joiner = Joiner(server.port, group, instance_id, TOPIC)
         formed.append(joiner)
-        joiner.join()
+        if wait:
+            joiner.join()
+            return joiner
+        before = server.inspect(lambda coordinator: holder(coordinator, instance_id))
+        joiner.send_join()
+        while server.inspect(lambda coordinator: holder(coordinator, instance_id)) in (None, before):
+            pass
         return joiner
 
     yield join

@@ -6,18 +6,20 @@ the addresses in Metadata and FindCoordinator name the proxy. All on loopback, i
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from kgm.protocol import wire
 from kgm.protocol.apis import ApiKey, response_class
 from kgm.protocol.messages.api_versions_response import ApiVersion
 from kgm.protocol.struct import Message
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -128,7 +130,7 @@ class FaultProxy:
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def __enter__(self) -> FaultProxy:
+    def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
@@ -220,7 +222,9 @@ class FaultProxy:
                 self._ended.wait(60)
                 return False
             case Truncate(keep):
-                client.sendall(wire.framed(self._readdressed(api, header.version, header.correlation_id, forward()))[:keep])
+                client.sendall(
+                    wire.framed(self._readdressed(api, header.version, header.correlation_id, forward()))[:keep]
+                )
                 return False
             case Raw(data, is_forwarded, is_kept):
                 if is_forwarded:
@@ -294,7 +298,7 @@ class Scripted:
         self.bootstrap = f"127.0.0.1:{self.port}"
         self._ended = threading.Event()
 
-    def __enter__(self) -> Scripted:
+    def __enter__(self) -> Self:
         threading.Thread(target=self._serve, daemon=True).start()
         return self
 
@@ -319,10 +323,8 @@ class Scripted:
 
 
 def _end(sock: socket.socket) -> None:
-    try:
+    with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
     sock.close()
 
 

@@ -35,24 +35,27 @@ class Joiner:
     def join(self, protocol_type: str = "consumer") -> JoinGroupResponse:
         """Join, with the round trip for a dynamic member's id; waits for the round to end."""
         for _ in range(2):
-            answer = self.wire.ask(
-                JoinGroupRequest(
-                    group_id=self.group,
-                    session_timeout_ms=SESSION_MS,
-                    rebalance_timeout_ms=SESSION_MS,
-                    member_id=self.member_id,
-                    group_instance_id=self.instance_id,
-                    protocol_type=protocol_type,
-                    protocols=[JoinGroupRequestProtocol(name="range", metadata=self.metadata)],
-                ),
-                version=9,
-            )
+            self.send_join(protocol_type)
+            _, answer = self.wire.receive()
             self.member_id = answer.member_id or self.member_id
             if answer.error_code != MEMBER_ID_REQUIRED:
                 break
         self.generation, self.leader = answer.generation_id, answer.leader
         self.members = [row.member_id for row in answer.members]
         return answer
+
+    def send_join(self, protocol_type: str = "consumer") -> None:
+        """Send a JoinGroup and do not wait."""
+        request = JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=SESSION_MS,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=self.metadata)],
+        )
+        self.wire.send(request, version=9)
 
     def sync(self, assignments: Mapping[str, bytes] | None = None, protocol_type: str = "consumer"):
         """Sync; the leader brings an assignment blob per member id."""
@@ -91,7 +94,7 @@ def together(joiners: Sequence[Joiner], action) -> None:
     def run(joiner: Joiner) -> None:
         try:
             action(joiner)
-        except BaseException as error:  # shown by the test's thread
+        except BaseException as error:  # noqa: BLE001  (shown by the thread of the test)
             failures.append(error)
 
     threads = [threading.Thread(target=run, args=(joiner,)) for joiner in joiners]

@@ -25,7 +25,23 @@ def test_addresses(text, expected):
 
 @pytest.mark.parametrize(
     "text",
-    ["", " , ", "host:", "host:0", "host:65536", "host:nine", "host:-1", "::1:9092", "[::1", "[::1]9092", ":9092", "a b:1", "user@h:1", "h/x:1", "host:²"],
+    [
+        "",
+        " , ",
+        "host:",
+        "host:0",
+        "host:65536",
+        "host:nine",
+        "host:-1",
+        "::1:9092",
+        "[::1",
+        "[::1]9092",
+        ":9092",
+        "a b:1",
+        "user@h:1",
+        "h/x:1",
+        "host:²",
+    ],
 )
 def test_what_is_no_address_is_a_usage_error_that_names_it(text):
     with pytest.raises(UsageError) as caught:

@@ -1,0 +1,100 @@
+"""What a removal would do: the assignor of the group on those who stay."""
+
+import pytest
+
+from kgm.client.liveness import Liveness, Sign
+from kgm.client.preview import expected_moves, stall_warning
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
+
+
+def member(name, assignment, *, topics=("t",), static=True, **more):
+    return MemberSnapshot(
+        member_id=f"{name}-1", group_instance_id=name if static else None, topics=topics, assignment=assignment, **more
+    )
+
+
+def group(*members, assignor="range", kind="classic", state="Stable", partitions=4):
+    return GroupSnapshot(
+        group_id="g",
+        type=kind,
+        state=state,
+        assignor=assignor,
+        members=members,
+        topics=(TopicSnapshot(name="t", partitions=partitions),),
+    )
+
+
+def shown(moves):
+    return [(m.topic, m.partition, m.owner_before, m.owner_after) for m in moves]
+
+
+def test_range_moves_also_what_was_not_freed():
+    before = group(member("a", {"t": [0, 1]}), member("b", {"t": [2]}), member("c", {"t": [3]}))
+    moves = expected_moves(before, ["a-1"])
+    assert shown(moves) == [("t", 0, "a", "b"), ("t", 1, "a", "b"), ("t", 2, "b", "c")]
+
+
+def test_cooperative_moves_only_what_was_freed():
+    before = group(
+        member("a", {"t": [0]}), member("b", {"t": [1, 2]}), member("c", {"t": [3]}), assignor="cooperative-sticky"
+    )
+    assert shown(expected_moves(before, ["a-1"])) == [("t", 0, "a", "c")]
+
+
+def test_cooperative_is_followed_through_its_second_round():
+    """The joiner b gets its partitions in the round after the one in which they are given up."""
+    before = group(member("a", {"t": [0, 1, 2, 3]}), member("b", {}), member("c", {}), assignor="cooperative-sticky")
+    moves = expected_moves(before, ["c-1"])
+    assert len(moves) == 2
+    assert {m.owner_after for m in moves} == {"b"}
+
+
+def test_the_last_member_frees_everything():
+    assert shown(expected_moves(group(member("a", {"t": [0]})), ["a-1"])) == [("t", 0, "a", None)]
+
+
+def test_dynamic_members_go_by_their_member_id():
+    before = group(member("a", {"t": [0, 1]}, static=False), member("b", {"t": [2, 3]}, static=False))
+    assert {m.owner_after for m in expected_moves(before, ["a-1"])} == {"b-1"}
+
+
+def test_consumer_groups_use_the_servers_assignor_and_the_target():
+    before = group(
+        member("a", {"t": [0, 1]}, target_assignment={"t": [0, 1]}),
+        member("b", {"t": [2]}, target_assignment={"t": [2, 3]}, topics=(), regex="t.*"),
+        assignor="uniform", kind="consumer", state="Reconciling",
+    )  # fmt: skip
+    moves = expected_moves(before, ["a-1"])
+    assert {(m.partition, m.owner_after) for m in moves} == {(0, "b"), (1, "b"), (3, "b")}
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        group(member("a", {}), member("b", {}), assignor="of-somebodys-own"),
+        group(member("a", {}), member("b", {}), assignor=None),
+        group(member("a", {}), member("b", {}), state="PreparingRebalance"),
+        group(member("a", {}), member("b", {}, topics=())),
+        group(member("a", {}), member("b", {}), kind="share", assignor="range"),
+        group(
+            member("a", {"gone": [0]}, topics=("gone",)),
+            member("b", {"gone": [1]}, topics=("gone",)),
+            assignor="sticky",
+            kind="streams",
+        ),
+    ],
+)
+def test_no_answer_rather_than_a_guess(before):
+    assert expected_moves(before, ["a-1"]) is None
+
+
+def test_absent_static_members_that_stay_hold_everybody_up():
+    silent = Sign(liveness=Liveness.SILENT, why="")
+    alive = Sign(liveness=Liveness.ALIVE, why="")
+    members = (member("a", {}), member("b", {}), member("c", {}), member("d", {}, static=False))
+    signs = {"a-1": silent, "b-1": silent, "c-1": alive, "d-1": silent}
+    text = stall_warning(group(*members), ["a-1"], signs)
+    assert text is not None
+    assert text.startswith("b showed no sign of life either")
+    assert stall_warning(group(*members), ["a-1", "b-1"], signs) is None
+    assert stall_warning(group(*members, kind="consumer"), ["a-1"], signs) is None
