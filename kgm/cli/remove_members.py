@@ -152,7 +152,7 @@ class _Removal:
         except NotFoundError as error:
             group = None
             if not self.wanted.ignore_missing:
-                self.errors.append(error)
+                self.errors.append(error)  # says all there is to say of its members too
         plan = removal.plan(
             self.wanted.group_id,
             group,
@@ -253,8 +253,8 @@ class _Removal:
         code = removal.exit_code(results, ignore_missing=self.wanted.ignore_missing)
         if not code and self.errors:
             code = self.errors[0].exit_code
-        if results and code:
-            self.errors.insert(0, self._summary(results, code))
+        if results and code and not self.errors:
+            self.errors.append(self._summary(results, code))
         if not self.wanted.dry_run and any(one.result is removal.Result.REMOVED for one in results):
             self._check_reason()
         self._report(results)

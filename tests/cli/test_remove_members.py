@@ -1,0 +1,310 @@
+"""`kgm remove-members` as a script and a person see it: exit codes, JSON by the contract, guards and the prompt."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from kgm.cli.main import run
+from kgm.client import connect
+from kgm.protocol.apis import ApiKey
+from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
+from tests.client.conftest import form, group, newcomer, proxy, server  # noqa: F401  (fixtures)
+from tests.client.faults import BlackHole, Edit, ResetAfter
+
+QUICK = ("--guard-window", "300ms", "--timeout", "5s")
+RESULT_KEYS = {"group_instance_id", "member_id", "result", "error", "partitions_freed", "note"}
+
+
+@pytest.fixture
+def remove(proxy, group, capsys):  # noqa: F811
+    """Run remove-members in this process, without a terminal: (exit code, JSON document, stderr)."""
+
+    def remove(*arguments: str, to: str | None = None, quick=QUICK):
+        code = run(["remove-members", group, "-b", to or proxy.bootstrap, "-o", "json", *quick, *arguments])
+        captured = capsys.readouterr()
+        return code, json.loads(captured.out) if captured.out else None, captured.err
+
+    return remove
+
+
+def left(proxy, group):  # noqa: F811
+    with connect(proxy.bootstrap, timeout_ms=5_000) as cluster:
+        return [one.identity for one in cluster.describe_group(group).members]
+
+
+def shown(document):
+    return [(row["group_instance_id"], row["result"], row["error"]) for row in document["data"]["results"]]
+
+
+@pytest.mark.slow
+def test_the_json_is_the_contract(remove, proxy, group, form):  # noqa: F811
+    a, *_ = form("a", "b", "c")
+    code, document, err = remove("--instance-ids", "a,zz", "--reason", "scaled in", "--yes")
+    assert code == 7
+    assert document["schema"] == "kgm.remove-members/v1"
+    assert document["cluster"]["bootstrap"] == proxy.bootstrap
+    data = document["data"]
+    assert data.keys() == {"group_id", "dry_run", "reason", "results", "moves_expected"}
+    assert (data["group_id"], data["dry_run"], data["reason"]) == (group, False, "scaled in")
+    removed, absent = data["results"]
+    assert removed.keys() == RESULT_KEYS
+    assert (removed["member_id"], removed["partitions_freed"]) == (a.member_id, {"orders": [0]})
+    assert shown(document) == [("a", "removed", None), ("zz", "absent", "UNKNOWN_MEMBER_ID")]
+    assert (absent["member_id"], absent["partitions_freed"]) == (None, {})
+    # Range over six partitions: of b and c, b takes 0-2 and c takes 3-5.
+    assert {(m["partition"], m["from"], m["to"]) for m in data["moves_expected"]} >= {(0, "a", "b"), (2, "c", "b")}
+    (error,) = document["errors"]
+    assert (error["code"], error["group_id"]) == ("PARTIAL", group)
+    assert "1 of 2 members" in err
+    assert left(proxy, group) == ["b", "c"]
+
+
+@pytest.mark.slow
+def test_ids_from_everywhere_in_one_request(remove, proxy, group, form, tmp_path):  # noqa: F811
+    *_, dynamic = form("s-1", "s-2", "x", "y", None)
+    file = tmp_path / "ids"
+    file.write_text("# the old ones\nx\n\n  y  \nx\n")
+    code, document, err = remove(
+        "--instance-ids", "s-{1..3}", "--member-ids", dynamic.member_id, "--from-file", str(file), "--match", "s-*",
+        "--yes", "--ignore-missing",
+    )  # fmt: skip
+    assert code == 0, err
+    assert [name or "dynamic" for name, _, _ in shown(document)] == ["s-1", "s-2", "s-3", "dynamic", "x", "y"]
+    assert [result for _, result, _ in shown(document)] == [
+        "removed",
+        "removed",
+        "absent",
+        "removed",
+        "removed",
+        "removed",
+    ]
+    assert "x is named more than once" in err
+    assert len(proxy.requests(ApiKey.LEAVE_GROUP)) == 1
+    assert left(proxy, group) == []
+
+
+@pytest.mark.slow
+def test_a_dry_run_changes_nothing_and_needs_no_yes(remove, proxy, group, form):  # noqa: F811
+    form("a", "b")
+    code, document, _ = remove("--instance-ids", "a", "--dry-run")
+    assert (code, shown(document)) == (0, [("a", "planned", None)])
+    assert document["data"]["dry_run"] is True
+    assert document["data"]["results"][0]["partitions_freed"] == {"orders": [0]}
+    assert {m["to"] for m in document["data"]["moves_expected"]} == {"b"}
+    code, document, _ = remove("--instance-ids", "a,zz", "--dry-run")
+    assert (code, [row[1] for row in shown(document)]) == (7, ["planned", "absent"])
+    assert proxy.requests(ApiKey.LEAVE_GROUP) == []
+    assert left(proxy, group) == ["a", "b"]
+
+
+@pytest.mark.slow
+def test_absent_is_three_unless_ignored(remove, form):  # noqa: F811
+    form("a")
+    code, document, err = remove("--instance-ids", "x,y", "--yes")
+    assert (code, {row[1] for row in shown(document)}) == (3, {"absent"})
+    assert "nothing was removed" in err
+    assert remove("--instance-ids", "x,y", "--yes", "--ignore-missing")[0] == 0
+    assert remove("--match", "zzz*", "--yes")[0] == 3
+    assert remove("--match", "zzz*", "--yes", "--ignore-missing")[0] == 0
+
+
+def test_a_group_that_is_not_there(remove, group):  # noqa: F811
+    code, document, err = remove("--instance-ids", "x", "--yes")
+    assert (code, shown(document)) == (3, [("x", "absent", "UNKNOWN_MEMBER_ID")])
+    assert [error["code"] for error in document["errors"]] == ["NOT_FOUND"]
+    assert f"group {group!r} does not exist" in err
+    assert remove("--instance-ids", "x", "--yes", "--ignore-missing")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--instance-ids", ""],
+        ["--instance-ids", "  "],
+        ["--instance-ids", "a,,b"],
+        ["--member-ids", ","],
+        ["--match", ""],
+        ["--instance-ids", "a", "--reason", "x" * 256],
+        ["--instance-ids", "a", "--reason", "two\nlines"],
+        ["--instance-ids", "a", "--reason", " "],
+        ["--instance-ids", "a", "--group", "another"],
+        ["--instance-ids", "a", "--guard-window", "soon"],
+        ["--from-file", os.devnull],
+        ["--instance-ids", "a", "--no-such-option"],
+    ],
+)
+def test_usage_errors_come_before_anything_else(proxy, arguments):  # noqa: F811
+    assert run(["remove-members", "g", "-b", proxy.bootstrap, "--yes", *arguments]) == 2
+    assert proxy.connections == 0
+
+
+def test_a_file_that_is_not_there_is_not_found(proxy, tmp_path):  # noqa: F811
+    assert run(["remove-members", "g", "-b", proxy.bootstrap, "--yes", "--from-file", str(tmp_path / "no")]) == 3
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe\x00")
+    assert run(["remove-members", "g", "-b", proxy.bootstrap, "--yes", "--from-file", str(binary)]) == 2
+
+
+def test_no_group_is_a_usage_error(proxy):  # noqa: F811
+    assert run(["remove-members", "-b", proxy.bootstrap, "--yes", "--instance-ids", "a"]) == 2
+
+
+@pytest.mark.slow
+def test_ids_from_standard_input(remove, form, monkeypatch):  # noqa: F811
+    form("a", "b")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a\n"))
+    code, document, _ = remove("--from-file", "-", "--yes")
+    assert (code, shown(document)) == (0, [("a", "removed", None)])
+
+
+@pytest.mark.slow
+def test_without_a_terminal_it_refuses(remove, proxy, group, form):  # noqa: F811
+    form("a", "b")
+    code, document, err = remove("--instance-ids", "a")
+    assert code == 6
+    assert document["errors"][0]["code"] == "REFUSED"
+    assert "--yes" in err
+    assert left(proxy, group) == ["a", "b"]
+
+
+def test_the_environment_of_reads_is_not_used_for_removal(monkeypatch, proxy, group):  # noqa: F811
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", proxy.bootstrap)
+    assert run(["remove-members", group, "--instance-ids", "a", "--yes"]) == 2
+    assert run(["remove-members", group, "--instance-ids", "a", "--dry-run"]) == 3
+
+
+@contextlib.contextmanager
+def committing(joiner, partition):
+    """A member that goes on committing, as a live one does."""
+    ended = threading.Event()
+
+    def commit():
+        offset = 100
+        while not ended.wait(0.05):
+            joiner.commit(partition, offset)
+            offset += 1
+
+    thread = threading.Thread(target=commit)
+    joiner.commit(partition, 99)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.slow
+def test_a_live_member_stops_the_whole_batch(remove, proxy, group, form):  # noqa: F811
+    a, _, _ = form("a", "b", "c")
+    with committing(a, 0):
+        code, document, err = remove("--instance-ids", "b,a", "--yes", quick=("--timeout", "10s"))
+        assert code == 6
+        assert shown(document) == [("b", "planned", None), ("a", "refused", None)]
+        assert "its committed offset of orders-0 went from" in document["data"]["results"][1]["note"]
+        assert "--allow-live" in err
+        dry = remove("--instance-ids", "a", "--dry-run", quick=("--timeout", "10s"))
+        assert (dry[0], shown(dry[1])) == (6, [("a", "refused", None)])
+    assert proxy.requests(ApiKey.LEAVE_GROUP) == []
+    assert left(proxy, group) == ["a", "b", "c"]
+
+
+@pytest.mark.slow
+def test_allow_live_removes_it_by_instance_id_alone(remove, proxy, group, form):  # noqa: F811
+    a, _ = form("a", "b")
+    with committing(a, 0):
+        code, document, _ = remove("--instance-ids", "a", "--yes", "--allow-live")
+    assert (code, shown(document)) == (0, [("a", "removed", None)])
+    assert [one.member_id for one in proxy.requests(ApiKey.LEAVE_GROUP)[0].members] == [""]
+    assert left(proxy, group) == ["b"]
+
+
+@pytest.mark.slow
+def test_what_cannot_be_known_is_said(remove, form):  # noqa: F811
+    a, b = form("a", "b")
+    assert a.commit(0, 0) == 0
+    _, _, err = remove("--instance-ids", "a,b", "--dry-run")
+    assert "a: alive or not cannot be seen: it has read everything there is" in err
+    assert "b: alive or not cannot be seen: nothing was ever committed" in err
+    assert b.generation == a.generation
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("api", "fault", "code", "results"),
+    [
+        (ApiKey.LEAVE_GROUP, ResetAfter(), 0, ["removed"]),
+        (ApiKey.LEAVE_GROUP, BlackHole(), 7, ["unknown"]),
+        (ApiKey.LEAVE_GROUP, BlackHole(forward=True), 0, ["removed"]),
+        (ApiKey.LEAVE_GROUP, Edit(lambda _: LeaveGroupResponse(error_code=30), forward=False), 4, None),
+        (ApiKey.LEAVE_GROUP, Edit(lambda _: LeaveGroupResponse(error_code=16), forward=False), 5, None),
+        (ApiKey.LEAVE_GROUP, Edit(lambda _: LeaveGroupResponse(error_code=24), forward=False), 1, None),
+        (ApiKey.DESCRIBE_GROUPS, BlackHole(), 5, None),
+        (ApiKey.FIND_COORDINATOR, BlackHole(), 5, None),
+        (ApiKey.METADATA, BlackHole(), 5, None),
+        (ApiKey.API_VERSIONS, BlackHole(), 5, None),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_exit_codes_of_faults(remove, proxy, form, api, fault, code, results):  # noqa: F811
+    form("a", "b")
+    proxy.always(api, fault) if not isinstance(fault, ResetAfter) else proxy.script(api, fault)
+    got, document, _ = remove("--instance-ids", "a", "--yes", quick=("--timeout", "900ms"))
+    assert got == code
+    if results is not None:
+        assert [row[1] for row in shown(document)] == results
+    else:
+        assert document["errors"][0]["message"]
+
+
+def test_nobody_there(remove):
+    started = time.monotonic()
+    code, document, err = remove("--instance-ids", "a", "--yes", to="127.0.0.1:1", quick=("--timeout", "2s"))
+    assert code == 5
+    assert document["errors"][0]["code"] == "UNREACHABLE"
+    assert "127.0.0.1:1" in err
+    assert time.monotonic() - started < 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answer", "code", "stays"), [("y\n", 0, ["b"]), ("n\n", 6, ["a", "b"]), ("\n", 6, ["a", "b"])]
+)
+def test_at_a_terminal_it_asks(proxy, group, form, answer, code, stays):  # noqa: F811
+    form("a", "b")
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "kgm.cli.main", "remove-members", group, "-b", proxy.bootstrap, "-i", "a", *QUICK]
+    child = subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    os.close(terminal)
+    os.write(controller, answer.encode())
+    out, err = child.communicate(timeout=30)
+    os.close(controller)
+    assert child.returncode == code, err
+    assert "Remove 1 member? [y/N]" in err
+    assert "owns orders[0]" in err
+    assert ("removed" in out) == (code == 0)
+    if code:
+        assert "declined: nothing was removed" in err
+    assert left(proxy, group) == stays
+
+
+@pytest.mark.slow
+def test_foreign_ids_cannot_write_on_the_terminal(proxy, group, form, capsys):  # noqa: F811
+    nasty = "a\x1b]0;owned\x07\u202e"
+    form(nasty, "b")
+    assert run(["remove-members", group, "-b", proxy.bootstrap, "--match", "a*", "--yes", *QUICK]) == 0
+    captured = capsys.readouterr()
+    assert "\x1b" not in captured.out + captured.err
+    assert "\u202e" not in captured.out + captured.err
+    assert "\\x1b]0;owned" in captured.out
