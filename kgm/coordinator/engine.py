@@ -112,13 +112,12 @@ class Coordinator:
         assert self._replayed == 0, "some of it is in the log"
         self._in_flight = None
         undo = Step(now=now, settings=self.settings, request=step.request, ticket=step.ticket)
-        match step.on_append_failure:
-            case OnAppendFailure.REVERT:
-                self._revert(step, undo, append_error(error))
-            case OnAppendFailure.KEEP:
-                self._keep(step, undo, append_error(error))
-            case OnAppendFailure.REBALANCE:
-                self._rebalance(step, undo, append_error(error))
+        if step.on_append_failure is OnAppendFailure.REBALANCE:
+            self._rebalance(step, undo, append_error(error))
+        elif step.on_append_failure is OnAppendFailure.KEEP:
+            self._keep(step, undo, append_error(error))
+        else:
+            self._revert(step, undo, append_error(error))
         return self._finish(undo)
 
     def loaded(self, *, now: Millis) -> Outcome:
@@ -273,7 +272,7 @@ class Coordinator:
         that a newcomer has to come back with an id, and that a committing member is alive."""
         message = None if step.request is None else step.request.message
         if message is None or isinstance(message, OffsetCommitRequest):
-            undo.timers = step.timers
+            undo.timers = {key: deadline for key, deadline in step.timers.items() if deadline is not None}
         if step.request is None:
             return
         group = self._groups.get(message.group_id) if isinstance(message, JoinGroupRequest) else None

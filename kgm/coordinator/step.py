@@ -37,9 +37,7 @@ class Step:
 
     def draft(self, group: ClassicGroup) -> ClassicGroup:
         """The group as this event may change it."""
-        draft = self.groups.get(group.group_id)
-        if draft is None:
-            draft = self.groups[group.group_id] = group.draft()
+        draft = self.groups[group.group_id] = group.draft()
         return draft
 
     def write(self, record: Record) -> None:

@@ -61,6 +61,7 @@ class Harness:
         self.batches = []
         self.now = Millis(1_000_000)
         self.tickets = itertools.count(1)
+        self.sent = []
         self.replies = {}
         self.fail_with = None
 
@@ -80,6 +81,7 @@ class Harness:
 
     def send(self, message, version, *, client_id="client", client_host="/127.0.0.1"):
         ticket = Ticket(next(self.tickets))
+        self.sent.append(ticket)
         request = Request(message=message, version=version, client_id=client_id, client_host=client_host)
         self.take(self.runtime.submit(request, ticket=ticket, now=self.now))
         return ticket
