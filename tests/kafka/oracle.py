@@ -43,6 +43,19 @@ class MessageOracle:
         """The bytes of a message given in Kafka's JSON form (*JsonConverter.read)."""
         return base64.b64decode(self._ask("from_json", class_name, version, json=value)["data"])
 
+    def subscription(self, blob: bytes, version: int) -> tuple[Any, bytes]:
+        """What ConsumerProtocol reads from a subscription blob, and the blob it writes of that at `version`.
+
+        Read are topics, userData (base64), owned ([[topic, partition]]), generation (-1: none) and rack.
+        """
+        answer = self._ask("subscription", "", version, data=_text(blob))
+        return answer["json"], base64.b64decode(answer["data"])
+
+    def assignment(self, blob: bytes, version: int) -> tuple[Any, bytes]:
+        """Likewise for an assignment blob: partitions ([[topic, partition]]) and userData (base64)."""
+        answer = self._ask("assignment", "", version, data=_text(blob))
+        return answer["json"], base64.b64decode(answer["data"])
+
     def close(self) -> None:
         self._child.kill()
         self._child.stdout.close()

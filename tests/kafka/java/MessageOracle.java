@@ -1,5 +1,6 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -11,7 +12,12 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Assignment;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Subscription;
+import org.apache.kafka.clients.consumer.internals.ConsumerProtocol;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
@@ -26,6 +32,9 @@ import org.apache.kafka.common.record.internal.MemoryRecords;
  * in the place of "data" for from_json). NAME is a message of kafka-clients with or without "Data", or a record key or
  * value of the group coordinator. An answer is {"data": BASE64}, {"json": ...} or {"error": TEXT}. Bytes that the
  * decoder leaves over are an error.
+ *
+ * The ops "subscription" and "assignment" read a consumer protocol blob with its version in front the way a group's
+ * leader and members do (ConsumerProtocol), and answer with what they saw and with the blob written again at "version".
  */
 public final class MessageOracle {
     private static final String[] PACKAGES = {
@@ -51,9 +60,17 @@ public final class MessageOracle {
     }
 
     private static void answer(JsonNode request, ObjectNode answer) throws Exception {
+        String op = request.get("op").asText();
+        if (op.equals("subscription") || op.equals("assignment")) {
+            ByteBuffer blob = ByteBuffer.wrap(Base64.getDecoder().decode(request.get("data").asText()));
+            short written = (short) request.get("version").asInt();
+            answer.put("data", op.equals("subscription") ? subscription(blob, written, answer.putObject("json"))
+                                                         : assignment(blob, written, answer.putObject("json")));
+            return;
+        }
         Class<?> messageClass = find(request.get("class").asText());
         short version = (short) request.get("version").asInt();
-        if (request.get("op").asText().equals("from_json")) {
+        if (op.equals("from_json")) {
             Method read = converter(messageClass).getMethod("read", JsonNode.class, short.class);
             answer.put("data", encode((Message) read.invoke(null, request.get("json"), version), version));
             return;
@@ -63,12 +80,42 @@ public final class MessageOracle {
         if (accessor.remaining() > 0) {
             throw new IllegalStateException(accessor.remaining() + " bytes are left over");
         }
-        if (request.get("op").asText().equals("roundtrip")) {
+        if (op.equals("roundtrip")) {
             answer.put("data", encode(message, version));
         } else {
             Method write = converter(messageClass).getMethod("write", messageClass, short.class);
             answer.set("json", (JsonNode) write.invoke(null, message, version));
         }
+    }
+
+    private static String subscription(ByteBuffer blob, short version, ObjectNode seen) {
+        Subscription read = ConsumerProtocol.deserializeSubscription(blob);
+        read.topics().forEach(seen.putArray("topics")::add);
+        seen.put("userData", text(read.userData()));
+        put(read.ownedPartitions(), seen.putArray("owned"));
+        seen.put("generation", read.generationId().orElse(-1));
+        seen.put("rack", read.rackId().orElse(null));
+        return text(ConsumerProtocol.serializeSubscription(read, version));
+    }
+
+    private static String assignment(ByteBuffer blob, short version, ObjectNode seen) {
+        Assignment read = ConsumerProtocol.deserializeAssignment(blob);
+        put(read.partitions(), seen.putArray("partitions"));
+        seen.put("userData", text(read.userData()));
+        return text(ConsumerProtocol.serializeAssignment(read, version));
+    }
+
+    private static void put(List<TopicPartition> partitions, ArrayNode into) {
+        partitions.forEach(p -> into.addArray().add(p.topic()).add(p.partition()));
+    }
+
+    private static String text(ByteBuffer buffer) {
+        if (buffer == null) {
+            return null;
+        }
+        byte[] bytes = new byte[buffer.remaining()];
+        buffer.duplicate().get(bytes);
+        return Base64.getEncoder().encodeToString(bytes);
     }
 
     private static Class<?> find(String name) throws ClassNotFoundException {
