@@ -1,7 +1,7 @@
 """Lists of ids as people type them: commas, and shell braces that the shell did not see because of quotes or options.
 
 `app-{1..3}-StreamThread-{1..2}` is how Kafka Streams names its instances. As in bash: `{a,b}`, `{1..9}`, `{01..10}`
-(padded), `{1..9..2}`, `{a..e}`, nested. What is no list stays as it is (`{x}`), and so does what follows a backslash."""
+(padded), `{1..9..2}`, `{a..e}`, nested. What is no list stays as it is (`{x}`), as does what follows a backslash."""
 
 import re
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -14,10 +14,12 @@ from kgm.cli.output import Cell, Column, Report, Table, Voice, cluster_json, emi
 from kgm.model.errors import KgmError, NotFoundError, PartialError, RefusedError, UsageError, error_name
 
 if TYPE_CHECKING:
+    from kgm.assignors import MemberSpec
     from kgm.client import Cluster
     from kgm.client.liveness import Sign
+    from kgm.client.preview import Lead
     from kgm.client.removal import MemberResult, Plan
-    from kgm.model.assignment import Move
+    from kgm.model.assignment import Assignment, Move
     from kgm.model.snapshot import GroupSnapshot
 
 SCHEMA = "kgm.remove-members/v1"
@@ -124,7 +126,8 @@ class _Removal:
         if plan.group is not None and plan.found:
             from kgm.client.preview import expected_moves
 
-            self.moves = expected_moves(plan.group, plan.member_ids)
+            lead = lead_of(plan.group, plan.member_ids)
+            self.moves = expected_moves(plan.group, plan.member_ids, lead=lead)
         if live.keys() & plan.member_ids:
             self._refuse_live(plan, live)
         if self.wanted.dry_run or not plan.found:
@@ -313,6 +316,23 @@ class _Removal:
         for error in self.errors:
             tell(error)
         raise typer.Exit(code)
+
+
+def lead_of(group: GroupSnapshot, removed_member_ids: Collection[str]) -> Lead | None:
+    """How the leader assigns, when everybody who stays runs on librdkafka; otherwise Java is assumed."""
+    from kgm.protocol.subscription import decode_assignment
+    from kgm.simulation.assigning import assignments
+    from kgm.simulation.library import Library, guess
+
+    staying = [member for member in group.members if member.member_id not in removed_member_ids]
+    if {guess(one.client_library, one.client_id, one.member_id) for one in staying} != {Library.LIBRDKAFKA}:
+        return None
+
+    def lead(assignor: str, members: Sequence[MemberSpec], topics: Mapping[str, int]) -> Assignment:
+        blobs = assignments(assignor, members, topics, Library.LIBRDKAFKA)
+        return {member_id: decode_assignment(blob).partitions for member_id, blob in blobs.items()}
+
+    return lead
 
 
 def _group(positional: str | None, option: str | None) -> str:

@@ -3,19 +3,33 @@
 The assignor that the group uses is run on the members that stay, with what they own now. Where that cannot be known
 (an assignor of somebody's own, a group in the middle of a rebalance) there is no answer rather than a guess."""
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from kgm.client.liveness import Liveness, Sign
 from kgm.model.assignment import Assignment, Move, moves
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
+if TYPE_CHECKING:
+    from kgm.assignors import MemberSpec
+
+#: What a leader hands out, by member id: (assignor, members, partition counts) -> partitions by topic. Leaders of
+#: another library than Java's decide some ties in another way.
+Lead: TypeAlias = "Callable[[str, Sequence[MemberSpec], Mapping[str, int]], Assignment]"
+
 #: A cooperative group gives a partition away in one round and hands it on in the next (KIP-429).
 _MAX_ROUNDS = 4
 
 
-def expected_moves(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> tuple[Move, ...] | None:
-    """Every partition that changes hands, owners by identity; None when it cannot be computed."""
+def expected_moves(
+    group: GroupSnapshot, removed_member_ids: Iterable[str], *, lead: Lead | None = None
+) -> tuple[Move, ...] | None:
+    """Every partition that changes hands, owners by identity; None when it cannot be computed.
+
+    lead: how the leader of a classic group assigns; by default as Kafka's Java client does."""
     from kgm.assignors import NAMES
 
     removed = set(removed_member_ids)
@@ -28,20 +42,19 @@ def expected_moves(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> t
         return None  # a subscription that could not be read
     before = {member.identity: member.assignment for member in group.members}
     try:
-        after = _assigned(name, group, staying)
+        after = _assigned(name, group, staying, lead if group.type == "classic" else None)
     except KgmError:
         return None
     return moves(before, after)
 
 
-def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot]) -> Assignment:
+def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot], lead: Lead | None) -> Assignment:
     from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_cooperative
 
     if not staying:
         return {}
-    known = {topic.name for topic in group.topics}
-    topics = tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in group.topics)
-    owned = {member.member_id: _owned(group, member) for member in staying}
+    counts = {topic.name: topic.partitions for topic in group.topics}
+    owned: Assignment = {member.member_id: _owned(group, member) for member in staying}
     result = owned
     for _ in range(_MAX_ROUNDS):
         members = tuple(
@@ -49,13 +62,17 @@ def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot]) ->
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
                 rack=member.rack,
-                topics=tuple(topic for topic in _topics(group, member) if topic in known),
+                topics=tuple(topic for topic in _topics(group, member) if topic in counts),
                 owned=owned[member.member_id],
                 generation=1,
             )
             for member in staying
         )
-        result = assign(name, GroupSpec(members=members, topics=topics))
+        if lead is not None:
+            result = lead(name, members, counts)
+        else:
+            topics = tuple(TopicSpec(name=topic, partitions=count) for topic, count in counts.items())
+            result = assign(name, GroupSpec(members=members, topics=topics))
         if not is_cooperative(name) or result == owned:
             break
         owned = result
