@@ -26,9 +26,24 @@ Rules that bind every module here
   for a protocol), the order here is the order of joining. What is listed (groups, topics, partitions) is sorted.
 - Deadlines are absolute. The table of live timers is the coordinator's; an alarm that is not in it is ignored.
 
-Modules: outcome (the contract) · settings · engine (dispatch, replay, abort) · runtime (executes outcomes, keeps the
-heap of timers) · step (a draft of what one event does) · classic_state (states and legal moves) · classic_group (the
-data of a group) · classic_round (a rebalance: join phase, sync phase, their timers) · classic_join (JoinGroup, static
-replacement) · classic_requests (SyncGroup, Heartbeat, LeaveGroup) · classic_records (group <-> record) · offsets ·
-admin (describe, list, delete) · refusals (the error form of each response) · view (read-only views).
+Where it differs from Apache Kafka 4.3.0, on purpose
+----------------------------------------------------
+- A parked request that Kafka never answers is answered: REBALANCE_IN_PROGRESS when a repeat of the same member takes
+  its place, UNKNOWN_MEMBER_ID for the SyncGroup of a member that leaves.
+- A subscription that names more topics than it has bytes counts as unreadable, like any other garbage; in Kafka it
+  escapes as a server error and leaves the group stuck.
+- An OffsetCommit that stores nothing creates no group.
+- Timers of members that are gone are cancelled; Kafka lets them fire without effect.
+- There are no transactions and no topic ids: OffsetCommit and OffsetFetch go up to version 9.
+Quirks of Kafka's that a simulation has to show are kept; the tests name them (a static member that restarts between
+JoinGroup and SyncGroup costs a rebalance when the sync phase ends; a changed subscription of a restarted static member
+does not, KAFKA-12759).
+
+Modules
+-------
+outcome (the contract) · settings · engine (dispatch, replay, abort) · runtime (executes outcomes, fires timers) · step (a
+draft of what one event does) · classic_state (states and legal moves) · classic_group (the data of a group) ·
+classic_round (a rebalance: join phase, sync phase, alarms) · classic_join (JoinGroup, static replacement) ·
+classic_requests (SyncGroup, Heartbeat, LeaveGroup) · classic_records (group <-> record) · offsets (the store, expiry) ·
+offset_requests · admin (describe, list, delete) · refusals (the error form of each response) · view (read-only views).
 """

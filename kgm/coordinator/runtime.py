@@ -10,6 +10,10 @@ from kgm.coordinator.outcome import Millis, Outcome, Reply, Request, SetTimer, T
 from kgm.model.errors import ErrorCode, KgmError
 from kgm.records.record import Record
 
+#: Superseded entries may outnumber live timers this many times before they are swept out.
+_SLACK = 4
+_SMALL = 64
+
 
 class AppendError(KgmError):
     """Raised by an `append` function: none of the records is in the log, because of this error of Kafka's."""
@@ -111,3 +115,7 @@ class Runtime:
         self._sequence += 1
         self._latest[key] = self._sequence
         heapq.heappush(self._heap, (deadline, self._sequence, key))
+        if len(self._heap) > _SLACK * len(self._latest) + _SMALL:
+            # Heartbeats move timers much more often than timers fire.
+            self._heap = [entry for entry in self._heap if self._latest.get(entry[2]) == entry[1]]
+            heapq.heapify(self._heap)

@@ -209,6 +209,18 @@ def test_a_timer_that_was_cancelled_behind_the_runtime_is_passed_over(h):
     assert h.runtime.next_deadline() is None
 
 
+def test_superseded_timers_do_not_pile_up(h):
+    ids = h.stable("a", "b")
+    for n in range(1_000):
+        h.sleep(1)
+        h.heartbeat(ids[n % 2], 1)
+    assert len(h.runtime._heap) <= 4 * 2 + 64 + 1
+    h.sleep(SESSION_MS - 2)
+    assert h.state() == "Stable"
+    h.sleep(2)
+    assert h.state() == "Empty"
+
+
 def test_timer_keys_are_readable():
     assert str(TimerKey(TimerKind.SESSION, "g", "m")) == "session:g:m"
     assert str(TimerKey(TimerKind.OFFSET_EXPIRATION)) == "offset-expiration"
