@@ -3,7 +3,14 @@
 import time
 
 import pytest
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tests.kafka.members import RdMembers, wait_settled
@@ -213,3 +220,46 @@ def test_idempotent_and_compressing_producers(cluster, codec):
     client = admin(server)
     ends = [f.result().offset for f in client.list_offsets(spec).values()]
     assert ends == [500] * 6
+
+
+def test_many_static_members_bounced_at_once_disturb_nobody(cluster):
+    count, each = 60, 4
+    server = cluster({"t": count}, group_initial_rebalance_delay_ms=500)
+    consumers: dict[int, Consumer] = {}
+    seen: dict[int, list[str]] = {}
+
+    def start(n):
+        config = {
+            "bootstrap.servers": server.bootstrap,
+            "group.id": "g",
+            "group.instance.id": f"i{n}",
+            "session.timeout.ms": 30_000,
+            "partition.assignment.strategy": "cooperative-sticky",
+            **QUIET,
+        }
+        seen[n] = []
+        consumers[n] = Consumer(config)
+        consumers[n].subscribe(
+            ["t"],
+            on_assign=lambda _, parts: seen[n].append(f"assigned {len(parts)}"),
+            on_revoke=lambda _, parts: seen[n].append(f"revoked {len(parts)}"),
+        )
+
+    def settled():
+        for consumer in consumers.values():
+            consumer.poll(0)
+        return all(seen.values()) and group(server).state == "Stable" and len(group(server).members) == count
+
+    for n in range(count):
+        start(n)
+    until(settled, "the group does not settle", timeout_s=60)
+    generation = group(server).generation
+    assert set(map(tuple, seen.values())) == {("assigned 1",)}
+    for n in range(0, count, each):
+        consumers[n].close()
+        start(n)
+    until(settled, "the bounced do not come back", timeout_s=60)
+    assert group(server).generation == generation
+    assert set(map(tuple, seen.values())) == {("assigned 1",)}
+    for consumer in consumers.values():
+        consumer.close()
