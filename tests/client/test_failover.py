@@ -1,0 +1,89 @@
+"""Three brokers, and the coordinator goes away: cleanly, and by SIGKILL."""
+
+import json
+import uuid
+
+import pytest
+
+from kgm.client import connect
+from kgm.client.failures import ConnectError
+from kgm.model.errors import KgmError
+from tests.cli.runner import kgm
+from tests.kafka.members import RdMembers, wait_settled
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+PARTITIONS = 6
+
+
+@pytest.fixture(scope="module")
+def brokers():
+    from tests.kafka.broker import KafkaCluster
+
+    with KafkaCluster(3, heap_mb=256) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def group(brokers):
+    name, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
+    brokers.create_topics({topic: PARTITIONS}, replication_factor=3)
+    with RdMembers(brokers.bootstrap) as members:
+        fleet = [
+            members.start(group=name, topics=[topic], instance_id=f"seat-{i}", session_timeout_ms=60_000)
+            for i in range(3)
+        ]
+        wait_settled(fleet, PARTITIONS)
+        yield name, fleet
+
+
+def coordinator_of(brokers, group):
+    with connect(brokers.bootstrap, timeout_ms=20_000) as cluster:
+        return cluster.describe_group(group).coordinator.id
+
+
+@pytest.mark.parametrize("end", ["shut_down", "kill"])
+def test_removal_survives_the_coordinator(brokers, group, end):
+    name, fleet = group
+    lost = coordinator_of(brokers, name)
+    fleet[0].crash()
+    try:
+        getattr(brokers, end)(lost)
+        run = kgm(
+            "remove-members", name, "-b", brokers.bootstrap, "-i", "seat-0", "--yes", "-o", "json", "--timeout", "60s"
+        )
+        assert run.code == 0, run
+        assert [row["result"] for row in json.loads(run.out)["data"]["results"]] == ["removed"]
+        assert coordinator_of(brokers, name) != lost
+    finally:
+        brokers.restart(lost)
+
+
+def test_a_coordinator_lost_under_way_is_found_again(brokers, group):
+    name, _ = group
+    with connect(brokers.bootstrap, timeout_ms=60_000) as cluster:
+        lost = cluster.describe_group(name).coordinator.id
+        brokers.kill(lost)
+        try:
+            found = cluster.describe_group(name)
+            assert [one.identity for one in found.members] == ["seat-0", "seat-1", "seat-2"]
+            assert found.coordinator.id != lost
+            assert name in [one.group_id for one in cluster.list_groups().groups]
+        finally:
+            brokers.restart(lost)
+
+
+def test_a_dead_broker_is_an_entry_beside_what_the_others_say(brokers, group):
+    """The brokers known from before the crash: one of them does not answer, two do."""
+    name, _ = group
+    with connect(brokers.bootstrap, timeout_ms=20_000) as cluster:
+        spare = next(one.id for one in cluster.brokers.brokers() if one.id != coordinator_of(brokers, name))
+        brokers.kill(spare)
+        try:
+            listing = cluster.list_groups()
+            assert name in [one.group_id for one in listing.groups]
+            (error,) = listing.errors
+            assert isinstance(error, KgmError)
+            assert isinstance(error, ConnectError)
+            assert str(brokers.address(spare)) in error.message
+        finally:
+            brokers.restart(spare)
