@@ -35,6 +35,13 @@ INTEGERS = {
 ALPHABET = "az09-._ \0\x7féßЖ中\uffff😀"
 
 
+#: Lengths that are negative, huge, or one past what fits.
+LENGTHS = [
+    b"\xff\xff", b"\x7f\xff", b"\x80\x00", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\xfe",
+    b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x80\x80\x80\x80\x10", b"\xff\xff\xff\xff\xff\xff", b"\x80\x80\x80\x80\x80\x00", b"\x00", b"\xff\x7f",
+]  # fmt: skip
+
+
 def within(version, span):
     return span is not None and span[0] <= version <= span[1]
 
@@ -166,6 +173,21 @@ def uuid_text(value):
 
 def rng_for(*what):
     return random.Random(" ".join(map(str, what)))
+
+
+def damaged(data, rng):
+    """Ways to spoil bytes: cut, flip, overwrite, insert, repeat, and noise."""
+    places = sorted(rng.sample(range(len(data)), min(len(data), 40))) if data else []
+    for place in places:
+        yield data[:place]
+        yield data[:place] + bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1 :]
+        length = rng.choice(LENGTHS)
+        yield data[:place] + length + data[place + len(length) :]
+        yield data[:place] + length + data[place:]
+        yield data[:place] + data[place // 2 :]
+    for size in (1, 3, 20, 200):
+        yield rng.randbytes(size)
+        yield rng.choice([b"\0", b"\1", b"\2", b"\xff"]) * size
 
 
 def differences(json_value, value, kind, cls, version, where):
