@@ -3,7 +3,6 @@
 Every request goes through `on_any`, `on_broker` or `on_coordinators`; the last retries what a moving, loading or dead
 coordinator answers, inside the one deadline, and asks different brokers at the same time."""
 
-import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -43,6 +42,8 @@ class Broker:
 
 def backoff(attempt: int) -> float:
     """Seconds to wait after attempt 0, 1, 2...: doubling from 0.1 to 1, with 20 % of jitter either way."""
+    import random  # brings hashlib with it; most runs never wait
+
     span = min(_BACKOFF_MAX_S, _BACKOFF_S * (1 << min(attempt, 10)))
     return span * random.uniform(0.8, 1.2)  # noqa: S311  (no secret hangs on it)
 
