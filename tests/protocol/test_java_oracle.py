@@ -87,10 +87,12 @@ def test_damaged_bytes_that_kgm_takes_kafka_takes_alike(cls, oracle):
                 continue
             taken += 1
             try:
-                assert oracle.roundtrip(cls.__name__, version, data) == again, (version, data)
+                kafkas = oracle.roundtrip(cls.__name__, version, data)
             except OracleError as error:
-                # A tag of another version of the message is an unknown tag to kgm.
-                assert "is not valid for version" in str(error), (version, data)
+                if "is not valid for version" not in str(error):
+                    raise
+                continue  # a tag of another version of the message is an unknown tag to kgm
+            assert kafkas == again, (version, data)
     assert taken > 0
 
 
