@@ -47,6 +47,10 @@ class Layout:
                     if 0 <= partition < count:
                         yield start + partition
 
+    def subscribed(self, member: MemberSpec) -> list[int]:
+        """The positions of the topics that a member subscribes to, ascending, as far as they are here."""
+        return sorted({self.index[name] for name in member.topics if name in self.index})
+
     def named(self, numbers: Iterable[int]) -> dict[str, list[int]]:
         """Numbers as topics and partitions, both in order."""
         ordered, result, done = sorted(numbers), {}, 0

@@ -9,11 +9,13 @@ subscription for `cooperative-sticky`.)
 
 from collections.abc import Sequence
 
+from kgm.assignors.java import utf16_key
 from kgm.assignors.layout import Layout, client_layout
 from kgm.assignors.spec import Assigned, GroupSpec, MemberSpec
-from kgm.assignors.sticky_claims import Racks, settle, subscribe_alike
+from kgm.assignors.sticky_claims import Racks, older_claims, settle, subscribe_alike
 from kgm.assignors.sticky_even import EvenBuilder
-from kgm.assignors.sticky_mixed import MixedStickyBuilder
+from kgm.assignors.sticky_mixed import MixedStickyBuilder, fewest_subscribers_first
+from kgm.assignors.sticky_moves import Movements
 from kgm.assignors.subscribers import in_map_order
 
 
@@ -39,7 +41,17 @@ def _assign(group: GroupSpec, *, is_cooperative: bool) -> Assigned:
         even = EvenBuilder(members, layout, claims, racks)
         given, held_back = even.build(), even.transferring
     else:
-        given = MixedStickyBuilder(members, layout, claims, racks).build()
+        subscribed = [layout.subscribed(member) for member in members]
+        given = MixedStickyBuilder(
+            layout=layout,
+            subscribed=subscribed,
+            owned=claims.owned,
+            older_claims=older_claims(members, layout, claims.max_generation),
+            racks=racks,
+            ids=[utf16_key(member.member_id) for member in members],
+            order=fewest_subscribers_first(layout, subscribed),
+            movements=Movements(layout),
+        ).build()
         held_back = _transferring(members, layout, given)
     if is_cooperative and held_back:
         given = [[n for n in numbers if held_back.get(n) != position] for position, numbers in enumerate(given)]

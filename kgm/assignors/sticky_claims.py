@@ -59,6 +59,18 @@ def generation_of(member: MemberSpec) -> int:
     return NO_GENERATION if member.generation is None else member.generation
 
 
+def older_claims(members: Sequence[MemberSpec], layout: Layout, newest: int) -> dict[int, int]:
+    """For each partition who claimed it last, before the newest generation."""
+    latest: dict[int, tuple[int, int]] = {}
+    for position, member in enumerate(members):
+        generation = generation_of(member)
+        if generation < newest:
+            for number in layout.owned(member):
+                if number not in latest or generation > latest[number][0]:
+                    latest[number] = generation, position
+    return {number: position for number, (_, position) in latest.items()}
+
+
 def subscribe_alike(members: Sequence[MemberSpec]) -> bool:
     """Whether a sticky leader takes all subscriptions for equal.
 

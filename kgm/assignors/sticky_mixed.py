@@ -12,51 +12,74 @@ Java scans the group before every partition it looks at; here what that scan wou
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from kgm.assignors.java import utf16_key
 from kgm.assignors.layout import Layout
-from kgm.assignors.spec import MemberSpec
-from kgm.assignors.sticky_claims import Claims, Racks, generation_of
+from kgm.assignors.sticky_claims import Racks
 from kgm.assignors.sticky_moves import Movements
 
 _NOBODY = -1
 
 
-class MixedStickyBuilder:
-    """One computation; members are positions in the order of the leader's hash map, partitions numbers."""
+def subscribers_of(layout: Layout, subscribed: Sequence[Sequence[int]]) -> list[list[int]]:
+    """For each topic the positions of the members that subscribe to it, ascending."""
+    result: list[list[int]] = [[] for _ in layout.topics]
+    for position, topics in enumerate(subscribed):
+        for topic in topics:
+            result[topic].append(position)
+    return result
 
-    def __init__(self, members: Sequence[MemberSpec], layout: Layout, claims: Claims, racks: Racks) -> None:
-        self._members = members
+
+def fewest_subscribers_first(layout: Layout, subscribed: Sequence[Sequence[int]]) -> list[int]:
+    """All partitions, topics with fewest subscribers first, then by name."""
+    count = [len(subscribers) for subscribers in subscribers_of(layout, subscribed)]
+    order = sorted(range(len(layout.topics)), key=lambda topic: (count[topic], topic))
+    return [number for topic in order for number in layout.range(topic)]
+
+
+class MixedStickyBuilder:
+    """One computation; members are positions in an order that does not matter, partitions numbers.
+
+    subscribed: for each member the positions of its topics in the layout. owned: for each member what it owned.
+    older_claims: for each partition who claimed it last before the newest generation. ids: what breaks ties between
+    members. order: all partitions, those that are given away and looked at first coming first."""
+
+    def __init__(
+        self,
+        *,
+        layout: Layout,
+        subscribed: Sequence[Sequence[int]],
+        owned: Sequence[Iterable[int]],
+        older_claims: Mapping[int, int],
+        racks: Racks,
+        ids: Sequence[bytes],
+        order: Sequence[int],
+        movements: Movements,
+    ) -> None:
         self._layout = layout
-        self._claims = claims
+        self._topics = subscribed
+        self._owned = owned
+        self._claims = older_claims
         self._racks = racks
+        self._order = order
+        self._movements = movements
         self._topic_of = layout.topic_of()
-        self._topics = [
-            sorted({layout.index[name] for name in member.topics if name in layout.index}) for member in members
-        ]
-        self._subscribers: list[list[int]] = [[] for _ in layout.topics]
-        for position, topics in enumerate(self._topics):
-            for topic in topics:
-                self._subscribers[topic].append(position)
-        by_id = sorted(range(len(members)), key=lambda position: utf16_key(members[position].member_id))
-        self._rank = [0] * len(members)
-        for rank, position in enumerate(by_id):
+        self._subscribers = subscribers_of(layout, subscribed)
+        self._rank = [0] * len(ids)
+        for rank, position in enumerate(sorted(range(len(ids)), key=ids.__getitem__)):
             self._rank[position] = rank
         self._owner = [_NOBODY] * layout.total
-        self._loads = [0] * len(members)
+        self._loads = [0] * len(ids)
 
     def build(self) -> list[list[int]]:
         """For each member the partitions that it gets."""
         was_revoked = self._keep_owned()
-        order = sorted(range(len(self._layout.topics)), key=lambda topic: (len(self._subscribers[topic]), topic))
-        everything = [number for topic in order for number in self._layout.range(topic)]
-        free = [number for number in everything if self._owner[number] == _NOBODY]
+        free = [number for number in self._order if self._owner[number] == _NOBODY]
         is_new = not any(self._loads)
         left = self._assign_free(free, within_racks=True) if self._racks.in_use else free
         self._assign_free(left, within_racks=False)
-        self._balance(everything, () if was_revoked else free, is_new=is_new)
-        given: list[list[int]] = [[] for _ in self._members]
+        self._balance(() if was_revoked else free, is_new=is_new)
+        given: list[list[int]] = [[] for _ in self._loads]
         for number, owner in enumerate(self._owner):
             given[owner].append(number)
         return given
@@ -64,7 +87,7 @@ class MixedStickyBuilder:
     def _keep_owned(self) -> bool:
         """Returns whether somebody had to give up a partition."""
         was_revoked = False
-        for position, numbers in enumerate(self._claims.owned):
+        for position, numbers in enumerate(self._owned):
             topics = set(self._topics[position])
             for number in numbers:
                 if self._topic_of[number] not in topics or self._racks.mismatch(position, number):
@@ -101,14 +124,16 @@ class MixedStickyBuilder:
             heapq.heapreplace(heap, (load + 1, rank, consumer))
         return left
 
-    def _balance(self, everything: Sequence[int], free: Sequence[int], *, is_new: bool) -> None:
+    def _balance(self, free: Sequence[int], *, is_new: bool) -> None:
         movable = [len(subscribers) >= 2 for subscribers in self._subscribers]
         fixed = self._fixed(movable)
         owner_before, loads_before = list(self._owner), list(self._loads)
-        evening = _Evening(self, movable, self._older_claims(fixed))
+        # A claimant that can take nothing is passed over, where a Java leader fails with a NullPointerException.
+        older_claims = {number: position for number, position in self._claims.items() if position not in fixed}
+        evening = _Evening(self, movable, older_claims)
         evening.move([number for number in free if movable[self._topic_of[number]]])
-        moved = evening.move([number for number in everything if movable[self._topic_of[number]]])
-        loose = [position for position in range(len(self._members)) if position not in fixed]
+        moved = evening.move([number for number in self._order if movable[self._topic_of[number]]])
+        loose = [position for position in range(len(self._loads)) if position not in fixed]
         if moved and not is_new:
             after = _unevenness(self._loads[position] for position in loose)
             if after >= _unevenness(loads_before[position] for position in loose):
@@ -117,7 +142,7 @@ class MixedStickyBuilder:
     def _fixed(self, movable: Sequence[bool]) -> set[int]:
         """Members that can neither give nor take: they have all that they can have, and nobody else can have it."""
         sizes = [topic.partitions for topic in self._layout.topics]
-        held_movable = [False] * len(self._members)
+        held_movable = [False] * len(self._loads)
         for number, owner in enumerate(self._owner):
             if movable[self._topic_of[number]]:
                 held_movable[owner] = True
@@ -127,23 +152,10 @@ class MixedStickyBuilder:
             if self._loads[position] >= sum(sizes[topic] for topic in topics) and not held_movable[position]
         }
 
-    def _older_claims(self, fixed: set[int]) -> dict[int, int]:
-        """For each partition who claimed it last before the newest generation.
-
-        A claimant who can take nothing is passed over, where Java's leader fails with a NullPointerException."""
-        latest: dict[int, tuple[int, int]] = {}
-        for position, member in enumerate(self._members):
-            generation = generation_of(member)
-            if generation < self._claims.max_generation:
-                for number in self._layout.owned(member):
-                    if number not in latest or generation > latest[number][0]:
-                        latest[number] = generation, position
-        return {number: position for number, (_, position) in latest.items() if position not in fixed}
-
     @property
-    def state(self) -> tuple[Layout, list[int], list[list[int]], list[int], list[int], list[int]]:
-        """What `_Evening` works on: layout, topic of each number, subscribers, ranks, owners and loads (changed)."""
-        return self._layout, self._topic_of, self._subscribers, self._rank, self._owner, self._loads
+    def state(self) -> tuple[list[int], list[list[int]], list[int], list[int], list[int], Movements]:
+        """What `_Evening` works on: topic of each number, subscribers, ranks, owners and loads (both live), moves."""
+        return self._topic_of, self._subscribers, self._rank, self._owner, self._loads, self._movements
 
 
 class _Evening:
@@ -151,11 +163,10 @@ class _Evening:
     the group is balanced when no topic is uneven."""
 
     def __init__(self, builder: MixedStickyBuilder, movable: Sequence[bool], older_claims: dict[int, int]) -> None:
-        layout, self._topic_of, self._subscribers, self._rank, self._owner, self._loads = builder.state
+        self._topic_of, self._subscribers, self._rank, self._owner, self._loads, self._movements = builder.state
         self._older_claims = older_claims
-        self._movements = Movements(layout, self._topic_of)
         self._topics = [topic for topic, is_movable in enumerate(movable) if is_movable]
-        self._held: list[Counter[int]] = [Counter() for _ in layout.topics]
+        self._held: list[Counter[int]] = [Counter() for _ in self._subscribers]
         for number, owner in enumerate(self._owner):
             self._held[self._topic_of[number]][owner] += 1
         self._version = 0

@@ -12,9 +12,9 @@ _Pair = tuple[int, int]
 class Movements:
     """Members and partitions are numbers."""
 
-    def __init__(self, layout: Layout, topic_of: list[int]) -> None:
+    def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._topic_of = topic_of
+        self._topic_of = layout.topic_of()
         self._by_topic: dict[int, dict[_Pair, PartitionHashSet]] = {}
         self._pair_of: dict[int, _Pair] = {}
         self._hashes: dict[int, int] = {}
