@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, assign
+from kgm.assignors.java import map_order
 from kgm.model.assignment import Partitions
 from kgm.model.errors import RefusedError
 from kgm.protocol.messages.join_group_response import JoinGroupResponseMember
@@ -19,8 +20,10 @@ from kgm.protocol.subscription import (
     encode_assignment,
 )
 from kgm.simulation.library import Library
+from kgm.simulation.librdkafka_sticky import assign_cooperatively
 
 STICKY = "sticky"
+COOPERATIVE_STICKY = "cooperative-sticky"
 _INT = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
 
@@ -79,6 +82,9 @@ def assignments(
             f"the group rebalances, and kgm does not know its assignor {assignor!r}: who gets what cannot be predicted",
             hint="for an estimate name one that kgm knows, for example --assignor cooperative-sticky",
         )
+    if library is Library.LIBRDKAFKA and assignor == COOPERATIVE_STICKY:
+        given = assign_cooperatively(as_broker_lists(members), topics)
+        return {member_id: encode_assignment(MemberAssignment(partitions=mine)) for member_id, mine in given.items()}
     if library is Library.LIBRDKAFKA:
         members = as_librdkafka_sorts(members)
     spec = GroupSpec(members=tuple(members), topics=tuple(TopicSpec(name=n, partitions=c) for n, c in topics.items()))
@@ -96,6 +102,12 @@ def as_librdkafka_sorts(members: Sequence[MemberSpec]) -> Sequence[MemberSpec]:
     if static in (0, len(members)):
         return members
     return [replace(member, group_instance_id=None) for member in members]
+
+
+def as_broker_lists(members: Sequence[MemberSpec]) -> Sequence[MemberSpec]:
+    """The members in the order in which a real broker tells them to the leader: that of a Java hash map of member ids
+    (one that never held more members than now)."""
+    return [members[position] for position in map_order([member.member_id for member in members])]
 
 
 def encode_sticky_data(owned: Partitions, generation: int) -> bytes:

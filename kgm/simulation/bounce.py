@@ -1,11 +1,14 @@
 """From a plan to a prediction: play it, and play it again as often as it takes to know what is certain."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median_low
 
 from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import NotFoundError
 from kgm.model.snapshot import GroupSnapshot
+from kgm.simulation.caveats import caveats
+from kgm.simulation.library import HEARTBEAT_INTERVAL_MS
 from kgm.simulation.origin import Origin, origin_of
 from kgm.simulation.plan import Plan
 from kgm.simulation.report import Outcome, Range, Ranges, Scenario
@@ -16,6 +19,8 @@ SEED = 1
 #: Requests to the coordinator that all draws together may cost (about 15 s), beyond the fewest draws that say anything.
 _BUDGET_REQUESTS = 600_000
 _FEWEST_DRAWS = 5
+#: A process that takes longer than that to come up is beyond what `library` draws.
+_SLOW_START_MS = 4_000
 
 
 def simulate(snapshot: GroupSnapshot, plan: Plan, *, name: str = "as-is", draws: int = DRAWS, seed: int = SEED) -> Scenario:
@@ -35,7 +40,7 @@ def simulate(snapshot: GroupSnapshot, plan: Plan, *, name: str = "as-is", draws:
         generation_before=origin.generation if origin.generation_is_known else None,
         typical=outcomes[typical],
         exact=exact,
-        caveats=_caveats(origin, plan, outcomes, exact=exact),
+        caveats=caveats(origin, plan, settings, outcomes),
         ranges=None if exact else _ranges(outcomes),
     )
 
@@ -54,8 +59,6 @@ def _refuse_strangers(snapshot: GroupSnapshot, plan: Plan) -> None:
 
 def renamed(plan: Plan, snapshot: GroupSnapshot, origin: Origin) -> Plan:
     """The plan in the names of the origin, in which a what-if may have made static members dynamic or the reverse."""
-    from dataclasses import replace
-
     names = {member.identity: seat.identity for member, seat in zip(snapshot.members, origin.seats, strict=True)}
     return replace(
         plan,
@@ -78,17 +81,13 @@ def _play(origin: Origin, plan: Plan, settings: BrokerSettings, *, draws: int, s
 def _is_certain(origin: Origin, plan: Plan, outcome: Outcome) -> bool:
     """Static members that are all back well within their session: the coordinator answers each with what it had, and
     nobody else hears of it. No draw can differ."""
-    slack_ms = 2 * plan.heartbeat_interval_ms + _SLOW_START_MS
+    slack_ms = 2 * (plan.heartbeat_interval_ms or HEARTBEAT_INTERVAL_MS) + _SLOW_START_MS
     return (
         origin.all_static
         and not outcome.generations
         and not (plan.scale_in or plan.remove or plan.scale_out)
         and plan.restart_time_ms + slack_ms < origin.session_timeout_ms
     )
-
-
-#: A process that takes longer than that to come up is beyond what `library` draws.
-_SLOW_START_MS = 2_000
 
 
 def _is_open(outcomes: Sequence[Outcome]) -> bool:
@@ -122,7 +121,3 @@ def _ranges(outcomes: Sequence[Outcome]) -> Ranges:
 
 def _range(values: Sequence[int]) -> Range:
     return Range(min=min(values), median=median_low(values), max=max(values))
-
-
-def _caveats(origin: Origin, plan: Plan, outcomes: Sequence[Outcome], *, exact: bool) -> tuple[str, ...]:
-    return ()

@@ -22,8 +22,9 @@ class Habits:
     start: from the start of the process to the first JoinGroup. react: from hearing of a rebalance to JoinGroup.
     think: from the reply to JoinGroup to SyncGroup. revoke: from a reply to SyncGroup that takes partitions away, to
     the JoinGroup that follows in the cooperative protocol.
-    rejoin_gap_ms: JoinGroups are at least this far apart, unless the rules say at once. heartbeat_tick_ms: heartbeats
-    are sent at the first tick after their interval. beats_while_syncing: heartbeats run while SyncGroup waits.
+    rejoin_gap_ms: JoinGroups are at least this far apart, unless the rules say at once. heartbeat_tick_ms: the interval
+    of heartbeats is a multiple of it. beats_while_syncing: heartbeats begin with the reply to JoinGroup, one interval
+    after it; otherwise with the first assignment, at once, and their interval runs on through later rebalances.
     tells_generation_when_eager: subscriptions carry a generation also for eager assignors."""
 
     library: Library
@@ -47,12 +48,12 @@ JAVA = Habits(
     sync_version=5,
     heartbeat_version=4,
     leave_version=5,
-    start=(150.0, 700.0),
-    react=(0.5, 100.0),
+    start=(30.0, 500.0),
+    react=(0.5, 60.0),
     think=(0.3, 5.0),
     revoke=(0.3, 5.0),
     rejoin_gap_ms=0.0,
-    heartbeat_tick_ms=100.0,
+    heartbeat_tick_ms=1.0,
     beats_while_syncing=True,
     tells_generation_when_eager=True,
 )
@@ -63,12 +64,12 @@ LIBRDKAFKA = Habits(
     sync_version=3,
     heartbeat_version=3,
     leave_version=1,
-    start=(20.0, 1_200.0),
+    start=(10.0, 500.0),
     react=(0.5, 30.0),
     think=(0.3, 5.0),
     revoke=(0.3, 10.0),
     rejoin_gap_ms=1_000.0,
-    heartbeat_tick_ms=1_000.0,
+    heartbeat_tick_ms=500.0,
     beats_while_syncing=False,
     tells_generation_when_eager=False,
 )
@@ -80,6 +81,60 @@ SLOW_SHARE = 0.01
 SLOW_MS = (20.0, 300.0)
 #: One way over the network and through the broker.
 NETWORK_MS = (0.2, 2.0)
+
+
+#: Kafka's default, and how often it is taken when nobody says which interval the clients have.
+HEARTBEAT_INTERVAL_MS = 3_000
+USUAL_INTERVAL_SHARE = 0.75
+#: How often processes start slowly and one by one, and by how much at most.
+SLOW_START_SHARE = 0.1
+SLOW_START_MS = 2_500.0
+#: By how much one interval between heartbeats may be longer than asked for.
+HEARTBEAT_LATE_MS = 10.0
+
+
+class Tempo:
+    """What the members of one draw have in common.
+
+    Members that were assigned in the same round heartbeat in step for minutes; those that restarted without one do
+    not. Processes that are started together take about equally long, or not. So each draw has an evenness.
+
+    heartbeat_interval_ms: None is Kafka's default in most draws, and less in the others."""
+
+    def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
+        self._chance = chance
+        self.heartbeat_interval_ms = heartbeat_interval_ms or _some_interval_ms(chance, session_timeout_ms)
+        self._phase = chance.random()
+        self._phase_spread = chance.choice((0.05, 0.3, 1.0, 1.0))
+        self._start = chance.random()
+        self._start_spread = chance.choice((0.02, 0.2, 1.0))
+        self._slow_start_ms = 0.0 if chance.random() > SLOW_START_SHARE else SLOW_START_MS
+
+    def phase(self) -> float:
+        """How far a member is in its heartbeat interval at the start, from 0 to 1."""
+        return (self._phase + self._phase_spread * self._chance.random()) % 1.0
+
+    def start(self, span: tuple[float, float]) -> float:
+        """How long a process takes to its first JoinGroup."""
+        share = self._start + self._start_spread * (self._chance.random() - 0.5)
+        least, most = span
+        late = self._slow_start_ms * self._chance.random()
+        return late + least + (most - least) * min(max(share, 0.0), 1.0)
+
+
+def _some_interval_ms(chance: random.Random, session_timeout_ms: int) -> int:
+    """A heartbeat interval that somebody may have configured."""
+    usual = min(HEARTBEAT_INTERVAL_MS, session_timeout_ms // 2)
+    if chance.random() < USUAL_INTERVAL_SHARE:
+        return usual
+    most = min(HEARTBEAT_INTERVAL_MS, max(session_timeout_ms // 3, 1))
+    return round(most * (0.1 + 0.9 * chance.random()))
+
+
+def period_ms(habits: Habits, interval_ms: int, chance: random.Random) -> float:
+    """The time between two heartbeats of one process."""
+    ticks = -(-interval_ms // habits.heartbeat_tick_ms)
+    return ticks * habits.heartbeat_tick_ms + HEARTBEAT_LATE_MS * chance.random()
 
 
 def drawn(chance: random.Random, span: tuple[float, float]) -> float:

@@ -19,7 +19,7 @@ from kgm.protocol.messages.sync_group_response import SyncGroupResponse
 from kgm.protocol.subscription import NO_GENERATION, PROTOCOL_TYPE, Subscription, encode_subscription
 from kgm.simulation.assigning import STICKY, assignments, encode_sticky_data
 from kgm.simulation.clock import Alarm
-from kgm.simulation.library import Habits, Library, drawn
+from kgm.simulation.library import Habits, Library, drawn, period_ms
 from kgm.simulation.origin import Seat
 from kgm.simulation.plan import Stop
 
@@ -55,7 +55,7 @@ class Phase(enum.Enum):
 class Member:
     """One consumer. `life` counts its starts and stops, so that what an earlier process was sent is lost."""
 
-    def __init__(self, world: "World", seat: Seat, habits: Habits, heartbeat_interval_ms: int) -> None:
+    def __init__(self, world: "World", seat: Seat, habits: Habits) -> None:
         self.world = world
         self.seat = seat
         self.habits = habits
@@ -63,7 +63,6 @@ class Member:
         self.client_host = seat.client_host
         self.assignor = world.origin.assignor
         self.keeps_while_joining = is_cooperative(self.assignor)
-        self.interval_ms = heartbeat_interval_ms
         self.life = 0
         self.link_busy_until_ms = 0.0
         self._phase = Phase.DOWN
@@ -78,7 +77,7 @@ class Member:
         self.consumes_as = self.seat.identity
         self.remembered: Partitions = {}
         self.remembered_generation = NO_GENERATION
-        self.period_ms = self.interval_ms + self.world.chance.random() * self.habits.heartbeat_tick_ms
+        self.period_ms = period_ms(self.habits, self.world.tempo.heartbeat_interval_ms, self.world.chance)
         self.last_join_ms = float("-inf")
         self.last_beat_ms: float | None = None
         self.extended_ms = 0.0
@@ -129,7 +128,7 @@ class Member:
         self.generation = self.remembered_generation = world.origin.generation
         self.owned = {topic: tuple(numbers) for topic, numbers in self.seat.owned.items() if numbers}
         self.remembered = self.owned
-        self.last_beat_ms = self.extended_ms = world.now_ms - world.chance.random() * self.period_ms
+        self.last_beat_ms = self.extended_ms = world.now_ms - world.tempo.phase() * self.period_ms
         world.submit(self, self._heartbeat(), self.habits.heartbeat_version, None, self.last_beat_ms)
         self._beat_at(self.last_beat_ms + self.period_ms)
 
@@ -138,7 +137,7 @@ class Member:
         self.life += 1
         self._forget()
         self.phase = Phase.STARTING
-        self.next = self.world.clock.after(drawn(self.world.chance, self.habits.start), self._join)
+        self.next = self.world.clock.after(self.world.tempo.start(self.habits.start), self._join)
 
     def stop(self, how: Stop) -> None:
         """The process ends. Closed, a dynamic member says so; a static one never does (KIP-345)."""
@@ -292,10 +291,8 @@ class Member:
         if lost and self.keeps_while_joining:
             self._join_soon(drawn(world.chance, self.habits.revoke), at_once=True)
         if not self.habits.beats_while_syncing:
-            # Its interval runs on through a rebalance, and begins with the first assignment.
-            if self.last_beat_ms is None:
-                self.last_beat_ms = world.now_ms
-            self._beat_at(max(world.now_ms, self.last_beat_ms + self.period_ms))
+            due_ms = world.now_ms if self.last_beat_ms is None else self.last_beat_ms + self.period_ms
+            self._beat_at(max(world.now_ms, due_ms))
 
     # -- heartbeats
 

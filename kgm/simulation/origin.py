@@ -17,6 +17,7 @@ from kgm.simulation.plan import Membership, WhatIf
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 300_000
 _UNKNOWN_GENERATION = 1
+_CLIENT_ID = "consumer"
 #: A cooperative group comes to rest after two rounds; more would be an assignor that never does.
 _SETTLING_ROUNDS = 5
 
@@ -202,7 +203,8 @@ def settled(origin: Origin) -> Origin:
 
 
 def synthetic(members: int, topics: Sequence[TopicSnapshot], membership: Membership, assignor: str) -> GroupSnapshot:
-    """A Stable group that never was: `member-1` to `member-N`, all subscribed to all topics."""
+    """A Stable group that never was, all members subscribed to all topics. Static ones are `member-1` to `member-N`;
+    dynamic ones have one client id, as the replicas of a deployment do, so that their ids sort at random."""
     if members < 1:
         raise UsageError(f"--members is {members}, the lowest is 1")
     if not topics:
@@ -210,6 +212,7 @@ def synthetic(members: int, topics: Sequence[TopicSnapshot], membership: Members
     if len({topic.name for topic in topics}) != len(topics):
         raise UsageError("a topic is given twice")
     chance = random.Random("kgm")  # noqa: S311  (made-up names, the same in every run)
+    is_static = membership is Membership.STATIC
     width = len(str(members))
     names = [f"member-{number:0{width}}" for number in range(1, members + 1)]
     snapshot = GroupSnapshot(
@@ -224,9 +227,9 @@ def synthetic(members: int, topics: Sequence[TopicSnapshot], membership: Members
         topics=tuple(topics),
         members=tuple(
             MemberSnapshot(
-                member_id=made_up_member_id(name, chance),
-                group_instance_id=name if membership is Membership.STATIC else None,
-                client_id=name,
+                member_id=made_up_member_id(name if is_static else _CLIENT_ID, chance),
+                group_instance_id=name if is_static else None,
+                client_id=name if is_static else _CLIENT_ID,
                 topics=tuple(topic.name for topic in topics),
             )
             for name in names

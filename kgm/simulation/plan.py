@@ -54,7 +54,7 @@ class Plan:
     bounce: they stop and come back after `restart_time_ms`, together, or in batches in the order given (`rolling`).
     scale_in: they stop and stay away. remove: they stop, then one LeaveGroup of an operator removes them. scale_out: as
     many new members come. What is done besides a rolling bounce is done first, and the group is stable before it.
-    heartbeat_interval_ms: of the clients, which no broker tells."""
+    heartbeat_interval_ms: of the clients, which no broker tells; None is most likely Kafka's default of 3 s."""
 
     bounce: tuple[str, ...] = ()
     scale_in: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Plan:
     stop: Stop = Stop.CLEAN
     what_if: WhatIf = field(default_factory=WhatIf)
     settings: Mapping[str, str] = field(default_factory=dict)
-    heartbeat_interval_ms: int = 3_000
+    heartbeat_interval_ms: int | None = None
 
     def __post_init__(self) -> None:
         if not (self.bounce or self.scale_in or self.remove or self.scale_out):
@@ -76,10 +76,10 @@ class Plan:
         _refuse_overlap(self)
         _refuse_below("--scale-out", self.scale_out, 0)
         _refuse_below("--restart-time", self.restart_time_ms, 0)
-        _refuse_below("--heartbeat-interval", self.heartbeat_interval_ms, 1)
         for option, value in (
             ("--session-timeout", self.what_if.session_timeout_ms),
             ("--rebalance-timeout", self.what_if.rebalance_timeout_ms),
+            ("--heartbeat-interval", self.heartbeat_interval_ms),
         ):
             if value is not None:
                 _refuse_below(option, value, 1)

@@ -46,7 +46,7 @@ class Script:
     def __init__(self, origin: Origin, plan: Plan, settings: BrokerSettings, seed: str) -> None:
         self.origin = origin
         self.plan = plan
-        self.world = World(origin, settings, seed)
+        self.world = World(origin, settings, seed, heartbeat_interval_ms=plan.heartbeat_interval_ms)
         self.world.wake = self._wake_all
         self.world.on_record = self._recorded
         self.world.on_timer = self._timer_fired
@@ -54,7 +54,7 @@ class Script:
         chance = self.world.chance
         unknown = chance.choice((Library.JAVA, Library.LIBRDKAFKA)) if origin.assignor != "sticky" else Library.JAVA
         self.members = [
-            Member(self.world, seat, HABITS[seat.library or unknown], plan.heartbeat_interval_ms)
+            Member(self.world, seat, HABITS[seat.library or unknown])
             for seat in origin.seats
         ]
         self.by_identity = {member.seat.identity: member for member in self.members}
@@ -63,7 +63,7 @@ class Script:
         arrivals = newcomers(origin, plan.scale_out, random.Random(seed + "/names"))  # noqa: S311
         self.guessed_names = arrivals.guessed
         self.newcomers = [
-            Member(self.world, seat, HABITS[seat.library or unknown], plan.heartbeat_interval_ms)
+            Member(self.world, seat, HABITS[seat.library or unknown])
             for seat in arrivals.seats
         ]
 

@@ -19,7 +19,7 @@ from kgm.records.record import Record
 from kgm.simulation.assigning import Blobs
 from kgm.simulation.clock import Clock
 from kgm.simulation.ledger import Ledger
-from kgm.simulation.library import NETWORK_MS, drawn
+from kgm.simulation.library import NETWORK_MS, Tempo, drawn
 from kgm.simulation.origin import Origin, made_up_member_id
 from kgm.simulation.report import TimelineEvent
 
@@ -39,9 +39,12 @@ class Client(Protocol):
 class World:
     """One draw. `chance` decides everything that nobody can know; the same seed plays the same draw."""
 
-    def __init__(self, origin: Origin, settings: BrokerSettings, seed: str) -> None:
+    def __init__(
+        self, origin: Origin, settings: BrokerSettings, seed: str, *, heartbeat_interval_ms: int | None = None
+    ) -> None:
         self.origin = origin
         self.chance = random.Random(seed)  # noqa: S311  (a simulation)
+        self.tempo = Tempo(self.chance, heartbeat_interval_ms, origin.session_timeout_ms)
         self.clock = Clock(START_MS)
         self.blobs = Blobs()
         self.ledger = Ledger(origin.topics, origin.assignment, START_MS)

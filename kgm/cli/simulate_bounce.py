@@ -1,0 +1,443 @@
+"""`kgm simulate-bounce`: what a planned bounce would do, played in virtual time. Nothing is changed anywhere."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from kgm.cli.options import Common, cluster
+from kgm.cli.output import Cell, Column, Report, Table, cluster_json, emit
+from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
+    from kgm.simulation.plan import Membership, Plan, Rolling, Stop, WhatIf
+    from kgm.simulation.report import Scenario
+
+SCHEMA = "kgm.simulate-bounce/v1"
+_MOVES_SHOWN = 40
+_EVENTS_SHOWN = 40
+E = TypeVar("E", bound=enum.Enum)
+
+
+@cluster
+def simulate_bounce(
+    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A live group; only read.")] = None,
+    *,
+    group_option: Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")] = None,
+    from_file: Annotated[
+        str | None, typer.Option("--from-file", metavar="SNAPSHOT", help="What `kgm describe -o json` printed; - is stdin.")
+    ] = None,
+    members: Annotated[int | None, typer.Option("--members", metavar="N", help="A made-up group of N members.")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="NAME:PARTITIONS", help="A topic of it; repeatable.")
+    ] = None,
+    instance_ids: Annotated[
+        list[str] | None,
+        typer.Option("--instance-ids", "-i", metavar="ID[,ID...]", help="Who bounces, by group instance id."),
+    ] = None,
+    member_ids: Annotated[
+        list[str] | None, typer.Option("--member-ids", "-m", metavar="ID[,ID...]", help="Who bounces, by member id.")
+    ] = None,
+    match: Annotated[
+        list[str] | None, typer.Option("--match", metavar="GLOB", help="Who bounces: ids that match; repeatable.")
+    ] = None,
+    everyone: Annotated[bool, typer.Option("--all", help="All members bounce.")] = False,
+    together: Annotated[bool, typer.Option("--together", help="All at once (the default).")] = False,
+    rolling: Annotated[bool, typer.Option("--rolling", help="In batches, one after another.")] = False,
+    max_unavailable: Annotated[
+        int | None, typer.Option("--max-unavailable", metavar="N", help="Size of a batch (1).")
+    ] = None,
+    pause: Annotated[
+        str | None, typer.Option("--pause", metavar="DURATION", help="From stable again to the next batch (0s).")
+    ] = None,
+    restart_time: Annotated[
+        str, typer.Option("--restart-time", metavar="DURATION", help="From a member's stop to its start.")
+    ] = "10s",
+    stop: Annotated[str, typer.Option("--stop", metavar="HOW", help="clean | crash")] = "clean",
+    scale_in: Annotated[
+        list[str] | None, typer.Option("--scale-in", metavar="ID[,ID...]", help="Who stops and stays away.")
+    ] = None,
+    scale_out: Annotated[int, typer.Option("--scale-out", metavar="N", help="How many new members come.")] = 0,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option("--remove", metavar="ID[,ID...]", help="Who stops and is then removed by one LeaveGroup."),
+    ] = None,
+    session_timeout: Annotated[
+        str | None, typer.Option("--session-timeout", metavar="DURATION", help="What if it were this.")
+    ] = None,
+    rebalance_timeout: Annotated[
+        str | None, typer.Option("--rebalance-timeout", metavar="DURATION", help="What if it were this.")
+    ] = None,
+    heartbeat_interval: Annotated[
+        str | None, typer.Option("--heartbeat-interval", metavar="DURATION", help="Of the clients; most have 3s.")
+    ] = None,
+    assignor: Annotated[
+        str | None, typer.Option("--assignor", metavar="NAME", help="What if the group used this one.")
+    ] = None,
+    membership: Annotated[
+        str | None, typer.Option("--as", metavar="KIND", help="What if all members were static | dynamic.")
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option("--protocol", metavar="KIND", help="classic (consumer is not there yet)")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="BROKER.KEY=VALUE", help="A broker setting; repeatable.")
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Also as static, dynamic, cooperative.")] = False,
+    fail_if_moves: Annotated[
+        int | None, typer.Option("--fail-if-moves", metavar="N", help="Exit 8 if more than N partitions may move.")
+    ] = None,
+    fail_if_rebalances: Annotated[
+        int | None, typer.Option("--fail-if-rebalances", metavar="N", help="Exit 8 if there may be more than N rebalances.")
+    ] = None,
+    draws: Annotated[int, typer.Option("--draws", metavar="N", help="How often to play what is left to chance.")] = 200,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed, the same answer.")] = 1,
+    common: Common,
+) -> None:  # fmt: skip
+    """Predict what a bounce would do to a group: rebalances, moved partitions, time without a consumer.
+
+    The group is live (GROUP, only read), a snapshot (--from-file), or made up (--members N --topic NAME:PARTITIONS)."""
+    from kgm.cli.durations import parse_duration
+    from kgm.simulation.plan import Membership, Plan, Stop, WhatIf, without
+
+    if protocol is not None:
+        _refuse_protocol(protocol)
+    source = _source(group, group_option, from_file, members, topic)
+    membership_of = _choice(Membership, membership, "--as")
+    snapshot, where = _snapshot(source, common, assignor, membership_of)
+    made_up = members is not None
+    left = without(_listed(scale_in, "--scale-in", snapshot), _listed(remove, "--remove", snapshot))
+    removed = _listed(remove, "--remove", snapshot)
+    chosen = _chosen(snapshot, instance_ids, member_ids, match, everyone=everyone)
+    plan = Plan(
+        bounce=without(chosen, (*left, *removed)) if everyone or match else chosen,
+        scale_in=left,
+        remove=removed,
+        scale_out=scale_out,
+        rolling=_rolling(rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause),
+        restart_time_ms=parse_duration(restart_time, "--restart-time"),
+        stop=_choice(Stop, stop, "--stop") or Stop.CLEAN,
+        what_if=WhatIf(
+            session_timeout_ms=_duration(session_timeout, "--session-timeout"),
+            rebalance_timeout_ms=_duration(rebalance_timeout, "--rebalance-timeout"),
+            assignor=None if made_up else assignor,
+            membership=None if made_up else membership_of,
+        ),
+        settings=_settings(settings),
+        heartbeat_interval_ms=_duration(heartbeat_interval, "--heartbeat-interval"),
+    )
+    if draws < 1:
+        raise UsageError(f"--draws is {draws}, the lowest is 1")
+    scenarios, errors = _play(snapshot, plan, compare=compare, draws=draws, seed=seed)
+    failed = _gates(scenarios[0], fail_if_moves, fail_if_rebalances)
+    emit(report(snapshot, plan, scenarios, [*errors, *failed], where), common)
+    if failed:
+        from kgm.cli.failures import tell
+
+        for error in failed:
+            tell(error)
+        raise typer.Exit(ConditionNotMet.exit_code)
+
+
+def _play(
+    snapshot: GroupSnapshot, plan: Plan, *, compare: bool, draws: int, seed: int
+) -> tuple[Sequence[Scenario], Sequence[KgmError]]:
+    if compare:
+        from kgm.simulation.compare import compare as side_by_side
+
+        comparison = side_by_side(snapshot, plan, draws=draws, seed=seed)
+        return comparison.scenarios, comparison.errors
+    from kgm.simulation.bounce import simulate
+
+    return [simulate(snapshot, plan, draws=draws, seed=seed)], []
+
+
+def _gates(scenario: Scenario, moves: int | None, rebalances: int | None) -> list[ConditionNotMet]:
+    """The plan as it stands must not move more partitions, nor rebalance more often, than that; in any draw."""
+    typical, ranges = scenario.typical, scenario.ranges
+    failed = []
+    for most, seen, what in (
+        (moves, ranges.moved_partitions.max if ranges else typical.moved_partitions, "moved partitions"),
+        (rebalances, ranges.rebalances.max if ranges else typical.rebalances, "rebalances"),
+    ):
+        if most is not None and seen > most:
+            limit = "up to " if ranges else ""
+            failed.append(ConditionNotMet(f"{limit}{seen} {what} are predicted, more than {most}"))
+    return failed
+
+
+# -- what is asked for
+
+
+def _refuse_protocol(protocol: str) -> None:
+    if protocol == "consumer":
+        raise RefusedError("--protocol consumer: kgm cannot play groups of the KIP-848 protocol yet")
+    if protocol != "classic":
+        raise UsageError(f"--protocol: {protocol!r} is not one of classic, consumer")
+
+
+def _source(
+    group: str | None, option: str | None, from_file: str | None, members: int | None, topics: list[str] | None
+) -> tuple[str | None, str | None, int | None, list[TopicSnapshot]]:
+    """(group id, file, number of made-up members, their topics), of which one way is given."""
+    if group is not None and option is not None and group != option:
+        raise UsageError(f"two groups are given: {group} and {option}")
+    name = group if group is not None else option
+    hint = "name a group, or give --from-file SNAPSHOT, or --members N --topic NAME:PARTITIONS"
+    if members is not None and (name is not None or from_file is not None):
+        raise UsageError("--members makes a group up; it does not go with a group or a file")
+    if members is None and topics:
+        raise UsageError("--topic belongs to a made-up group", hint="add --members N")
+    if name is None and from_file is None and members is None:
+        raise UsageError("no group is given", hint=hint)
+    return name, from_file, members, [_topic(text) for text in topics or ()]
+
+
+def _topic(text: str) -> TopicSnapshot:
+    from kgm.model.snapshot import TopicSnapshot
+
+    name, colon, partitions = text.rpartition(":")
+    if not colon or not name or not partitions.isdecimal():
+        raise UsageError(f"--topic: {text!r} is not NAME:PARTITIONS", hint="--topic orders:12")
+    return TopicSnapshot(name=name, partitions=int(partitions))
+
+
+def _snapshot(
+    source: tuple[str | None, str | None, int | None, list[TopicSnapshot]],
+    common: Common,
+    assignor: str | None,
+    membership: Membership | None,
+) -> tuple[GroupSnapshot, dict[str, str | None] | None]:
+    """The group, and the cluster that it is from."""
+    name, from_file, members, topics = source
+    if members is not None:
+        from kgm.simulation.origin import synthetic
+        from kgm.simulation.plan import Membership
+
+        return synthetic(members, topics, membership or Membership.STATIC, assignor or "range"), None
+    if from_file is not None:
+        return _from_file(from_file, name), None
+    assert name is not None
+    with common.cluster(reads_only=True) as connected:
+        return connected.describe_group(name, offsets=False), cluster_json(connected)
+
+
+def _from_file(path: str, name: str | None) -> GroupSnapshot:
+    """One group of a describe: the whole output, its data, or one of its groups."""
+    from kgm.model.snapshot import snapshot_from_json
+
+    data = _read_json(path)
+    if isinstance(data, dict) and isinstance(data.get("data"), dict):
+        data = data["data"]
+    groups = data.get("groups", [data]) if isinstance(data, dict) else data
+    if not isinstance(groups, list):
+        raise UsageError(f"file {path} is no snapshot", hint="take one: kgm describe GROUP -o json > SNAPSHOT")
+    found = [each for each in groups if name is None or (isinstance(each, dict) and each.get("group_id") == name)]
+    if not found:
+        what = "is empty" if name is None else f"has no group {name}"
+        raise NotFoundError(f"the snapshot in file {path} {what}", group_id=name)
+    if len(found) > 1:
+        ids = ", ".join(str(each.get("group_id")) for each in found if isinstance(each, dict))
+        raise UsageError(f"file {path} holds {len(found)} groups", facts=[f"groups: {ids}"], hint="name one of them")
+    return snapshot_from_json(found[0])
+
+
+def _read_json(path: str) -> Any:
+    import json
+
+    try:
+        if path == "-":
+            return json.load(sys.stdin)
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123
+            return json.load(file)
+    except FileNotFoundError:
+        raise NotFoundError(f"file {path} does not exist") from None
+    except OSError as error:
+        raise UsageError(f"file {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"file {path} is no JSON: {error}") from error
+
+
+def _listed(texts: list[str] | None, option: str, snapshot: GroupSnapshot) -> tuple[str, ...]:
+    """Identities in the order given, each once; a member id of a static member counts as its instance id."""
+    from kgm.cli.braces import expand_list
+
+    identity = {member.member_id: member.identity for member in snapshot.members}
+    names = [name for text in texts or () for name in expand_list(text, option)]
+    return tuple(dict.fromkeys(identity.get(name, name) for name in names))
+
+
+def _chosen(
+    snapshot: GroupSnapshot,
+    instance_ids: list[str] | None,
+    member_ids: list[str] | None,
+    patterns: list[str] | None,
+    *,
+    everyone: bool,
+) -> tuple[str, ...]:
+    """Who bounces."""
+    import fnmatch
+
+    named = [*_listed(instance_ids, "--instance-ids", snapshot), *_listed(member_ids, "--member-ids", snapshot)]
+    there = sorted(member.identity for member in snapshot.members)
+    for pattern in patterns or ():
+        found = [name for name in there if fnmatch.fnmatchcase(name, pattern)]
+        if not found:
+            raise NotFoundError(
+                f"no member of group {snapshot.group_id} matches {pattern}", facts=[f"members: {', '.join(there)}"],
+                group_id=snapshot.group_id,
+            )  # fmt: skip
+        named += found
+    if everyone:
+        if not there:
+            raise NotFoundError(f"group {snapshot.group_id} has no members", group_id=snapshot.group_id)
+        named += there
+    return tuple(dict.fromkeys(named))
+
+
+def _rolling(*, rolling: bool, together: bool, max_unavailable: int | None, pause: str | None) -> Rolling | None:
+    from kgm.cli.durations import parse_duration
+    from kgm.simulation.plan import Rolling
+
+    if rolling and together:
+        raise UsageError("--rolling and --together exclude each other")
+    if not rolling:
+        if max_unavailable is not None or pause is not None:
+            raise UsageError("--max-unavailable and --pause belong to --rolling")
+        return None
+    return Rolling(
+        max_unavailable=1 if max_unavailable is None else max_unavailable,
+        pause_ms=0 if pause is None else parse_duration(pause, "--pause"),
+    )
+
+
+def _choice(kind: type[E], text: str | None, option: str) -> E | None:
+    if text is None:
+        return None
+    try:
+        return kind(text)
+    except ValueError:
+        raise UsageError(f"{option}: {text!r} is not one of {', '.join(each.value for each in kind)}") from None
+
+
+def _duration(text: str | None, option: str) -> int | None:
+    from kgm.cli.durations import parse_duration
+
+    return None if text is None else parse_duration(text, option)
+
+
+def _settings(texts: list[str] | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"--set {text}: write KEY=VALUE")
+        found[key.strip()] = value.strip()
+    return found
+
+
+# -- what is said
+
+
+def report(
+    snapshot: GroupSnapshot,
+    plan: Plan,
+    scenarios: Sequence[Scenario],
+    errors: Sequence[KgmError],
+    where: dict[str, str | None] | None,
+) -> Report:
+    """The report: a row a scenario, and the moves of the plan as it stands."""
+    jsons = [scenario.to_json() for scenario in scenarios]
+    return Report(
+        schema=SCHEMA,
+        data={"group_id": snapshot.group_id, "plan": plan.to_json(), "scenarios": jsons},
+        tables=[_summary(snapshot, plan, scenarios), *_moves(scenarios[0]), _timeline(scenarios[0])],
+        names=[scenario.name for scenario in scenarios],
+        items=jsons,
+        cluster=where,
+        errors=errors,
+    )
+
+
+def _summary(snapshot: GroupSnapshot, plan: Plan, scenarios: Sequence[Scenario]) -> Table:
+    columns = [
+        Column(title="SCENARIO"),
+        Column(title="ASSIGNOR"),
+        Column(title="REBALANCES", right=True),
+        Column(title="GENERATIONS", right=True),
+        Column(title="MOVED", right=True),
+        Column(title="STOPPED", right=True),
+        Column(title="EXACT"),
+        Column(title="DRAWS", wide=True, right=True),
+    ]
+    rows: list[list[Cell]] = []
+    for scenario in scenarios:
+        typical, ranges = scenario.typical, scenario.ranges
+        rows.append(
+            [
+                scenario.name,
+                scenario.assignor,
+                _spread(typical.rebalances, ranges and ranges.rebalances),
+                _spread(typical.generations, ranges and ranges.generations),
+                _spread(typical.moved_partitions, ranges and ranges.moved_partitions),
+                f"{typical.stopped_partition_ms / 1000:.1f}s",
+                "yes" if scenario.exact else "no",
+                None if ranges is None else ranges.draws,
+            ]
+        )
+    notes = ["STOPPED: time without a consumer, added up over partitions. 2 (1-3): typical, and from least to most."]
+    notes += [f"note: {caveat}" for caveat in scenarios[0].caveats]
+    return Table(columns=columns, rows=rows, heading=f"{snapshot.group_id}  {_in_words(plan)}", notes=notes)
+
+
+def _in_words(plan: Plan) -> str:
+    from kgm.cli.durations import show_duration
+
+    parts = []
+    if plan.bounce:
+        how = "together" if plan.rolling is None else f"rolling, {plan.rolling.max_unavailable} at a time"
+        parts.append(
+            f"{len(plan.bounce)} bounce ({how}, {plan.stop.value} stop, back after {show_duration(plan.restart_time_ms)})"
+        )
+    parts += [f"{len(plan.scale_in)} stay away"] if plan.scale_in else []
+    parts += [f"{len(plan.remove)} are removed"] if plan.remove else []
+    parts += [f"{plan.scale_out} come"] if plan.scale_out else []
+    return ", ".join(parts)
+
+
+def _spread(typical: int, found: Any) -> str:
+    return f"{typical} ({found.min}-{found.max})" if found is not None and found.min != found.max else str(typical)
+
+
+def _moves(scenario: Scenario) -> list[Table]:
+    columns = [
+        Column(title="TOPIC"),
+        Column(title="PARTITION", right=True),
+        Column(title="FROM"),
+        Column(title="TO"),
+        Column(title="AT", right=True),
+    ]
+    moves = scenario.typical.moves
+    rows: list[list[Cell]] = [
+        [move.topic, move.partition, move.owner_before, move.owner_after, f"{move.at_ms / 1000:.1f}s"]
+        for move in moves[:_MOVES_SHOWN]
+    ]
+    return [Table(columns=columns, rows=rows, heading="moves", notes=_more(moves, _MOVES_SHOWN))] if moves else []
+
+
+def _timeline(scenario: Scenario) -> Table:
+    columns = [Column(title="AT", right=True), Column(title="EVENT"), Column(title="MEMBER"), Column(title="DETAIL")]
+    events = scenario.typical.timeline
+    rows: list[list[Cell]] = [
+        [f"{event.at_ms / 1000:.1f}s", event.event, event.member, event.detail] for event in events[:_EVENTS_SHOWN]
+    ]
+    return Table(columns=columns, rows=rows, heading="timeline", notes=_more(events, _EVENTS_SHOWN))
+
+
+def _more(rows: Sequence[object], shown: int) -> list[str]:
+    return [f"and {len(rows) - shown} more: -o json has them all"] if len(rows) > shown else []
