@@ -29,6 +29,7 @@ from tests.kafka.java_tools import QUICK, drivers, java_command
 from tests.kafka.process import Child
 
 START_TIMEOUT_S: Final = 90
+SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 # pytest-randomly seeds the global generator alike in every worker; ports must differ.
 _random = random.SystemRandom()
 
@@ -238,7 +239,7 @@ class KafkaCluster(_Cluster):
     def _format_arguments(self, config: Path) -> str:
         arguments = f"-t {self._cluster_id} -c {config}"
         for name, password in self._scram_users.items():
-            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            for mechanism in SCRAM_MECHANISMS:
                 arguments += f" --add-scram {mechanism}=[name={name},password={password}]"
         return arguments
 
@@ -250,6 +251,7 @@ class KafkaCluster(_Cluster):
         copies = str(min(count, 3))
         return {
             **DEFAULTS,
+            **self._scram_settings(),
             "process.roles": "broker,controller" if broker_id in controllers else "broker",
             "node.id": str(broker_id),
             "controller.quorum.voters": ",".join(f"{c}@{self.address(c, 'CONTROLLER')}" for c in controllers),
@@ -264,6 +266,17 @@ class KafkaCluster(_Cluster):
             "share.coordinator.state.topic.replication.factor": copies,
             "share.coordinator.state.topic.min.isr": "1",
         }
+
+    def _scram_settings(self) -> dict[str, str]:
+        """The broker's side of SCRAM on every SASL listener, when there are users for it."""
+        if not self._scram_users:
+            return {}
+        settings = {"sasl.enabled.mechanisms": ",".join(SCRAM_MECHANISMS)}
+        for name, protocol in self._listeners.items():
+            for mechanism in SCRAM_MECHANISMS if protocol.startswith("SASL") else ():
+                key = f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config"
+                settings[key] = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        return settings
 
     def _wait(self, broker_id: int, *, expected: int) -> None:
         child = self._children[broker_id]

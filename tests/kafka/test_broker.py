@@ -72,6 +72,18 @@ def test_data_and_ports_survive_a_restart():
     assert not alive(last)
 
 
+def test_a_second_listener_with_scram_users():
+    with KafkaCluster(
+        listeners={"SASL": "SASL_PLAINTEXT"},
+        scram_users={"alice": "secret"},
+    ) as cluster:
+        config = {"bootstrap.servers": cluster.bootstrap_of("SASL"), "log_level": 0}
+        config |= {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "alice"}
+        assert len(AdminClient(config | {"sasl.password": "secret"}).list_topics(timeout=10).brokers) == 1
+        with pytest.raises(KafkaException):
+            AdminClient(config | {"sasl.password": "wrong"}).list_topics(timeout=2)
+
+
 def test_one_of_three_brokers_may_be_killed():
     with KafkaCluster(3, heap_mb=256) as cluster:
         cluster.create_topics({"t": 3}, replication_factor=3)
