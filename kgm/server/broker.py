@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import DecodeError, EncodeError, ErrorCode
-from kgm.protocol.apis import API, ApiKey
+from kgm.protocol import codec
+from kgm.protocol.apis import API, ApiKey, request_class
 from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
 from kgm.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from kgm.protocol.struct import Struct
-from kgm.protocol.wire import RequestHeader, decode_request, decode_request_header, encode_response
+from kgm.protocol.wire import RequestHeader, decode_request_header, encode_response
 from kgm.server.cluster import Cluster
 from kgm.server.data import Data
 from kgm.server.exchange import Answer, Call, Event, Hangup, Millis, Peer, Reply, Response, Ticket
@@ -57,6 +58,7 @@ class Broker:
             now=now,
         )
         self._handlers = self._table(Cluster(self.topics, self.limits))
+        self._requests = {key: request_class(key) for key in self._handlers}
         self._owed: dict[Ticket, _Owed] = {}
 
     def _table(self, cluster: Cluster) -> dict[int, Handler]:
@@ -104,7 +106,9 @@ class Broker:
         if refusal is not None:
             return (refusal,)
         try:
-            message = decode_request(frame).message
+            message = codec.decode(
+                self._requests[header.api_key], frame, header.version, offset=header.body_at, allow_trailing=True
+            )
         except DecodeError as error:
             return (Hangup(ticket, error.message),)
         if (items := count_items(message)) > self.limits.max_items:

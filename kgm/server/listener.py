@@ -158,6 +158,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._peer = Peer(client_host="", host="", port=0)
         self._buffer = bytearray()
+        self._unwritten: list[bytes] = []
+        self._unwritten_bytes = 0
         self._writable = True
         self._reading = True
         self._pumping = False
@@ -219,14 +221,28 @@ class Connection(asyncio.Protocol):
         self._last_sign_of_life = time.monotonic()
         match event:
             case Answer(frame=frame):
-                assert self._transport is not None
-                self._transport.write(len(frame).to_bytes(_LENGTH_SIZE, "big") + frame)
+                self._write(len(frame).to_bytes(_LENGTH_SIZE, "big") + frame)
             case Hangup(reason=reason):
                 self.hang_up(reason)
             case NoAnswer():
                 pass
         if not self._pumping:
             asyncio.get_running_loop().call_soon(self._pump)
+
+    def _write(self, data: bytes) -> None:
+        """Write, or keep it for the one write at the end of the pump."""
+        if not self._pumping:
+            assert self._transport is not None
+            self._transport.write(data)
+            return
+        self._unwritten.append(data)
+        self._unwritten_bytes += len(data)
+
+    def _flush(self) -> None:
+        if self._unwritten and self._transport is not None:
+            self._transport.write(b"".join(self._unwritten))
+        self._unwritten.clear()
+        self._unwritten_bytes = 0
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -244,6 +260,7 @@ class Connection(asyncio.Protocol):
             self._listener.warn("hangup", f"connection from {self._peer.client_host[1:]} closed: {reason}")
             self._listener.buffered -= len(self._buffer)
             self._buffer.clear()
+            self._flush()
             transport.close()
 
     # -- inside
@@ -253,16 +270,19 @@ class Connection(asyncio.Protocol):
         if self._pumping or self._transport is None:
             return
         self._pumping = True
+        served = 0
         try:
-            for _ in range(_IN_ONE_GO):
+            while served < _IN_ONE_GO and self._unwritten_bytes < _ENOUGH:
                 frame = self._next_frame() if self._can_serve() else None
                 if frame is None:
                     break
                 self._listener.receive(self, frame, self._peer)
+                served += 1
             else:
-                asyncio.get_running_loop().call_soon(self._pump)
+                asyncio.get_running_loop().call_soon(self._pump)  # the others first
         finally:
             self._pumping = False
+            self._flush()
         self._read_or_not()
 
     def _can_serve(self) -> bool:

@@ -1,10 +1,13 @@
 """The server on its sockets: order, bounds, and bytes that no client should send."""
 
 import contextlib
+import json
 import random
 import resource
 import socket
 import struct
+import subprocess
+import sys
 import time
 
 import pytest
@@ -379,3 +382,54 @@ def test_noise_of_all_kinds_leaves_the_server_as_it_was(start):
     assert server.buffered_bytes == 0
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
     assert is_alive(server)
+
+
+@pytest.mark.slow
+def test_the_heaviest_requests_are_affordable():
+    """In a process of its own, whose peak of memory is not the peak of another test."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.server.heaviest_requests"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    found = json.loads(done.stdout)
+    assert found["slowest_s"] < 1, found
+    assert found["grown_mib"] < 64, found
+
+
+# -- bugs of our own
+
+
+def test_a_bug_costs_the_connection_that_met_it(start, warnings, monkeypatch):
+    server = start()
+
+    def broken(call):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setitem(server._broker._handlers, 12, broken)
+    with WireClient(server.port) as unlucky, WireClient(server.port) as innocent:
+        unlucky.send(heartbeat())
+        assert unlucky.is_closed()
+        assert innocent.ask(api_versions()).error_code == 0
+    assert warnings[0] == "kgm serve failed inside: RuntimeError('a bug')"
+    assert "could not be served" in warnings[1]
+
+
+def test_a_bug_in_a_timer_does_not_stop_the_others(start, warnings, monkeypatch):
+    server = start()
+    advance = server._broker._data.advance
+    calls = []
+
+    def broken_once(now):
+        calls.append(now)
+        if len(calls) == 1:
+            raise RuntimeError("a bug")
+        return advance(now)
+
+    monkeypatch.setattr(server._broker._data, "advance", broken_once)
+    with WireClient(server.port) as client:
+        assert client.ask(fetch(wait_ms=20)).error_code == 0
+    assert len(calls) >= 2
+    assert "RuntimeError('a bug')" in warnings[0]
