@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from kgm.cli.options import Common, common
 from kgm.cli.sanitize import clean
-from kgm.model.assignment import Move, as_ranges, moves
+from kgm.cli.wording import many, moves_text
+from kgm.model.assignment import Move, moves
 
 if TYPE_CHECKING:
     from kgm.cli.demo_fleet import Member
@@ -204,7 +205,7 @@ def _summary(scenario: Scenario) -> str:
     seconds = typical.stopped_partition_ms / 1000
     certainty = "exact" if scenario.exact else "typical of many draws"
     return (
-        f"{_many(typical.rebalances, 'rebalance')}, {_many(typical.moved_partitions, 'move')}, "
+        f"{many(typical.rebalances, 'rebalance')}, {many(typical.moved_partitions, 'move')}, "
         f"{seconds:.1f} partition-seconds without a consumer ({certainty})"
     )
 
@@ -234,17 +235,9 @@ def _by_identity(snapshot: GroupSnapshot) -> dict[str, Any]:
     return {member.identity: member.assignment for member in snapshot.members}
 
 
-def _counts(rebalances: int, moved: Iterable[Move]) -> str:
-    groups: dict[tuple[str, str | None, str | None], list[int]] = {}
-    for move in moved:
-        groups.setdefault((move.topic, move.owner_before, move.owner_after), []).append(move.partition)
-    shown = [f"{topic}[{as_ranges(numbers)}] {a} -> {b}" for (topic, a, b), numbers in sorted(groups.items(), key=str)]
-    total = sum(map(len, groups.values()))
-    return f"{_many(rebalances, 'rebalance')}, {_many(total, 'move')}" + (": " + ", ".join(shown) if shown else "")
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def _counts(rebalances: int, moved: tuple[Move, ...]) -> str:
+    shown = f": {moves_text(moved)}" if moved else ""
+    return f"{many(rebalances, 'rebalance')}, {many(len(moved), 'move')}{shown}"
 
 
 def _moves_json(moved: Iterable[Move]) -> list[dict[str, Any]]:

@@ -9,7 +9,8 @@ import typer
 from kgm.cli.durations import show_duration
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import Cell, Column, Report, Table, cluster_json, emit
-from kgm.model.assignment import Partitions, as_ranges, count
+from kgm.cli.wording import partitions_text
+from kgm.model.assignment import count
 from kgm.model.errors import KgmError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -115,11 +116,6 @@ def heading(snapshot: GroupSnapshot) -> str:
         at = snapshot.coordinator
         parts.append(f"coordinator {at.id} ({at.host}:{at.port})")
     return "  ".join(parts)
-
-
-def partitions_text(partitions: Partitions) -> str:
-    """`orders[0-2,5] users[1]`."""
-    return " ".join(f"{topic}[{as_ranges(partitions[topic])}]" for topic in sorted(partitions) if partitions[topic])
 
 
 def members_table(snapshot: GroupSnapshot, *, verbose: bool = False) -> Table:

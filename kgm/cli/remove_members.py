@@ -227,8 +227,8 @@ class _Removal:
 
     def _ask(self, plan: Plan) -> None:
         """Show what will happen and ask. Raises RefusedError unless the answer is yes."""
-        from kgm.cli.describe import partitions_text
         from kgm.cli.sanitize import clean
+        from kgm.cli.wording import many, moves_text, partitions_text
 
         lines = [f"group {self.wanted.group_id} at {self.cluster.bootstrap}, cluster {self.cluster.cluster_id}"]
         for target in plan.targets:
@@ -239,11 +239,11 @@ class _Removal:
                 owns = partitions_text(one.assignment) or "nothing"
                 lines.append(f"  {one.identity}  member {one.member_id}  at {one.client_host}  owns {owns}")
         if self.moves:
-            lines.append(f"{len(self.moves)} partitions change hands: {moves_text(self.moves)}")
+            lines.append(f"{many(len(self.moves), 'partition')} to change hands: {moves_text(self.moves)}")
         for line in lines:
             sys.stderr.write(clean(line) + "\n")
         count = len(plan.found)
-        sys.stderr.write(f"Remove {count} member{'' if count == 1 else 's'}? [y/N] ")
+        sys.stderr.write(f"Remove {many(count, 'member')}? [y/N] ")
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise RefusedError(
@@ -420,14 +420,8 @@ def move_json(move: Move) -> dict[str, Any]:
     }
 
 
-def moves_text(moves: Sequence[Move]) -> str:
-    """`orders-0 a -> b, orders-1 a -> b`, the first eight."""
-    shown = [f"{m.topic}-{m.partition} {m.owner_before or 'nobody'} -> {m.owner_after or 'nobody'}" for m in moves[:8]]
-    return ", ".join(shown) + (f", and {len(moves) - 8} more" if len(moves) > 8 else "")
-
-
 def _table(results: Sequence[MemberResult], moves: tuple[Move, ...] | None) -> Table:
-    from kgm.cli.describe import partitions_text
+    from kgm.cli.wording import many, moves_text, partitions_text
 
     columns = [
         Column(title="INSTANCE-ID"),
@@ -442,5 +436,5 @@ def _table(results: Sequence[MemberResult], moves: tuple[Move, ...] | None) -> T
         row = result_json(one)
         freed = partitions_text(one.partitions_freed) or None
         rows.append([row["group_instance_id"], row["member_id"], row["result"], row["error"], freed, row["note"]])
-    notes = [f"{len(moves)} partitions change hands: {moves_text(moves)}"] if moves else []
+    notes = [f"{many(len(moves), 'partition')} to change hands: {moves_text(moves)}"] if moves else []
     return Table(columns=columns, rows=rows, notes=notes)
