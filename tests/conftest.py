@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.environ.get("KGM_SKIP_KAFKA") == "1":
         skip = pytest.mark.skip(reason="KGM_SKIP_KAFKA=1")
         for item in items:
-            if "kafka" in item.keywords:
+            if item.get_closest_marker("kafka"):
                 item.add_marker(skip)
 
 
