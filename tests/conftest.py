@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # imported late below: only some tests need them
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # Fast tests first, so that a simple mistake shows in seconds; within each half the order stays random.
-    items.sort(key=lambda item: "kafka" in item.keywords or "slow" in item.keywords)
+    items.sort(key=lambda item: any(item.get_closest_marker(name) for name in ("kafka", "slow")))
     if os.environ.get("KGM_SKIP_KAFKA") == "1":
         skip = pytest.mark.skip(reason="KGM_SKIP_KAFKA=1")
         for item in items:
