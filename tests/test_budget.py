@@ -51,7 +51,8 @@ def test_the_codec_handles_500_members_in_milliseconds():
 
 @pytest.mark.slow
 def test_a_rolling_bounce_of_300_static_members_takes_seconds():
+    """Measured: 3 s."""
     start = cpu_of_children()
     flags = ["--members", "300", "--topic", "orders:3000", "--all", "--rolling", "--restart-time", "5s"]
     subprocess.run([sys.executable, "-m", "kgm.cli.main", "simulate-bounce", *flags, "-o", "json"], check=True, capture_output=True)
-    assert cpu_of_children() - start < 60
+    assert cpu_of_children() - start < 25
