@@ -60,9 +60,12 @@ class Brokers:
         self._brokers: dict[int, Broker] = {}
         self._coordinators: dict[str, Broker] = {}
         self._any: Address | None = None
+        self._closed = False
 
     def close(self) -> None:
+        """Close every connection, also those that a late thread still opens."""
         with self._lock:
+            self._closed = True
             connections, self._connections = list(self._connections.values()), {}
         for connection in connections:
             connection.close()
@@ -84,11 +87,11 @@ class Brokers:
     def _keep(self, fresh: Connection) -> Connection:
         with self._lock:
             found = self._connections.get(fresh.address)
-            if found is None or found.closed:
+            if not self._closed and (found is None or found.closed):
                 self._connections[fresh.address] = fresh
                 return fresh
         fresh.close()
-        return found
+        return found or fresh
 
     def _any_connection(self, deadline: Deadline) -> Connection:
         """A connection to whatever broker answers first, the one used before if it still lives. Raises KgmError."""

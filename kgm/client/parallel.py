@@ -6,7 +6,7 @@ in a name resolver."""
 import queue
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from kgm.client.deadline import Deadline
 from kgm.model.errors import KgmError, UnreachableError
@@ -40,28 +40,28 @@ def first_of(
     """The first success; each further task starts `stagger` seconds after the one before, or when that one failed.
 
     Successes that come too late are handed to `discard`. All failures, in the order they came, when none succeeds."""
-    results: queue.SimpleQueue[tuple[int, T | KgmError | BaseException]] = queue.SimpleQueue()
-    done = threading.Event()
+    race = _Race(discard)
     failures: list[KgmError] = []
     started = 0
-    while len(failures) < len(tasks):
-        if started < len(tasks):
-            args = (started, tasks[started], results, done, discard)
-            threading.Thread(target=_race, args=args, daemon=True, name=f"kgm try {started}").start()
-            started += 1
-        wait = deadline.remaining() + 0.05 if started == len(tasks) else min(stagger, deadline.remaining())
-        try:
-            _, outcome = results.get(timeout=wait)
-        except queue.Empty:
-            if deadline.expired:
-                break
-            continue
-        result = _raise_bug(outcome)
-        if not isinstance(result, KgmError):
-            done.set()
-            return result
-        failures.append(result)
-    done.set()
+    try:
+        while len(failures) < len(tasks):
+            if started < len(tasks):
+                args = (tasks[started],)
+                threading.Thread(target=race.run, args=args, daemon=True, name=f"kgm try {started}").start()
+                started += 1
+            wait = deadline.remaining() + 0.05 if started == len(tasks) else min(stagger, deadline.remaining())
+            try:
+                outcome = race.results.get(timeout=wait)
+            except queue.Empty:
+                if deadline.expired:
+                    break
+                continue
+            result = _raise_bug(outcome)
+            if not isinstance(result, KgmError):
+                return result
+            failures.append(result)
+    finally:
+        race.end()
     return failures
 
 
@@ -79,19 +79,34 @@ def _work(key: K, task: Callable[[], T], results: queue.SimpleQueue[tuple[K, T |
         results.put((key, error))
 
 
-def _race(
-    index: int, task: Callable[[], T], results: queue.SimpleQueue[tuple[int, T | KgmError | BaseException]],
-    done: threading.Event, discard: Callable[[T], None],
-) -> None:  # fmt: skip
-    try:
-        result = task()
-    except BaseException as error:  # noqa: BLE001  (handed to the thread that waits)
-        results.put((index, error))
-        return
-    if done.is_set():
-        discard(result)
-    else:
-        results.put((index, result))
+class _Race(Generic[T]):
+    """Results of tasks that race; after `end` every success is discarded."""
+
+    def __init__(self, discard: Callable[[T], None]) -> None:
+        self.results: queue.SimpleQueue[T | KgmError | BaseException] = queue.SimpleQueue()
+        self._discard = discard
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def run(self, task: Callable[[], T]) -> None:
+        try:
+            result = task()
+        except BaseException as error:  # noqa: BLE001  (handed to the thread that waits)
+            self.results.put(error)
+            return
+        with self._lock:
+            if not self._ended:
+                self.results.put(result)
+                return
+        self._discard(result)
+
+    def end(self) -> None:
+        with self._lock:
+            self._ended = True
+        while not self.results.empty():
+            late = self.results.get()
+            if not isinstance(late, BaseException):
+                self._discard(late)
 
 
 def _raise_bug(result: T | KgmError | BaseException) -> T | KgmError:

@@ -17,7 +17,7 @@ TOPIC = "orders"
 @pytest.fixture(scope="session")
 def server():
     """One embedded server for the session: use groups of your own name."""
-    settings = BrokerSettings(group_initial_rebalance_delay_ms=100)
+    settings = BrokerSettings(group_initial_rebalance_delay_ms=0)
     with serve_in_thread(topics={TOPIC: 6, "payments": 2}, settings=settings) as running:
         yield running
 
@@ -39,7 +39,7 @@ def form(server, group):
     formed: list[Joiner] = []
 
     def form(*instance_ids: str | None, **more):
-        joiners = form_group(server.port, group, instance_ids, TOPIC, **more)
+        joiners = form_group(server, group, instance_ids, TOPIC, **more)
         formed.extend(joiners)
         return joiners
 

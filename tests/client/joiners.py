@@ -4,8 +4,8 @@ Real clients heartbeat, retry and rejoin by themselves; tests of a lost answer n
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from kgm.protocol.messages.join_group_response import JoinGroupResponse
@@ -17,6 +17,10 @@ from kgm.protocol.messages.offset_commit_request import (
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from tests.server.wire_client import WireClient
+
+if TYPE_CHECKING:
+    from kgm.coordinator.engine import Coordinator
+    from kgm.server import EmbeddedServer
 
 MEMBER_ID_REQUIRED = 79
 SESSION_MS = 60_000
@@ -32,14 +36,19 @@ class Joiner:
         self.metadata = encode_subscription(Subscription(topics=(topic,))) if metadata is None else metadata
         self.members: list[str] = []
 
-    def join(self, protocol_type: str = "consumer") -> JoinGroupResponse:
-        """Join, with the round trip for a dynamic member's id; waits for the round to end."""
-        for _ in range(2):
+    def join(self, protocol_type: str = "consumer", *, rounds: int = 2) -> JoinGroupResponse:
+        """Join, with the round trip for a dynamic member's id; waits for the answer."""
+        for _ in range(rounds):
             self.send_join(protocol_type)
-            _, answer = self.wire.receive()
-            self.member_id = answer.member_id or self.member_id
+            answer = self.receive_join()
             if answer.error_code != MEMBER_ID_REQUIRED:
                 break
+        return answer
+
+    def receive_join(self) -> JoinGroupResponse:
+        """Wait for the answer to a join."""
+        _, answer = self.wire.receive()
+        self.member_id = answer.member_id or self.member_id
         self.generation, self.leader = answer.generation_id, answer.leader
         self.members = [row.member_id for row in answer.members]
         return answer
@@ -87,35 +96,35 @@ class Joiner:
         self.wire.close()
 
 
-def together(joiners: Sequence[Joiner], action) -> None:
-    """Do something with every joiner at once, because a round waits for all."""
-    failures: list[BaseException] = []
-
-    def run(joiner: Joiner) -> None:
-        try:
-            action(joiner)
-        except BaseException as error:  # noqa: BLE001  (shown by the thread of the test)
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(joiner,)) for joiner in joiners]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    assert not failures, failures
-    assert not any(thread.is_alive() for thread in threads), "a join or sync was not answered"
-
-
 def form_group(
-    port: int, group: str, instance_ids: Sequence[str | None], topic: str, *, protocol_type: str = "consumer",
-    metadata: bytes | None = None,
+    server: EmbeddedServer, group: str, instance_ids: Sequence[str | None], topic: str, *,
+    protocol_type: str = "consumer", metadata: bytes | None = None,
 ) -> list[Joiner]:  # fmt: skip
-    """A stable group; member i owns partition i. Its server must have an initial rebalance delay."""
-    joiners = [Joiner(port, group, name, topic, metadata=metadata) for name in instance_ids]
-    together(joiners, lambda one: one.join(protocol_type))
-    assert len({one.generation for one in joiners}) == 1, "the members did not join in one round"
+    """A stable group; member i owns partition i. No timer takes part: the server must have no initial delay.
+
+    One joins at a time: its join is parked until those who are there have joined again, which ends the round."""
+    joiners: list[Joiner] = []
+    for name in instance_ids:
+        new = Joiner(server.port, group, name, topic, metadata=metadata)
+        if name is None:
+            new.join(protocol_type, rounds=1)  # this much only gives a dynamic member its id
+        new.send_join(protocol_type)
+        count = len(joiners) + 1
+        while server.inspect(lambda coordinator, count=count: _members(coordinator, group) != count):
+            pass
+        for joiner in joiners:
+            joiner.send_join(protocol_type)
+        joiners.append(new)
+        for joiner in joiners:
+            joiner.receive_join()
     blobs = {
         one.member_id: encode_assignment(MemberAssignment(partitions={topic: [i]})) for i, one in enumerate(joiners)
     }
-    together(joiners, lambda one: one.sync(blobs if one.member_id == one.leader else None, protocol_type))
+    for joiner in sorted(joiners, key=lambda one: one.member_id != one.leader):  # the leader first
+        assert joiner.sync(blobs if joiner.member_id == joiner.leader else None, protocol_type).error_code == 0
     return joiners
+
+
+def _members(coordinator: Coordinator, group: str) -> int:
+    found = coordinator.group(group)
+    return 0 if found is None else len(found.members)
