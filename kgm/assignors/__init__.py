@@ -6,17 +6,22 @@ and topic out, the same today and tomorrow. They answer what Kafka 4.3.0 answers
 what in a bounce hangs on details: on the order of static and dynamic members, on ties between equally loaded members,
 and in the sticky ones on the order of a Java hash map, which `java` computes from the member ids.
 
+Clients built on librdkafka bring assignors of their own under the same names (`librdkafka`); whose answer counts
+depends on which member leads.
+
 An assignor numbers the partitions of the topics it deals with (`layout`) and works on integers; names come back at the
 end. What client-side ones know of topics is what somebody subscribes to; the rest is left out.
 
     spec      what goes in            range, round_robin    one module each, as in Kafka
     layout    partitions as numbers   sticky                eager and cooperative; _claims, _even, _mixed, _moves
     java      hashes and hash maps    uniform, server_range the coordinator's; _mixed for unequal subscriptions
+    case      groups written as JSON  librdkafka            what its consumers answer as leaders
 """
 
 from collections.abc import Callable
 from typing import Final
 
+from kgm.assignors import librdkafka
 from kgm.assignors.range import assign_range
 from kgm.assignors.round_robin import assign_round_robin
 from kgm.assignors.server_range import assign_server_range
@@ -25,7 +30,7 @@ from kgm.assignors.sticky import assign_cooperative_sticky, assign_sticky
 from kgm.assignors.uniform import assign_uniform
 from kgm.model.errors import UsageError
 
-__all__ = ["NAMES", "Assigned", "GroupSpec", "MemberSpec", "TopicSpec", "assign", "is_cooperative"]
+__all__ = ["LIBRARIES", "NAMES", "Assigned", "GroupSpec", "MemberSpec", "TopicSpec", "assign", "is_cooperative"]
 
 _ASSIGNORS: Final[dict[str, Callable[[GroupSpec], Assigned]]] = {
     "range": assign_range,
@@ -38,13 +43,24 @@ _ASSIGNORS: Final[dict[str, Callable[[GroupSpec], Assigned]]] = {
 NAMES: Final = tuple(_ASSIGNORS)
 
 
-def assign(name: str, group: GroupSpec) -> Assigned:
+#: Whose client leads the group; `consumer-*` run in the coordinator and do not depend on it.
+LIBRARIES: Final = ("java", "librdkafka")
+
+
+def assign(name: str, group: GroupSpec, library: str = "java") -> Assigned:
     """Partitions by member id and topic: every member, no empty topic, partitions sorted.
 
-    Raises UsageError for an assignor that kgm does not know, and from `consumer-*` for a topic that is not there."""
+    Raises UsageError for an assignor (or a library) that kgm does not know, for `sticky` in librdkafka, which has none,
+    and from `consumer-*` for a topic that is not there."""
+    if library not in LIBRARIES:
+        raise UsageError(f"library {library!r} is not known", hint=f"known are {', '.join(LIBRARIES)}")
     assignor = _ASSIGNORS.get(name)
     if assignor is None:
         raise UsageError(f"assignor {name!r} is not known", hint=f"known are {', '.join(NAMES)}")
+    if library == "librdkafka" and not name.startswith("consumer-"):
+        assignor = librdkafka.ASSIGNORS.get(name)
+        if assignor is None:
+            raise UsageError(f"librdkafka has no assignor {name!r}", hint=f"it has {', '.join(librdkafka.ASSIGNORS)}")
     return assignor(group)
 
 

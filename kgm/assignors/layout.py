@@ -3,7 +3,7 @@
 An assignor then works on lists of small integers and never makes an object for a partition."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain, repeat
 
 from kgm.assignors.java import utf16_key
@@ -67,9 +67,9 @@ class Layout:
         return {member.member_id: self.named(mine) for member, mine in zip(members, numbers, strict=True)}
 
 
-def client_layout(group: GroupSpec) -> Layout:
+def client_layout(group: GroupSpec, order: Callable[[str], bytes] = utf16_key) -> Layout:
     """The topics a client-side leader assigns: those that somebody subscribes to and that have partitions, by name
     (`AbstractPartitionAssignor` leaves out what its metadata does not know)."""
     wanted = {name for member in group.members for name in member.topics}
     topics = [topic for topic in group.topics if topic.partitions and topic.name in wanted]
-    return Layout(sorted(topics, key=lambda topic: utf16_key(topic.name)))
+    return Layout(sorted(topics, key=lambda topic: order(topic.name)))

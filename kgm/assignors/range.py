@@ -7,7 +7,7 @@ A second pass gives away the rest regardless of racks. How many each consumer ge
 
 from collections.abc import Callable, Sequence
 
-from kgm.assignors.layout import client_layout
+from kgm.assignors.layout import Layout, client_layout
 from kgm.assignors.racks import racks_count
 from kgm.assignors.spec import Assigned, GroupSpec, MemberSpec, TopicSpec, by_identity
 from kgm.assignors.subscribers import in_map_order
@@ -15,8 +15,14 @@ from kgm.assignors.subscribers import in_map_order
 
 def assign_range(group: GroupSpec) -> Assigned:
     """Static members come first, by instance id, so that they keep their blocks across restarts (KIP-345)."""
-    layout = client_layout(group)
-    members = by_identity(in_map_order(group.members))
+    return assign_blocks(client_layout(group), by_identity(in_map_order(group.members)))
+
+
+def assign_blocks(layout: Layout, members: Sequence[MemberSpec], *, strict_racks: bool = False) -> Assigned:
+    """Hand out the partitions of a layout to members in the order given.
+
+    strict_racks: co-partitioned topics are matched whether or not that matters for some topic, and a member without a
+    rack matches nothing there."""
     subscribers: dict[str, list[int]] = {topic.name: [] for topic in layout.topics}
     for position, member in enumerate(members):
         for name in dict.fromkeys(member.topics):
@@ -27,8 +33,8 @@ def assign_range(group: GroupSpec) -> Assigned:
         _Share(topic, layout.starts[t], subscribers[topic.name], members, given)
         for t, topic in enumerate(layout.topics)
     ]
-    if any(share.needs_racks for share in shares):
-        _match_racks(shares)
+    if strict_racks or any(share.needs_racks for share in shares):
+        _match_racks(shares, strict_racks=strict_racks)
     for share in shares:
         share.give_blocks()
     return layout.answer(members, given)
@@ -88,20 +94,20 @@ class _Share:
                 self.give(consumer, chosen)
 
 
-def _match_racks(shares: Sequence[_Share]) -> None:
+def _match_racks(shares: Sequence[_Share], *, strict_racks: bool) -> None:
     together: dict[tuple[tuple[int, ...], int], list[_Share]] = {}
     for share in shares:
         together.setdefault((tuple(share.consumers), len(share.racks_of)), []).append(share)
     for (_, partitions), alike in together.items():
         if len(alike) > 1:
-            _match_co_partitioned(alike, partitions)
+            _match_co_partitioned(alike, partitions, strict_racks=strict_racks)
         elif alike[0].needs_racks:
             alike[0].give_blocks(alike[0].matches)
 
 
-def _match_co_partitioned(shares: Sequence[_Share], partitions: int) -> None:
+def _match_co_partitioned(shares: Sequence[_Share], partitions: int, *, strict_racks: bool) -> None:
     """Give partition p of all topics to the first consumer that is near all of them and has room in all."""
-    remaining = list(shares[0].consumers)
+    remaining = list(shares[0].racks) if strict_racks else list(shares[0].consumers)
     for partition in range(partitions):
         consumer = next(
             (c for c in remaining if all(share.matches(c, partition) and share.room(c) for share in shares)), None

@@ -1,14 +1,19 @@
 """`roundrobin`: deal all partitions in turn, skipping whoever does not subscribe (`RoundRobinAssignor`)."""
 
-from kgm.assignors.layout import client_layout
-from kgm.assignors.spec import Assigned, GroupSpec, by_identity
+from collections.abc import Sequence
+
+from kgm.assignors.layout import Layout, client_layout
+from kgm.assignors.spec import Assigned, GroupSpec, MemberSpec, by_identity
 from kgm.assignors.subscribers import in_map_order
 
 
 def assign_round_robin(group: GroupSpec) -> Assigned:
     """One walk in a circle over the members (static first), through the topics by name."""
-    layout = client_layout(group)
-    members = by_identity(in_map_order(group.members))
+    return deal_round(client_layout(group), by_identity(in_map_order(group.members)))
+
+
+def deal_round(layout: Layout, members: Sequence[MemberSpec]) -> Assigned:
+    """Deal the partitions of a layout to members in the order given."""
     subscribed = [frozenset(member.topics) for member in members]
     dealt: list[list[int]] = [[] for _ in members]
     turn, count = 0, len(members)

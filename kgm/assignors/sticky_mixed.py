@@ -13,6 +13,8 @@ Java scans the group before every partition it looks at; here what that scan wou
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from kgm.assignors.layout import Layout
 from kgm.assignors.sticky_claims import Racks
@@ -42,7 +44,10 @@ class MixedStickyBuilder:
 
     subscribed: for each member the positions of its topics in the layout. owned: for each member what it owned.
     older_claims: for each partition who claimed it last before the newest generation. ids: what breaks ties between
-    members. order: all partitions, those that are given away and looked at first coming first."""
+    members. order: all partitions, those that are given away and looked at first coming first.
+    misfiled (librdkafka): owned partitions whose owner is taken for another member when it comes to moving them; they
+    then go to their new owner and stay with their old one too. slack: by how many partitions an owner may be ahead of
+    a subscriber before the group counts as unbalanced."""
 
     def __init__(
         self,
@@ -55,6 +60,8 @@ class MixedStickyBuilder:
         ids: Sequence[bytes],
         order: Sequence[int],
         movements: Movements,
+        misfiled: Mapping[int, int] = MappingProxyType({}),
+        slack: int = 1,
     ) -> None:
         self._layout = layout
         self._topics = subscribed
@@ -63,6 +70,8 @@ class MixedStickyBuilder:
         self._racks = racks
         self._order = order
         self._movements = movements
+        self._misfiled = misfiled
+        self._slack = slack
         self._topic_of = layout.topic_of()
         self._subscribers = subscribers_of(layout, subscribed)
         self._rank = [0] * len(ids)
@@ -70,6 +79,9 @@ class MixedStickyBuilder:
             self._rank[position] = rank
         self._owner = [_NOBODY] * layout.total
         self._loads = [0] * len(ids)
+        # Who really has a partition that is misfiled, and what was moved without being taken from them.
+        self._holder: dict[int, int] = {}
+        self._kept_too: list[tuple[int, int]] = []
 
     def build(self) -> list[list[int]]:
         """For each member the partitions that it gets."""
@@ -81,7 +93,9 @@ class MixedStickyBuilder:
         self._balance(() if was_revoked else free, is_new=is_new)
         given: list[list[int]] = [[] for _ in self._loads]
         for number, owner in enumerate(self._owner):
-            given[owner].append(number)
+            given[self._holder.get(number, owner)].append(number)
+        for number, holder in self._kept_too:
+            given[holder].append(number)
         return given
 
     def _keep_owned(self) -> bool:
@@ -93,7 +107,9 @@ class MixedStickyBuilder:
                 if self._topic_of[number] not in topics or self._racks.mismatch(position, number):
                     was_revoked = True
                 else:
-                    self._owner[number] = position
+                    self._owner[number] = self._misfiled.get(number, position)
+                    if self._owner[number] != position:
+                        self._holder[number] = position
                     self._loads[position] += 1
         return was_revoked
 
@@ -127,17 +143,18 @@ class MixedStickyBuilder:
     def _balance(self, free: Sequence[int], *, is_new: bool) -> None:
         movable = [len(subscribers) >= 2 for subscribers in self._subscribers]
         fixed = self._fixed(movable)
-        owner_before, loads_before = list(self._owner), list(self._loads)
+        owner_before, loads_before, holder_before = list(self._owner), list(self._loads), dict(self._holder)
         # A claimant that can take nothing is passed over, where a Java leader fails with a NullPointerException.
         older_claims = {number: position for number, position in self._claims.items() if position not in fixed}
-        evening = _Evening(self, movable, older_claims)
+        evening = self.evening(movable, older_claims)
         evening.move([number for number in free if movable[self._topic_of[number]]])
         moved = evening.move([number for number in self._order if movable[self._topic_of[number]]])
         loose = [position for position in range(len(self._loads)) if position not in fixed]
         if moved and not is_new:
             after = _unevenness(self._loads[position] for position in loose)
             if after >= _unevenness(loads_before[position] for position in loose):
-                self._owner[:], self._loads[:] = owner_before, loads_before
+                self._owner, self._loads, self._holder = owner_before, loads_before, holder_before
+                self._kept_too.clear()
 
     def _fixed(self, movable: Sequence[bool]) -> set[int]:
         """Members that can neither give nor take: they have all that they can have, and nobody else can have it."""
@@ -145,38 +162,60 @@ class MixedStickyBuilder:
         held_movable = [False] * len(self._loads)
         for number, owner in enumerate(self._owner):
             if movable[self._topic_of[number]]:
-                held_movable[owner] = True
+                held_movable[self._holder.get(number, owner)] = True
         return {
             position
             for position, topics in enumerate(self._topics)
             if self._loads[position] >= sum(sizes[topic] for topic in topics) and not held_movable[position]
         }
 
-    @property
-    def state(self) -> tuple[list[int], list[list[int]], list[int], list[int], list[int], Movements]:
-        """What `_Evening` works on: topic of each number, subscribers, ranks, owners and loads (both live), moves."""
-        return self._topic_of, self._subscribers, self._rank, self._owner, self._loads, self._movements
+    def evening(self, movable: Sequence[bool], older_claims: Mapping[int, int]) -> "_Evening":
+        """Step 3, at work on the owners and loads of this builder."""
+        return _Evening(
+            topic_of=self._topic_of,
+            subscribers=self._subscribers,
+            rank=self._rank,
+            owner=self._owner,
+            loads=self._loads,
+            movements=self._movements,
+            topics=[topic for topic, is_movable in enumerate(movable) if is_movable],
+            older_claims=older_claims,
+            holder=self._holder,
+            kept_too=self._kept_too,
+            slack=self._slack,
+        )
 
 
+@dataclass(slots=True, kw_only=True)
 class _Evening:
-    """Step 3. A topic is uneven while one of its owners has at least two more partitions than one of its subscribers;
-    the group is balanced when no topic is uneven."""
+    """Step 3. A topic is uneven while one of its owners is ahead of one of its subscribers by more than the slack; the
+    group is balanced when no topic is uneven."""
 
-    def __init__(self, builder: MixedStickyBuilder, movable: Sequence[bool], older_claims: dict[int, int]) -> None:
-        self._topic_of, self._subscribers, self._rank, self._owner, self._loads, self._movements = builder.state
-        self._older_claims = older_claims
-        self._topics = [topic for topic, is_movable in enumerate(movable) if is_movable]
-        self._held: list[Counter[int]] = [Counter() for _ in self._subscribers]
-        for number, owner in enumerate(self._owner):
-            self._held[self._topic_of[number]][owner] += 1
-        self._version = 0
-        self._lightest: dict[int, tuple[int, int]] = {}
-        self._checked = _NOBODY
-        self._uneven: int | None = None
+    topic_of: list[int]
+    subscribers: list[list[int]]
+    rank: list[int]
+    owner: list[int]
+    loads: list[int]
+    movements: Movements
+    topics: list[int]
+    older_claims: Mapping[int, int]
+    holder: dict[int, int]
+    kept_too: list[tuple[int, int]]
+    slack: int
+    _held: list[Counter[int]] = field(default_factory=list)
+    _version: int = 0
+    _lightest: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _checked: int = _NOBODY
+    _uneven: int | None = None
+
+    def __post_init__(self) -> None:
+        self._held = [Counter() for _ in self.subscribers]
+        for number, owner in enumerate(self.owner):
+            self._held[self.topic_of[number]][self.holder.get(number, owner)] += 1
 
     def move(self, numbers: Sequence[int]) -> bool:
         """Look at partitions in turn, again and again, and move what helps; returns whether anything moved."""
-        owners, loads, older, topic_of = self._owner, self._loads, self._older_claims, self._topic_of
+        owners, loads, older, topic_of = self.owner, self.loads, self.older_claims, self.topic_of
         moved_any = moved = False
         while True:
             moved = False
@@ -199,33 +238,37 @@ class _Evening:
         if self._checked != self._version:
             self._checked = self._version
             if self._uneven is None or not self._is_uneven(self._uneven):
-                self._uneven = next((topic for topic in self._topics if self._is_uneven(topic)), None)
+                self._uneven = next((topic for topic in self.topics if self._is_uneven(topic)), None)
         return self._uneven is None
 
     def _is_uneven(self, topic: int) -> bool:
-        loads = self._loads
-        return max(loads[owner] for owner in self._held[topic]) > loads[self._lightest_of(topic)] + 1
+        loads = self.loads
+        return max(loads[owner] for owner in self._held[topic]) > loads[self._lightest_of(topic)] + self.slack
 
     def _lightest_of(self, topic: int) -> int:
         known = self._lightest.get(topic)
         if known is None or known[0] != self._version:
-            loads, rank = self._loads, self._rank
-            lightest = min(self._subscribers[topic], key=lambda position: (loads[position], rank[position]))
+            loads, rank = self.loads, self.rank
+            lightest = min(self.subscribers[topic], key=lambda position: (loads[position], rank[position]))
             known = self._lightest[topic] = self._version, lightest
         return known[1]
 
     def _reassign(self, wanted: int, taker: int) -> None:
-        number = self._movements.instead_of(wanted, self._owner[wanted], taker)
-        giver = self._owner[number]
-        self._movements.record(number, giver, taker)
-        held = self._held[self._topic_of[number]]
-        held[giver] -= 1
-        if not held[giver]:
-            del held[giver]
+        number = self.movements.instead_of(wanted, self.owner[wanted], taker)
+        giver = self.owner[number]
+        self.movements.record(number, giver, taker)
+        held = self._held[self.topic_of[number]]
+        holder = self.holder.pop(number, None)
+        if holder is None:
+            held[giver] -= 1
+            if not held[giver]:
+                del held[giver]
+            self.loads[giver] -= 1
+        else:
+            self.kept_too.append((number, holder))
         held[taker] += 1
-        self._loads[giver] -= 1
-        self._loads[taker] += 1
-        self._owner[number] = taker
+        self.loads[taker] += 1
+        self.owner[number] = taker
         self._version += 1
 
 

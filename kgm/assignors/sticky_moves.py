@@ -10,14 +10,16 @@ _Pair = tuple[int, int]
 
 
 class Movements:
-    """Members and partitions are numbers."""
+    """Members and partitions are numbers. oldest_first: of several that could go back, the one that moved first does
+    (librdkafka); else the one that comes first in a Java hash set."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, *, oldest_first: bool = False) -> None:
         self._layout = layout
         self._topic_of = layout.topic_of()
         self._by_topic: dict[int, dict[_Pair, PartitionHashSet]] = {}
         self._pair_of: dict[int, _Pair] = {}
         self._hashes: dict[int, int] = {}
+        self._oldest_first = oldest_first
 
     def instead_of(self, number: int, owner: int, taker: int) -> int:
         """The partition to move when this one should go from its owner to a taker."""
@@ -47,8 +49,11 @@ class Movements:
 
     def _add(self, number: int, topic: int, pair: _Pair) -> None:
         self._pair_of[number] = pair
+        moved = self._by_topic.setdefault(topic, {}).setdefault(pair, PartitionHashSet())
+        moved.add(number, 0 if self._oldest_first else self._hash(number, topic))
+
+    def _hash(self, number: int, topic: int) -> int:
         topic_hash = self._hashes.get(topic)
         if topic_hash is None:
             topic_hash = self._hashes[topic] = string_hash(self._layout.topics[topic].name)
-        moved = self._by_topic.setdefault(topic, {}).setdefault(pair, PartitionHashSet())
-        moved.add(number, partition_hash(topic_hash, number - self._layout.starts[topic]))
+        return partition_hash(topic_hash, number - self._layout.starts[topic])

@@ -29,6 +29,9 @@ def assign_command(
     assignor: Annotated[
         str | None, typer.Option("--assignor", metavar="NAME", help="Run this one, whatever the file says.")
     ] = None,
+    library: Annotated[
+        str, typer.Option("--library", metavar="LIBRARY", help="java or librdkafka: whose client leads the group.")
+    ] = "java",
     common: Common,
 ) -> None:
     """Run an assignor on written-down groups: JSON lines in, JSON lines out, one process for any number.
@@ -38,7 +41,7 @@ def assign_command(
     read too. NAME: range, roundrobin, sticky, cooperative-sticky, consumer-uniform, consumer-range.
     """
     with _opened(from_file) as source:
-        answers = _answers(source, assignor)
+        answers = _answers(source, assignor, library)
         if common.output == "ndjson":
             # One by one, so that another program can hold a conversation through two pipes.
             for answer in answers:
@@ -59,7 +62,7 @@ def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
         raise UsageError(f"file {path} cannot be read: {error.strerror}") from error
 
 
-def _answers(source: BinaryIO, assignor: str | None) -> Iterator[dict[str, Any]]:
+def _answers(source: BinaryIO, assignor: str | None, library: str) -> Iterator[dict[str, Any]]:
     """One JSON object for each case. Raises UsageError with the number of the line that is wrong."""
     from kgm.assignors import assign
     from kgm.assignors.case import cases_from_json
@@ -67,7 +70,7 @@ def _answers(source: BinaryIO, assignor: str | None) -> Iterator[dict[str, Any]]
     for number, data in _documents(source):
         try:
             for case in cases_from_json(data, assignor):
-                yield _answer(case, assign(case.assignor, case.group))
+                yield _answer(case, assign(case.assignor, case.group, library))
         except UsageError as error:
             raise UsageError(f"line {number}: {error.message}", hint=error.hint) from error
 

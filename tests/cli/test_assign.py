@@ -64,6 +64,14 @@ def test_another_assignor(assign):
     assert lines(out)[0]["assignment"] == {"a": {"t": [0, 2]}, "b": {"t": [1]}, "c": {}}
 
 
+def test_another_library(assign):
+    members = [{"member_id": "z", "group_instance_id": "i", "topics": ["t"]}, {"member_id": "a", "topics": ["t"]}]
+    case = json.dumps({**CASE, "members": members})
+    assert lines(assign(case)[1])[0]["assignment"] == {"z": {"t": [0, 1]}, "a": {"t": [2]}}
+    assert lines(assign(case, "--library", "librdkafka")[1])[0]["assignment"] == {"a": {"t": [0, 1]}, "z": {"t": [2]}}
+    assert assign(case, "--library", "sarama")[0] == 2
+
+
 def test_other_formats(assign):
     _, out, _ = assign(json.dumps({**CASE, "case": {"n": 1}}), "-o", "table")
     assert [line.split() for line in out.splitlines()] == [

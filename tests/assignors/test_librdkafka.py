@@ -1,0 +1,110 @@
+"""What consumers built on librdkafka answer as leaders, and where that differs from Java."""
+
+import json
+import pathlib
+
+import pytest
+
+from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, librdkafka, sticky_mixed
+from kgm.model.errors import UsageError
+from tests.assignors.groups import group_of
+
+VECTORS = pathlib.Path(__file__).parent.parent / "vectors" / "librdkafka"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", librdkafka.ASSIGNORS)
+def test_answers_are_those_of_librdkafka(name):
+    cases = [json.loads(line) for line in (VECTORS / f"{name}.jsonl").read_text().splitlines()]
+    assert len(cases) == 120
+    wrong = [case["case"] for case in cases if assign(name, group_of(case), "librdkafka") != case["expected"]]
+    assert wrong == []
+
+
+@pytest.mark.slow
+def test_the_difference_shows():
+    """Were these the answers of a Java leader, there would be nothing to port."""
+    cases = [json.loads(line) for line in (VECTORS / "cooperative-sticky.jsonl").read_text().splitlines()]
+    other = [case for case in cases if assign("cooperative-sticky", group_of(case)) != case["expected"]]
+    assert len(other) > 40
+
+
+def group(members, **topics):
+    return GroupSpec(
+        members=tuple(members), topics=tuple(TopicSpec(name=name, partitions=count) for name, count in topics.items())
+    )
+
+
+def member(member_id, *topics, owned=None, **more):
+    return MemberSpec(member_id=member_id, topics=topics, owned=owned or {}, **more)
+
+
+def test_it_has_no_eager_sticky_and_the_coordinator_does_not_care():
+    with pytest.raises(UsageError, match="librdkafka has no assignor 'sticky'"):
+        assign("sticky", group([]), "librdkafka")
+    with pytest.raises(UsageError, match="library 'go' is not known"):
+        assign("range", group([]), "go")
+    one = group([member("m", "t")], t=1)
+    assert assign("consumer-uniform", one, "librdkafka") == {"m": {"t": [0]}}
+
+
+@pytest.mark.parametrize("name", ["range", "roundrobin"])
+def test_a_dynamic_member_may_come_before_a_static_one(name):
+    mixed = group([member("z", "t", group_instance_id="i"), member("a", "t")], t=1)
+    assert assign(name, mixed) == {"z": {"t": [0]}, "a": {}}
+    assert assign(name, mixed, "librdkafka") == {"z": {}, "a": {"t": [0]}}
+
+
+def test_members_in_a_circle_are_left_as_a_merge_sort_leaves_them():
+    """By instance id s1 < s2; by member id s2 (a) < d (b) < s1 (c)."""
+    s1, s2 = member("c", "t", group_instance_id="1"), member("a", "t", group_instance_id="2")
+    d = member("b", "t")
+    assert librdkafka.merge_sort([s1, s2, d], librdkafka.compare) == [s1, s2, d]
+    assert librdkafka.merge_sort([d, s1, s2], librdkafka.compare) == [d, s1, s2]
+    assert librdkafka.merge_sort([s2, d, s1], librdkafka.compare) == [s2, d, s1]
+
+
+@pytest.mark.parametrize("name", librdkafka.ASSIGNORS)
+def test_members_without_topics_get_nothing(name):
+    answer = assign(name, group([member("m"), member("n", "t", "gone")], t=2), "librdkafka")
+    assert answer == {"m": {}, "n": {"t": [0, 1]}}
+    assert assign(name, group([member("m")], t=2), "librdkafka") == {"m": {}}
+
+
+def test_new_partitions_are_dealt_from_the_last_one_down():
+    members = [member("a", "t", owned={"t": [0]}, generation=1), member("b", "t", owned={"t": [1]}, generation=1)]
+    grown = group(members, t=4)
+    assert assign("cooperative-sticky", grown) == {"a": {"t": [0, 2]}, "b": {"t": [1, 3]}}
+    assert assign("cooperative-sticky", grown, "librdkafka") == {"a": {"t": [0, 3]}, "b": {"t": [1, 2]}}
+
+
+def test_a_stale_claim_costs_the_owner_a_round():
+    """A member that missed a rebalance claims t-0; Java lets its owner keep it, librdkafka waits until it is given up."""
+    members = [
+        member("a", "t", owned={"t": [0]}, generation=2),
+        member("b", "t", owned={"t": [0, 1]}, generation=1),
+    ]
+    assert assign("cooperative-sticky", group(members, t=2)) == {"a": {"t": [0]}, "b": {"t": [1]}}
+    assert assign("cooperative-sticky", group(members, t=2), "librdkafka") == {"a": {}, "b": {"t": [1]}}
+
+
+def test_what_nobody_is_assigned_goes_back_to_who_claims_it():
+    members = [member("a", "t", owned={"t": [0], "gone": [3]}, generation=1)]
+    assert assign("cooperative-sticky", group(members, t=1), "librdkafka") == {"a": {"t": [0], "gone": [3]}}
+
+
+def test_a_misfiled_partition_stays_with_its_owner_too(monkeypatch):
+    """b claimed t-0 and t-1 long ago and comes last, so they are looked for with b, not with a who has them. With the
+    score fixed, the moves are undone and a has both again."""
+    members = [
+        member("a", "t", owned={"t": [0, 1, 2, 3]}, generation=2),
+        member("c", "t", "u"),
+        member("b", "u", "t", owned={"t": [0, 1], "u": [0, 1, 2, 3, 4]}, generation=1),
+    ]
+    mixed = group(members, t=4, u=5)
+    expected = assign("cooperative-sticky", mixed, "librdkafka")
+    assert set(expected) == {"a", "b", "c"}
+    monkeypatch.setattr(sticky_mixed, "_unevenness", lambda loads: 0)
+    undone = assign("cooperative-sticky", mixed, "librdkafka")
+    assert undone["a"] == {"t": [2, 3]}  # t-0 and t-1 are also claimed by b, and wait
+    assert undone["b"] == {"u": [0, 1, 2, 3, 4]}
