@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import threading
@@ -19,7 +20,7 @@ from kgm.client import connect
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
 from tests.client.conftest import form, group, newcomer, proxy, server  # noqa: F401  (fixtures)
-from tests.client.faults import BlackHole, Edit, ResetAfter
+from tests.client.faults import BlackHole, Edit, Pass, ResetAfter
 
 QUICK = ("--guard-window", "300ms", "--timeout", "5s")
 RESULT_KEYS = {"group_instance_id", "member_id", "result", "error", "partitions_freed", "note"}
@@ -308,3 +309,68 @@ def test_foreign_ids_cannot_write_on_the_terminal(proxy, group, form, capsys):  
     assert "\x1b" not in captured.out + captured.err
     assert "\u202e" not in captured.out + captured.err
     assert "\\x1b]0;owned" in captured.out
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_the_answer_is_awaited(proxy, group, form):  # noqa: F811
+    form("a", "b")
+    proxy.always(ApiKey.LEAVE_GROUP, BlackHole())
+    command = [sys.executable, "-m", "kgm.cli.main", "remove-members", group, "-b", proxy.bootstrap, "-i", "a", "--yes"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 20
+    while not proxy.requests(ApiKey.LEAVE_GROUP):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=20)
+    assert child.returncode == 130
+    assert "the removal may have been carried out" in err
+    assert f"kgm describe {group}" in err
+
+
+@pytest.mark.slow
+def test_offsets_that_may_not_be_read_are_no_obstacle_but_said(remove, proxy, group, form):  # noqa: F811
+    a, _ = form("a", "b")
+    a.commit(0, 0)
+
+    def forbid(message):
+        for one in message.groups:
+            one.error_code, one.topics = 30, []
+
+    proxy.script(ApiKey.OFFSET_FETCH, Pass())
+    proxy.always(ApiKey.OFFSET_FETCH, Edit(forbid))
+    code, document, err = remove("--instance-ids", "a", "--yes")
+    assert (code, shown(document)) == (0, [("a", "removed", None)])
+    assert "whether the members are alive cannot be seen" in err
+
+
+@pytest.mark.slow
+def test_who_would_hold_the_rebalance_up_is_said(remove, proxy, group, form):  # noqa: F811
+    a, b = form("a", "b")
+    for partition, joiner in enumerate((a, b)):
+        assert joiner.commit(partition, 0) == 0
+
+    def records(message):
+        for topic in message.topics:
+            for row in topic.partitions:
+                row.offset = 5
+
+    proxy.always(ApiKey.LIST_OFFSETS, Edit(records))
+    _, _, err = remove("--instance-ids", "a", "--dry-run")
+    assert "warning: b showed no sign of life either and would hold the rebalance up" in err
+    _, _, err = remove("--instance-ids", "a,b", "--dry-run")
+    assert "hold the rebalance up" not in err
+
+
+@pytest.mark.slow
+def test_tables_for_people(proxy, group, form, capsys):  # noqa: F811
+    form("a", "b")
+    arguments = ["remove-members", group, "-b", proxy.bootstrap, "-i", "a", "--dry-run", *QUICK]
+    assert run(arguments) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[0].split() == ["INSTANCE-ID", "MEMBER-ID", "RESULT", "ERROR", "FREED", "NOTE"]
+    assert "planned" in out
+    assert "5 partitions to change hands: orders[0] a -> b" in out
+    for form_of in ("wide", "csv", "tsv", "yaml", "ndjson", "markdown", "name"):
+        assert run([*arguments, "-o", form_of]) == 0
+        assert "a" in capsys.readouterr().out
