@@ -54,11 +54,15 @@ class ClassicMember:
 
     def metadata(self, protocol: str | None) -> bytes:
         """What the member says for a protocol. Every member has the group's protocol: that is how it was chosen."""
+        first = self.protocols[0]  # nearly always the one
+        if first.name == protocol:
+            return first.metadata
         return next(offered.metadata for offered in self.protocols if offered.name == protocol)
 
     def vote(self, candidates: frozenset[str]) -> str:
         """The member's first protocol that all members support."""
-        return next(offered.name for offered in self.protocols if offered.name in candidates)
+        first = self.protocols[0].name
+        return first if first in candidates else next(p.name for p in self.protocols if p.name in candidates)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -16,9 +16,11 @@ from kgm.simulation.script import Script
 
 DRAWS = 200
 SEED = 1
-#: Requests to the coordinator that all draws together may cost (about 15 s), beyond the fewest draws that say anything.
-_BUDGET_REQUESTS = 600_000
-_FEWEST_DRAWS = 5
+#: What all draws together may cost (about 10 s), beyond the fewest draws that say anything: a request costs 1, and as
+#: much again for every 100 members of the group.
+_BUDGET = 300_000
+_MEMBERS_PER_COST = 100
+_FEWEST_DRAWS = 3
 #: A process that takes longer than that to come up is beyond what `library` draws.
 _SLOW_START_MS = 4_000
 
@@ -73,7 +75,8 @@ def _play(origin: Origin, plan: Plan, settings: BrokerSettings, *, draws: int, s
     first = Script(origin, plan, settings, f"{seed}/0").play()
     if _is_certain(origin, plan, first):
         return (first,)
-    affordable = max(_FEWEST_DRAWS, _BUDGET_REQUESTS // max(first.requests, 1))
+    cost = first.requests * (1 + len(origin.seats) / _MEMBERS_PER_COST)
+    affordable = max(_FEWEST_DRAWS, round(_BUDGET / max(cost, 1)))
     rest = range(1, min(draws, affordable))
     return (first, *(Script(origin, plan, settings, f"{seed}/{draw}").play() for draw in rest))
 

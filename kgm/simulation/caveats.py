@@ -64,9 +64,11 @@ def _assumed(origin: Origin, plan: Plan) -> list[str]:
         )
     libraries = {seat.library for seat in origin.seats}
     alike = len({frozenset(seat.topics) for seat in origin.seats}) <= 1
-    if is_cooperative(origin.assignor) and (None in libraries or len(libraries) > 1):
-        said.append("whether Java or librdkafka leads is not known, and they hand partitions on differently")
-    if is_cooperative(origin.assignor) and not alike and libraries != {Library.JAVA}:
+    if is_cooperative(origin.assignor) and None in libraries:
+        said.append("members that do not give their client library away are taken for Java's; others hand partitions on otherwise")
+    if is_cooperative(origin.assignor) and len(libraries - {None} | ({Library.JAVA} if None in libraries else set())) > 1:
+        said.append("whether a Java or a librdkafka member leads is not known, and they hand partitions on differently")
+    if is_cooperative(origin.assignor) and not alike and Library.LIBRDKAFKA in libraries:
         said.append("members subscribe to different topics: librdkafka leaders are not reliable there, and have been seen to crash")
     if plan.scale_out:
         said.append("new members are taken to be like those that are there, with names that count on where there is a pattern")

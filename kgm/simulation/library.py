@@ -148,14 +148,11 @@ def drawn(chance: random.Random, span: tuple[float, float]) -> float:
 
 def guess(client_library: str | None, client_id: str, member_id: str) -> Library | None:
     """The library of a member that was seen, by what `describe` found out, or by the client ids that the libraries
-    choose by themselves (`rdkafka`, `consumer-GROUP-1`). None: nobody knows."""
+    choose by themselves (`rdkafka`, `consumer-GROUP-1`). None: it does not give itself away, as librdkafka does by the
+    way it writes its subscription."""
     said = (client_library or "").lower()
-    if "rdkafka" in said or said in {"confluent-kafka", "confluent_kafka"}:
+    if "rdkafka" in said or client_id == "rdkafka" or member_id.startswith("rdkafka-"):
         return Library.LIBRDKAFKA
-    if "java" in said:
-        return Library.JAVA
-    if client_id == "rdkafka" or member_id.startswith("rdkafka-"):
-        return Library.LIBRDKAFKA
-    if client_id.startswith("consumer-"):
+    if "java" in said or client_id.startswith("consumer-"):
         return Library.JAVA
     return None

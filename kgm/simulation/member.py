@@ -81,6 +81,7 @@ class Member:
         self.last_join_ms = float("-inf")
         self.last_beat_ms: float | None = None
         self.extended_ms = 0.0
+        self._last_beat: HeartbeatRequest | None = None
         self.beat: Alarm | None = None
 
     # -- from outside
@@ -297,18 +298,32 @@ class Member:
     # -- heartbeats
 
     def _heartbeat(self) -> HeartbeatRequest:
-        return HeartbeatRequest(
-            group_id=self.world.origin.group_id,
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self.seat.group_instance_id,
+        last = self._last_beat
+        if last is None or last.generation_id != self.generation or last.member_id != self.member_id:
+            last = self._last_beat = HeartbeatRequest(
+                group_id=self.world.origin.group_id,
+                generation_id=self.generation,
+                member_id=self.member_id,
+                group_instance_id=self.seat.group_instance_id,
+            )
+        return last
+
+    @property
+    def _is_calm(self) -> bool:
+        """Whether a heartbeat would be answered with NONE and change nothing but the session's deadline."""
+        world = self.world
+        return (
+            not world.is_busy
+            and self._phase is Phase.STEADY
+            and self._next is None
+            and self.generation == world.generation
         )
 
     def _beat_at(self, at_ms: float) -> None:
         """Plan the next heartbeat; in a calm group the last one before the session would be in danger."""
         self._quiet()
         world = self.world
-        if self.phase is Phase.STEADY and not world.is_busy and self.next is None and self.generation == world.generation:
+        if self._is_calm:
             spare = self.extended_ms + world.origin.session_timeout_ms - self.period_ms - at_ms
             if spare > self.period_ms:
                 at_ms += (spare // self.period_ms) * self.period_ms
@@ -318,7 +333,10 @@ class Member:
         world = self.world
         self.beat = None
         self.last_beat_ms = self.extended_ms = world.now_ms
-        world.send(self, self._heartbeat(), self.habits.heartbeat_version, self._on_beat)
+        if self._is_calm:
+            world.submit(self, self._heartbeat(), self.habits.heartbeat_version, None, world.now_ms)
+        else:
+            world.send(self, self._heartbeat(), self.habits.heartbeat_version, self._on_beat)
         self._beat_at(world.now_ms + self.period_ms)
 
     def _on_beat(self, reply: HeartbeatResponse) -> None:

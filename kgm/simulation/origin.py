@@ -26,7 +26,7 @@ _SETTLING_ROUNDS = 5
 class Seat:
     """One consumer, through its restarts. identity: by which the plan and the report name it before it restarts.
 
-    library: None when nobody knows which. name_is_known: False for a new member whose name kgm made up."""
+    library: None when nobody knows which."""
 
     identity: str
     member_id: str

@@ -15,7 +15,7 @@ from kgm.records.record import Record
 from kgm.simulation.library import HABITS, Library
 from kgm.simulation.member import Member
 from kgm.simulation.newcomers import newcomers
-from kgm.simulation.origin import Origin
+from kgm.simulation.origin import Origin, Seat
 from kgm.simulation.plan import Plan, Stop
 from kgm.simulation.report import Outcome
 from kgm.simulation.world import START_MS, World
@@ -25,6 +25,8 @@ _STOP_SPREAD_MS = 100.0
 #: From the last stop to the LeaveGroup of an operator who waits for it.
 _REMOVAL_AFTER_MS = 200.0
 _LEAVE_VERSION = 5
+#: Who waits for a group to be stable looks once in this time.
+_LOOK_MS = 1_000.0
 #: A group that is still rebalancing after so many rounds per member and action will not stop.
 _HOPELESS_REBALANCES = 30
 #: How long a group may take to come to rest, besides its own timeouts.
@@ -51,21 +53,17 @@ class Script:
         self.world.on_record = self._recorded
         self.world.on_timer = self._timer_fired
         self._planned = 0
-        chance = self.world.chance
-        unknown = chance.choice((Library.JAVA, Library.LIBRDKAFKA)) if origin.assignor != "sticky" else Library.JAVA
-        self.members = [
-            Member(self.world, seat, HABITS[seat.library or unknown])
-            for seat in origin.seats
-        ]
+        self.members = [self._member(seat) for seat in origin.seats]
         self.by_identity = {member.seat.identity: member for member in self.members}
         #: Member ids of stopped processes that the coordinator still counts on, with their identities.
         self.ghosts: dict[str, str] = {}
         arrivals = newcomers(origin, plan.scale_out, random.Random(seed + "/names"))  # noqa: S311
         self.guessed_names = arrivals.guessed
-        self.newcomers = [
-            Member(self.world, seat, HABITS[seat.library or unknown])
-            for seat in arrivals.seats
-        ]
+        self.newcomers = [self._member(seat) for seat in arrivals.seats]
+
+    def _member(self, seat: Seat) -> Member:
+        """A member whose library nobody knows is taken for a Java consumer."""
+        return Member(self.world, seat, HABITS[seat.library or Library.JAVA])
 
     # -- the play
 
@@ -78,7 +76,7 @@ class Script:
             if not settled:
                 break
             if rolling is not None and number:
-                self._pass_time(rolling.pause_ms)
+                self._pass_time(rolling.pause_ms + _LOOK_MS * self.world.chance.random())
             self._bounce(batch)
             if rolling is not None:
                 settled = self._until_rest(with_ghosts=False)
@@ -135,7 +133,7 @@ class Script:
         if plan.rolling is None or not (plan.scale_in or plan.remove or plan.scale_out):
             return True
         settled = self._until_rest(with_ghosts=True)
-        self._pass_time(plan.rolling.pause_ms)
+        self._pass_time(plan.rolling.pause_ms + _LOOK_MS * world.chance.random())
         return settled
 
     def _bounce(self, batch: tuple[str, ...]) -> None:

@@ -13,6 +13,7 @@ from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.outcome import Millis, Reply, Request, Ticket, TimerKey, TimerKind
 from kgm.coordinator.runtime import Runtime
 from kgm.coordinator.settings import BrokerSettings
+from kgm.protocol.apis import ApiKey
 from kgm.protocol.struct import Message
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import Record
@@ -63,6 +64,8 @@ class World:
         self.restless: set[object] = set()
         self.on_record: Callable[[GroupMetadataValue], None] = lambda _: None
         self._is_joining = False
+        self._deadline: Millis | None = None
+        self._deadline_is_stale = True
         self._join_key = TimerKey(TimerKind.JOIN, origin.group_id)
         self._sync_key = TimerKey(TimerKind.SYNC, origin.group_id)
         self._waiting: dict[int, tuple[Client, int, Callable[[Any], None] | None]] = {}
@@ -82,9 +85,13 @@ class World:
 
     def run_next(self) -> None:
         """Let the next thing happen: a client's doing or a timer of the coordinator."""
-        next_at, deadline = self.clock.next_at(), self.runtime.next_deadline()
+        next_at = self.clock.next_at()
+        if self._deadline_is_stale or (self._deadline is not None and (next_at is None or self._deadline <= next_at)):
+            self._deadline, self._deadline_is_stale = self.runtime.next_deadline(), False
+        deadline = self._deadline
         if deadline is not None and (next_at is None or deadline <= next_at):
             self.clock.now_ms = max(self.clock.now_ms, float(deadline))
+            self._deadline_is_stale = True
             self._deliver(self.runtime.advance(deadline))
             self._observe()
             self.on_timer()
@@ -105,6 +112,8 @@ class World:
     ) -> tuple[Reply, ...]:
         """A request that has arrived, now or (a heartbeat that was left out) before."""
         self.requests += 1
+        # What a heartbeat of a calm group moves, it moves back: the deadline known is early, if anything.
+        self._deadline_is_stale = self._deadline_is_stale or on_reply is not None or message.API_KEY != ApiKey.HEARTBEAT
         ticket = Ticket(self.requests)
         if on_reply is not None:
             self._waiting[ticket] = (client, client.life, on_reply)
