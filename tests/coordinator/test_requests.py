@@ -152,6 +152,15 @@ def test_a_sync_without_new_assignment_in_stable(h):
     assert h.got(h.sync(a, 1, {a: b"other"})).assignment == b"a"
 
 
+def test_assignments_of_before_are_gone_when_a_sync_phase_is_broken_off(h):
+    a, b = h.stable("a", "b")
+    for member, instance in ((a, "a"), (b, "b")):
+        h.join(member, instance)
+    assert (h.state(), h.assignments()) == ("CompletingRebalance", {a: b"a", b: b"b"})
+    h.join("", "c")
+    assert (h.state(), set(h.assignments().values())) == ("PreparingRebalance", {b""})
+
+
 # -- Heartbeat
 
 
@@ -329,6 +338,16 @@ def test_b074_a_batch_costs_one_rebalance(h):
     ]
     assert (h.state(), h.member_ids()) == ("PreparingRebalance", [a])
     assert h.got(h.join(a, "a")).generation_id == 2
+
+
+def test_b074_a_batch_counts_as_one_moment(h):
+    """The join phase waits as long as those want who are left after the whole batch."""
+    tickets = [h.join("", i, rebalance=ms, session=1_800_000) for i, ms in (("a", 9_000), ("b", 60_000), ("c", 90_000))]
+    ids = [reply.member_id for reply in h.until_answered(*tickets)]
+    for member in ids:
+        h.sync(member, 1, {})
+    h.leave(("", "b"), ("", "c"))
+    assert h.engine.group("g").deadline_ms == h.now + 9_000
 
 
 def test_b074_an_unknown_instance_in_a_batch(h):

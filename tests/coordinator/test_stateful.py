@@ -5,7 +5,7 @@ import os
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, settings
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kgm.coordinator.classic_state import ClassicState
 from kgm.coordinator.outcome import TimerKey, TimerKind
@@ -59,31 +59,41 @@ class Coordination(RuleBasedStateMachine):
         now = [(m.member_id, m.group_instance_id) for m in self.group.members.values()] if self.group else []
         return data.draw(st.sampled_from([*now, *sorted(self.fenced, key=str)[-3:], ("stranger", None)]))
 
-    def watch_replacement(self, instance, act):
-        """S5: whoever had the instance id before is fenced afterwards. S4: a restart in Stable moves nothing."""
-        self.h.sleep(0)  # whatever is due happens before
-        before = self.group
-        old = before.static_ids.get(instance) if before else None
-        ticket = act()
-        after = self.group
-        new = after.static_ids.get(instance) if after else None
-        if old is not None and new is not None and new != old:
-            self.fenced.add((old, instance))
-        if old is not None and before.is_in(ClassicState.STABLE) and after.is_in(ClassicState.STABLE):
-            assert after.generation == before.generation
-            renamed = {member.assignment for member in before.members.values()}
-            assert {member.assignment for member in after.members.values()} == renamed
-            assert len(after.members) == len(before.members)
-        return ticket
-
     # -- what happens
+
+    @initialize(instances=st.sampled_from([[], ["a"], ["a", "b"], ["a", "b", "c"]]), dynamic=st.integers(0, 1))
+    def a_group_may_be_there(self, instances, dynamic):
+        if instances or dynamic:
+            self.h.stable(*instances, dynamic=dynamic, session=12_000, rebalance=15_000)
+
+    @precondition(lambda self: self.group and not self.group.is_in(ClassicState.EMPTY, ClassicState.STABLE))
+    @rule()
+    def the_round_comes_to_its_end(self):
+        self.heal()
 
     @rule(instance=st.sampled_from(INSTANCES), offer=st.sampled_from(OFFERS), v=st.sampled_from([5, 9]),
           session=st.sampled_from([6_000, 12_000]))  # fmt: skip
     def a_static_process_starts(self, instance, offer, v, session):
-        self.watch_replacement(
-            instance, lambda: self.h.join("", instance, protocols=offer, v=v, session=session, rebalance=15_000)
-        )
+        """S5: whoever had the instance id before is fenced from now on."""
+        self.h.sleep(0)  # whatever is due happens before
+        before = self.group
+        old = before.static_ids.get(instance) if before else None
+        reply = self.h.got(self.h.join("", instance, protocols=offer, v=v, session=session, rebalance=15_000))
+        after = self.group
+        if old is None or after is None or after.static_ids.get(instance) in (None, old):
+            return
+        self.fenced.add((old, instance))
+        if before.is_in(ClassicState.STABLE) and after.is_in(ClassicState.STABLE):
+            self.nothing_moved(before, after, reply, v)
+
+    def nothing_moved(self, before, after, reply, v):
+        """S4: a restart in Stable; and KIP-814: a leader then knows that it leads, and that it need not assign."""
+        assert after.generation == before.generation
+        assert [m.assignment for m in after.members.values()] == [m.assignment for m in before.members.values()]
+        leads = after.leader == reply.member_id
+        assert reply.leader == (after.leader if v == 9 else before.leader)
+        assert reply.skip_assignment == (leads and v == 9)
+        assert bool(reply.members) == reply.skip_assignment
 
     @rule(v=st.sampled_from([1, 4]))
     def a_dynamic_process_starts(self, v):
@@ -207,7 +217,8 @@ class Coordination(RuleBasedStateMachine):
             before.sent,
         )
         self.h.replies = before.replies
-        # A generation that was not written is lost with its coordinator.
+        # What was not written is lost with its coordinator: generations, and the restart of a static member.
+        self.fenced = {(m, i) for m, i in self.fenced if not self.group or m not in self.group.members}
         self.generation = self.group.generation if self.group else 0
 
     # -- what holds
@@ -258,18 +269,19 @@ class Coordination(RuleBasedStateMachine):
 
     @invariant()
     def s11_the_log_makes_the_same_group(self):
-        if self.h.fail_with is not None or len(self.h.batches) == self.batches[-1]:
+        if self.group and self.group.is_in(ClassicState.STABLE, ClassicState.EMPTY) and self.unbroken():
+            assert hard(self.h.reload().engine).get(GROUP) == hard(self.h.engine).get(GROUP)
+
+    @invariant()
+    def s11_through_bytes_and_compaction(self):
+        if len(self.h.batches) == self.batches[-1]:
             return
         self.batches.append(len(self.h.batches))
-        through_bytes = [decode_record(*encode_record(record)) for record in self.h.log]
-        loaded = hard(self.h.reload(through_bytes).engine)
-        assert loaded == hard(self.h.reload(self.h.log).engine)
-        compacted = {encode_record(record)[0]: record for record in self.h.log}
-        # Records keep the order of their last writing.
-        last = {encode_record(record)[0]: n for n, record in enumerate(self.h.log)}
-        assert hard(self.h.reload([compacted[key] for key in sorted(last, key=last.__getitem__)]).engine) == loaded
-        if self.group and self.group.is_in(ClassicState.STABLE, ClassicState.EMPTY) and self.unbroken():
-            assert loaded.get(GROUP) == hard(self.h.engine).get(GROUP)
+        written = [encode_record(record) for record in self.h.log]
+        loaded = hard(self.h.reload().engine)
+        assert hard(self.h.reload([decode_record(*row) for row in written]).engine) == loaded
+        last = {key: n for n, (key, _) in enumerate(written)}
+        assert hard(self.h.reload([self.h.log[n] for n in sorted(last.values())]).engine) == loaded
 
     def unbroken(self):
         """Whether the last generation is in the log: an Empty one may not be, if writing it failed."""
@@ -302,8 +314,8 @@ class Coordination(RuleBasedStateMachine):
     def teardown(self):
         """L1: when faults end and clients behave, the group becomes Stable. L3: when they all go, nobody is left
         without an answer, and the group is Empty."""
-        self.h.fail_with = None
         self.heal()
+        self.h.fail_with = None
         self.h.sleep(2_000_000)
         assert self.group is None or (self.group.is_in(ClassicState.EMPTY) and not self.group.pending_joins)
         self.s8_who_waits_is_parked_and_everybody_else_has_one_answer()
@@ -311,6 +323,8 @@ class Coordination(RuleBasedStateMachine):
         self.everyone_is_answered()
 
     def heal(self):
+        """Everybody who is in the group behaves, and the log works."""
+        failing, self.h.fail_with = self.h.fail_with, None
         for _ in range(12):
             if self.group is None or self.group.is_in(ClassicState.EMPTY, ClassicState.STABLE):
                 break
@@ -318,9 +332,12 @@ class Coordination(RuleBasedStateMachine):
                 self.everybody_rejoins()
                 self.h.sleep(6_000)
             if self.group.is_in(ClassicState.COMPLETING_REBALANCE):
-                for member in list(self.group.members):
-                    self.h.sync(member, self.group.generation, protocol_type=None, protocol_name=None, v=3)
+                everyone = list(self.group.members)
+                plan = {m: f"{self.group.generation}.{n}".encode() for n, m in enumerate(everyone)}
+                for member in everyone:
+                    self.h.sync(member, self.group.generation, plan, protocol_type=None, protocol_name=None, v=3)
         assert self.group is None or self.group.is_in(ClassicState.EMPTY, ClassicState.STABLE)
+        self.h.fail_with = failing
 
 
 Coordination.TestCase.settings = settings(
