@@ -15,7 +15,7 @@ from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, RefusedEr
 
 if TYPE_CHECKING:
     from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
-    from kgm.simulation.plan import Membership, Plan, Rolling, Stop, WhatIf
+    from kgm.simulation.plan import Membership, Plan, Rolling
     from kgm.simulation.report import Scenario
 
 SCHEMA = "kgm.simulate-bounce/v1"
@@ -30,7 +30,8 @@ def simulate_bounce(
     *,
     group_option: Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")] = None,
     from_file: Annotated[
-        str | None, typer.Option("--from-file", metavar="SNAPSHOT", help="What `kgm describe -o json` printed; - is stdin.")
+        str | None,
+        typer.Option("--from-file", metavar="SNAPSHOT", help="What `kgm describe -o json` printed; - is stdin."),
     ] = None,
     members: Annotated[int | None, typer.Option("--members", metavar="N", help="A made-up group of N members.")] = None,
     topic: Annotated[
@@ -93,7 +94,8 @@ def simulate_bounce(
         int | None, typer.Option("--fail-if-moves", metavar="N", help="Exit 8 if more than N partitions may move.")
     ] = None,
     fail_if_rebalances: Annotated[
-        int | None, typer.Option("--fail-if-rebalances", metavar="N", help="Exit 8 if there may be more than N rebalances.")
+        int | None,
+        typer.Option("--fail-if-rebalances", metavar="N", help="Exit 8 if there may be more than N rebalances."),
     ] = None,
     draws: Annotated[int, typer.Option("--draws", metavar="N", help="How often to play what is left to chance.")] = 200,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed, the same answer.")] = 1,
@@ -401,9 +403,8 @@ def _in_words(plan: Plan) -> str:
     parts = []
     if plan.bounce:
         how = "together" if plan.rolling is None else f"rolling, {plan.rolling.max_unavailable} at a time"
-        parts.append(
-            f"{len(plan.bounce)} bounce ({how}, {plan.stop.value} stop, back after {show_duration(plan.restart_time_ms)})"
-        )
+        back = show_duration(plan.restart_time_ms)
+        parts.append(f"{len(plan.bounce)} bounce ({how}, {plan.stop.value} stop, back after {back})")
     parts += [f"{len(plan.scale_in)} stay away"] if plan.scale_in else []
     parts += [f"{len(plan.remove)} are removed"] if plan.remove else []
     parts += [f"{plan.scale_out} come"] if plan.scale_out else []

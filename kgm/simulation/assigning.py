@@ -5,7 +5,6 @@ A consumer says what it owned in one of two places. `cooperative-sticky` looks i
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, assign
 from kgm.assignors.java import map_order
@@ -20,10 +19,8 @@ from kgm.protocol.subscription import (
     encode_assignment,
 )
 from kgm.simulation.library import Library
-from kgm.simulation.librdkafka_sticky import assign_cooperatively
 
 STICKY = "sticky"
-COOPERATIVE_STICKY = "cooperative-sticky"
 _INT = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
 
@@ -82,26 +79,12 @@ def assignments(
             f"the group rebalances, and kgm does not know its assignor {assignor!r}: who gets what cannot be predicted",
             hint="for an estimate name one that kgm knows, for example --assignor cooperative-sticky",
         )
-    if library is Library.LIBRDKAFKA and assignor == COOPERATIVE_STICKY:
-        given = assign_cooperatively(as_broker_lists(members), topics)
-        return {member_id: encode_assignment(MemberAssignment(partitions=mine)) for member_id, mine in given.items()}
-    if library is Library.LIBRDKAFKA:
-        members = as_librdkafka_sorts(members)
-    spec = GroupSpec(members=tuple(members), topics=tuple(TopicSpec(name=n, partitions=c) for n, c in topics.items()))
+    known = tuple(TopicSpec(name=name, partitions=count) for name, count in topics.items())
+    spec = GroupSpec(members=tuple(as_broker_lists(members)), topics=known)
     return {
         member_id: encode_assignment(MemberAssignment(partitions=partitions))
-        for member_id, partitions in assign(assignor, spec).items()
+        for member_id, partitions in assign(assignor, spec, library.value).items()
     }
-
-
-def as_librdkafka_sorts(members: Sequence[MemberSpec]) -> Sequence[MemberSpec]:
-    """The members of a mixed group such that an assignor sorts them as librdkafka does: it compares a static with a
-    dynamic member by member id, where Java puts static ones first (rd_kafka_group_member_cmp). A static member's id
-    begins with its instance id, so that among static ones this is the order of instance ids too."""
-    static = sum(member.group_instance_id is not None for member in members)
-    if static in (0, len(members)):
-        return members
-    return [replace(member, group_instance_id=None) for member in members]
 
 
 def as_broker_lists(members: Sequence[MemberSpec]) -> Sequence[MemberSpec]:

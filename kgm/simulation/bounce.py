@@ -25,7 +25,9 @@ _FEWEST_DRAWS = 3
 _SLOW_START_MS = 4_000
 
 
-def simulate(snapshot: GroupSnapshot, plan: Plan, *, name: str = "as-is", draws: int = DRAWS, seed: int = SEED) -> Scenario:
+def simulate(
+    snapshot: GroupSnapshot, plan: Plan, *, name: str = "as-is", draws: int = DRAWS, seed: int = SEED
+) -> Scenario:
     """Predict what the plan does to the group.
 
     Raises NotFoundError for a member that is not there, RefusedError for a group that cannot be played."""

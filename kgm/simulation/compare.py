@@ -32,7 +32,8 @@ def compare(snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: in
             errors.append(error)
     errors.append(
         UnsupportedError(
-            "scenario `consumer` is left out: kgm cannot play groups of the KIP-848 protocol yet", group_id=snapshot.group_id
+            "scenario `consumer` is left out: kgm cannot play groups of the KIP-848 protocol yet",
+            group_id=snapshot.group_id,
         )
     )
     return Comparison(scenarios=tuple(scenarios), errors=tuple(errors))

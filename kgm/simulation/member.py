@@ -66,7 +66,7 @@ class Member:
         self.life = 0
         self.link_busy_until_ms = 0.0
         self._phase = Phase.DOWN
-        self._next: Alarm | None = None
+        self._intent: Alarm | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -105,18 +105,18 @@ class Member:
         self._mark()
 
     @property
-    def next(self) -> Alarm | None:
+    def intent(self) -> Alarm | None:
         """What it is going to send next, heartbeats aside."""
-        return self._next
+        return self._intent
 
-    @next.setter
-    def next(self, alarm: Alarm | None) -> None:
-        self._next = alarm
+    @intent.setter
+    def intent(self, alarm: Alarm | None) -> None:
+        self._intent = alarm
         self._mark()
 
     def _mark(self) -> None:
         """Tell the world whether it is about something."""
-        if self.is_up and (self._phase is not Phase.STEADY or self._next is not None):
+        if self.is_up and (self._phase is not Phase.STEADY or self._intent is not None):
             self.world.restless.add(self)
         else:
             self.world.restless.discard(self)
@@ -138,7 +138,7 @@ class Member:
         self.life += 1
         self._forget()
         self.phase = Phase.STARTING
-        self.next = self.world.clock.after(self.world.tempo.start(self.habits.start), self._join)
+        self.intent = self.world.clock.after(self.world.tempo.start(self.habits.start), self._join)
 
     def stop(self, how: Stop) -> None:
         """The process ends. Closed, a dynamic member says so; a static one never does (KIP-345)."""
@@ -162,13 +162,13 @@ class Member:
         at_ms = world.now_ms + delay_ms
         if not at_once:
             at_ms = max(at_ms, self.last_join_ms + self.habits.rejoin_gap_ms)
-        if self.next is not None:
-            self.next.cancel()
-        self.next = world.clock.at(at_ms, self._join)
+        if self.intent is not None:
+            self.intent.cancel()
+        self.intent = world.clock.at(at_ms, self._join)
 
     def _join(self) -> None:
         world, seat = self.world, self.seat
-        self.next = None
+        self.intent = None
         self._quiet()
         if not self.keeps_while_joining:
             self._release()
@@ -237,11 +237,11 @@ class Member:
         leads = reply.leader == reply.member_id
         if leads and self.habits.library is Library.LIBRDKAFKA:
             delay += drawn(self.world.chance, self.habits.think)  # it asks for metadata first
-        self.next = self.world.clock.after(delay, self._sync, reply if leads else None, reply.protocol_name)
+        self.intent = self.world.clock.after(delay, self._sync, reply if leads else None, reply.protocol_name)
 
     def _sync(self, leading: JoinGroupResponse | None, protocol: str) -> None:
         world = self.world
-        self.next = None
+        self.intent = None
         rows: list[SyncGroupRequestAssignment] = []
         if leading is not None and not leading.skip_assignment:
             members = [world.blobs.member(self.assignor, row) for row in leading.members]
@@ -315,7 +315,7 @@ class Member:
         return (
             not world.is_busy
             and self._phase is Phase.STEADY
-            and self._next is None
+            and self._intent is None
             and self.generation == world.generation
         )
 
@@ -340,7 +340,7 @@ class Member:
         self._beat_at(world.now_ms + self.period_ms)
 
     def _on_beat(self, reply: HeartbeatResponse) -> None:
-        if reply.error_code == ErrorCode.NONE or self.phase is not Phase.STEADY or self.next is not None:
+        if reply.error_code == ErrorCode.NONE or self.phase is not Phase.STEADY or self.intent is not None:
             return
         react = drawn(self.world.chance, self.habits.react)
         match reply.error_code:
@@ -411,9 +411,9 @@ class Member:
 
     def _end(self, phase: Phase) -> None:
         self._quiet()
-        if self.next is not None:
-            self.next.cancel()
-            self.next = None
+        if self.intent is not None:
+            self.intent.cancel()
+            self.intent = None
         self.phase = phase
         self.life += 1
 

@@ -95,9 +95,10 @@ def origin_of(snapshot: GroupSnapshot, what_if: WhatIf) -> Origin:
         caveats=tuple(caveats),
     )
     if any(seat.rack for seat in origin.seats):
-        origin = _with_caveat(origin, "members have racks; the racks of partitions are not in a snapshot and are ignored")
+        origin = _with_caveat(origin, "members have racks; those of partitions are not in a snapshot; all are ignored")
     if what_if.resettles and origin.seats:
-        origin = _with_caveat(settled(origin), f"before the plan the group is taken to have settled under {_supposed(what_if)}")
+        supposed = f"before the plan the group is taken to have settled under {_supposed(what_if)}"
+        origin = _with_caveat(settled(origin), supposed)
     return origin
 
 
@@ -118,7 +119,7 @@ def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
         raise RefusedError(
             f"group {group_id} is a {snapshot.type} group; kgm can only predict bounces of classic groups yet",
             facts=("KIP-848 groups: no prediction is better than a wrong one",) if snapshot.type == "consumer" else (),
-            hint="what classic members would do: take the snapshot of a classic group, or use --members N --topic NAME:PARTITIONS",
+            hint="what classic members would do: --members N --topic NAME:PARTITIONS",
             group_id=group_id,
         )
     if snapshot.members and snapshot.protocol_type not in (None, "", PROTOCOL_TYPE):
@@ -139,7 +140,8 @@ def _timeout(supposed: int | None, seen: int | None, default: int, what: str, ca
         return supposed
     if seen is not None:
         return seen
-    caveats.append(f"the {what} timeout is not in the snapshot: {default // 1000} s assumed (--{what}-timeout says otherwise)")
+    assumed = f"{default // 1000} s assumed (--{what}-timeout says otherwise)"
+    caveats.append(f"the {what} timeout is not in the snapshot: {assumed}")
     return default
 
 
@@ -149,10 +151,9 @@ def _topics(snapshot: GroupSnapshot, caveats: list[str]) -> dict[str, int]:
     for member in snapshot.members:
         for name, partitions in member.assignment.items():
             if name not in known and partitions:
-                known[name] = 1 + max(
-                    max(other.assignment.get(name, ()), default=-1) for other in snapshot.members
-                )
-                caveats.append(f"topic {name} is not in the snapshot: taken to have {known[name]} partitions, as assigned")
+                known[name] = 1 + max(max(other.assignment.get(name, ()), default=-1) for other in snapshot.members)
+                taken = f"taken to have {known[name]} partitions, as assigned"
+                caveats.append(f"topic {name} is not in the snapshot: {taken}")
     wanted = {name for member in snapshot.members for name in member.topics}
     return {name: known[name] for name in sorted(known) if name in wanted or not wanted}
 

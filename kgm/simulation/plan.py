@@ -71,7 +71,7 @@ class Plan:
         if not (self.bounce or self.scale_in or self.remove or self.scale_out):
             raise UsageError(
                 "the plan does nothing",
-                hint="say who is bounced: --all, --instance-ids, --member-ids or --match; or --scale-in, --scale-out, --remove",
+                hint="say who bounces: --all, --instance-ids, --member-ids, --match; or --scale-in, ...",
             )
         _refuse_overlap(self)
         _refuse_below("--scale-out", self.scale_out, 0)

@@ -12,6 +12,7 @@ from kgm.protocol.subscription import MemberAssignment, Subscription, encode_ass
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from kgm.records.record import Record
+from kgm.simulation.assigning import STICKY
 from kgm.simulation.library import HABITS, Library
 from kgm.simulation.member import Member
 from kgm.simulation.newcomers import newcomers
@@ -25,6 +26,7 @@ _STOP_SPREAD_MS = 100.0
 #: From the last stop to the LeaveGroup of an operator who waits for it.
 _REMOVAL_AFTER_MS = 200.0
 _LEAVE_VERSION = 5
+_REMOVAL_REASON = "member was removed by an admin"
 #: Who waits for a group to be stable looks once in this time.
 _LOOK_MS = 1_000.0
 #: A group that is still rebalancing after so many rounds per member and action will not stop.
@@ -62,8 +64,9 @@ class Script:
         self.newcomers = [self._member(seat) for seat in arrivals.seats]
 
     def _member(self, seat: Seat) -> Member:
-        """A member whose library nobody knows is taken for a Java consumer."""
-        return Member(self.world, seat, HABITS[seat.library or Library.JAVA])
+        """A member whose library nobody knows is taken for a Java consumer; only those have `sticky`."""
+        known = Library.JAVA if seat.library is None or self.origin.assignor == STICKY else seat.library
+        return Member(self.world, seat, HABITS[known])
 
     # -- the play
 
@@ -176,9 +179,7 @@ class Script:
             seat = self.by_identity[name].seat
             member_id = "" if seat.group_instance_id is not None else seat.member_id
             identities.append(
-                MemberIdentity(
-                    member_id=member_id, group_instance_id=seat.group_instance_id, reason="member was removed by an admin"
-                )
+                MemberIdentity(member_id=member_id, group_instance_id=seat.group_instance_id, reason=_REMOVAL_REASON)
             )
             self.ghosts.pop(seat.member_id, None)
         self.world.note("remove", f"one LeaveGroup removes {len(identities)} members")

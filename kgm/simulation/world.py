@@ -166,7 +166,8 @@ class World:
                 self.generation = value.generation
                 if value.members:
                     self.rebalances += 1
-                    self.note("assigned", f"generation {value.generation} has its assignment: {len(value.members)} members")
+                    count = len(value.members)
+                    self.note("assigned", f"generation {value.generation} has its assignment, for {count} members")
                 else:
                     self.passed_empty = True
                     self.note("empty", f"the group is empty at generation {value.generation}")
