@@ -35,7 +35,8 @@ class TopicSnapshot:
 class MemberSnapshot:
     """One member. Its *identity* is its group instance id, or its member id when it is dynamic.
 
-    status `away`: a static member of a `consumer` group at member epoch -2 (KIP-848). protocol: `classic` or `consumer`,
+    status `away`: a static member of a `consumer` group at member epoch -2 (KIP-848). protocol: `classic` or
+    `consumer`,
     which a group on its way from one to the other has both of. client_library: None unless it gave itself away."""
 
     member_id: str
