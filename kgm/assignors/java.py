@@ -1,4 +1,4 @@
-"""What Java's strings and hash maps do, as far as an assignor's answer hangs on it.
+"""What Java's strings and hash maps (and one of Scala's) do, as far as an assignor's answer hangs on it.
 
 A Java leader keeps the members of its group in a `HashMap` keyed by member id, and the sticky assignors walk that map:
 who is visited first keeps an extra partition.  The order is not random, it follows from `String.hashCode`, the size of
@@ -9,6 +9,7 @@ the shape of a red-black tree.  Member ids that end in a UUID do not get there.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 _INT_MASK: Final = 0xFFFFFFFF
@@ -75,6 +76,36 @@ def copied_set_order(numbers: Iterable[int]) -> list[int]:
     while capacity < len(listed) * 4 // 3 + 1:
         capacity *= 2
     return sorted(listed, key=lambda number: spread(number) & (capacity - 1))
+
+
+def scala_set_order(keys: Sequence[str]) -> list[str]:
+    """Distinct strings in the order in which Scala's immutable `Set` iterates over them, added one by one.
+
+    Up to four keep their order; more live in a trie over the improved hash, five bits a level, whose nodes list their
+    own keys before those of their children (`scala.collection.immutable.HashSet` of 2.13)."""
+    if len(keys) <= 4:
+        return list(keys)
+    return _trie_order([(_improved(string_hash(key)), key) for key in keys], 0)
+
+
+def _trie_order(entries: list[tuple[int, str]], shift: int) -> list[str]:
+    if shift >= 32:
+        return [key for _, key in entries]
+    slots: dict[int, list[tuple[int, str]]] = {}
+    for entry in entries:
+        slots.setdefault(entry[0] >> shift & 31, []).append(entry)
+    filled = [slots[slot] for slot in sorted(slots)]
+    own = [entries[0][1] for entries in filled if len(entries) == 1]
+    below = (_trie_order(entries, shift + 5) for entries in filled if len(entries) > 1)
+    return [*own, *chain.from_iterable(below)]
+
+
+def _improved(value: int) -> int:
+    """`scala.collection.Hashing.improve`."""
+    value = (value + ~(value << 9)) & _INT_MASK
+    value ^= value >> 14
+    value = (value + (value << 4)) & _INT_MASK
+    return value ^ (value >> 10)
 
 
 class PartitionHashSet:

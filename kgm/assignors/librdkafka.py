@@ -8,15 +8,18 @@ topics always and never for a member without a rack. `cooperative-sticky` is Jav
 equal and unequal subscriptions, and partitions that are free are handed out from the last of the last topic down. What
 it holds back it finds by comparing with what members claim, stale claims included.
 
-The order of members is that of the JoinGroup response, the order of topics that of the leader's metadata.
+The order of members is that of the JoinGroup response, the order of topics that of the leader's metadata (which
+`with_metadata_order` makes).
 (rdkafka_range_assignor.c, rdkafka_roundrobin_assignor.c, rdkafka_sticky_assignor.c, rdkafka_cgrp.c, rdmap.c.)
 """
 
+import dataclasses
 import heapq
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final
 
+from kgm.assignors.java import scala_set_order
 from kgm.assignors.layout import Layout, client_layout
 from kgm.assignors.range import assign_blocks
 from kgm.assignors.round_robin import deal_round
@@ -60,6 +63,16 @@ def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
     ).build()
     answer.update(_adjusted(members, layout.answer(members, given)))
     return answer
+
+
+def with_metadata_order(group: GroupSpec) -> GroupSpec:
+    """The group with its topics in the order in which a Kafka broker tells them to the leader.
+
+    The leader asks for topics as members mention them, and the broker goes through them as a Scala set."""
+    asked = scala_set_order(list(dict.fromkeys(name for member in group.members for name in member.topics)))
+    place = {name: position for position, name in enumerate(asked)}
+    ordered = sorted(group.topics, key=lambda topic: place.get(topic.name, len(place)))
+    return dataclasses.replace(group, topics=tuple(ordered))
 
 
 def compare(one: MemberSpec, other: MemberSpec) -> int:

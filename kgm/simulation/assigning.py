@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, assign
 from kgm.assignors.java import map_order
+from kgm.assignors.librdkafka import with_metadata_order
 from kgm.model.assignment import Partitions
 from kgm.model.errors import RefusedError
 from kgm.protocol.messages.join_group_response import JoinGroupResponseMember
@@ -81,6 +82,8 @@ def assignments(
         )
     known = tuple(TopicSpec(name=name, partitions=count) for name, count in topics.items())
     spec = GroupSpec(members=tuple(as_broker_lists(members)), topics=known)
+    if library is Library.LIBRDKAFKA:
+        spec = with_metadata_order(spec)
     return {
         member_id: encode_assignment(MemberAssignment(partitions=partitions))
         for member_id, partitions in assign(assignor, spec, library.value).items()

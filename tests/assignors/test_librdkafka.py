@@ -6,9 +6,12 @@ import pathlib
 import pytest
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, librdkafka, sticky_mixed
+from kgm.assignors.java import scala_set_order
 from kgm.model.errors import UsageError
 from tests.assignors.groups import group_of
 
+#: What a broker answered.
+RECORDED = [f"topic-{i:02d}" for i in (7, 3, 1, 5, 6, 10, 8, 2, 4, 9, 11, 0)]
 VECTORS = pathlib.Path(__file__).parent.parent / "vectors" / "librdkafka"
 
 
@@ -76,6 +79,21 @@ def test_new_partitions_are_dealt_from_the_last_one_down():
     grown = group(members, t=4)
     assert assign("cooperative-sticky", grown) == {"a": {"t": [0, 2]}, "b": {"t": [1, 3]}}
     assert assign("cooperative-sticky", grown, "librdkafka") == {"a": {"t": [0, 3]}, "b": {"t": [1, 2]}}
+
+
+def test_topics_come_in_the_order_of_the_brokers_answer():
+    """Recorded from Kafka 4.3.0: Metadata for these topics, asked for in the order of their names."""
+    names = [f"topic-{i:02d}" for i in range(12)]
+    spec = group([member("m", *names)], **dict.fromkeys([*names, "other"], 1))
+    told = [topic.name for topic in librdkafka.with_metadata_order(spec).topics]
+    assert told == [*RECORDED, "other"]
+    few = group([member("m", "c", "a"), member("n", "b")], a=1, b=1, c=1)
+    assert [topic.name for topic in librdkafka.with_metadata_order(few).topics] == ["c", "a", "b"]
+
+
+def test_scala_sets_of_words_with_one_hash():
+    words = ["AaAa", "BBBB", "AaBB", "BBAa", "other"]
+    assert scala_set_order(words) == ["other", "AaAa", "BBBB", "AaBB", "BBAa"]
 
 
 def test_a_stale_claim_costs_the_owner_a_round():
