@@ -42,7 +42,8 @@ def main():
         wait_settled(fleet, PARTITIONS)
         time.sleep(2.5)
         kgm(kafka.bootstrap, "describe", GROUP)
-        kgm(kafka.bootstrap, "simulate-bounce", GROUP, "--instance-ids", "payments-2", "--restart-time", "10s")
+        bounce = ["--instance-ids", "payments-2", "--restart-time", "10s", "--session-timeout", "45s"]
+        kgm(kafka.bootstrap, "simulate-bounce", GROUP, *bounce)
         print("$ # restart payments-2 for real, ten seconds away\n")
         fleet[1].close()
         time.sleep(10)

@@ -25,6 +25,19 @@ def caveats(origin: Origin, plan: Plan, settings: BrokerSettings, outcomes: Sequ
     return tuple(said)
 
 
+def hangs_on_session(otherwise: Sequence[Outcome], session_timeout_ms: int) -> tuple[str, ...]:
+    """What a session timeout shorter than the one assumed would make of it; nothing where there is no difference."""
+    if not otherwise:
+        return ()
+    one = otherwise[0]
+    rebalances = f"{one.rebalances} rebalance{'' if one.rebalances == 1 else 's'}"
+    said = (
+        f"Kafka does not tell a live group's session timeout: were it {session_timeout_ms / 1000:g} s, there would be "
+        f"{rebalances} and {one.moved_partitions} moved; --session-timeout settles it"
+    )
+    return (said,)
+
+
 def _open(origin: Origin, outcomes: Sequence[Outcome]) -> list[str]:
     """What nobody can know beforehand."""
     said = []
