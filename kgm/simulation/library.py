@@ -114,19 +114,23 @@ class Tempo:
         """How far a member is in its heartbeat interval at the start, from 0 to 1."""
         return (self._phase + self._phase_spread * self._chance.random()) % 1.0
 
-    def start(self, span: tuple[float, float]) -> float:
-        """How long a process takes to its first JoinGroup."""
+    def start(self, span: tuple[float, float], *, may_be_slow: bool) -> float:
+        """How long a process takes to its first JoinGroup, beyond the restart time that the plan gives it."""
         share = self._start + self._start_spread * (self._chance.random() - 0.5)
         least, most = span
-        late = self._slow_start_ms * self._chance.random()
+        late = self._slow_start_ms * self._chance.random() if may_be_slow else 0.0
         return late + least + (most - least) * min(max(share, 0.0), 1.0)
+
+
+def usual_interval_ms(session_timeout_ms: int) -> int:
+    """Kafka's default, or what goes with a session timeout that is shorter than twice that."""
+    return min(HEARTBEAT_INTERVAL_MS, session_timeout_ms // 2)
 
 
 def _some_interval_ms(chance: random.Random, session_timeout_ms: int) -> int:
     """A heartbeat interval that somebody may have configured."""
-    usual = min(HEARTBEAT_INTERVAL_MS, session_timeout_ms // 2)
     if chance.random() < USUAL_INTERVAL_SHARE:
-        return usual
+        return usual_interval_ms(session_timeout_ms)
     most = min(HEARTBEAT_INTERVAL_MS, max(session_timeout_ms // 3, 1))
     return round(most * (0.1 + 0.9 * chance.random()))
 

@@ -135,10 +135,14 @@ class Member:
 
     def start(self) -> None:
         """The process starts; its first JoinGroup takes a while."""
+        # Where a static member had a seat it counts when it is back, not before whom: the plan's time is taken for it.
+        may_be_slow = self.seat.group_instance_id is None or not self.seat.member_id
         self.life += 1
         self._forget()
         self.phase = Phase.STARTING
-        self.intent = self.world.clock.after(self.world.tempo.start(self.habits.start), self._join)
+        self.intent = self.world.clock.after(
+            self.world.tempo.start(self.habits.start, may_be_slow=may_be_slow), self._join
+        )
 
     def stop(self, how: Stop) -> None:
         """The process ends. Closed, a dynamic member says so; a static one never does (KIP-345)."""

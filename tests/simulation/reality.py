@@ -30,13 +30,16 @@ from tests.kafka.members import JavaMembers, Member, RdMembers
 
 SESSION_MS = 6_000
 HEARTBEAT_MS = 1_000
+REBALANCE_MS = 60_000
 _serial = itertools.count(1)
 _java_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A group and what is done to it. `who`: positions of the members that bounce; likewise scale_in and remove."""
+    """A group and what is done to it. `who`: positions of the members that bounce; likewise scale_in and remove.
+
+    kind: "rd", "java", or "both" (librdkafka in even seats). half_dynamic: members in odd seats are dynamic."""
 
     kind: str = "rd"
     static: bool = True
@@ -52,15 +55,18 @@ class Case:
     remove: tuple[int, ...] = ()
     shared_client_id: bool = False
     heartbeat_ms: int = HEARTBEAT_MS
-    label: str = ""
+    tell_heartbeat: bool = True
+    topics: int = 1
+    half_dynamic: bool = False
 
     def __str__(self) -> str:
-        membership = "static" if self.static else "dynamic"
+        membership = "mixed" if self.half_dynamic else "static" if self.static else "dynamic"
         who = "all" if len(self.who) == self.members else f"{len(self.who)}"
-        what = f"{'rolling ' if self.rolling else ''}{who} {self.stop.value} back after {self.restart_ms} ms" if self.who else ""
-        for name, value in (("scale-in", len(self.scale_in)), ("scale-out", self.scale_out), ("remove", len(self.remove))):
+        how = f"{'rolling ' if self.rolling else ''}{who} {self.stop.value} back after {self.restart_ms} ms"
+        what = how if self.who else ""
+        for name, value in (("in", len(self.scale_in)), ("out", self.scale_out), ("remove", len(self.remove))):
             what += f" {name} {value}" if value else ""
-        return f"{self.kind} {membership} {self.assignor} x{self.members}: {what.strip()}"
+        return f"{self.kind} {membership} {self.assignor} {self.members}x{self.topics * self.partitions}: {what.strip()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,25 +87,32 @@ class Group:
 
     case: Case
     kafka: Any
-    pool: RdMembers | JavaMembers
+    pools: dict[str, RdMembers | JavaMembers]
     group_id: str = field(default_factory=lambda: f"bounce-{next(_serial)}")
     alive: dict[int, Member] = field(default_factory=dict)
     everyone: list[Member] = field(default_factory=list)
 
     @property
-    def topic(self) -> str:
-        return f"bounce-{self.case.partitions}"
+    def topics(self) -> list[str]:
+        names = (f"bounce-{self.case.partitions}", f"again-{self.case.partitions}")
+        return list(names[: self.case.topics])
 
     def instance_id(self, seat: int) -> str | None:
-        return f"app-{seat + 1}" if self.case.static else None
+        dynamic = not self.case.static or (self.case.half_dynamic and seat % 2 == 1)
+        return None if dynamic else f"app-{seat + 1}"
+
+    def pool_of(self, seat: int) -> RdMembers | JavaMembers:
+        if self.case.kind == "both":
+            return self.pools["java" if seat % 2 else "rd"]
+        return self.pools[self.case.kind]
 
     def start(self, seat: int) -> None:
         case = self.case
         with _java_lock:
-            member = self.pool.start(
-                group=self.group_id, topics=[self.topic], instance_id=self.instance_id(seat), assignor=case.assignor,
+            member = self.pool_of(seat).start(
+                group=self.group_id, topics=self.topics, instance_id=self.instance_id(seat), assignor=case.assignor,
                 client_id="app" if case.shared_client_id else f"app-{seat + 1}",
-                session_timeout_ms=SESSION_MS, heartbeat_interval_ms=case.heartbeat_ms, max_poll_interval_ms=60_000,
+                session_timeout_ms=SESSION_MS, heartbeat_interval_ms=case.heartbeat_ms, max_poll_interval_ms=REBALANCE_MS,
             )  # fmt: skip
         self.alive[seat] = member
         self.everyone.append(member)
@@ -135,7 +148,8 @@ class Group:
             ids = {member.member_id for member in snapshot.members}
             live = {member.member_id for member in self.alive.values()}
             owned = [partition for member in self.alive.values() for partition in member.assignment]
-            whole = sorted(owned) == [(self.topic, p) for p in range(self.case.partitions)] if self.alive else not ids
+            everything = sorted((topic, p) for topic in self.topics for p in range(self.case.partitions))
+            whole = sorted(owned) == everything if self.alive else not ids
             right = live <= ids if ghosts_may_stay else live == ids
             states = ("Stable",) if self.alive else ("Empty", "Dead")
             now = (snapshot.state, sorted(ids), sorted(owned))
@@ -154,15 +168,17 @@ class Group:
 def play(case: Case, kafka: Any, java: JavaMembers | None = None) -> tuple[Scenario, Seen]:
     """Predict, then do it."""
     with contextlib.ExitStack() as stack:
-        pool = java if case.kind == "java" and java is not None else stack.enter_context(
-            (JavaMembers if case.kind == "java" else RdMembers)(kafka.bootstrap)
-        )
-        group = Group(case, kafka, pool)
+        pools: dict[str, RdMembers | JavaMembers] = {}
+        if case.kind != "rd":
+            pools["java"] = java if java is not None else stack.enter_context(JavaMembers(kafka.bootstrap))
+        if case.kind != "java":
+            pools["rd"] = stack.enter_context(RdMembers(kafka.bootstrap))
+        group = Group(case, kafka, pools)
         try:
             return _play(case, kafka, group)
         finally:
-            if case.kind == "java":
-                for member in group.alive.values():
+            for seat, member in group.alive.items():
+                if group.pool_of(seat) is java:
                     member.send("close-remain")
 
 
@@ -200,8 +216,8 @@ def plan_of(case: Case, identity: dict[int, str]) -> Plan:
         rolling=case.rolling,
         restart_time_ms=case.restart_ms,
         stop=case.stop,
-        heartbeat_interval_ms=case.heartbeat_ms,
-        what_if=WhatIf(session_timeout_ms=SESSION_MS, rebalance_timeout_ms=60_000),
+        heartbeat_interval_ms=case.heartbeat_ms if case.tell_heartbeat else None,
+        what_if=WhatIf(session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS),
         settings={"group.initial.rebalance.delay.ms": "0"},
     )
 
@@ -235,7 +251,8 @@ def carry_out(case: Case, group: Group) -> GroupSnapshot:
 def remove(group: Group, identities: Sequence[str]) -> None:
     """What `kgm remove-members` sends: static members by instance id alone."""
     with connect(group.kafka.bootstrap, timeout_ms=20_000) as cluster:
-        leavers = [Leaver(group_instance_id=name) if group.case.static else Leaver(member_id=name) for name in identities]
+        static = {group.instance_id(seat) for seat in range(group.case.members)}
+        leavers = [Leaver(group_instance_id=name) if name in static else Leaver(member_id=name) for name in identities]
         cluster.leave_group(group.group_id, leavers, reason="test", deadline=cluster.deadline)
 
 
@@ -271,12 +288,12 @@ def last_generation(kafka: Any, group_id: str) -> int:
 def stopped_ms(group: Group, started: float, ended: float) -> int:
     """How long nobody consumed the partitions, added up, by what the members themselves say."""
     total = 0.0
-    for partition in range(group.case.partitions):
+    for partition in ((topic, p) for topic in group.topics for p in range(group.case.partitions)):
         spans = []
         for member in group.everyone:
             since = None
             for event in member.events:
-                has = (group.topic, partition) in event.assignment and event.kind not in ("closed", "fatal")
+                has = partition in event.assignment and event.kind not in ("closed", "fatal")
                 if has and since is None:
                     since = event.at_s
                 elif not has and since is not None:
@@ -301,7 +318,8 @@ def story(group: Group, started: float) -> tuple[str, ...]:
         for event in member.events:
             if event.at_s >= started - 0.5 and event.kind != "polled":
                 at = round((event.at_s - started) * 1000)
-                rows.append((at, f"{at} {member.name} {event.kind} {sorted(p for _, p in event.assignment)} {event.data.get('error', '')}"))
+                owned = sorted(p for _, p in event.assignment)
+                rows.append((at, f"{at} {member.name} {event.kind} {owned} {event.data.get('error', '')}"))
     return tuple(text for _, text in sorted(rows))
 
 

@@ -1,0 +1,29 @@
+"""Groups to play with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
+from kgm.simulation.origin import synthetic
+from kgm.simulation.plan import Membership
+
+STATIC, DYNAMIC = Membership.STATIC, Membership.DYNAMIC
+
+
+def made_up(members=3, partitions=12, membership=STATIC, assignor="range", *, library=None, **changes) -> GroupSnapshot:
+    """A group over topic `t`; members are member-1.. or dynamic ones of one client id."""
+    group = synthetic(members, [TopicSnapshot(name="t", partitions=partitions)], membership, assignor)
+    return replace(group, members=tuple(replace(m, client_library=library) for m in group.members), **changes)
+
+
+def ids(snapshot: GroupSnapshot, *positions: int) -> tuple[str, ...]:
+    """Identities of members, all of them if no position is given."""
+    everyone = [member.identity for member in snapshot.members]
+    return tuple(everyone[position] for position in positions) if positions else tuple(everyone)
+
+
+def member(name: str, *, static: bool = True, topics=("t",), **more) -> MemberSnapshot:
+    return MemberSnapshot(
+        member_id=f"{name}-uuid", group_instance_id=name if static else None, client_id=name, topics=topics, **more
+    )

@@ -1,0 +1,319 @@
+"""Predictions by what Kafka is known to do: the outcome matrix, and what was counted on a real broker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.simulation.bounce import simulate
+from kgm.simulation.member import Member
+from kgm.simulation.plan import Plan, Rolling, Stop, WhatIf
+from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up, member
+
+EAGER = ("range", "roundrobin", "sticky")
+ALL_ASSIGNORS = (*EAGER, "cooperative-sticky")
+LATE_MS = 60_000
+NO_DELAY = {"group.initial.rebalance.delay.ms": "0"}
+
+
+def predict(snapshot, draws=25, **plan):
+    return simulate(snapshot, Plan(**plan), draws=draws)
+
+
+def counts(scenario):
+    """(rebalances, moved partitions), each a number when the prediction is exact, else (least, most)."""
+    if scenario.exact:
+        return scenario.typical.rebalances, scenario.typical.moved_partitions
+    ranges = scenario.ranges
+    return (ranges.rebalances.min, ranges.rebalances.max), (ranges.moved_partitions.min, ranges.moved_partitions.max)
+
+
+# -- static members
+
+
+@pytest.mark.parametrize("assignor", ALL_ASSIGNORS)
+@pytest.mark.parametrize("stop", Stop)
+@pytest.mark.parametrize("library", ["java", "librdkafka"])
+def test_static_members_back_in_time_cost_nothing(assignor, stop, library):
+    """KIP-345, and KIP-814 for leaders: whoever leads is among those that restart."""
+    group = made_up(assignor=assignor, library=library)
+    for plan in ({"bounce": ids(group)}, {"bounce": ids(group), "rolling": Rolling()}, {"bounce": ids(group, 1)}):
+        scenario = predict(group, stop=stop, **plan)
+        assert (scenario.exact, scenario.typical.generations, counts(scenario)) == (True, 0, (0, 0))
+        assert scenario.ranges is None
+        assert scenario.typical.final_assignment == {m.identity: {"t": tuple(m.assignment["t"])} for m in group.members}
+
+
+def test_stopped_time_is_that_of_the_process_and_no_more():
+    group = made_up(3, 12)
+    scenario = predict(group, bounce=ids(group, 0), restart_time_ms=10_000)
+    assert 4 * 10_000 < scenario.typical.stopped_partition_ms < 4 * 11_500
+    assert scenario.typical.handovers == 0
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
+def test_a_late_static_member_costs_two_rebalances_and_no_move_when_eager(assignor):
+    group = made_up(3, 12, assignor=assignor)
+    scenario = predict(group, bounce=ids(group, 0), restart_time_ms=LATE_MS)
+    assert (scenario.exact, counts(scenario)) == (True, (2, 0))
+    assert scenario.typical.handovers >= 2 * 4
+    events = [event.event for event in scenario.typical.timeline]
+    assert events == ["stop", "expired", "rebalance", "assigned", "start", "rebalance", "assigned", "stable"] or events == [
+        "stop", "rebalance", "expired", "assigned", "start", "rebalance", "assigned", "stable",
+    ]  # fmt: skip
+
+
+def test_a_late_static_member_costs_three_rebalances_when_cooperative():
+    group = made_up(3, 12, assignor="cooperative-sticky")
+    (least, most), _ = counts(predict(group, bounce=ids(group, 0), restart_time_ms=LATE_MS))
+    assert (least, most) in ((3, 3), (3, 4))
+
+
+@pytest.mark.parametrize("assignor", ALL_ASSIGNORS)
+@pytest.mark.parametrize("library", ["java", "librdkafka"])
+def test_static_members_that_stay_away_cost_one_rebalance_when_their_session_ends(assignor, library):
+    group = made_up(4, 16, assignor=assignor, library=library)
+    scenario = predict(group, scale_in=ids(group, 0, 2))
+    assert scenario.exact
+    assert scenario.typical.rebalances == 1
+    gone = [event for event in scenario.typical.timeline if event.event == "expired"]
+    assert {event.member for event in gone} == {"member-1", "member-3"}
+    # Their sessions began with their last heartbeats, up to 3 s before they stopped.
+    assert all(42_000 - 100 <= event.at_ms <= 45_000 + 100 for event in gone)
+    assert set(scenario.typical.final_assignment) == {"member-2", "member-4"}
+    assert all(move.owner_after in ("member-2", "member-4") for move in scenario.typical.moves)
+
+
+@pytest.mark.parametrize("assignor", ALL_ASSIGNORS)
+def test_a_removal_costs_one_rebalance_at_once(assignor):
+    group = made_up(4, 16, assignor=assignor)
+    scenario = predict(group, remove=ids(group, 0, 2))
+    assert (scenario.exact, scenario.typical.rebalances) == (True, 1)
+    assert scenario.typical.took_ms < 5_000
+    assert "expired" not in {event.event for event in scenario.typical.timeline}
+
+
+def test_sticky_assignors_move_only_what_a_leaver_had():
+    for assignor in ("sticky", "cooperative-sticky"):
+        group = made_up(4, 16, assignor=assignor)
+        moves = predict(group, scale_in=ids(group, 1)).typical.moves
+        assert {move.owner_before for move in moves} == {"member-2"}
+        assert len(moves) == 4
+
+
+def test_new_static_members_cost_one_or_two_phases():
+    group = made_up(3, 15)
+    assert counts(predict(group, scale_out=1)) == (1, counts(predict(group, scale_out=1))[1])
+    rebalances, _ = counts(predict(group, scale_out=2, draws=60))
+    assert rebalances in (1, (1, 2))
+    assert set(predict(group, scale_out=2).typical.final_assignment) == {f"member-{n}" for n in range(1, 6)}
+
+
+def test_a_shorter_session_is_a_what_if():
+    group = made_up()
+    plan = Plan(bounce=ids(group, 0), restart_time_ms=20_000)
+    assert simulate(group, plan).typical.rebalances == 0
+    shorter = simulate(group, replace(plan, what_if=WhatIf(session_timeout_ms=10_000)), draws=10)
+    assert shorter.typical.rebalances == 2
+
+
+def test_a_restart_that_takes_as_long_as_the_session_may_go_either_way():
+    group = made_up(session_timeout_ms=10_000)
+    scenario = predict(group, bounce=ids(group, 0), restart_time_ms=8_500, draws=60)
+    assert counts(scenario)[0] in ((0, 1), (0, 2))
+    assert any("session timeout (10 s)" in caveat for caveat in scenario.caveats)
+
+
+# -- dynamic members
+
+
+@pytest.mark.parametrize("assignor", EAGER)
+@pytest.mark.parametrize("library", ["java", "librdkafka"])
+def test_a_dynamic_member_costs_two_rebalances_when_closed_and_one_when_killed(assignor, library):
+    group = made_up(3, 12, DYNAMIC, assignor, library="java" if assignor == "sticky" else library)
+    assert counts(predict(group, bounce=ids(group, 0)))[0] == (2, 2)
+    assert counts(predict(group, bounce=ids(group, 0), stop=Stop.CRASH))[0] == (1, 1)
+
+
+def test_a_dynamic_cooperative_member_costs_three_rebalances_and_keeps_all_in_place_when_killed():
+    group = made_up(3, 12, DYNAMIC, "cooperative-sticky")
+    closed, _ = counts(predict(group, bounce=ids(group, 0), draws=60))
+    assert closed in ((3, 3), (3, 4), (3, 5))
+    killed = predict(group, bounce=ids(group, 0), stop=Stop.CRASH)
+    assert counts(killed) == ((1, 1), (4, 4))
+    assert {move.owner_before for move in killed.typical.moves} == {ids(group, 0)[0]}
+
+
+@pytest.mark.parametrize(("assignor", "per_member"), [("range", 2), ("roundrobin", 2), ("cooperative-sticky", 3)])
+def test_a_rolling_restart_of_dynamic_members(assignor, per_member):
+    group = made_up(3, 12, DYNAMIC, assignor)
+    scenario = predict(group, bounce=ids(group), rolling=Rolling(), draws=40)
+    assert scenario.typical.rebalances == 3 * per_member
+    assert scenario.ranges.rebalances.max <= 3 * per_member + 4
+
+
+def test_no_time_between_stop_and_start_saves_a_rebalance():
+    """The newcomer joins while the others have not yet heard that somebody left."""
+    group = made_up(3, 12, DYNAMIC, "roundrobin")
+    assert counts(predict(group, bounce=ids(group, 0), restart_time_ms=0, draws=100))[0] == (1, 2)
+
+
+def test_moves_of_dynamic_members_differ_from_draw_to_draw():
+    """"moved 7 partitions one time and 14 the next": a random id sorts anywhere among those of the same client."""
+    group = made_up(3, 21, DYNAMIC, "range")
+    scenario = predict(group, bounce=ids(group, 0), draws=60)
+    assert (scenario.ranges.moved_partitions.min, scenario.ranges.moved_partitions.max) == (7, 14)
+    assert not scenario.exact
+    assert any("random ids" in caveat for caveat in scenario.caveats)
+
+
+def test_who_leaves_is_known_so_that_a_dynamic_scale_in_is_exact():
+    group = made_up(4, 16, DYNAMIC, "range")
+    scenario = predict(group, scale_in=ids(group, 1))
+    assert (scenario.exact, scenario.typical.rebalances, scenario.ranges) == (True, 1, None)
+    assert scenario.typical.took_ms < 10_000
+    assert predict(group, scale_in=ids(group, 1), stop=Stop.CRASH).typical.took_ms > 40_000
+
+
+def test_all_dynamic_members_at_once_leave_the_group_empty_in_between():
+    group = made_up(3, 12, DYNAMIC)
+    scenario = predict(group, bounce=ids(group))
+    assert scenario.typical.generations > scenario.typical.rebalances
+    assert "empty" in {event.event for event in scenario.typical.timeline}
+    assert any("group.initial.rebalance.delay.ms=3000" in caveat for caveat in scenario.caveats)
+    quick = predict(group, bounce=ids(group), settings=NO_DELAY)
+    assert not any("initial" in caveat for caveat in quick.caveats)
+    assert quick.typical.took_ms < scenario.typical.took_ms
+    assert scenario.typical.moved_partitions == 12
+
+
+def test_everybody_gone_for_good_is_an_empty_group():
+    group = made_up(2, 6)
+    scenario = predict(group, scale_in=ids(group))
+    assert scenario.exact
+    assert (scenario.typical.rebalances, scenario.typical.generations) == (0, 1)
+    assert scenario.typical.final_assignment == {}
+    assert all(move.owner_after is None for move in scenario.typical.moves)
+    assert scenario.typical.moved_partitions == 6
+
+
+# -- other groups
+
+
+def test_static_members_of_a_mixed_group_keep_their_partitions():
+    mixed = replace(made_up(2, 6), members=(member("a", assignment={"t": (0, 1, 2)}), member("b", static=False, assignment={"t": (3, 4, 5)})))
+    assert predict(mixed, bounce=("a",)).typical.rebalances == 0
+    scenario = predict(mixed, bounce=("b-uuid",))
+    assert scenario.typical.rebalances == 2
+    assert scenario.typical.final_assignment["a"] == {"t": (0, 1, 2)}
+
+
+def test_a_whole_plan_at_once():
+    group = made_up(5, 20, assignor="cooperative-sticky")
+    scenario = predict(group, bounce=ids(group, 0, 1), rolling=Rolling(pause_ms=2_000), scale_in=ids(group, 2), remove=ids(group, 3), scale_out=1)
+    final = scenario.typical.final_assignment
+    assert set(final) == {"member-1", "member-2", "member-5", "member-6"}
+    assert sorted(p for topics in final.values() for p in topics["t"]) == list(range(20))
+    starts = [(event.member, event.at_ms) for event in scenario.typical.timeline if event.event == "start"]
+    assert [who for who, _ in starts] == ["member-6", "member-1", "member-2"]
+    # The rolling restart waits for the sessions of those that went.
+    assert starts[1][1] > 42_000
+
+
+def test_the_limit_of_the_group_refuses_newcomers():
+    group = made_up(3, 12)
+    scenario = predict(group, scale_out=2, settings={"group.max.size": "4"})
+    assert scenario.typical.refused_joins == 1
+    assert len(scenario.typical.final_assignment) == 4
+    assert any("refused" in caveat for caveat in scenario.caveats)
+
+
+def test_an_assignor_of_ones_own_is_fine_as_long_as_it_need_not_run():
+    streams = replace(made_up(), assignor="stream")
+    assert predict(streams, bounce=ids(streams)).typical.rebalances == 0
+    with pytest.raises(RefusedError, match="'stream'"):
+        predict(streams, scale_in=ids(streams, 0))
+
+
+def test_what_if_all_were_otherwise():
+    group = made_up(3, 12)
+    plan = Plan(bounce=ids(group, 0))
+    dynamic = simulate(group, replace(plan, what_if=WhatIf(membership=DYNAMIC)), draws=10)
+    assert dynamic.typical.rebalances == 2
+    assert dynamic.typical.moves[0].owner_before == group.members[0].member_id
+    loose = made_up(3, 12, DYNAMIC)
+    static = simulate(loose, Plan(bounce=ids(loose, 0), what_if=WhatIf(membership=STATIC)))
+    assert (static.exact, static.typical.rebalances) == (True, 0)
+
+
+# -- the prediction as such
+
+
+def test_the_same_seed_gives_the_same_answer_and_another_seed_may_not():
+    group = made_up(4, 21, DYNAMIC)
+    plan = Plan(bounce=ids(group), rolling=Rolling())
+    assert simulate(group, plan, draws=5, seed=3) == simulate(group, plan, draws=5, seed=3)
+    assert simulate(group, plan, draws=5, seed=3) != simulate(group, plan, draws=5, seed=4)
+
+
+def test_strangers_are_named():
+    group = made_up()
+    with pytest.raises(NotFoundError, match="nobody, nothing"):
+        predict(group, bounce=("member-1", "nobody"), scale_in=("nothing",))
+
+
+def test_unknown_broker_settings_are_named():
+    with pytest.raises(UsageError, match="no.such.setting"):
+        predict(made_up(), scale_out=1, settings={"no.such.setting": "1"})
+
+
+def test_generations_are_null_when_the_snapshot_does_not_tell():
+    group = made_up(generation=None)
+    scenario = predict(group, scale_in=ids(group, 0)).to_json()
+    assert (scenario["generation_before"], scenario["generation_after"], scenario["generations"]) == (None, None, 1)
+    known = predict(made_up(generation=41), scale_in=ids(group, 0)).to_json()
+    assert (known["generation_before"], known["generation_after"]) == (41, 42)
+
+
+def test_a_typical_draw_lies_within_the_ranges():
+    group = made_up(4, 21, DYNAMIC)
+    scenario = predict(group, bounce=ids(group), rolling=Rolling(max_unavailable=2), draws=30)
+    for name in ("generations", "rebalances", "moved_partitions", "stopped_partition_ms"):
+        found = getattr(scenario.ranges, name)
+        assert found.min <= getattr(scenario.typical, name) <= found.max
+        assert found.min <= found.median <= found.max
+    assert scenario.ranges.draws == 30
+
+
+@pytest.mark.parametrize("plan", [{"scale_in": (0,)}, {"scale_in": (0, 2)}, {"bounce": (0,), "restart_time_ms": LATE_MS}])
+@pytest.mark.parametrize("assignor", ["range", "sticky"])
+def test_heartbeats_that_are_left_out_are_not_missed(monkeypatch, plan, assignor):
+    """The same prediction when every heartbeat is sent."""
+    group = made_up(4, 16, assignor=assignor)
+    plan = {key: ids(group, *value) if isinstance(value, tuple) else value for key, value in plan.items()}
+    plan["heartbeat_interval_ms"] = 1_000
+    short = predict(group, draws=3, **plan)
+    monkeypatch.setattr(Member, "_is_calm", property(lambda self: False))
+    long = predict(group, draws=3, **plan)
+    assert short.exact
+    assert long.exact
+    assert long.typical.requests > 3 * short.typical.requests
+    assert long.typical.verdict == short.typical.verdict
+    assert abs(long.typical.took_ms - short.typical.took_ms) < 3_000
+
+
+@pytest.mark.slow
+def test_a_thousand_static_members_roll_in_seconds():
+    group = made_up(1000, 10_000)
+    scenario = predict(group, bounce=ids(group), rolling=Rolling())
+    assert (scenario.exact, scenario.typical.rebalances) == (True, 0)
+
+
+@pytest.mark.slow
+def test_five_hundred_dynamic_members():
+    group = made_up(500, 5_000, DYNAMIC)
+    scenario = predict(group, bounce=ids(group, 7), draws=5)
+    assert scenario.typical.rebalances == 2
+    assert scenario.typical.settled
