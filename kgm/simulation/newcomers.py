@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kgm.model.errors import UsageError
@@ -12,7 +13,7 @@ _COUNTED = re.compile(r"(.*?)(\d+)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newcomers:
-    """Seats of members to come. guessed: instance ids follow no pattern, and were drawn."""
+    """Seats of members to come. guessed: their names or kinds follow no pattern, and were drawn."""
 
     seats: tuple[Seat, ...]
     guessed: bool
@@ -21,8 +22,8 @@ class Newcomers:
 def newcomers(origin: Origin, count: int, chance: random.Random) -> Newcomers:
     """`app-4` after `app-1` to `app-3`, as a StatefulSet counts; a random name where the ids show no such pattern.
 
-    They are static if most members are, and otherwise like a member that is there. Raises UsageError for a group
-    without members: nobody knows what new ones would subscribe to."""
+    They are static or dynamic as the members are, by share in a mixed group, and otherwise like one that is there.
+    Raises UsageError for a group without members: nobody knows what new ones would subscribe to."""
     if not count:
         return Newcomers(seats=(), guessed=False)
     if not origin.seats:
@@ -31,26 +32,34 @@ def newcomers(origin: Origin, count: int, chance: random.Random) -> Newcomers:
             hint="make a group up: --members N --topic NAME:PARTITIONS",
         )
     static = [seat for seat in origin.seats if seat.group_instance_id is not None]
-    is_static = 2 * len(static) > len(origin.seats)
-    peers = static if is_static else [seat for seat in origin.seats if seat.group_instance_id is None]
-    names = [seat.group_instance_id if is_static else seat.client_id for seat in peers]
-    shared = len(set(names)) == 1 and not is_static
-    counted = None if shared else _next_names([str(name) for name in names], count)
+    dynamic = [seat for seat in origin.seats if seat.group_instance_id is None]
+    come_static = sum(chance.random() * len(origin.seats) < len(static) for _ in range(count))
+    named = _next_names([str(seat.group_instance_id) for seat in static], come_static)
+    unlike = len({frozenset(seat.topics) for seat in origin.seats}) > 1
+    seats = [
+        _static(chance.choice(static), None if named is None else named[number], chance)
+        for number in range(come_static)
+    ]
+    seats += _dynamic(dynamic, count - come_static, chance)
+    mixed = bool(static and dynamic)
+    return Newcomers(seats=tuple(seats), guessed=mixed or unlike or (bool(static) and named is None))
+
+
+def _static(like: Seat, name: str | None, chance: random.Random) -> Seat:
+    name = name or _random_like(str(like.group_instance_id), chance)
+    return replace(like, identity=name, member_id="", group_instance_id=name, owned={})
+
+
+def _dynamic(peers: Sequence[Seat], count: int, chance: random.Random) -> list[Seat]:
+    """Their client ids, which begin their member ids, are one and the same, or count on, or may be any."""
+    client_ids = [seat.client_id for seat in peers]
+    named = client_ids[:1] * count if len(set(client_ids)) == 1 else _next_names(client_ids, count)
     seats = []
     for number in range(count):
-        like = peers[-1] if counted is not None or shared else chance.choice(peers)
-        name = counted[number] if counted is not None else like.client_id if shared else _random_like(like, chance)
-        seats.append(
-            replace(
-                like,
-                identity=f"new-{number + 1}" if not is_static else name,
-                member_id="",
-                group_instance_id=name if is_static else None,
-                client_id=like.client_id if is_static else name,
-                owned={},
-            )
-        )
-    return Newcomers(seats=tuple(seats), guessed=is_static and counted is None)
+        like = chance.choice(peers)
+        name = _random_like(like.client_id, chance) if named is None else named[number]
+        seats.append(replace(like, identity=f"new-{number + 1}", member_id="", client_id=name, owned={}))
+    return seats
 
 
 def _next_names(names: list[str], count: int) -> list[str] | None:
@@ -67,7 +76,6 @@ def _next_names(names: list[str], count: int) -> list[str] | None:
     return [f"{prefix}{highest + 1 + number:0{width}}" for number in range(count)]
 
 
-def _random_like(seat: Seat, chance: random.Random) -> str:
+def _random_like(name: str, chance: random.Random) -> str:
     """A name that may sort anywhere among its peers."""
-    base = seat.group_instance_id or seat.client_id
-    return f"{base[: chance.randint(0, len(base))]}{chance.getrandbits(40):010x}"
+    return f"{name[: chance.randint(0, len(name))]}{chance.getrandbits(40):010x}"

@@ -60,9 +60,8 @@ def test_a_late_static_member_costs_two_rebalances_and_no_move_when_eager(assign
     assert (scenario.exact, counts(scenario)) == (True, (2, 0))
     assert scenario.typical.handovers >= 2 * 4
     events = [event.event for event in scenario.typical.timeline]
-    assert events == ["stop", "expired", "rebalance", "assigned", "start", "rebalance", "assigned", "stable"] or events == [
-        "stop", "rebalance", "expired", "assigned", "start", "rebalance", "assigned", "stable",
-    ]  # fmt: skip
+    assert sorted(events[1:3]) == ["expired", "rebalance"]
+    assert [events[0], *events[3:]] == ["stop", "assigned", "start", "rebalance", "assigned", "stable"]
 
 
 def test_a_late_static_member_costs_three_rebalances_when_cooperative():
@@ -265,7 +264,7 @@ def test_strangers_are_named():
 
 
 def test_unknown_broker_settings_are_named():
-    with pytest.raises(UsageError, match="no.such.setting"):
+    with pytest.raises(UsageError, match=r"no\.such\.setting"):
         predict(made_up(), scale_out=1, settings={"no.such.setting": "1"})
 
 

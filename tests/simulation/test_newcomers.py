@@ -10,12 +10,12 @@ from kgm.simulation.plan import WhatIf
 from tests.simulation.groups import DYNAMIC, made_up, member
 
 
-def come(count, *members, state="Stable"):
+def come(count, *members, state="Stable", seed=1):
     group = GroupSnapshot(
         group_id="g", type="classic", state=state, assignor="range", topics=(TopicSnapshot(name="t", partitions=4),),
         members=members,
     )  # fmt: skip
-    return newcomers(origin_of(group, WhatIf()), count, random.Random(1))
+    return newcomers(origin_of(group, WhatIf()), count, random.Random(seed))
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,26 @@ def test_dynamic_newcomers_have_the_client_id_of_the_others():
     found = newcomers(origin_of(made_up(3, membership=DYNAMIC), WhatIf()), 2, random.Random(1))
     assert [(seat.group_instance_id, seat.client_id) for seat in found.seats] == [(None, "consumer")] * 2
     assert len({seat.identity for seat in found.seats}) == 2
-    found = come(1, member("c-1", static=False), member("c-2", static=False), member("static"))
+    found = come(1, member("c-1", static=False), member("c-2", static=False))
     assert [(seat.group_instance_id, seat.client_id) for seat in found.seats] == [(None, "c-3")]
+    found = come(2, member("red", static=False), member("blue", static=False))
+    assert not {"red", "blue"} & {seat.client_id for seat in found.seats}
+
+
+def test_in_a_mixed_group_anybody_may_come():
+    group = [member("s-1"), member("s-2"), member("d", static=False)]
+    kinds = set()
+    for seed in range(40):
+        found = come(2, *group, seed=seed)
+        assert found.guessed
+        kinds |= {seat.group_instance_id is None for seat in found.seats}
+        assert {seat.group_instance_id for seat in found.seats} <= {"s-3", "s-4", None}
+    assert kinds == {True, False}
+
+
+def test_subscriptions_that_differ_are_guessed():
+    found = come(1, member("a-1", topics=("t",)), member("a-2", topics=("u",)))
+    assert found.guessed
 
 
 def test_nobody_comes_to_nobody():
