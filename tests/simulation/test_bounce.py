@@ -247,6 +247,33 @@ def test_what_if_all_were_otherwise():
     assert (static.exact, static.typical.rebalances) == (True, 0)
 
 
+@pytest.mark.parametrize("rolling", [None, Rolling()])
+def test_a_group_that_does_not_come_to_rest_is_no_certainty(monkeypatch, rolling):
+    """Nothing waits for ever: time is bounded, and so is the number of rebalances."""
+    group = made_up(3, 12, DYNAMIC)
+    monkeypatch.setattr("kgm.simulation.script._HOPELESS_REBALANCES", -9)
+    scenario = predict(group, bounce=ids(group), rolling=rolling, draws=3)
+    assert not scenario.exact
+    assert not scenario.typical.settled
+    assert scenario.caveats[0].startswith("the group does not come to rest in 3 of 3 draws")
+    assert scenario.typical.timeline[-1].event != "stable"
+
+
+def test_a_plan_may_begin_with_nobody():
+    empty = replace(made_up(), members=(), state="Empty", assignor=None)
+    with pytest.raises(UsageError, match="no members"):
+        predict(empty, scale_out=1)
+
+
+def test_who_leads_a_group_of_two_libraries_is_open():
+    group = made_up(4, 13, assignor="cooperative-sticky")
+    both = replace(group, members=tuple(replace(m, client_library=("java", "librdkafka")[n % 2]) for n, m in enumerate(group.members)))
+    scenario = predict(both, scale_in=ids(group, 0))
+    assert any("whether a Java or a librdkafka member leads" in caveat for caveat in scenario.caveats)
+    unlike = replace(both, members=tuple(replace(m, topics=("t", f"u{n}")) for n, m in enumerate(both.members)))
+    assert any("seen to crash" in caveat for caveat in predict(unlike, scale_in=ids(group, 0), draws=2).caveats)
+
+
 # -- the prediction as such
 
 
