@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from kgm.simulation.report import Scenario
 
 SCHEMA = "kgm.simulate-bounce/v1"
+_BROKER_SETTINGS = (
+    "group.initial.rebalance.delay.ms",
+    "group.max.size",
+    "group.max.session.timeout.ms",
+    "group.min.session.timeout.ms",
+)
 _MOVES_SHOWN = 40
 _EVENTS_SHOWN = 40
 E = TypeVar("E", bound=enum.Enum)
@@ -111,7 +117,7 @@ def simulate_bounce(
         _refuse_protocol(protocol)
     source = _source(group, group_option, from_file, members, topic)
     membership_of = _choice(Membership, membership, "--as")
-    snapshot, where = _snapshot(source, common, assignor, membership_of)
+    snapshot, where, broker = _snapshot(source, common, assignor, membership_of)
     made_up = members is not None
     left = without(_listed(scale_in, "--scale-in", snapshot), _listed(remove, "--remove", snapshot))
     removed = _listed(remove, "--remove", snapshot)
@@ -130,7 +136,7 @@ def simulate_bounce(
             assignor=None if made_up else assignor,
             membership=None if made_up else membership_of,
         ),
-        settings=_settings(settings),
+        settings={**broker, **_settings(settings)},
         heartbeat_interval_ms=_duration(heartbeat_interval, "--heartbeat-interval"),
     )
     if draws < 1:
@@ -214,19 +220,20 @@ def _snapshot(
     common: Common,
     assignor: str | None,
     membership: Membership | None,
-) -> tuple[GroupSnapshot, dict[str, str | None] | None]:
-    """The group, and the cluster that it is from."""
+) -> tuple[GroupSnapshot, dict[str, str | None] | None, dict[str, str]]:
+    """The group, the cluster that it is from, and how its broker is set."""
     name, from_file, members, topics = source
     if members is not None:
         from kgm.simulation.origin import synthetic
         from kgm.simulation.plan import Membership
 
-        return synthetic(members, topics, membership or Membership.STATIC, assignor or "range"), None
+        return synthetic(members, topics, membership or Membership.STATIC, assignor or "range"), None, {}
     if from_file is not None:
-        return _from_file(from_file, name), None
+        return _from_file(from_file, name), None, {}
     assert name is not None
     with common.cluster(reads_only=True) as connected:
-        return connected.describe_group(name, offsets=False), cluster_json(connected)
+        found = connected.describe_group(name, offsets=False)
+        return found, cluster_json(connected), connected.broker_settings(name, _BROKER_SETTINGS)
 
 
 def _from_file(path: str, name: str | None) -> GroupSnapshot:

@@ -202,7 +202,37 @@ def fetch_session_timeouts(connection: Connection, group_ids: list[str], deadlin
     }
 
 
+def fetch_broker_settings(
+    connection: Connection, broker_id: int, names: list[str], deadline: Deadline
+) -> dict[str, str]:
+    """What this broker is set to, by name, where it tells (DESCRIBE_CONFIGS on the cluster); only it knows."""
+    from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+    from kgm.protocol.messages.describe_configs_response import DescribeConfigsResponse
+
+    broker_resource = 4
+    resource = DescribeConfigsResource(
+        resource_type=broker_resource, resource_name=str(broker_id), configuration_keys=names
+    )
+    version = connection.version(ApiKey.DESCRIBE_CONFIGS)
+    request = DescribeConfigsRequest(resources=[resource])
+    answer = connection.call(request, DescribeConfigsResponse, version=version, deadline=deadline)
+    return {
+        config.name: config.value
+        for row in answer.results
+        if not row.error_code
+        for config in row.configs
+        if config.name in names and config.value is not None
+    }
+
+
 __all__ = [
-    "ClassicGroup", "ConsumerGroup", "Described", "Offsets", "describe", "fetch_committed", "fetch_ends",
+    "ClassicGroup",
+    "ConsumerGroup",
+    "Described",
+    "Offsets",
+    "describe",
+    "fetch_broker_settings",
+    "fetch_committed",
+    "fetch_ends",
     "fetch_session_timeouts",
 ]  # fmt: skip

@@ -300,6 +300,24 @@ class Cluster:
         except KgmError:
             return {}  # worth a column, not an error
 
+    def broker_settings(self, group_id: str, names: Sequence[str]) -> dict[str, str]:
+        """Settings of the broker that coordinates a group, by name; those that it does not tell are left out."""
+
+        def ask(connection: Connection) -> dict[str, str]:
+            coordinator = self.brokers.coordinator(group_id)
+            if coordinator is None or not connection.supports(ApiKey.DESCRIBE_CONFIGS):
+                return {}
+            return asking.fetch_broker_settings(connection, coordinator.id, list(names), deadline)
+
+        deadline = self.deadline.part(0.5)
+        try:
+            broker = self.brokers.find_coordinators([group_id], deadline)[group_id]
+            if isinstance(broker, KgmError):
+                return {}
+            return self.brokers.on_broker(broker, ask, deadline)
+        except KgmError:
+            return {}  # worth a more certain prediction, not an error
+
     # -- leave ---------------------------------------------------------------------------------------------------------
 
     def leave_version(self, group_id: str, deadline: Deadline) -> int:

@@ -7,7 +7,7 @@ from statistics import median_low
 from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import NotFoundError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.simulation.caveats import caveats, hangs_on_session
+from kgm.simulation.caveats import INITIAL_DELAY, caveats, hangs_on_session
 from kgm.simulation.library import HABITS, usual_interval_ms
 from kgm.simulation.origin import Origin, origin_of
 from kgm.simulation.plan import Plan
@@ -23,8 +23,9 @@ _MEMBERS_PER_COST = 100
 _FEWEST_DRAWS = 3
 #: For the wire, and for what is slow for once.
 _SPARE_MS = 350
-#: group.min.session.timeout.ms, the broker's default.
+#: What MIN_SESSION is by default.
 SHORTEST_SESSION_MS = 6_000
+MIN_SESSION, MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
 
 
 def simulate(
@@ -36,7 +37,7 @@ def simulate(
     _refuse_strangers(snapshot, plan)
     origin = origin_of(snapshot, plan.what_if)
     plan = renamed(plan, snapshot, origin)
-    settings = BrokerSettings.from_overrides(plan.settings)
+    settings = _allowing(origin, plan)
     outcomes = _play(origin, plan, settings, draws=draws, seed=seed)
     otherwise = _were_the_session_shorter(snapshot, origin, plan, settings, outcomes, seed=seed)
     every = (*outcomes, *otherwise)
@@ -51,6 +52,17 @@ def simulate(
         caveats=(*hangs_on_session(otherwise, SHORTEST_SESSION_MS), *caveats(origin, plan, settings, outcomes)),
         ranges=None if exact else _ranges(outcomes, otherwise),
     )
+
+
+def _allowing(origin: Origin, plan: Plan) -> BrokerSettings:
+    """The broker's settings. It lets in members with the session timeout they have, unless its limits are given."""
+    settings = BrokerSettings.from_overrides(plan.settings)
+    session_ms, lowest, highest = origin.session_timeout_ms, MIN_SESSION, MAX_SESSION
+    if lowest not in plan.settings and session_ms < settings.group_min_session_timeout_ms:
+        settings = replace(settings, group_min_session_timeout_ms=session_ms)
+    if highest not in plan.settings and session_ms > settings.group_max_session_timeout_ms:
+        settings = replace(settings, group_max_session_timeout_ms=session_ms)
+    return settings
 
 
 def _refuse_strangers(snapshot: GroupSnapshot, plan: Plan) -> None:
@@ -81,10 +93,23 @@ def _play(origin: Origin, plan: Plan, settings: BrokerSettings, *, draws: int, s
     first = Script(origin, plan, settings, f"{seed}/0").play()
     if _is_certain(origin, plan, first):
         return (first,)
+    unsaid = replace(settings, group_initial_rebalance_delay_ms=0)
     cost = first.requests * (1 + len(origin.seats) / _MEMBERS_PER_COST)
     affordable = max(_FEWEST_DRAWS, round(_BUDGET / max(cost, 1)))
     rest = range(1, min(draws, affordable))
-    return (first, *(Script(origin, plan, settings, f"{seed}/{draw}").play() for draw in rest))
+    return (
+        first,
+        *(
+            Script(origin, plan, unsaid if _has_no_delay(plan, draw) else settings, f"{seed}/{draw}").play()
+            for draw in rest
+        ),
+    )
+
+
+def _has_no_delay(plan: Plan, draw: int) -> bool:
+    """Where nobody says how long the first rebalance of an empty group waits, every fourth draw is of a broker on which
+    it does not wait at all, as is usual in development."""
+    return INITIAL_DELAY not in plan.settings and draw % 4 == 0
 
 
 def _were_the_session_shorter(

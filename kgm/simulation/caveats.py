@@ -9,7 +9,7 @@ from kgm.simulation.origin import Origin
 from kgm.simulation.plan import Plan
 from kgm.simulation.report import Outcome
 
-_INITIAL_DELAY = "group.initial.rebalance.delay.ms"
+INITIAL_DELAY = "group.initial.rebalance.delay.ms"
 
 
 def caveats(origin: Origin, plan: Plan, settings: BrokerSettings, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
@@ -19,9 +19,9 @@ def caveats(origin: Origin, plan: Plan, settings: BrokerSettings, outcomes: Sequ
         said += [*_clients(origin, plan), *_leaders(origin)]
     if plan.scale_out:
         said.append("new members are taken to be like those that are there, their names to count on")
-    if any(outcome.passed_empty for outcome in outcomes) and _INITIAL_DELAY not in plan.settings:
+    if any(outcome.passed_empty for outcome in outcomes) and INITIAL_DELAY not in plan.settings:
         delay_ms = settings.group_initial_rebalance_delay_ms
-        said.append(f"the group is empty for a while; its first rebalance waits {_INITIAL_DELAY}={delay_ms} (--set)")
+        said.append(f"the group is empty for a while; its first rebalance waits {INITIAL_DELAY}={delay_ms} (--set)")
     return tuple(said)
 
 

@@ -121,7 +121,7 @@ class Member:
         else:
             self.world.restless.discard(self)
 
-    def install(self) -> None:
+    def take_seat(self) -> None:
         """It is a member of the Stable group from before the plan; its last heartbeat was less than a period ago."""
         world = self.world
         self.phase = Phase.STEADY
@@ -130,8 +130,11 @@ class Member:
         self.owned = {topic: tuple(numbers) for topic, numbers in self.seat.owned.items() if numbers}
         self.remembered = self.owned
         self.last_beat_ms = self.extended_ms = world.now_ms - world.tempo.phase() * self.period_ms
-        world.submit(self, self._heartbeat(), self.habits.heartbeat_version, None, self.last_beat_ms)
         self._beat_at(self.last_beat_ms + self.period_ms)
+
+    def show_life(self) -> None:
+        """Hand in the heartbeat from before the plan, with which its session began."""
+        self.world.submit(self, self._heartbeat(), self.habits.heartbeat_version, None, self.extended_ms)
 
     def start(self) -> None:
         """The process starts; its first JoinGroup takes a while."""

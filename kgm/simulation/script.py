@@ -100,10 +100,13 @@ class Script:
             current_state_timestamp=START_MS - 60_000,
             members=[self._row(member) for member in self.members],
         )
-        # Sessions begin before the first heartbeat that `install` hands in, and would last until after the last one.
-        world.runtime.load([Record(GroupMetadataKey(group=origin.group_id), value)], now=Millis(START_MS - 5_000))
         for member in self.members:
-            member.install()
+            member.take_seat()
+        by_heartbeat = sorted(self.members, key=lambda member: member.extended_ms)
+        record = Record(GroupMetadataKey(group=origin.group_id), value)
+        world.runtime.load([record], now=Millis(int(by_heartbeat[0].extended_ms)))
+        for member in by_heartbeat:
+            member.show_life()
 
     def _row(self, member: Member) -> MemberMetadata:
         seat, origin = member.seat, self.origin

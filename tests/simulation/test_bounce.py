@@ -125,6 +125,22 @@ def test_a_restart_that_takes_as_long_as_the_session_may_go_either_way():
     assert any("session timeout (10 s)" in caveat for caveat in scenario.caveats)
 
 
+def test_a_broker_lets_in_whom_it_has_unless_its_limits_are_said():
+    group = made_up(session_timeout_ms=2_000)
+    plan = {"bounce": ids(group), "restart_time_ms": 100, "heartbeat_interval_ms": 500}
+    assert predict(group, **plan).typical.refused_joins == 0
+    assert predict(group, **plan, settings={"group.min.session.timeout.ms": "6000"}).typical.refused_joins == 3
+    patient = made_up(session_timeout_ms=3_600_000)
+    assert predict(patient, bounce=ids(patient)).typical.refused_joins == 0
+    assert predict(patient, bounce=ids(patient), settings={"group.max.session.timeout.ms": "1800000"}).typical.refused_joins == 3
+
+
+def test_how_long_an_empty_group_waits_is_drawn_when_nobody_says():
+    group = made_up(3, 12, DYNAMIC)
+    rebalances, _ = counts(predict(group, bounce=ids(group), draws=60))
+    assert rebalances[0] == 1 < rebalances[1]
+
+
 # -- dynamic members
 
 

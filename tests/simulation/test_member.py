@@ -60,7 +60,7 @@ def seated(library=Library.JAVA, *, membership=STATIC, assignor="range", started
     if started:
         one.start()
     else:
-        one.install()
+        one.take_seat()
     return one, table
 
 
