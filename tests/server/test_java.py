@@ -116,7 +116,9 @@ def test_consumer_group_command(cluster):
         a, b = (members.start(group="g", topics=["t"], instance_id=name, client_id="app") for name in "ab")
         wait_settled([a, b], 6)
         # A partition without records has no offset until its member has looked up its position.
-        until(lambda: a.commit().kind == b.commit().kind == "committed" and _offsets(server) == (6, 24), "not committed")
+        until(
+            lambda: a.commit().kind == b.commit().kind == "committed" and _offsets(server) == (6, 24), "not committed"
+        )
 
         rows = table(consumer_group_command(server.bootstrap, "--describe", "--group", "g", "--members", "--verbose"))
         assert {row["GROUP-INSTANCE-ID"] for row in rows} == {"a", "b"}
