@@ -120,8 +120,8 @@ def handle_delete(
 
 
 def write_deletion(group: ClassicGroup, offsets: Offsets, step: Step) -> None:
-    """Tombstones for an Empty group; ids that were given out are void with it."""
-    for at in sorted(offsets.of(group.group_id)):
+    """Tombstones for an Empty group and its offsets, pending ones too; ids that were given out are void with it."""
+    for at in offsets.partitions_of(group.group_id):
         step.write(offset_tombstone(group.group_id, at))
     step.write(group_tombstone(group.group_id))
     for member_id in group.pending_joins:

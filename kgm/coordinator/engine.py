@@ -5,13 +5,13 @@ whose `group.coordinator.rebalance.protocols` leaves `consumer` out, and records
 
 from collections.abc import Callable, Mapping
 
-from kgm.coordinator import admin, classic_join, classic_requests, offset_requests
+from kgm.coordinator import admin, classic_join, classic_requests, offset_requests, transactions
 from kgm.coordinator import classic_round as rounds
 from kgm.coordinator.classic_group import ClassicGroup, Parked
 from kgm.coordinator.classic_records import group_from_record
 from kgm.coordinator.classic_state import ClassicState
 from kgm.coordinator.offsets import Offsets, expired, from_legacy, tombstone
-from kgm.coordinator.outcome import Millis, Outcome, Request, Ticket, TimerKey, TimerKind
+from kgm.coordinator.outcome import Millis, Outcome, Producer, Request, Ticket, TimerKey, TimerKind
 from kgm.coordinator.refusals import append_error, refusal
 from kgm.coordinator.settings import BrokerSettings
 from kgm.coordinator.step import OnAppendFailure, Step
@@ -30,6 +30,7 @@ from kgm.protocol.messages.offset_commit_request import OffsetCommitRequest
 from kgm.protocol.messages.offset_delete_request import OffsetDeleteRequest
 from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest
+from kgm.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
@@ -84,17 +85,18 @@ class Coordinator:
         self._alarm(key, step)
         return self._finish(step)
 
-    def replay(self, record: Record) -> None:
+    def replay(self, record: Record, producer: Producer | tuple[int, int] | None = None) -> None:
         """A record is in the log: one of the last outcome, in order, or, on loading, whatever is in the log.
 
-        Records that are no business of this coordinator are skipped."""
+        producer: who wrote it, when it is in a transactional batch. Records that are no business of this coordinator
+        are skipped."""
         match record.key, record.value:
             case OffsetCommitKey() as key, (OffsetCommitValue() | None) as value:
-                self._offsets.replay(key, value)
+                self._offsets.replay(key, value, None if producer is None else producer[0])
                 if value is not None:
                     self._groups.setdefault(key.group, ClassicGroup(group_id=key.group))
             case LegacyOffsetCommitKey() as key, (LegacyOffsetCommitValue() | None) as value:
-                self.replay(from_legacy(key, value))
+                self.replay(from_legacy(key, value), producer)
             case GroupMetadataKey() as key, None:
                 self._groups.pop(key.group, None)
             case GroupMetadataKey() as key, GroupMetadataValue() as value:
@@ -102,7 +104,20 @@ class Coordinator:
                     self._groups[key.group] = group_from_record(key.group, value)
             case _:
                 pass
-        self._count_replayed(record)
+        self._count_replayed(record, producer)
+
+    def replay_end_transaction(
+        self,
+        producer_id: int,
+        producer_epoch: int,  # noqa: ARG002  (as in Kafka, it is the log that compares epochs)
+        *,
+        commit: bool,
+    ) -> None:
+        """A transaction marker is in the log: the offsets that the producer has pending are committed, or forgotten.
+
+        A marker of a producer that has nothing here means nothing."""
+        assert self._in_flight is None, "the last outcome is neither replayed nor aborted"
+        self._offsets.end_transaction(producer_id, commit=commit)
 
     def abort(self, error: ErrorCode, *, now: Millis) -> Outcome:
         """The records of the last outcome could not be appended, because of this. The outcome is void: this one, which
@@ -195,6 +210,8 @@ class Coordinator:
                 classic_requests.handle_leave(message, self._groups.get(message.group_id), step)
             case OffsetCommitRequest() as message:
                 offset_requests.handle_commit(message, self._groups.get(message.group_id), step, self._topics)
+            case TxnOffsetCommitRequest() as message:
+                transactions.handle_commit(message, self._groups.get(message.group_id), step, self._topics)
             case OffsetFetchRequest() as message:
                 offset_requests.handle_fetch(message, self._groups, self._offsets, step)
             case OffsetDeleteRequest() as message:
@@ -227,10 +244,11 @@ class Coordinator:
 
     def _expire_offsets(self, step: Step) -> None:
         """Delete offsets past their retention, and groups that are Empty and have none left."""
+        retention_minutes = self.settings.offsets_retention_minutes
         for group_id, group in sorted(self._groups.items()):
-            offsets = self._offsets.of(group_id)
-            gone = expired(group, offsets, now=step.now, retention_minutes=self.settings.offsets_retention_minutes)
-            if len(gone) == len(offsets) and group.is_in(ClassicState.EMPTY):
+            gone = expired(group, self._offsets, now=step.now, retention_minutes=retention_minutes)
+            all_gone = len(gone) == len(self._offsets.of(group_id)) and not self._offsets.unstable_of(group_id)
+            if all_gone and group.is_in(ClassicState.EMPTY):
                 admin.write_deletion(group, self._offsets, step)
             else:
                 for at in gone:
@@ -255,11 +273,12 @@ class Coordinator:
             if deadline is not None:
                 self._deadlines[key] = deadline
 
-    def _count_replayed(self, record: Record) -> None:
+    def _count_replayed(self, record: Record, producer: Producer | tuple[int, int] | None) -> None:
         step = self._in_flight
         if step is None:
             return
         assert record == step.records[self._replayed], "not the record that was to be appended"
+        assert producer == step.producer, "not in the transaction that it was to be part of"
         self._replayed += 1
         if self._replayed == len(step.records):
             self._in_flight = None

@@ -34,6 +34,7 @@ from kgm.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from kgm.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequestPartition
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record
@@ -45,9 +46,11 @@ _BY_TOPIC_ID_FROM = 10
 _MANY_GROUPS_FROM = 8
 _GROUP_NOT_FOUND_FROM = 9
 _NO_OFFSET = -1
+NO_RETENTION = -1
 
 
-def _exists(topics: Topics, topic: str, partition: int) -> bool:
+def exists(topics: Topics, topic: str, partition: int) -> bool:
+    """Whether a partition exists, as far as the coordinator was told."""
     return topics is None or 0 <= partition < topics.get(topic, 0)
 
 
@@ -65,7 +68,7 @@ def handle_commit(message: OffsetCommitRequest, group: ClassicGroup | None, step
         step.answer(commit_refusal(message, ErrorCode.UNKNOWN_TOPIC_ID))
         return
     error = ErrorCode.NONE
-    if any(_exists(topics, topic.name, row.partition_index) for topic in message.topics for row in topic.partitions):
+    if any(exists(topics, topic.name, row.partition_index) for topic in message.topics for row in topic.partitions):
         error = _commit_error(message, group, version)
         if error is ErrorCode.NONE and group is not None:
             _extend_session(message, group, step)
@@ -74,8 +77,8 @@ def handle_commit(message: OffsetCommitRequest, group: ClassicGroup | None, step
         rows = [
             OffsetCommitResponsePartition(
                 partition_index=row.partition_index,
-                error_code=(error or _commit_one(message, topic.name, row, step))
-                if _exists(topics, topic.name, row.partition_index)
+                error_code=(error or write_offset(message.group_id, topic.name, row, step, message.retention_time_ms))
+                if exists(topics, topic.name, row.partition_index)
                 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )
             for row in topic.partitions
@@ -109,19 +112,25 @@ def _extend_session(message: OffsetCommitRequest, group: ClassicGroup, step: Ste
         extend_session(group, step, group.members[message.member_id])
 
 
-def _commit_one(message: OffsetCommitRequest, topic: str, row: OffsetCommitRequestPartition, step: Step) -> ErrorCode:
+def write_offset(
+    group_id: str,
+    topic: str,
+    row: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    step: Step,
+    retention_ms: int = NO_RETENTION,
+) -> ErrorCode:
+    """Write one offset, unless its metadata is too long."""
     metadata = row.committed_metadata or ""
     if _java_length(metadata) > step.settings.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    retention_ms = message.retention_time_ms
     value = OffsetCommitValue(
         offset=row.committed_offset,
         leader_epoch=row.committed_leader_epoch,
         metadata=metadata,
         commit_timestamp=step.now,
-        expire_timestamp=NO_EXPIRY if retention_ms == -1 else step.now + retention_ms,
+        expire_timestamp=NO_EXPIRY if retention_ms == NO_RETENTION else step.now + retention_ms,
     )
-    step.write(Record(OffsetCommitKey(group=message.group_id, topic=topic, partition=row.partition_index), value))
+    step.write(Record(OffsetCommitKey(group=group_id, topic=topic, partition=row.partition_index), value))
     return ErrorCode.NONE
 
 
@@ -136,22 +145,24 @@ def _java_length(text: str) -> int:
 def handle_fetch(message: OffsetFetchRequest, groups: Mapping[str, ClassicGroup], offsets: Offsets, step: Step) -> None:
     """An OffsetFetch of the partitions named, or of all that have an offset when topics is null (v2 and later).
 
-    A group that does not exist, or is Dead, has no offsets, which is no error."""
+    A group that does not exist, or is Dead, has no offsets, which is no error. With require_stable (v7 and later) a
+    partition with a pending offset is answered with UNSTABLE_OFFSET_COMMIT; without it, with the committed offset."""
     assert step.request is not None
     version = step.request.version
     if version >= _MANY_GROUPS_FROM:
-        rows = [_fetch_group(row, _committed(row.group_id, groups, offsets), version) for row in message.groups]
+        asked = [_Fetch(row.group_id, groups, offsets, require_stable=message.require_stable) for row in message.groups]
+        rows = [_fetch_group(row, fetch, version) for row, fetch in zip(message.groups, asked, strict=True)]
         step.answer(OffsetFetchResponse(groups=rows))
         return
-    committed = _committed(message.group_id, groups, offsets)
-    wanted = _all(committed) if message.topics is None else [(t.name, t.partition_indexes) for t in message.topics]
+    fetch = _Fetch(message.group_id, groups, offsets, require_stable=message.require_stable)
+    wanted = fetch.all() if message.topics is None else [(t.name, t.partition_indexes) for t in message.topics]
     step.answer(
         OffsetFetchResponse(
             topics=[
                 OffsetFetchResponseTopic(
                     name=topic,
                     partitions=[
-                        OffsetFetchResponsePartition(partition_index=index, **_fetched(committed.get((topic, index))))
+                        OffsetFetchResponsePartition(partition_index=index, **fetch.one((topic, index)))
                         for index in indexes
                     ],
                 )
@@ -161,21 +172,11 @@ def handle_fetch(message: OffsetFetchRequest, groups: Mapping[str, ClassicGroup]
     )
 
 
-def _committed(
-    group_id: str, groups: Mapping[str, ClassicGroup], offsets: Offsets
-) -> Mapping[TopicPartition, CommittedOffset]:
-    group = groups.get(group_id)
-    return {} if group is None or group.is_in(ClassicState.DEAD) else offsets.of(group_id)
-
-
-def _fetch_group(
-    group: OffsetFetchRequestGroup, committed: Mapping[TopicPartition, CommittedOffset], version: int
-) -> OffsetFetchResponseGroup:
-    error = ErrorCode.NONE
+def _fetch_group(group: OffsetFetchRequestGroup, fetch: "_Fetch", version: int) -> OffsetFetchResponseGroup:
     if version >= _BY_TOPIC_ID_FROM:
-        error, committed = ErrorCode.UNKNOWN_TOPIC_ID, {}
+        fetch.error = ErrorCode.UNKNOWN_TOPIC_ID
     wanted = (
-        [(topic, bytes(16), indexes) for topic, indexes in _all(committed)]
+        [(topic, bytes(16), indexes) for topic, indexes in fetch.all()]
         if group.topics is None
         else [(topic.name, topic.topic_id, topic.partition_indexes) for topic in group.topics]
     )
@@ -186,9 +187,7 @@ def _fetch_group(
                 name=topic,
                 topic_id=topic_id,
                 partitions=[
-                    OffsetFetchResponsePartitions(
-                        partition_index=index, error_code=error, **_fetched(committed.get((topic, index)))
-                    )
+                    OffsetFetchResponsePartitions(partition_index=index, **fetch.one((topic, index)))
                     for index in indexes
                 ],
             )
@@ -197,27 +196,48 @@ def _fetch_group(
     )
 
 
-def _all(committed: Mapping[TopicPartition, CommittedOffset]) -> list[tuple[str, Sequence[int]]]:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(committed):
-        topics.setdefault(topic, []).append(partition)
-    return list(topics.items())
-
-
 class _Fetched(TypedDict):
+    error_code: int
     committed_offset: int
     committed_leader_epoch: int
     metadata: str
 
 
-def _fetched(committed: CommittedOffset | None) -> _Fetched:
-    if committed is None:
-        return _Fetched(committed_offset=_NO_OFFSET, committed_leader_epoch=-1, metadata="")
-    return _Fetched(
-        committed_offset=committed.offset,
-        committed_leader_epoch=committed.leader_epoch,
-        metadata=committed.metadata,
-    )
+class _Fetch:
+    """What one group has to say to an OffsetFetch. error: nothing but this, for every partition."""
+
+    __slots__ = ("committed", "error", "unstable")
+
+    def __init__(
+        self, group_id: str, groups: Mapping[str, ClassicGroup], offsets: Offsets, *, require_stable: bool
+    ) -> None:
+        group = groups.get(group_id)
+        exists = group is not None and not group.is_in(ClassicState.DEAD)
+        self.error = ErrorCode.NONE
+        self.committed: Mapping[TopicPartition, CommittedOffset] = offsets.of(group_id) if exists else {}
+        # Asked of the log, not of the group, in Kafka too: also a Dead group has unstable partitions.
+        self.unstable = offsets.unstable_of(group_id) if require_stable else {}
+
+    def all(self) -> list[tuple[str, Sequence[int]]]:
+        """Every partition with a committed offset; not those that have a pending one only."""
+        topics: dict[str, list[int]] = {}
+        for topic, partition in sorted(self.committed if self.error is ErrorCode.NONE else ()):
+            topics.setdefault(topic, []).append(partition)
+        return list(topics.items())
+
+    def one(self, at: TopicPartition) -> _Fetched:
+        error = self.error
+        if error is ErrorCode.NONE and at in self.unstable:
+            error = ErrorCode.UNSTABLE_OFFSET_COMMIT
+        committed = self.committed.get(at) if error is ErrorCode.NONE else None
+        if committed is None:
+            return _Fetched(error_code=error, committed_offset=_NO_OFFSET, committed_leader_epoch=-1, metadata="")
+        return _Fetched(
+            error_code=error,
+            committed_offset=committed.offset,
+            committed_leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+        )
 
 
 # -- OffsetDelete
@@ -232,14 +252,14 @@ def handle_delete(
         step.answer(OffsetDeleteResponse(error_code=error))
         return
     assert group is not None
-    committed = offsets.of(message.group_id)
+    committed, unstable = offsets.of(message.group_id), offsets.unstable_of(message.group_id)
     response = OffsetDeleteResponse()
     for topic in message.topics:
         rows = []
         for row in topic.partitions:
             at = (topic.name, row.partition_index)
             error = _delete_one_error(group, topics, at)
-            if error is ErrorCode.NONE and at in committed:
+            if error is ErrorCode.NONE and (at in committed or at in unstable):
                 step.write(tombstone(message.group_id, at))
             rows.append(OffsetDeleteResponsePartition(partition_index=row.partition_index, error_code=error))
         response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=rows))
@@ -257,6 +277,6 @@ def _delete_error(message: OffsetDeleteRequest, group: ClassicGroup | None) -> E
 
 
 def _delete_one_error(group: ClassicGroup, topics: Topics, at: TopicPartition) -> ErrorCode:
-    if not _exists(topics, *at):
+    if not exists(topics, *at):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(at[0]) else ErrorCode.NONE

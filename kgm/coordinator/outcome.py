@@ -2,13 +2,24 @@
 
 import enum
 from dataclasses import dataclass
-from typing import NewType
+from typing import NamedTuple, NewType
 
 from kgm.model.ids import Millis
 from kgm.protocol.struct import Message
 from kgm.records.record import Record
 
-__all__ = ["CancelTimer", "Millis", "Outcome", "Reply", "Request", "SetTimer", "Ticket", "TimerKey", "TimerKind"]
+__all__ = [
+    "CancelTimer",
+    "Millis",
+    "Outcome",
+    "Producer",
+    "Reply",
+    "Request",
+    "SetTimer",
+    "Ticket",
+    "TimerKey",
+    "TimerKind",
+]
 
 #: Names one request that is waiting for its reply. The caller chooses it; it must be unique among those waiting.
 Ticket = NewType("Ticket", int)
@@ -75,10 +86,21 @@ class Reply:
     message: Message
 
 
+class Producer(NamedTuple):
+    """Who writes in a transaction (KIP-98); wherever one is taken, a plain pair will do."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one event asks for. Append and replay all records (or abort), then move timers, then send replies."""
+    """What one event asks for. Append and replay all records (or abort), then move timers, then send replies.
+
+    producer: not None when the records belong to this producer's open transaction: they go into one transactional batch
+    of its, are replayed with it, and count once a marker commits the transaction (`replay_end_transaction`)."""
 
     records: tuple[Record, ...] = ()
     timers: tuple[SetTimer | CancelTimer, ...] = ()
     replies: tuple[Reply, ...] = ()
+    producer: Producer | None = None

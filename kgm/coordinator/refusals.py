@@ -36,6 +36,12 @@ from kgm.protocol.messages.offset_fetch_response import (
 )
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
+from kgm.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+from kgm.protocol.messages.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from kgm.protocol.struct import Message
 
 UNKNOWN_MEMBER_ID = ""
@@ -43,6 +49,7 @@ UNKNOWN_MEMBER_ID = ""
 _NULL_PROTOCOL_FROM = 7
 _FETCH_ERROR_FROM = 2
 _MANY_GROUPS_FROM = 8
+_LOADING_FROM = 2
 
 _APPEND_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -93,6 +100,27 @@ def commit_refusal(request: OffsetCommitRequest, error: ErrorCode) -> OffsetComm
     )
 
 
+def txn_commit_refusal(request: TxnOffsetCommitRequest, error: ErrorCode, version: int) -> TxnOffsetCommitResponse:
+    """The error for every partition of the request: TxnOffsetCommit has no error of its own.
+
+    Producers of before 2.0 break when they are told of loading, so they are told to look for the coordinator
+    (KAFKA-7296)."""
+    if version < _LOADING_FROM and error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=row.partition_index, error_code=error)
+                    for row in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
 def fetch_refusal(request: OffsetFetchRequest, error: ErrorCode, version: int) -> OffsetFetchResponse:
     """The error where the version has a place for it: in each group from v8 on, in the response from v2 on, and in each
     partition in v1 (Kafka: OffsetFetchResponse.groupError)."""
@@ -128,6 +156,8 @@ def refusal(request: Request, error: ErrorCode) -> Message:
             return LeaveGroupResponse(error_code=error)
         case OffsetCommitRequest() as commit:
             return commit_refusal(commit, error)
+        case TxnOffsetCommitRequest() as commit_in_transaction:
+            return txn_commit_refusal(commit_in_transaction, error, request.version)
         case OffsetFetchRequest() as fetch:
             return fetch_refusal(fetch, error, request.version)
         case OffsetDeleteRequest():

@@ -3,16 +3,24 @@
 The server drives it with the real clock, the simulation with a virtual one. Time goes forward only."""
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.outcome import Millis, Outcome, Reply, Request, SetTimer, Ticket, TimerKey
+from kgm.coordinator.outcome import Millis, Outcome, Producer, Reply, Request, SetTimer, Ticket, TimerKey
 from kgm.model.errors import ErrorCode, KgmError
 from kgm.records.record import Record
 
 #: Superseded entries may outnumber live timers this many times before they are swept out.
 _SLACK = 4
 _SMALL = 64
+
+
+class Append(Protocol):
+    """Writes records to a log, all of them or none; into a transactional batch when a producer is given, which happens
+    for TxnOffsetCommit only."""
+
+    def __call__(self, records: Sequence[Record], producer: Producer | None = None, /) -> None: ...
 
 
 class AppendError(KgmError):
@@ -31,7 +39,7 @@ class Runtime:
     append: writes records to a log, all of them or none. It says that it could not by raising AppendError, or OSError,
     which counts as KAFKA_STORAGE_ERROR; clients are then told the error that a broker tells them."""
 
-    def __init__(self, engine: Coordinator, *, append: Callable[[Sequence[Record]], None] | None = None) -> None:
+    def __init__(self, engine: Coordinator, *, append: Append | None = None) -> None:
         self.engine = engine
         self._append = append
         self._sequence = 0
@@ -75,9 +83,14 @@ class Runtime:
         return None
 
     def load(self, records: Sequence[Record], *, now: Millis) -> tuple[Reply, ...]:
-        """Rebuild the state from a log, and arm the timers."""
+        """Rebuild the state from a log without transactions, and arm the timers."""
         for record in records:
             self.engine.replay(record)
+        return self.loaded(now=now)
+
+    def loaded(self, *, now: Millis) -> tuple[Reply, ...]:
+        """Arm the timers, after the caller has replayed a log: records with their producers, and markers
+        (`engine.replay`, `engine.replay_end_transaction`)."""
         return self._execute(self.engine.loaded(now=now), now)
 
     def unload(self, *, now: Millis) -> tuple[Reply, ...]:
@@ -102,13 +115,16 @@ class Runtime:
         """The outcome once its records are in the log, or what takes its place if they are not."""
         try:
             if self._append is not None:
-                self._append(outcome.records)
+                if outcome.producer is None:
+                    self._append(outcome.records)
+                else:
+                    self._append(outcome.records, outcome.producer)
         except AppendError as failure:
             return self.engine.abort(failure.error, now=now)
         except OSError:
             return self.engine.abort(ErrorCode.KAFKA_STORAGE_ERROR, now=now)
         for record in outcome.records:
-            self.engine.replay(record)
+            self.engine.replay(record, outcome.producer)
         return outcome
 
     def _push(self, key: TimerKey, deadline: Millis) -> None:

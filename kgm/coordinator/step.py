@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass, field
 
 from kgm.coordinator.classic_group import ClassicGroup
-from kgm.coordinator.outcome import CancelTimer, Millis, Outcome, Reply, Request, SetTimer, Ticket, TimerKey
+from kgm.coordinator.outcome import CancelTimer, Millis, Outcome, Producer, Reply, Request, SetTimer, Ticket, TimerKey
 from kgm.coordinator.settings import BrokerSettings
 from kgm.protocol.struct import Message
 from kgm.records.record import Record
@@ -34,6 +34,7 @@ class Step:
     timers: dict[TimerKey, Millis | None] = field(default_factory=dict)
     replies: list[Reply] = field(default_factory=list)
     on_append_failure: OnAppendFailure = OnAppendFailure.REVERT
+    producer: Producer | None = None
 
     def draft(self, group: ClassicGroup) -> ClassicGroup:
         """The group as this event may change it."""
@@ -68,4 +69,5 @@ class Step:
                 for key, deadline in self.timers.items()
             ),
             replies=tuple(self.replies),
+            producer=self.producer,
         )

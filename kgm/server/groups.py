@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.outcome import Request
+from kgm.coordinator.outcome import Producer, Request
 from kgm.coordinator.refusals import refusal
 from kgm.coordinator.runtime import Runtime
 from kgm.coordinator.settings import BrokerSettings
@@ -58,7 +58,7 @@ class Groups:
         self.runtime = Runtime(self.coordinator, append=self._appended)
         self.runtime.load((), now=now)
 
-    def _appended(self, records: Sequence[Record]) -> None:
+    def _appended(self, records: Sequence[Record], _producer: Producer | None = None) -> None:
         """Keep count of the groups; nothing else is done with the records, which are not kept."""
         for record in records:
             match record.key:

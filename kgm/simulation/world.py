@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.outcome import Millis, Reply, Request, Ticket, TimerKey, TimerKind
+from kgm.coordinator.outcome import Millis, Producer, Reply, Request, Ticket, TimerKey, TimerKind
 from kgm.coordinator.runtime import Runtime
 from kgm.coordinator.settings import BrokerSettings
 from kgm.protocol.apis import ApiKey
@@ -156,7 +156,7 @@ class World:
         if self.is_busy and not was_busy:
             self.wake()
 
-    def _appended(self, records: Sequence[Record]) -> None:
+    def _appended(self, records: Sequence[Record], _producer: Producer | None = None) -> None:
         """What is written to `__consumer_offsets` tells of every generation that got an assignment."""
         for record in records:
             value = record.value
