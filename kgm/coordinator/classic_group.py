@@ -31,6 +31,15 @@ class Parked(NamedTuple):
     version: int
 
 
+class Held(NamedTuple):
+    """A newcomer that is held back (`standby`): the member that it is to be, the JoinGroup that waits, until when."""
+
+    member: "ClassicMember"
+    protocol_type: str
+    parked: Parked
+    until_ms: Millis
+
+
 class InitialDelay(NamedTuple):
     """The wait of a group's first join phase: how long this wait is, and how much may still be added to it."""
 
@@ -70,7 +79,8 @@ class ClassicGroup:
     """A classic group. Containers are in order of joining.
 
     pending_joins: ids given out with MEMBER_ID_REQUIRED that have not joined yet. pending_syncs: members that got a
-    JoinGroup reply of this generation and sent no SyncGroup since. subscribed_topics: None when not known."""
+    JoinGroup reply of this generation and sent no SyncGroup since. subscribed_topics: None when not known.
+    held: newcomers that are no members yet; replaced as a whole, never changed in place."""
 
     group_id: str
     state: ClassicState = ClassicState.EMPTY
@@ -90,6 +100,7 @@ class ClassicGroup:
     subscribed_topics: frozenset[str] | None = None
     new_member_added: bool = False
     initial_delay: InitialDelay | None = None
+    held: dict[str, Held] = field(default_factory=dict)
 
     def draft(self) -> "ClassicGroup":
         """A copy that can be changed without changing this group."""

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kgm.coordinator import classic_round as rounds
-from kgm.coordinator.classic_group import ClassicGroup, ClassicMember, Parked, Protocol
+from kgm.coordinator import standby
+from kgm.coordinator.classic_group import ClassicGroup, ClassicMember, Held, Parked, Protocol
 from kgm.coordinator.classic_records import group_record, new_group_record
 from kgm.coordinator.classic_state import ClassicState
 from kgm.coordinator.refusals import UNKNOWN_MEMBER_ID, join_refusal
-from kgm.coordinator.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, BrokerSettings
+from kgm.coordinator.settings import BrokerSettings
 from kgm.coordinator.step import Step
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.join_group_request import JoinGroupRequest
@@ -127,6 +128,8 @@ def _join_known(joining: Joining) -> None:
             joining.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             _add(joining, member_id)
+    elif standby.holds(group, member_id, message.group_instance_id):
+        _add(joining, member_id)
     elif error := group.check_member(member_id, message.group_instance_id):
         joining.refuse(error, member_id)
     else:
@@ -153,10 +156,8 @@ def _rejoin(joining: Joining, member: ClassicMember) -> None:
 
 
 def _add(joining: Joining, member_id: str) -> None:
-    """Let a new member in. Until its first reply it has 300 s: it cannot heartbeat without knowing its id."""
-    group, message = joining.group, joining.message
-    if group.is_in(ClassicState.PREPARING_REBALANCE) and group.previous_state is ClassicState.EMPTY:
-        group.new_member_added = True
+    """Let a new member in, or, where a plan for the group says so, have it wait for others."""
+    group, step, message = joining.group, joining.step, joining.message
     member = ClassicMember(
         member_id=member_id,
         group_instance_id=message.group_instance_id,
@@ -167,10 +168,16 @@ def _add(joining: Joining, member_id: str) -> None:
         protocols=joining.protocols,
         is_new=True,
     )
-    group.add(member, message.protocol_type)
-    joining.park(member_id)
-    joining.step.set_timer(rounds.session_key(group, member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
-    rounds.rebalance_or_complete(group, joining.step)
+    assert step.ticket is not None
+    parked = Parked(step.ticket, joining.version)
+    if step.settings.plans:
+        newcomer = Held(member, message.protocol_type, parked, standby.bound_ms(member, step))
+        if standby.holds_back(group, step, newcomer):
+            if standby.let_in_if_due(group, step):
+                rounds.rebalance_or_complete(group, step)
+            return
+    standby.admit(group, step, member, message.protocol_type, parked)
+    rounds.rebalance_or_complete(group, step)
 
 
 def _update(joining: Joining, member: ClassicMember) -> None:

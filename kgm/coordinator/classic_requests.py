@@ -1,6 +1,7 @@
 """SyncGroup (v0-5), Heartbeat (v0-4) and LeaveGroup (v0-5) for classic groups."""
 
 from kgm.coordinator import classic_round as rounds
+from kgm.coordinator import standby
 from kgm.coordinator.classic_group import ClassicGroup, Parked
 from kgm.coordinator.classic_state import ClassicState
 from kgm.coordinator.refusals import sync_refusal
@@ -115,13 +116,15 @@ def handle_leave(message: LeaveGroupRequest, installed: ClassicGroup | None, ste
         else:
             rounds.maybe_complete_join(group, step)
     if version < _LEAVE_IS_BATCH_FROM:
-        step.answer(LeaveGroupResponse(error_code=errors[0]))
+        step.answer(LeaveGroupResponse(error_code=errors[0] or ErrorCode.NONE))
     else:
         step.answer(
             LeaveGroupResponse(
                 members=[
                     MemberResponse(
-                        member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=error
+                        member_id=member.member_id,
+                        group_instance_id=member.group_instance_id,
+                        error_code=error or ErrorCode.NONE,
                     )
                     for member, error in zip(leaving, errors, strict=True)
                 ]
@@ -129,9 +132,12 @@ def handle_leave(message: LeaveGroupRequest, installed: ClassicGroup | None, ste
         )
 
 
-def _leave_one(group: ClassicGroup, step: Step, leaving: MemberIdentity) -> ErrorCode:
-    """Remove one member or pending id, without yet looking at what that means for the round."""
+def _leave_one(group: ClassicGroup, step: Step, leaving: MemberIdentity) -> ErrorCode | None:
+    """Remove one member or pending id, without yet looking at what that means for the round. None: it was held back,
+    so that its leaving means nothing to the round."""
     member_id = leaving.member_id
+    if group.held and standby.withdraw(group, step, leaving):
+        return None
     if member_id == "":
         # An operator's removal names the instance only.
         instance_id = leaving.group_instance_id

@@ -7,6 +7,7 @@ expirePendingSync, expireClassicGroupMemberHeartbeat)."""
 from collections.abc import Mapping
 from dataclasses import replace
 
+from kgm.coordinator import standby
 from kgm.coordinator.classic_group import NO_ASSIGNMENT, ClassicGroup, ClassicMember, InitialDelay, Parked
 from kgm.coordinator.classic_records import group_record
 from kgm.coordinator.classic_state import ClassicState, can_move
@@ -115,10 +116,11 @@ def prepare_rebalance(group: ClassicGroup, step: Step) -> None:
 
 
 def maybe_complete_join(group: ClassicGroup, step: Step) -> None:
-    """End the join phase early if nobody is missing; never the first one of a group that was Empty."""
+    """End the join phase early if nobody is missing; the first one of a group that was Empty only if there is a plan,
+    and everybody is there."""
     if (
         group.is_in(ClassicState.PREPARING_REBALANCE)
-        and group.previous_state is not ClassicState.EMPTY
+        and (group.previous_state is not ClassicState.EMPTY or standby.is_fulfilled(group, step.settings))
         and group.all_joined
     ):
         complete_join(group, step)
@@ -146,6 +148,7 @@ def complete_join(group: ClassicGroup, step: Step) -> None:
     for member in list(group.members.values()):
         if member.member_id not in group.parked_joins and member.group_instance_id is None:
             remove_member(group, step, member.member_id)
+    standby.let_in_all(group, step)
     if group.members and not group.elect_joined_leader():
         step.set_timer(join_key(group), group.rebalance_timeout_ms)
         return

@@ -5,7 +5,7 @@ whose `group.coordinator.rebalance.protocols` leaves `consumer` out, and records
 
 from collections.abc import Callable, Mapping
 
-from kgm.coordinator import admin, classic_join, classic_requests, offset_requests, transactions
+from kgm.coordinator import admin, classic_join, classic_requests, offset_requests, standby, transactions
 from kgm.coordinator import classic_round as rounds
 from kgm.coordinator.classic_group import ClassicGroup, Parked
 from kgm.coordinator.classic_records import group_from_record
@@ -155,6 +155,7 @@ class Coordinator:
             for member_id in list(group.members):
                 rounds.answer_join(group, step, member_id, ErrorCode.NOT_COORDINATOR, echo=member_id)
                 rounds.answer_sync(group, step, member_id, ErrorCode.NOT_COORDINATOR)
+            standby.dismiss_all(group, step, ErrorCode.NOT_COORDINATOR)
             group.move_to(ClassicState.DEAD, now)
         for key in self._deadlines:
             step.cancel_timer(key)
@@ -239,6 +240,9 @@ class Coordinator:
             rounds.session_expired(group, step, key.member_id)
         elif key.kind is TimerKind.JOIN:
             rounds.join_phase_expired(group, step)
+        elif key.kind is TimerKind.HOLD:
+            if standby.wait_expired(group, step):
+                rounds.rebalance_or_complete(group, step)
         else:
             rounds.sync_phase_expired(group, step)
 

@@ -47,6 +47,8 @@ class TimerKind(enum.Enum):
     """The join phase of a classic group: initial delay, or rebalance timeout."""
     SYNC = "sync"
     """The sync phase of a classic group: members that never sent SyncGroup."""
+    HOLD = "hold"
+    """Newcomers that are held back for a plan: the first of them has waited as long as it may."""
     OFFSET_EXPIRATION = "offset-expiration"
     """The periodic look for offsets and groups past their retention; armed by `loaded`."""
 

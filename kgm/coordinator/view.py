@@ -33,7 +33,7 @@ class MemberView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
     """One group; members in order of joining. deadline_ms: when the phase that the group is in ends at the latest;
-    None when no phase is running."""
+    None when no phase is running. held: newcomers that are held back (`standby`), by instance id or else member id."""
 
     group_id: str
     group_type: str
@@ -46,6 +46,7 @@ class GroupView:
     members: tuple[MemberView, ...]
     pending_member_ids: tuple[str, ...]
     deadline_ms: Millis | None
+    held: tuple[str, ...] = ()
 
 
 def view_of(group: ClassicGroup, deadlines: Mapping[TimerKey, Millis]) -> GroupView:
@@ -83,4 +84,5 @@ def view_of(group: ClassicGroup, deadlines: Mapping[TimerKey, Millis]) -> GroupV
         ),
         pending_member_ids=tuple(group.pending_joins),
         deadline_ms=sync_deadline if join_deadline is None else join_deadline,
+        held=tuple(held.member.group_instance_id or held.member.member_id for held in group.held.values()),
     )

@@ -1,9 +1,10 @@
 """What one server lets its clients use, and the reading of `--set`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
-from kgm.coordinator.settings import BrokerSettings
+from kgm.coordinator.planned import is_plan
+from kgm.coordinator.settings import PER_GROUP, BrokerSettings
 from kgm.model.errors import UsageError
 
 MIB = 1024 * 1024
@@ -52,17 +53,17 @@ def _dotted(name: str) -> str:
 def settings_from_overrides(overrides: Mapping[str, str]) -> tuple[BrokerSettings, Limits]:
     """Settings by Kafka's dotted names, with or without a leading `broker.`. Raises UsageError that lists the known."""
     limits = {_dotted(name): name for name in _SETTABLE}
-    group = {_dotted(field.name) for field in fields(BrokerSettings)}
+    group = BrokerSettings.names()
     for_group: dict[str, str] = {}
     for_server: dict[str, int] = {}
     for key, value in overrides.items():
         name = key.removeprefix(_PREFIX)
-        if name in group:
+        if name in group or is_plan(name):
             for_group[name] = value
         elif name in limits:
             for_server[limits[name]] = _positive(name, value)
         else:
-            known = ", ".join(sorted([*group, *limits]))
+            known = ", ".join(sorted([*group, *PER_GROUP, *limits]))
             raise UsageError(f"--set {key}: kgm serve knows no such broker setting", facts=(f"known: {known}",))
     return BrokerSettings.from_overrides(for_group), replace(Limits(), **for_server)
 
