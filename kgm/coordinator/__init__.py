@@ -42,6 +42,7 @@ does not, KAFKA-12759).
 Modules
 -------
 outcome (the contract) · settings · engine (dispatch, replay, abort) · runtime (executes outcomes, fires timers) ·
+loading (a log -> its coordinator) ·
 step (a draft of what one event does) · classic_state (states and legal moves) · classic_group (the data of a group) ·
 classic_round (a rebalance: join phase, sync phase, alarms) · classic_join (JoinGroup, static replacement) ·
 classic_requests (SyncGroup, Heartbeat, LeaveGroup) · classic_records (group <-> record) · offsets (the store, expiry) ·

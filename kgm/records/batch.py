@@ -1,0 +1,369 @@
+"""Record batches of format v2 (KIP-98), the unit that Kafka's logs, producers and fetches are made of.
+
+A batch is a header of 61 bytes and its records, which are varints and bytes, compressed together or not. The checksum
+(CRC32C) covers everything behind itself, so a broker may write base offset and leader epoch into a batch it was sent.
+Formats v0 and v1 (message sets of brokers before 0.11) are refused: no Kafka since 4.0 can write them.
+
+Hostile bytes: only DecodeError escapes, and every length is checked against the bytes that are there."""
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from kgm.model.errors import DecodeError
+from kgm.records.compression import CODECS, decompress
+
+#: base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max timestamp,
+#: producer id, producer epoch, base sequence, number of records (org.apache.kafka.common.record.DefaultRecordBatch)
+HEADER = struct.Struct(">qiibIhiqqqhii")
+#: `length` counts what is behind it.
+BEHIND_LENGTH = 12
+LENGTH_AT = 8
+LENGTH = struct.Struct(">i")
+MAGIC_AT = 16
+MAGIC = 2
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+#: The base timestamp is when tombstones and markers of this batch may go (KAFKA-8522).
+DELETE_HORIZON = 0x40
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+#: What one compressed batch may grow to, in bytes.
+MAX_UNCOMPRESSED = 128 << 20
+
+_CRC_AT = 17
+_CRC = struct.Struct(">I")
+_ATTRIBUTES_AT = 21
+#: A record has at least a length, attributes, two deltas, two lengths and a count of headers.
+_LEAST_RECORD = 7
+_MARKER_KEY = struct.Struct(">hh")
+_MARKER_VALUE = struct.Struct(">hi")
+_ABORT, _COMMIT = 0, 1
+
+
+#: Headers of a record, (key, value) pairs.
+Headers = tuple[tuple[bytes, bytes | None], ...]
+
+
+class RawRecord(NamedTuple):
+    """One record as the log has it."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerInfo:
+    """The transactional producer for which a batch is written."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The end of a transaction, as a control batch says it."""
+
+    commit: bool
+    coordinator_epoch: int
+
+
+class Batch(NamedTuple):
+    """One batch: its header, and its bytes. Records are decoded when they are asked for."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    data: bytes
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of its last record, which compaction may have taken away; inclusive."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def codec(self) -> str:
+        return CODECS[self.attributes & CODEC_MASK]
+
+    @property
+    def transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def producer(self) -> ProducerInfo | None:
+        """Of a transactional batch: the producer; its records count when the producer's next marker is a COMMIT."""
+        return ProducerInfo(self.producer_id, self.producer_epoch) if self.transactional else None
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones in it may go, or None if the cleaner has not seen it yet."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
+
+    @property
+    def records(self) -> tuple[RawRecord, ...]:
+        """The records, in order of their offsets, which may have gaps. Decodes each time. Raises DecodeError."""
+        codec = self.attributes & CODEC_MASK
+        try:
+            if codec == 0:
+                return _decode_records(self, self.data, HEADER.size)
+            return _decode_records(self, decompress(codec, self.data[HEADER.size :], limit=MAX_UNCOMPRESSED), 0)
+        except IndexError as error:
+            raise DecodeError(f"the batch at offset {self.base_offset} ends in the middle of a record") from error
+
+    @property
+    def marker(self) -> Marker | None:
+        """Of a control batch: the end of a transaction. None for another kind of control record. Raises DecodeError."""
+        if not self.is_control or self.record_count == 0:
+            return None
+        record = self.records[0]
+        key, value = record.key or b"", record.value or b""
+        if len(key) < _MARKER_KEY.size:
+            raise DecodeError(f"the control record at offset {record.offset} has a key of {len(key)} bytes")
+        kind = _MARKER_KEY.unpack_from(key)[1]
+        if kind not in (_ABORT, _COMMIT):
+            return None
+        if len(value) < _MARKER_VALUE.size:
+            raise DecodeError(f"the marker at offset {record.offset} has a value of {len(value)} bytes")
+        return Marker(kind == _COMMIT, _MARKER_VALUE.unpack_from(value)[1])
+
+
+def parse_batch(data: bytes, at: int = 0) -> Batch:
+    """The batch at a position, whole and with the right checksum; its records are not looked at. Raises DecodeError."""
+    left = len(data) - at
+    if left < HEADER.size:
+        raise DecodeError(f"{left} bytes are no batch: a header has {HEADER.size}")
+    header = HEADER.unpack_from(data, at)
+    _, length, _, magic, crc, attributes, last_delta, *_, count = header
+    if magic != MAGIC:
+        raise DecodeError(f"record format v{magic} is not read, only v{MAGIC}")
+    if not HEADER.size - BEHIND_LENGTH <= length <= left - BEHIND_LENGTH:
+        raise DecodeError(f"a batch says that {length} bytes follow, but {left - BEHIND_LENGTH} do")
+    whole = data[at : at + BEHIND_LENGTH + length]
+    if checksum(whole[_ATTRIBUTES_AT:]) != crc:
+        raise DecodeError("the checksum of a batch is wrong")
+    if not 0 <= count <= last_delta + 1 or attributes & CODEC_MASK >= len(CODECS) or header[0] < 0:
+        raise DecodeError(f"a batch with {count} records, last offset delta {last_delta}, attributes {attributes:#x}")
+    return Batch._make((*header, whole))
+
+
+def decode_batches(data: bytes) -> list[Batch]:
+    """Every batch in a run of whole ones, as in a segment file or in a Fetch response. Raises DecodeError."""
+    found = []
+    at = 0
+    while at < len(data):
+        batch = parse_batch(data, at)
+        found.append(batch)
+        at += len(batch.data)
+    return found
+
+
+def encode_batch(
+    records: Sequence[RawRecord], *, base_offset: int, last_offset: int, base_timestamp: int, max_timestamp: int,
+    attributes: int = 0, leader_epoch: int = 0, producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH, base_sequence: int = 0,
+) -> bytes:  # fmt: skip
+    """An uncompressed batch. The records' offsets rise from base_offset to last_offset, and may leave gaps."""
+    assert attributes & CODEC_MASK == 0, "batches are written uncompressed"
+    parts = [b""]
+    for record in records:
+        _encode_record(record, base_offset, base_timestamp, parts)
+    body = b"".join(parts)
+    header = bytearray(
+        HEADER.pack(
+            base_offset, HEADER.size - BEHIND_LENGTH + len(body), leader_epoch, MAGIC, 0, attributes,
+            last_offset - base_offset, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence,
+            len(records),
+        )
+    )  # fmt: skip
+    _CRC.pack_into(header, _CRC_AT, checksum(bytes(header[_ATTRIBUTES_AT:]) + body))
+    return bytes(header) + body
+
+
+def new_batch(
+    pairs: Sequence[tuple[bytes, bytes | None]], *, base_offset: int, timestamp_ms: int, leader_epoch: int = 0,
+    producer: ProducerInfo | None = None,
+) -> bytes:  # fmt: skip
+    """The batch that Kafka's coordinator makes of the records of one write: base sequence 0 with and without a
+    producer (CoordinatorRuntime)."""
+    return encode_batch(
+        [RawRecord(base_offset + at, timestamp_ms, key, value) for at, (key, value) in enumerate(pairs)],
+        base_offset=base_offset,
+        last_offset=base_offset + len(pairs) - 1,
+        base_timestamp=timestamp_ms,
+        max_timestamp=timestamp_ms,
+        attributes=0 if producer is None else TRANSACTIONAL,
+        leader_epoch=leader_epoch,
+        producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
+        producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch,
+    )
+
+
+def marker_batch(
+    producer: ProducerInfo, marker: Marker, *, base_offset: int, timestamp_ms: int, leader_epoch: int = 0
+) -> bytes:
+    """The control batch that ends a producer's transaction (EndTransactionMarker)."""
+    key = _MARKER_KEY.pack(0, _COMMIT if marker.commit else _ABORT)
+    value = _MARKER_VALUE.pack(0, marker.coordinator_epoch)
+    return encode_batch(
+        [RawRecord(base_offset, timestamp_ms, key, value)],
+        base_offset=base_offset,
+        last_offset=base_offset,
+        base_timestamp=timestamp_ms,
+        max_timestamp=timestamp_ms,
+        attributes=TRANSACTIONAL | CONTROL,
+        leader_epoch=leader_epoch,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        base_sequence=NO_SEQUENCE,
+    )
+
+
+@cache
+def _crc32c() -> Callable[[bytes], int]:
+    from google_crc32c import value
+
+    return value  # type: ignore[no-any-return]
+
+
+def checksum(data: bytes) -> int:
+    """CRC32C."""
+    return _crc32c()(data)
+
+
+# -- records
+
+
+def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
+    """Straight-line, because reloading a coordinator is this loop: nearly every varint here has one byte."""
+    base_offset, base_timestamp, count = batch.base_offset, batch.base_timestamp, batch.record_count
+    append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
+    end = len(b)
+    if count * _LEAST_RECORD > end - p:
+        raise DecodeError(f"a batch of {count} records in {end - p} bytes")
+    found = []
+    previous = -1
+    for _ in range(count):
+        length, p = _varint(b, p)
+        stop = p + length
+        if length < 0 or stop > end:
+            raise DecodeError(f"a record of {length} bytes, but {end - p} are left")
+        timestamp, p = _varint(b, p + 1)
+        delta, p = _varint(b, p)
+        key, p = _bytes(b, p, stop)
+        value, p = _bytes(b, p, stop)
+        headers: Headers = ()
+        if b[p] == 0:
+            p += 1
+        else:
+            headers, p = _headers(b, p, stop)
+        if p != stop:
+            raise DecodeError(f"a record of {length} bytes has its end elsewhere")
+        if not previous < delta <= batch.last_offset_delta:
+            raise DecodeError(f"a record with offset delta {delta} after {previous}")
+        previous = delta
+        stamp = base_timestamp + timestamp if append_time is None else append_time
+        found.append(RawRecord(base_offset + delta, stamp, key, value, headers))
+    if p != end:
+        raise DecodeError(f"{end - p} bytes are left over behind the records of a batch")
+    return tuple(found)
+
+
+def _varint(b: bytes, p: int) -> tuple[int, int]:
+    """A zigzag varint of at most ten bytes; returns (value, next position)."""
+    byte = b[p]
+    p += 1
+    if byte < 128:
+        return (byte >> 1) ^ -(byte & 1), p
+    found = byte & 127
+    shift = 7
+    while True:
+        byte = b[p]
+        p += 1
+        found |= (byte & 127) << shift
+        if byte < 128:
+            return (found >> 1) ^ -(found & 1), p
+        shift += 7
+        if shift > 63:
+            raise DecodeError("a varint is longer than ten bytes")
+
+
+def _bytes(b: bytes, p: int, stop: int) -> tuple[bytes | None, int]:
+    length, p = _varint(b, p)
+    if length < 0:
+        if length != -1:
+            raise DecodeError(f"a field of {length} bytes")
+        return None, p
+    if length > stop - p:
+        raise DecodeError(f"a field of {length} bytes, but {stop - p} are left")
+    return b[p : p + length], p + length
+
+
+def _headers(b: bytes, p: int, stop: int) -> tuple[Headers, int]:
+    count, p = _varint(b, p)
+    if not 0 <= count <= (stop - p) // 2:
+        raise DecodeError(f"{count} headers in {stop - p} bytes")
+    found = []
+    for _ in range(count):
+        key, p = _bytes(b, p, stop)
+        value, p = _bytes(b, p, stop)
+        if key is None:
+            raise DecodeError("a header without a key")
+        found.append((key, value))
+    return tuple(found), p
+
+
+def _encode_varint(value: int) -> bytes:
+    found = value << 1 if value >= 0 else (-value << 1) - 1
+    if found < 128:
+        return _ONE_BYTE[found]
+    out = bytearray()
+    while found > 127:
+        out.append(found & 127 | 128)
+        found >>= 7
+    out.append(found)
+    return bytes(out)
+
+
+_ONE_BYTE = [bytes([value]) for value in range(128)]
+_NULL = _encode_varint(-1)
+
+
+def _encode_record(record: RawRecord, base_offset: int, base_timestamp: int, parts: list[bytes]) -> None:
+    fields = [
+        b"\0",
+        _encode_varint(record.timestamp - base_timestamp),
+        _encode_varint(record.offset - base_offset),
+        *_field(record.key),
+        *_field(record.value),
+        _encode_varint(len(record.headers)),
+    ]
+    for key, value in record.headers:
+        fields += (*_field(key), *_field(value))
+    parts.append(_encode_varint(sum(map(len, fields))))
+    parts += fields
+
+
+def _field(value: bytes | None) -> tuple[bytes, ...]:
+    return (_NULL,) if value is None else (_encode_varint(len(value)), value)

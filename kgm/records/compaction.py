@@ -1,0 +1,291 @@
+"""Compaction: of every key the last record stays (Kafka: org.apache.kafka.storage.internals.log.Cleaner).
+
+What is kept. Offsets never change; what goes leaves gaps. A tombstone stays until the delete retention has passed since
+a compaction first saw it; that moment is written into its batch (KAFKA-8522). Records of aborted transactions go at
+once. A marker stays as long as a record of its transaction was met, and then as long as a tombstone. The segment that
+is appended to is not touched, nor is any from the first transaction on that has not ended. Unlike Kafka's cleaner it
+keeps no empty batch for the sake of a producer's sequence numbers, of which the coordinator's batches have none, and
+writes the batches that it has to rewrite uncompressed.
+
+How it survives a crash. Small neighbours are merged: a group of segments becomes one file, `.log.cleaned`, which is
+made durable and renamed to `.log.swap`. From then on it counts: `finish_swaps` completes on the next opening what is
+left to do, which is to remove the old segments and to take the first one's name. Old segments go in rising order, so
+that whatever survives a crash is later than everything that supersedes it would be: no deleted key comes back."""
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kgm.model.errors import DecodeError
+from kgm.records.batch import CODEC_MASK, DELETE_HORIZON, LOG_APPEND_TIME, Batch, RawRecord, encode_batch
+from kgm.records.segment import (
+    CLEANED,
+    INDEXES,
+    LOG,
+    SWAP,
+    BadBatch,
+    CorruptLogError,
+    Segment,
+    base_offset_of,
+    batches,
+    file_name,
+    sync_directory,
+)
+
+#: Kafka's `log.cleaner.delete.retention.ms`: 24 h.
+DELETE_RETENTION_MS: Final = 86_400_000
+_MAX_OFFSETS = (1 << 31) - 1
+_FILE_MODE = 0o600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionReport:
+    """What a compaction did, of the segments it looked at. clean_until: all before this offset has been looked at."""
+
+    clean_until: int = 0
+    segments_before: int = 0
+    segments_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    records_before: int = 0
+    records_after: int = 0
+
+
+@dataclass(slots=True)
+class _Transactions:
+    """Where each producer's transactions end."""
+
+    markers: dict[int, list[tuple[int, bool]]] = field(default_factory=dict)
+    open_since: dict[int, int] = field(default_factory=dict)
+
+    def see(self, batch: Batch) -> None:
+        if batch.is_control:
+            marker = batch.marker
+            if marker is not None:
+                self.markers.setdefault(batch.producer_id, []).append((batch.base_offset, marker.commit))
+                self.open_since.pop(batch.producer_id, None)
+        elif batch.transactional:
+            self.open_since.setdefault(batch.producer_id, batch.base_offset)
+
+    def is_aborted(self, batch: Batch) -> bool:
+        """Of a data batch in a part of the log in which all transactions have ended."""
+        if not batch.transactional:
+            return False
+        ends = self.markers[batch.producer_id]
+        return not ends[bisect_right(ends, (batch.base_offset, True))][1]
+
+
+@dataclass(slots=True)
+class _Cleaning:
+    """One compaction: what is known of the log, and what has been counted."""
+
+    now_ms: int
+    delete_retention_ms: int
+    transactions: _Transactions
+    latest: dict[bytes, int]
+    #: Producers of which a batch was met since their last marker.
+    met: set[int] = field(default_factory=set)
+    records_before: int = 0
+    records_after: int = 0
+
+    def cleaned(self, batch: Batch) -> bytes | None:
+        """What stays of a batch; None: nothing."""
+        self.records_before += batch.record_count
+        return self._control(batch) if batch.is_control else self._data(batch)
+
+    def _control(self, batch: Batch) -> bytes | None:
+        ends_something = batch.producer_id in self.met
+        self.met.discard(batch.producer_id)
+        horizon = batch.delete_horizon_ms
+        if ends_something or batch.marker is None:
+            return self._keep(batch, batch.records, horizon)
+        if horizon is None:
+            return self._keep(batch, batch.records, self.now_ms + self.delete_retention_ms)
+        return None if horizon <= self.now_ms else self._keep(batch, batch.records, horizon)
+
+    def _data(self, batch: Batch) -> bytes | None:
+        if batch.transactional:
+            self.met.add(batch.producer_id)
+        if self.transactions.is_aborted(batch):
+            return None
+        horizon = batch.delete_horizon_ms
+        tombstones_stay = horizon is None or self.now_ms < horizon
+        kept = [
+            record
+            for record in batch.records
+            if record.key is not None
+            and record.offset >= self.latest[record.key]
+            and (record.value is not None or tombstones_stay)
+        ]
+        if horizon is None and any(record.value is None for record in kept):
+            horizon = self.now_ms + self.delete_retention_ms
+        return self._keep(batch, kept, horizon) if kept else None
+
+    def _keep(self, batch: Batch, kept: Sequence[RawRecord], horizon: int | None) -> bytes:
+        self.records_after += len(kept)
+        if len(kept) == batch.record_count and horizon == batch.delete_horizon_ms:
+            return batch.data
+        by_append_time = batch.attributes & LOG_APPEND_TIME
+        return encode_batch(
+            kept,
+            base_offset=batch.base_offset,
+            last_offset=batch.last_offset,
+            base_timestamp=kept[0].timestamp if horizon is None else horizon,
+            max_timestamp=batch.max_timestamp if by_append_time else max(record.timestamp for record in kept),
+            attributes=batch.attributes & ~CODEC_MASK | (0 if horizon is None else DELETE_HORIZON),
+            leader_epoch=batch.leader_epoch,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=batch.base_sequence,
+        )
+
+
+def compact(
+    directory: Path, segments: list[Segment], *, now_ms: int, delete_retention_ms: int, segment_bytes: int
+) -> CompactionReport:
+    """Compact all but the last of `segments`, which is changed as the files are. Raises OSError, CorruptLogError."""
+    transactions = _Transactions()
+    for segment in segments:
+        for batch in _read(segment):
+            transactions.see(batch)
+    stable = min(transactions.open_since.values(), default=segments[-1].base_offset)
+    cleanable = [segment for segment in segments[:-1] if segment.next_offset <= stable]
+    if not cleanable:
+        return CompactionReport()
+    before = sum(segment.size for segment in cleanable)
+    clean_until = cleanable[-1].next_offset
+    cleaning = _Cleaning(now_ms, delete_retention_ms, transactions, _latest_offsets(cleanable, transactions))
+    groups = list(_groups(cleanable, segment_bytes))
+    after = [_clean_group(directory, group, segments, cleaning) for group in groups]
+    return CompactionReport(
+        clean_until=clean_until,
+        segments_before=len(cleanable),
+        segments_after=len(groups),
+        bytes_before=before,
+        bytes_after=sum(after),
+        records_before=cleaning.records_before,
+        records_after=cleaning.records_after,
+    )
+
+
+def finish_swaps(directory: Path) -> tuple[Path, ...]:
+    """Complete the compactions that a crash has interrupted; returns the segments that were put in place.
+
+    Raises OSError, and CorruptLogError if a compacted file is damaged."""
+    for path in directory.glob(f"*{LOG}{CLEANED}"):
+        path.unlink()
+    finished = []
+    for path in sorted(directory.glob(f"*{LOG}{SWAP}")):
+        base_offset = base_offset_of(path, LOG + SWAP)
+        if base_offset is None:
+            continue
+        swap = Segment(base_offset, path, path.stat().st_size, base_offset)
+        for batch in _read(swap):
+            swap.next_offset = batch.last_offset + 1
+        old = [
+            other
+            for other in sorted(directory.iterdir())
+            if (found := base_offset_of(other)) is not None and base_offset <= found < swap.next_offset
+        ]
+        finished.append(_put_in_place(directory, path, base_offset, old))
+    return tuple(finished)
+
+
+def _latest_offsets(segments: Sequence[Segment], transactions: _Transactions) -> dict[bytes, int]:
+    """The last offset of every key; records of aborted transactions supersede nothing."""
+    return {
+        record.key: record.offset
+        for segment in segments
+        for batch in _read(segment)
+        if not batch.is_control and not transactions.is_aborted(batch)
+        for record in _records(segment, batch)
+        if record.key is not None
+    }
+
+
+def _groups(segments: Sequence[Segment], segment_bytes: int) -> Iterator[list[Segment]]:
+    """Neighbours that fit together into one segment, as large as they are before they are cleaned."""
+    group: list[Segment] = []
+    for segment in segments:
+        if group and (
+            sum(found.size for found in group) + segment.size > segment_bytes
+            or segment.next_offset - group[0].base_offset > _MAX_OFFSETS
+        ):
+            yield group
+            group = []
+        group.append(segment)
+    if group:
+        yield group
+
+
+def _clean_group(directory: Path, group: list[Segment], segments: list[Segment], cleaning: _Cleaning) -> int:
+    """Write what stays of a group into one segment, and put it in place of the group; returns its size."""
+    first = group[0]
+    path = directory / file_name(first.base_offset, LOG + CLEANED)
+    try:
+        size = _write_cleaned(path, group, cleaning)
+        if len(group) == 1 and size == first.size and path.read_bytes() == first.path.read_bytes():
+            path.unlink()
+            return size
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    swap = directory / file_name(first.base_offset, LOG + SWAP)
+    path.rename(swap)
+    sync_directory(directory)
+    _put_in_place(directory, swap, first.base_offset, [segment.path for segment in group])
+    at = segments.index(first)
+    segments[at : at + len(group)] = [Segment(first.base_offset, first.path, size, group[-1].next_offset)]
+    return size
+
+
+def _write_cleaned(path: Path, group: list[Segment], cleaning: _Cleaning) -> int:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
+    with os.fdopen(fd, "wb", buffering=1 << 20) as out:
+        for segment in group:
+            for batch in _read(segment):
+                try:
+                    data = cleaning.cleaned(batch)
+                except DecodeError as error:
+                    raise _unreadable(segment, batch, error) from error
+                if data is not None:
+                    out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+        return out.tell()
+
+
+def _put_in_place(directory: Path, swap: Path, base_offset: int, old: Sequence[Path]) -> Path:
+    """Remove the old segments, in rising order, and give the new one its name."""
+    target = directory / file_name(base_offset)
+    for path in old:
+        for suffix in INDEXES:
+            path.with_suffix(suffix).unlink(missing_ok=True)
+        if path != target:
+            path.unlink()
+    swap.rename(target)
+    sync_directory(directory)
+    return target
+
+
+def _read(segment: Segment) -> Iterator[Batch]:
+    with segment.path.open("rb") as file:
+        try:
+            for _, batch in batches(file, segment.size):
+                yield batch
+        except BadBatch as bad:
+            raise CorruptLogError(f"{segment.path} is damaged at byte {bad.position}: {bad.message}") from bad
+
+
+def _records(segment: Segment, batch: Batch) -> tuple[RawRecord, ...]:
+    try:
+        return batch.records
+    except DecodeError as error:
+        raise _unreadable(segment, batch, error) from error
+
+
+def _unreadable(segment: Segment, batch: Batch, error: DecodeError) -> CorruptLogError:
+    return CorruptLogError(f"{segment.path}: the batch at offset {batch.base_offset} is not readable: {error.message}")

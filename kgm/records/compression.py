@@ -1,0 +1,110 @@
+"""Decompression of record batches, bounded: what comes out is never larger than the caller allows.
+
+gzip needs nothing but Python; snappy, lz4 and zstd need cramjam (`pip install 'kgm[compression]'`). Kafka's
+coordinators write `__consumer_offsets` uncompressed unless `offsets.topic.compression.codec` says otherwise."""
+
+import importlib
+import struct
+import zlib
+from typing import Any
+
+from kgm.model.errors import DecodeError
+
+#: Names by the number in a batch's attributes (org.apache.kafka.common.record.CompressionType).
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_GZIP_WINDOW = 31
+#: snappy-java's stream format ("xerial"): magic, two version numbers, then blocks of an int32 length and raw snappy.
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_SIZE = 16
+_I32 = struct.Struct(">i")
+#: The first guess at how much comes out, as a multiple of what went in, and its least.
+_GUESS = 4
+_LEAST = 1 << 16
+
+
+def decompress(codec: int, data: bytes, *, limit: int) -> bytes:
+    """The records of a batch compressed with codec 0-4. Raises DecodeError for anything that is no such stream, for
+    one that gives more than `limit` bytes, and for a codec that nothing here can read."""
+    match codec:
+        case 0:
+            return data
+        case 1:
+            return _gunzip(data, limit)
+        case 2:
+            return _unsnappy(data, limit)
+        case 3 | 4:
+            return _grow(CODECS[codec], data, limit)
+        case _:
+            raise DecodeError(f"compression codec {codec} is not known")
+
+
+def _too_large(name: str, limit: int) -> DecodeError:
+    return DecodeError(f"a batch compressed with {name} holds more than {limit} bytes")
+
+
+def _gunzip(data: bytes, limit: int) -> bytes:
+    """One gzip member or several behind each other."""
+    out = bytearray()
+    while data:
+        stream = zlib.decompressobj(_GZIP_WINDOW)
+        try:
+            out += stream.decompress(data, limit + 1 - len(out))
+        except zlib.error as error:
+            raise DecodeError(f"gzip: {error}") from error
+        if len(out) > limit:
+            raise _too_large("gzip", limit)
+        if not stream.eof:
+            raise DecodeError("gzip: the stream ends in the middle")
+        data = stream.unused_data
+    return bytes(out)
+
+
+def _cramjam(name: str) -> Any:
+    try:
+        return importlib.import_module("cramjam")
+    except ImportError as error:
+        hint = "pip install 'kgm[compression]'"
+        raise DecodeError(f"a batch is compressed with {name}, which needs cramjam", hint=hint) from error
+
+
+def _unsnappy(data: bytes, limit: int) -> bytes:
+    if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        return _unsnappy_block(data, limit)
+    out = bytearray()
+    at = _XERIAL_HEADER_SIZE
+    while at < len(data):
+        if len(data) - at < _I32.size:
+            raise DecodeError("snappy: the stream ends in the middle of a length")
+        (length,) = _I32.unpack_from(data, at)
+        at += _I32.size
+        if not 0 <= length <= len(data) - at:
+            raise DecodeError(f"snappy: a block of {length} bytes, but {len(data) - at} are left")
+        out += _unsnappy_block(data[at : at + length], limit - len(out))
+        at += length
+    return bytes(out)
+
+
+def _unsnappy_block(block: bytes, limit: int) -> bytes:
+    snappy = _cramjam("snappy").snappy
+    try:
+        if snappy.decompress_raw_len(block) > limit:
+            raise _too_large("snappy", limit)
+        return bytes(snappy.decompress_raw(block))
+    except (RuntimeError, ValueError, OverflowError) as error:  # cramjam's errors are RuntimeErrors
+        raise DecodeError(f"snappy: {error}") from error
+
+
+def _grow(name: str, data: bytes, limit: int) -> bytes:
+    """Decompress into a buffer that is doubled until it is enough. Neither format promises to say its size."""
+    decompress_into = getattr(_cramjam(name), name).decompress_into
+    size = min(limit, max(_GUESS * len(data), _LEAST))
+    while True:
+        buffer = bytearray(size)
+        try:
+            return bytes(memoryview(buffer)[: decompress_into(data, buffer)])
+        except (RuntimeError, ValueError, OverflowError) as error:
+            if "write whole buffer" not in str(error):
+                raise DecodeError(f"{name}: {error}") from error
+            if size == limit:
+                raise _too_large(name, limit) from error
+        size = min(limit, size * 2)

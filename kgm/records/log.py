@@ -1,0 +1,377 @@
+"""A partition of `__consumer_offsets` on disk, in Kafka's own format: segments of record batches.
+
+How it works
+------------
+One `append` is one batch: all of its records are in the log, or none. A batch boundary is therefore the boundary of an
+outcome of the coordinator. `append` hands the batch to the operating system, `flush` makes everything appended so far
+durable; a server appends for many requests and flushes once before the replies leave.
+
+A process that is killed may leave half a batch at the end. `open` cuts it off and says so in `recovered`. Bytes that
+are wrong anywhere else are an error that names file and offset, and nothing is cut then.
+
+One process at a time has the directory, by a lock on its file `.lock`. Kafka's brokers and tools read the segments;
+indexes are theirs to build. `compact` (see `compaction`) may run while the log is open, between two appends.
+
+No clock in here: whoever appends says what time it is."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from kgm.model.errors import ErrorCode, KgmError
+from kgm.records import compaction
+from kgm.records.batch import Batch, Marker, ProducerInfo, marker_batch, new_batch
+from kgm.records.compaction import DELETE_RETENTION_MS, CompactionReport
+from kgm.records.record import Record, encode_record
+from kgm.records.segment import (
+    SWAP,
+    BadBatch,
+    CorruptLogError,
+    Segment,
+    base_offset_of,
+    batches,
+    file_name,
+    sync_directory,
+    whole_batch_behind,
+)
+
+#: Kafka's `offsets.topic.segment.bytes`.
+SEGMENT_BYTES: Final = 104_857_600
+_LOCK = ".lock"
+_DIRECTORY_MODE = 0o700
+_FILE_MODE = 0o600
+
+
+class LogLockedError(KgmError):
+    """Another process has the directory."""
+
+    code = "LOG_LOCKED"
+
+
+class BatchTooLargeError(KgmError):
+    """A batch above `max_batch_bytes`: nothing was written."""
+
+    code = "MESSAGE_TOO_LARGE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """What `open` had to repair.
+
+    cut_bytes: the size of the torn tail that was cut off `file` at byte `position`, and cut_batches how many batches
+    it was the beginning of: 1, or 0 if nothing was cut. reason: what was wrong with it. finished_swaps: compacted
+    segments that had been written in full and were put in place now."""
+
+    cut_bytes: int = 0
+    cut_batches: int = 0
+    file: Path | None = None
+    position: int = 0
+    reason: str = ""
+    finished_swaps: tuple[Path, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        return self.cut_bytes == 0 and not self.finished_swaps
+
+
+class OffsetsLog:
+    """An open log. Not safe for threads. Make it with `OffsetsLog.open`; it is a context manager that closes it."""
+
+    def __init__(
+        self, directory: Path, lock: int, *, segment_bytes: int, leader_epoch: int, max_batch_bytes: int | None
+    ) -> None:
+        self.directory = directory
+        self.recovered = Recovery()
+        #: Written into every batch; never below what is in the log already.
+        self.leader_epoch = leader_epoch
+        self._lock = lock
+        self._segment_bytes = segment_bytes
+        self._max_batch_bytes = max_batch_bytes
+        self._segments: list[Segment] = []
+        self._active = -1
+        self._unflushed = False
+        self._new_files = False
+        self._broken: OSError | None = None
+        self._clean_until = 0
+
+    @classmethod
+    def open(
+        cls, directory: Path, *, segment_bytes: int = SEGMENT_BYTES, leader_epoch: int = 0,
+        max_batch_bytes: int | None = None,
+    ) -> "OffsetsLog":  # fmt: skip
+        """Open a log, and make it if there is none. Every batch is checked.
+
+        leader_epoch: of the broker that leads the partition now (the log's own last one, if that is higher).
+        max_batch_bytes: larger batches are refused (Kafka's `max.message.bytes`); None: none is.
+        Raises LogLockedError, CorruptLogError, OSError."""
+        made = not directory.exists()
+        directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        if made:
+            sync_directory(directory.parent)
+        lock = _lock(directory)
+        log = cls(
+            directory, lock, segment_bytes=segment_bytes, leader_epoch=leader_epoch, max_batch_bytes=max_batch_bytes
+        )
+        try:
+            log._recover()
+        except BaseException:
+            log.close()
+            raise
+        return log
+
+    # -- what is in it
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._segments[-1].next_offset
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that the log may hold."""
+        return self._segments[0].base_offset
+
+    @property
+    def size(self) -> int:
+        """All segments, in bytes."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> tuple[Path, ...]:
+        """The files, oldest first; the last one is appended to."""
+        return tuple(segment.path for segment in self._segments)
+
+    @property
+    def dirty_ratio(self) -> float:
+        """How much of the closed segments no compaction since `open` has seen, from 0 to 1; 0 if there are none.
+        Kafka compacts from 0.5 on (`min.cleanable.dirty.ratio`)."""
+        closed = self._segments[:-1]
+        dirty = sum(segment.size for segment in closed if segment.next_offset > self._clean_until)
+        return dirty / sum(segment.size for segment in closed) if dirty else 0.0
+
+    def read(self) -> Iterator[Batch]:
+        """Every batch that is in the log when the first one is asked for, in order, whatever is appended or compacted
+        meanwhile. Raises CorruptLogError if the disk has changed under us, OSError."""
+        with ExitStack() as files:
+            views = [
+                (segment, segment.size, files.enter_context(segment.path.open("rb"))) for segment in self._segments
+            ]
+            for segment, size, file in views:
+                offset = segment.base_offset
+                try:
+                    for _, batch in batches(file, size):
+                        yield batch
+                        offset = batch.last_offset + 1
+                except BadBatch as bad:
+                    raise _corrupt(segment.path, bad, offset) from bad
+
+    # -- writing
+
+    def append(self, records: Sequence[Record], *, now_ms: int, producer: ProducerInfo | None = None) -> int:
+        """Append records as one batch, for a transactional producer if one is given; returns the first one's offset.
+
+        Raises OSError (ENOSPC, for one) and BatchTooLargeError; the log is as it was then."""
+        return self.append_raw([encode_record(record) for record in records], now_ms=now_ms, producer=producer)
+
+    def append_raw(
+        self, pairs: Sequence[tuple[bytes, bytes | None]], *, now_ms: int, producer: ProducerInfo | None = None
+    ) -> int:
+        """The same for (key bytes, value bytes)."""
+        base_offset = self.next_offset
+        if pairs:
+            data = new_batch(
+                pairs, base_offset=base_offset, timestamp_ms=now_ms, leader_epoch=self.leader_epoch, producer=producer
+            )
+            self._write(data, len(pairs))
+        return base_offset
+
+    def append_marker(self, producer: ProducerInfo, *, commit: bool, now_ms: int, coordinator_epoch: int = 0) -> int:
+        """End the producer's transaction; returns the marker's offset. Raises OSError."""
+        base_offset = self.next_offset
+        data = marker_batch(
+            producer,
+            Marker(commit, coordinator_epoch),
+            base_offset=base_offset,
+            timestamp_ms=now_ms,
+            leader_epoch=self.leader_epoch,
+        )
+        self._write(data, 1)
+        return base_offset
+
+    def flush(self) -> None:
+        """fsync: when it returns, everything appended is durable.
+
+        Raises OSError, and then nobody knows what is on the disk: the log takes no more appends."""
+        self._check()
+        try:
+            if self._unflushed:
+                os.fsync(self._active)
+                self._unflushed = False
+            if self._new_files:
+                sync_directory(self.directory)
+                self._new_files = False
+        except OSError as error:
+            self._broken = error
+            raise
+
+    def roll(self) -> None:
+        """Close the segment that is appended to, and begin a new one, unless it is empty. Raises OSError."""
+        self._check()
+        if self._segments[-1].size == 0:
+            return
+        self.flush()
+        self._begin(self.next_offset)
+
+    def compact(self, *, now_ms: int, delete_retention_ms: int = DELETE_RETENTION_MS) -> CompactionReport:
+        """Keep the last record of each key in the closed segments, as Kafka's log cleaner does; `roll` before it to
+        have everything looked at. Raises CorruptLogError and OSError; the log is as it was then."""
+        self.flush()
+        try:
+            report = compaction.compact(
+                self.directory,
+                self._segments,
+                now_ms=now_ms,
+                delete_retention_ms=delete_retention_ms,
+                segment_bytes=self._segment_bytes,
+            )
+        except OSError as error:
+            if any(self.directory.glob(f"*{SWAP}")):
+                self._broken = error  # the files have changed, but not to the end: opening the log finishes it
+            raise
+        self._clean_until = max(self._clean_until, report.clean_until)
+        return report
+
+    def close(self) -> None:
+        """Give the directory back. What is not flushed may be lost if the machine dies, not if the process does."""
+        for fd in (self._active, self._lock):
+            if fd != -1:
+                os.close(fd)
+        self._active = self._lock = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- inside
+
+    def _check(self) -> None:
+        if self._active == -1:
+            raise OSError(errno.EBADF, "the log is closed", str(self.directory))
+        if self._broken is not None:
+            raise OSError(errno.EIO, f"the log is out of use since: {self._broken}", str(self.directory))
+
+    def _write(self, data: bytes, count: int) -> None:
+        if self._max_batch_bytes is not None and len(data) > self._max_batch_bytes:
+            text = f"a batch of {len(data)} bytes is larger than the {self._max_batch_bytes} allowed"
+            raise BatchTooLargeError(text, kafka_error=ErrorCode.MESSAGE_TOO_LARGE)
+        self._check()
+        if self._segments[-1].size and self._segments[-1].size + len(data) > self._segment_bytes:
+            self.roll()
+        active = self._segments[-1]
+        try:
+            _write_all(self._active, data, active.size)
+        except OSError:
+            self._take_back(active.size)
+            raise
+        self._unflushed = True
+        active.size += len(data)
+        active.next_offset += count
+
+    def _take_back(self, size: int) -> None:
+        """Cut off what a failed write may have left. If not even that works the log is out of use: the next `open`
+        will find a torn tail."""
+        try:
+            os.ftruncate(self._active, size)
+        except OSError as error:
+            self._broken = error
+
+    def _begin(self, base_offset: int) -> None:
+        path = self.directory / file_name(base_offset)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
+        if self._active != -1:
+            os.close(self._active)
+        self._active = fd
+        self._segments.append(Segment(base_offset, path, 0, base_offset))
+        self._new_files = True
+
+    def _recover(self) -> None:
+        finished = compaction.finish_swaps(self.directory)
+        paths = sorted(path for path in self.directory.iterdir() if base_offset_of(path) is not None)
+        cut = Recovery()
+        for path in paths:
+            cut = self._load(path, is_last=path == paths[-1])
+        self.recovered = Recovery(
+            cut_bytes=cut.cut_bytes, cut_batches=cut.cut_batches, file=cut.file, position=cut.position,
+            reason=cut.reason, finished_swaps=finished,
+        )  # fmt: skip
+        if not self._segments:
+            self._begin(0)
+            self.flush()
+            return
+        self._active = os.open(self._segments[-1].path, os.O_WRONLY | os.O_CLOEXEC)
+        if cut.cut_bytes:
+            os.ftruncate(self._active, cut.position)
+            os.fsync(self._active)
+
+    def _load(self, path: Path, *, is_last: bool) -> Recovery:
+        """Check a segment and add it; says what has to be cut off its end, which only the last one may need."""
+        base_offset = base_offset_of(path)
+        assert base_offset is not None
+        size = path.stat().st_size
+        segment = Segment(base_offset, path, size, base_offset)
+        if self._segments and base_offset < self._segments[-1].next_offset:
+            text = f"{path} begins at offset {base_offset}, but offsets up to {self.next_offset - 1} come before it"
+            raise CorruptLogError(text)
+        cut = Recovery()
+        with path.open("rb") as file:
+            try:
+                for _, batch in batches(file, size, from_offset=base_offset):
+                    segment.next_offset = batch.last_offset + 1
+                    self.leader_epoch = max(self.leader_epoch, batch.leader_epoch)
+            except BadBatch as bad:
+                whole = whole_batch_behind(file, bad.position, size, segment.next_offset)
+                if not is_last or whole is not None:
+                    raise _corrupt(path, bad, segment.next_offset) from bad
+                cut = Recovery(
+                    cut_bytes=size - bad.position, cut_batches=1, file=path, position=bad.position, reason=bad.message
+                )
+                segment.size = bad.position
+        self._segments.append(segment)
+        return cut
+
+
+def _corrupt(path: Path, bad: BadBatch, offset: int) -> CorruptLogError:
+    return CorruptLogError(
+        f"{path} is damaged at byte {bad.position}, offset {offset}: {bad.message}",
+        facts=("nothing was cut off: whole batches or files follow",),
+        hint=f"restore it from a copy, or give up everything from that offset on: truncate -s {bad.position} {path}, "
+        "and remove the files that come after it",
+    )
+
+
+def _lock(directory: Path) -> int:
+    fd = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(fd)
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            raise
+        raise LogLockedError(
+            f"{directory} is in use by another process", hint="one `kgm serve` at a time can have a data directory"
+        ) from error
+    return fd
+
+
+def _write_all(fd: int, data: bytes, position: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(fd, view, position)
+        view, position = view[written:], position + written

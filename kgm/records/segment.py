@@ -1,0 +1,114 @@
+"""One segment file: `00000000000000000042.log`, batches behind each other, named after the first offset it may hold.
+
+Reading tells three ends apart: the file ends with a batch (good); it ends in the middle of what was being written when
+the process or the machine died (a torn tail: nothing whole follows); or bytes in its middle are wrong (damage)."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from kgm.model.errors import DecodeError, KgmError
+from kgm.records.batch import BEHIND_LENGTH, HEADER, LENGTH, LENGTH_AT, MAGIC, MAGIC_AT, Batch, parse_batch
+
+LOG = ".log"
+#: Written by a compaction that has not finished; of no value.
+CLEANED = ".cleaned"
+#: A finished compaction's file, which has yet to take the place of the old ones. (Kafka's names, both.)
+SWAP = ".swap"
+#: Files that Kafka keeps beside a segment and makes anew when they are missing.
+INDEXES = (".index", ".timeindex", ".txnindex", ".snapshot")
+_NAME_DIGITS = 20
+_WINDOW = 1 << 20
+
+
+class CorruptLogError(KgmError):
+    """Bytes in the middle of a log are wrong. Nothing was cut."""
+
+    code = "CORRUPT_LOG"
+
+
+class BadBatch(DecodeError):  # noqa: N818  (it never leaves the package)
+    """No batch at a position of a segment."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(reason)
+        self.position = position
+
+
+@dataclass(slots=True)
+class Segment:
+    """One segment of an open log. Offsets from base_offset to next_offset - 1 belong to it; size in bytes."""
+
+    base_offset: int
+    path: Path
+    size: int
+    next_offset: int
+
+
+def file_name(base_offset: int, suffix: str = LOG) -> str:
+    return f"{base_offset:0{_NAME_DIGITS}d}{suffix}"
+
+
+def base_offset_of(path: Path, suffix: str = LOG) -> int | None:
+    """The offset in a segment's file name, or None if it is no segment."""
+    stem = path.name.removesuffix(suffix)
+    whole = len(stem) == _NAME_DIGITS and stem.isascii() and stem.isdigit()
+    return int(stem) if whole and path.name.endswith(suffix) else None
+
+
+def batches(file: BinaryIO, size: int, *, from_offset: int = 0) -> Iterator[tuple[int, Batch]]:
+    """(position, batch) of each batch in the first `size` bytes of a file; their offsets rise, from `from_offset` at
+    the least. Raises BadBatch.
+
+    Memory: a window of 1 MiB, or the largest batch."""
+    window, at, position = b"", 0, 0
+    next_offset = from_offset
+    file.seek(0)
+    while position < size:
+        if len(window) - at < HEADER.size:
+            window, at = window[at:] + file.read(min(_WINDOW, size - position - len(window) + at)), 0
+        if len(window) >= at + HEADER.size:
+            needed = BEHIND_LENGTH + LENGTH.unpack_from(window, at + LENGTH_AT)[0]
+            if len(window) - at < needed <= size - position:
+                more = max(needed - len(window) + at, min(_WINDOW, size - position - len(window) + at))
+                window, at = window[at:] + file.read(more), 0
+        try:
+            batch = parse_batch(window, at)
+        except DecodeError as error:
+            raise BadBatch(position, error.message) from error
+        if batch.base_offset < next_offset:
+            raise BadBatch(position, f"a batch at offset {batch.base_offset}, where {next_offset} is the least")
+        next_offset = batch.last_offset + 1
+        yield position, batch
+        at += len(batch.data)
+        position += len(batch.data)
+
+
+def whole_batch_behind(file: BinaryIO, position: int, size: int, next_offset: int) -> int | None:
+    """The position of a whole batch with a plausible offset somewhere behind a bad one, or None if nothing follows.
+
+    Looks at every byte: when the bad batch's own length is wrong, nothing says where the next one starts."""
+    file.seek(position)
+    data = file.read(size - position)
+    at = data.find(MAGIC, MAGIC_AT + 1)
+    while at != -1:
+        start = at - MAGIC_AT
+        if next_offset <= int.from_bytes(data[start : start + LENGTH_AT], "big") < next_offset + (1 << 32):
+            try:
+                parse_batch(data, start)
+                return position + start
+            except DecodeError:
+                pass
+        at = data.find(MAGIC, at + 1)
+    return None
+
+
+def sync_directory(directory: Path) -> None:
+    """Make new, renamed and removed files of a directory durable."""
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
