@@ -27,11 +27,12 @@ MAX_VERSION = 32767
 
 #: The APIs that kgm speaks, as a client, as the embedded coordinator, or in its tests.
 APIS = (
-    "AddOffsetsToTxn", "ApiVersions", "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "CreateTopics",
-    "DeleteGroups", "DescribeCluster", "DescribeConfigs", "DescribeGroups", "EndTxn", "Fetch", "FindCoordinator",
-    "Heartbeat", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup", "LeaveGroup", "ListGroups", "ListOffsets",
-    "Metadata", "OffsetCommit", "OffsetDelete", "OffsetFetch", "Produce", "SaslAuthenticate", "SaslHandshake",
-    "ShareGroupDescribe", "StreamsGroupDescribe", "SyncGroup", "TxnOffsetCommit", "WriteTxnMarkers",
+    "AddOffsetsToTxn", "AddPartitionsToTxn", "AlterPartitionReassignments", "ApiVersions", "ConsumerGroupDescribe",
+    "ConsumerGroupHeartbeat", "CreateTopics", "DeleteGroups", "DescribeCluster", "DescribeConfigs", "DescribeGroups",
+    "ElectLeaders", "EndTxn", "Fetch", "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs", "InitProducerId",
+    "JoinGroup", "LeaveGroup", "ListGroups", "ListOffsets", "ListPartitionReassignments", "Metadata", "OffsetCommit",
+    "OffsetDelete", "OffsetFetch", "Produce", "SaslAuthenticate", "SaslHandshake", "ShareGroupDescribe",
+    "StreamsGroupDescribe", "SyncGroup", "TxnOffsetCommit", "WriteTxnMarkers",
 )  # fmt: skip
 #: Consumer protocol blobs; request and response headers are hand-written in wire.py.
 BLOBS = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment")
