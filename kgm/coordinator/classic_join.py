@@ -19,7 +19,6 @@ from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.join_group_request import JoinGroupRequest
 
 _MEMBER_ID_REQUIRED_FROM = 4
-_SKIP_ASSIGNMENT_FROM = 9
 
 
 class Joining:
@@ -209,7 +208,7 @@ def _replace_static(joining: Joining, old_id: str, new_id: str) -> None:
         case ClassicState.STABLE if group.select_protocol() == group.protocol:
             assignments = {member.member_id: member.assignment for member in group.members.values()}
             step.write(group_record(group, assignments))
-            _answer_replaced(joining, new_id, leader_before)
+            step.answer(rounds.replaced_reply(group, new_id, joining.version, leader_before=leader_before))
         case ClassicState.STABLE | ClassicState.COMPLETING_REBALANCE:
             # In CompletingRebalance the leader may already be assigning to the old id.
             joining.park(new_id)
@@ -217,15 +216,3 @@ def _replace_static(joining: Joining, old_id: str, new_id: str) -> None:
         case _:
             joining.park(new_id)
             rounds.maybe_complete_join(group, step)
-
-
-def _answer_replaced(joining: Joining, new_id: str, leader_before: str | None) -> None:
-    """No rebalance: the reply says that all is as it was. From v9 on a leader is told that it leads and need not
-    assign; an older leader is told the id it had before, so that it takes itself for a follower."""
-    group = joining.group
-    leads = group.leader == new_id and joining.version >= _SKIP_ASSIGNMENT_FROM
-    reply = rounds.joined_reply(group, new_id, joining.version, for_leader=leads)
-    reply.skip_assignment = leads
-    if joining.version < _SKIP_ASSIGNMENT_FROM:
-        reply.leader = leader_before or ""
-    joining.step.answer(reply)

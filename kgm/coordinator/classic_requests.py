@@ -133,8 +133,8 @@ def handle_leave(message: LeaveGroupRequest, installed: ClassicGroup | None, ste
 
 
 def _leave_one(group: ClassicGroup, step: Step, leaving: MemberIdentity) -> ErrorCode | None:
-    """Remove one member or pending id, without yet looking at what that means for the round. None: it was held back,
-    so that its leaving means nothing to the round."""
+    """Remove one member or pending id, without yet looking at what that means for the round. None: it means nothing,
+    since it was held back, or a spare has taken its place."""
     member_id = leaving.member_id
     if group.held and standby.withdraw(group, step, leaving):
         return None
@@ -146,5 +146,7 @@ def _leave_one(group: ClassicGroup, step: Step, leaving: MemberIdentity) -> Erro
         member_id = group.static_ids[instance_id]
     elif member_id not in group.pending_joins and (error := group.check_member(member_id, leaving.group_instance_id)):
         return error
+    if member_id in group.members and rounds.replaced_by_spare(group, step, group.members[member_id]):
+        return None
     rounds.remove_member(group, step, member_id)
     return ErrorCode.NONE

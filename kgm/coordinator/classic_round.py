@@ -18,6 +18,8 @@ from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
 
+_SKIP_ASSIGNMENT_FROM = 9
+
 
 def session_key(group: ClassicGroup, member_id: str) -> TimerKey:
     return TimerKey(TimerKind.SESSION, group.group_id, member_id)
@@ -78,6 +80,21 @@ def joined_reply(group: ClassicGroup, member_id: str, version: int, *, for_leade
         member_id=member_id,
         members=members,
     )
+
+
+def replaced_reply(
+    group: ClassicGroup, member_id: str, version: int, *, leader_before: str | None
+) -> JoinGroupResponse:
+    """The reply to who has taken a member's place, without a rebalance: it says that all is as it was. From v9 on a
+    leader is told that it leads and need not assign; an older leader is told who led before, so that it takes itself
+    for a follower."""
+    knows_better = version >= _SKIP_ASSIGNMENT_FROM
+    leads = knows_better and group.leader == member_id
+    reply = joined_reply(group, member_id, version, for_leader=leads)
+    reply.skip_assignment = leads
+    if not knows_better:
+        reply.leader = leader_before or ""
+    return reply
 
 
 def synced_reply(group: ClassicGroup, member: ClassicMember) -> SyncGroupResponse:
@@ -240,11 +257,23 @@ def session_expired(group: ClassicGroup, step: Step, member_id: str) -> None:
     member = group.members.get(member_id)
     if member is not None and not member.is_new and _waits(group, member_id):
         return
+    if member is not None and replaced_by_spare(group, step, member):
+        return
     remove_member(group, step, member_id)
     if member is not None and group.is_in(ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
         rebalance_or_complete(group, step)
     elif group.is_in(ClassicState.PREPARING_REBALANCE) and group.all_joined:
         complete_join(group, step)
+
+
+def replaced_by_spare(group: ClassicGroup, step: Step, gone: ClassicMember) -> bool:
+    """Whether somebody who was held back has taken the place of a member that goes (`standby`)."""
+    leader = group.leader
+    spare = standby.take_over(group, step, gone)
+    if spare is not None:
+        member_id, version = spare.member.member_id, spare.parked.version
+        step.reply(spare.parked.ticket, replaced_reply(group, member_id, version, leader_before=leader))
+    return spare is not None
 
 
 def _waits(group: ClassicGroup, member_id: str) -> bool:

@@ -4,6 +4,7 @@ Not here yet: groups of KIP-848. A ConsumerGroupHeartbeat is answered with UNSUP
 whose `group.coordinator.rebalance.protocols` leaves `consumer` out, and records of such groups are skipped."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from kgm.coordinator import admin, classic_join, classic_requests, offset_requests, standby, transactions
 from kgm.coordinator import classic_round as rounds
@@ -12,6 +13,7 @@ from kgm.coordinator.classic_records import group_from_record
 from kgm.coordinator.classic_state import ClassicState
 from kgm.coordinator.offsets import Offsets, expired, from_legacy, tombstone
 from kgm.coordinator.outcome import Millis, Outcome, Producer, Request, Ticket, TimerKey, TimerKind
+from kgm.coordinator.planned import NO_PLANS
 from kgm.coordinator.refusals import append_error, refusal
 from kgm.coordinator.settings import BrokerSettings
 from kgm.coordinator.step import OnAppendFailure, Step
@@ -78,7 +80,7 @@ class Coordinator:
     def expire(self, key: TimerKey, *, now: Millis) -> Outcome:
         """An alarm went off. One that was moved, cancelled or never set is ignored."""
         deadline = self._deadlines.get(key)
-        step = Step(now=now, settings=self.settings)
+        step = Step(now=now, settings=self.settings, alarm=key)
         if deadline is None or now < deadline:
             return step.outcome()
         step.cancel_timer(key)
@@ -131,6 +133,8 @@ class Coordinator:
             self._rebalance(step, undo, append_error(error))
         elif step.on_append_failure is OnAppendFailure.KEEP:
             self._keep(step, undo, append_error(error))
+        elif step.on_append_failure is OnAppendFailure.WITHOUT_PLANS:
+            self._again_without_plans(step, undo)
         else:
             self._revert(step, undo, append_error(error))
         return self._finish(undo)
@@ -323,6 +327,16 @@ class Coordinator:
         undo.replies = [reply for reply in step.replies if reply.ticket != step.ticket]
         if step.request is not None:
             undo.answer(refusal(step.request, error))
+
+    def _again_without_plans(self, step: Step, undo: Step) -> None:
+        """A spare could not be put in the place of a member that goes: that one goes all the same, with a rebalance."""
+        undo.settings = replace(undo.settings, plans=NO_PLANS)
+        if step.alarm is not None:
+            undo.cancel_timer(step.alarm)
+            self._alarm(step.alarm, undo)
+        else:
+            assert step.request is not None
+            self._dispatch(step.request, undo)
 
     def _rebalance(self, step: Step, undo: Step, error: ErrorCode) -> None:
         """The leader's assignment is lost: all that wait for it hear of the error, and have to join again."""

@@ -11,6 +11,8 @@ Rules
 - Pre-registered ids alone: a newcomer with one of them is held until all of them are there. Others come as ever.
 - A target size: every newcomer is held until so many are there. Pre-registered ids among them have a place of their own
   that nobody else gets. Who finds no free place is a *spare*: it is held until a member goes.
+- When a member of a Stable group goes (its session ends, or it leaves), a spare with the same subscription takes its
+  place, as a static member's next life does: same assignment, same generation, no rebalance.
 - Then all that are held and have a place are let in, in one rebalance. They also come along with any rebalance that
   takes place for another reason: it costs nobody anything more.
 - Nobody is held longer than its own rebalance timeout, counted from its first JoinGroup, or than
@@ -21,14 +23,16 @@ Rules
 - Nothing here makes anybody leave. Who goes is dealt with at once, as ever: its partitions are unread until then."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from kgm.coordinator.classic_group import ClassicGroup, ClassicMember, Held, Parked
+from kgm.coordinator.classic_group import ClassicGroup, ClassicMember, Held, Parked, topics_of
+from kgm.coordinator.classic_records import group_record
 from kgm.coordinator.classic_state import ClassicState
 from kgm.coordinator.outcome import Millis, TimerKey, TimerKind
 from kgm.coordinator.planned import GroupPlan
 from kgm.coordinator.refusals import join_refusal
 from kgm.coordinator.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, BrokerSettings
-from kgm.coordinator.step import Step
+from kgm.coordinator.step import OnAppendFailure, Step
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.leave_group_request import MemberIdentity
 
@@ -186,6 +190,46 @@ def dismiss_all(group: ClassicGroup, step: Step, error: ErrorCode) -> None:
     """Nobody is held any more: everybody is told why."""
     for held in list(group.held.values()):
         _dismiss(group, step, held, error)
+
+
+def take_over(group: ClassicGroup, step: Step, gone: ClassicMember) -> Held | None:
+    """A member of a Stable group is going: let a spare have its place and its partitions (hot swap). None if there is
+    none that fits; nothing has been done then."""
+    plan = step.settings.plans.of(group.group_id) if group.held and group.is_in(ClassicState.STABLE) else None
+    if plan is None or plan.target_size is None or len(group.members) > plan.target_size:
+        return None
+    if gone.member_id in group.pending_syncs:
+        return None
+    spares = sorted(group.held.values(), key=lambda held: not _is_registered(plan, held.member))
+    spare = next((held for held in spares if _can_replace(group, held, gone)), None)
+    if spare is None:
+        return None
+    _keep(group, {member_id: held for member_id, held in group.held.items() if held is not spare}, step)
+    _put_in_place_of(group, gone, replace(spare.member, assignment=gone.assignment, is_new=False), spare.protocol_type)
+    step.cancel_timer(TimerKey(TimerKind.SESSION, group.group_id, gone.member_id))
+    step.set_timer(TimerKey(TimerKind.SESSION, group.group_id, spare.member.member_id), spare.member.session_timeout_ms)
+    step.write(group_record(group, {member.member_id: member.assignment for member in group.members.values()}))
+    step.on_append_failure = OnAppendFailure.WITHOUT_PLANS
+    return spare
+
+
+def _can_replace(group: ClassicGroup, spare: Held, gone: ClassicMember) -> bool:
+    """Whether the leader would not have assigned differently: to a consumer of the same topics."""
+    if not group.uses_consumer_protocol or all(offered.name != group.protocol for offered in spare.member.protocols):
+        return False
+    topics = topics_of([spare.member.metadata(group.protocol)])
+    return topics is not None and topics == topics_of([gone.metadata(group.protocol)])
+
+
+def _put_in_place_of(group: ClassicGroup, gone: ClassicMember, member: ClassicMember, protocol_type: str) -> None:
+    """It has the place in order of joining too, and leads if the other one did."""
+    led = group.leader == gone.member_id
+    order = [member.member_id if member_id == gone.member_id else member_id for member_id in group.members]
+    group.remove(gone.member_id)
+    group.add(member, protocol_type)
+    if led:
+        group.leader = member.member_id
+    group.members = {member_id: group.members[member_id] for member_id in order}
 
 
 def _let_in(group: ClassicGroup, step: Step, seated: Sequence[Held]) -> bool:

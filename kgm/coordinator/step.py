@@ -19,16 +19,19 @@ class OnAppendFailure(enum.Enum):
     """A group became Empty: it stays so in memory, and only the request at hand hears of the error."""
     REBALANCE = enum.auto()
     """The leader's SyncGroup: every parked SyncGroup gets the error, and the members have to join again."""
+    WITHOUT_PLANS = enum.auto()
+    """A spare was to take somebody's place (`standby`): what is done is what is done where there is none."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Step:
-    """One event at work. `request` and `ticket` are None when the event is an alarm."""
+    """One event at work. `request` and `ticket` are None when the event is an alarm, and `alarm` when it is not."""
 
     now: Millis
     settings: BrokerSettings
     request: Request | None = None
     ticket: Ticket | None = None
+    alarm: TimerKey | None = None
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)
     timers: dict[TimerKey, Millis | None] = field(default_factory=dict)
