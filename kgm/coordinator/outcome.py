@@ -1,7 +1,8 @@
-"""The engine's contract: what goes in, what comes out. Field order of `Outcome` is the order of doing."""
+"""The engine's contract: what goes in, what comes out. Field order of `Outcome` is the order of doing.
+
+These are made for every event, and a timer key is hashed several times for each: hence named tuples."""
 
 import enum
-from dataclasses import dataclass
 from typing import NamedTuple, NewType
 
 from kgm.model.ids import Millis
@@ -25,8 +26,7 @@ __all__ = [
 Ticket = NewType("Ticket", int)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(NamedTuple):
     """A request as it came from a client.
 
     client_id: of the request header (None is taken as ""). client_host: as Kafka shows it, with a leading slash
@@ -38,7 +38,7 @@ class Request:
     client_host: str = ""
 
 
-class TimerKind(enum.Enum):
+class TimerKind(enum.StrEnum):
     """What an alarm is for; the value is part of how a timer key is shown."""
 
     SESSION = "session"
@@ -53,8 +53,7 @@ class TimerKind(enum.Enum):
     """The periodic look for offsets and groups past their retention; armed by `loaded`."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimerKey:
+class TimerKey(NamedTuple):
     """Names one timer; setting it again moves it."""
 
     kind: TimerKind
@@ -65,23 +64,20 @@ class TimerKey:
         return ":".join(part for part in (self.kind.value, self.group_id, self.member_id) if part)
 
 
-@dataclass(frozen=True, slots=True)
-class SetTimer:
+class SetTimer(NamedTuple):
     """Fire `key` at `deadline_ms`, an absolute time; replaces the key's former deadline."""
 
     key: TimerKey
     deadline_ms: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class CancelTimer:
+class CancelTimer(NamedTuple):
     """`key` is not to fire any more; cancelling what is not set is allowed."""
 
     key: TimerKey
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """The answer to a ticket: the response message of the request's API, to be encoded at the request's version."""
 
     ticket: Ticket
@@ -95,8 +91,7 @@ class Producer(NamedTuple):
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What one event asks for. Append and replay all records (or abort), then move timers, then send replies.
 
     producer: not None when the records belong to this producer's open transaction: they go into one transactional batch
