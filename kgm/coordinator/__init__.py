@@ -21,7 +21,7 @@ state and dies with the process, as it does in a broker.
 Rules that bind every module here
 ---------------------------------
 - A refusal is a response with an error code, never an exception. An exception is a bug.
-- Order: members are kept in the order in which they joined; a static member that comes back takes its old place.
+- Order: members are kept in the order in which they joined; a static member that comes back is the last of them.
   Where Kafka's result hangs on the order of a Java hash map (the next leader after the leader left, a tie in the vote
   for a protocol), the order here is the order of joining. What is listed (groups, topics, partitions) is sorted.
 - Deadlines are absolute. The table of live timers is the coordinator's; an alarm that is not in it is ignored.

@@ -214,17 +214,15 @@ class ClassicGroup:
         self.pending_syncs.pop(member_id, None)
 
     def rename(self, old_id: str, new_id: str) -> ClassicMember:
-        """Give a static member a new member id; it keeps its place, assignment and leadership, and is not new.
+        """Give a static member a new member id; it keeps assignment and leadership, and is not new.
 
         The old id stays in `pending_syncs` if it was there, as in Kafka: a static member that restarts between
         JoinGroup and SyncGroup costs a rebalance when the sync phase times out."""
         old = self.members[old_id]
         assert old.group_instance_id is not None
         renamed = replace(old, member_id=new_id, is_new=False)
-        self.members = {
-            member_id if member_id != old_id else new_id: member if member_id != old_id else renamed
-            for member_id, member in self.members.items()
-        }
+        del self.members[old_id]
+        self.members[new_id] = renamed  # last, as in the chains of Kafka's hash map
         if self.leader == old_id:
             self.leader = new_id
         self.static_ids[old.group_instance_id] = new_id
