@@ -22,8 +22,8 @@ Rules that bind every module here
 ---------------------------------
 - A refusal is a response with an error code, never an exception. An exception is a bug.
 - Order: members are kept in the order in which they joined; a static member that comes back is the last of them.
-  Where Kafka's result hangs on the order of a Java hash map (the next leader after the leader left, a tie in the vote
-  for a protocol), the order here is the order of joining. What is listed (groups, topics, partitions) is sorted.
+  Where Kafka's result hangs on the order of a Java hash map of member ids (the next leader after the leader left), the
+  order here is the order of joining. What is listed (groups, topics, partitions) is sorted.
 - Deadlines are absolute. The table of live timers is the coordinator's; an alarm that is not in it is ignored.
 
 Where it differs from Apache Kafka 4.3.0, on purpose

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from kgm.assignors.java import map_order
 from kgm.coordinator.classic_state import ClassicState, can_move
 from kgm.coordinator.outcome import Millis, Ticket
 from kgm.model.errors import DecodeError, ErrorCode
@@ -263,8 +264,12 @@ def successor(candidates: Iterable[str]) -> str | None:
 
 
 def winner(votes: Mapping[str, int]) -> str:
-    """The protocol with most votes; of equals the first one voted for, in order of joining (Kafka: hash map order)."""
-    return max(votes, key=votes.__getitem__)
+    """The protocol with most votes; of equals the one that comes first in the hash map in which Kafka counts them."""
+    if len(votes) == 1:
+        return next(iter(votes))
+    most = max(votes.values())
+    names = list(votes)
+    return next(names[at] for at in map_order(names) if votes[names[at]] == most)
 
 
 def topics_of(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
