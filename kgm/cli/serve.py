@@ -2,7 +2,8 @@
 
 import json
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -10,40 +11,56 @@ from kgm.cli.sanitize import clean
 from kgm.model.errors import UsageError
 
 _HIGHEST_PORT = 65_535
+#: More would be a mistake: they share one process.
+MOST_BROKERS = 32
 
 
 def serve(
     *,
     listen: Annotated[
-        str, typer.Option("--listen", envvar="KGM_LISTEN", metavar="HOST:PORT", help="Port 0 picks a free one.")
+        str,
+        typer.Option(
+            "--listen", envvar="KGM_LISTEN", metavar="HOST:PORT", help="Port 0 picks free ones; the first broker's."
+        ),
     ] = "127.0.0.1:9092",
     topic: Annotated[
         list[str] | None, typer.Option("--topic", metavar="NAME:PARTITIONS", help="A topic to have; repeatable.")
     ] = None,
+    brokers: Annotated[
+        int, typer.Option("--brokers", metavar="N", min=1, max=MOST_BROKERS, help="Brokers, at ports PORT to PORT+N-1.")
+    ] = 1,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="BROKER.KEY=VALUE", help="A broker setting of Kafka's; repeatable."),
     ] = None,
     data_dir: Annotated[
-        str | None, typer.Option("--data-dir", metavar="DIR", help="Not supported yet: groups live in memory.")
+        str | None,
+        typer.Option(
+            "--data-dir",
+            metavar="DIR",
+            help="Keep groups, offsets, topics and records here, over restarts and crashes.",
+        ),
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", envvar="KGM_DEBUG", help="Show tracebacks.")] = False,  # noqa: ARG001
 ) -> None:
     """Run a group coordinator that real Kafka clients can join.
 
-    It is one broker that keeps everything in memory: topics given with --topic, small logs of records, groups and their
-    offsets. Once it accepts connections it prints one line of JSON, {"listening":"HOST:PORT"}. SIGTERM ends it.
+    It has the topics given with --topic, with small logs of records, and coordinates groups by partition of
+    __consumer_offsets as Kafka does. With --brokers each coordinates some; kafka-reassign-partitions.sh moves them.
+
+    Without --data-dir everything is in memory. With it nothing is acknowledged that would not survive a power failure.
+    DIR/__consumer_offsets-N are Kafka's own log format; topics keep their newest records within the same bounds as in
+    memory.
+
+    Once it accepts connections it prints one line of JSON, {"listening":"HOST:PORT"}, with "brokers" when there are
+    several. SIGTERM ends it.
     """
     host, port = parse_listen(listen)
     topics = parse_topics(topic or ())
-    if data_dir is not None:
-        raise UsageError(
-            "--data-dir is not supported yet: kgm serve keeps groups and offsets in memory only",
-            hint="leave --data-dir out; everything is gone when the server ends",
-        )
     overrides = dict(_pair(item, "--set", "BROKER.KEY=VALUE") for item in settings or ())
 
     import signal
+    from pathlib import Path
 
     from kgm.server import serve_forever, settings_from_overrides
 
@@ -52,6 +69,8 @@ def serve(
         topics=topics,
         settings=broker_settings,
         limits=limits,
+        brokers=brokers,
+        data_dir=None if data_dir is None else Path(data_dir),
         host=host,
         port=port,
         on_listening=_say_listening,
@@ -92,13 +111,19 @@ def _pair(item: str, option: str, form: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def _say_listening(host: str, port: int) -> None:
+def _say_listening(addresses: Mapping[int, tuple[str, int]]) -> None:
     import ipaddress
 
+    host, _ = addresses[1]
     if not ipaddress.ip_address(host.partition("%")[0]).is_loopback:
         _warn(f"listening on {host}: there is no authentication, whoever reaches this port can change every group")
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    sys.stdout.write(json.dumps({"listening": address}, separators=(",", ":")) + "\n")
+    where = {
+        node_id: f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for node_id, (host, port) in addresses.items()
+    }
+    line: dict[str, Any] = {"listening": where[1]}
+    if len(where) > 1:
+        line["brokers"] = [{"id": node_id, "listening": address} for node_id, address in where.items()]
+    sys.stdout.write(json.dumps(line, separators=(",", ":")) + "\n")
     sys.stdout.flush()
 
 

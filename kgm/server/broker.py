@@ -1,27 +1,32 @@
-"""Frames in, events out: the broker without its sockets.
+"""Frames in, events out: one broker without its sockets.
 
 Like the coordinator it never waits, reads no clock, and raises nothing: what it cannot read ends in a `Hangup`. Every
-frame that is received gets exactly one event with its ticket, at once or from a later call, unless it is forgotten."""
+frame that is received gets exactly one event with its ticket, at once or from a later call, unless it is forgotten.
+Tickets are the cluster's: an event may be for a ticket of another broker, and an answer to one of this may come from
+there."""
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.settings import BrokerSettings
-from kgm.model.errors import DecodeError, EncodeError, ErrorCode
+from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol import codec
 from kgm.protocol.apis import API, ApiKey, request_class
 from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
 from kgm.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from kgm.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from kgm.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from kgm.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
+from kgm.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from kgm.protocol.struct import Struct
 from kgm.protocol.wire import RequestHeader, decode_request_header, encode_response
-from kgm.server.cluster import Cluster
-from kgm.server.data import Data
 from kgm.server.exchange import Answer, Call, Event, Hangup, Millis, Peer, Reply, Response, Ticket
 from kgm.server.groups import Groups
-from kgm.server.limits import Limits
-from kgm.server.topics import Topics
+from kgm.server.metadata import Metadata
+from kgm.server.topic_admin import TopicAdmin
+
+if TYPE_CHECKING:
+    from kgm.server.cluster import Cluster
 
 Handler = Callable[[Call], Response]
 #: What Kafka accepts as the name and version of a client's software (ApiVersionsRequest, KIP-511).
@@ -29,72 +34,48 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Owed:
-    """What is needed to encode a response when it comes."""
-
-    version: int
-    correlation_id: int
-
-
 class Broker:
-    """One broker of one cluster: topics with their records, and the coordinator of all groups."""
+    """What one broker of a cluster answers."""
 
-    def __init__(
-        self,
-        *,
-        topics: Mapping[str, int],
-        settings: BrokerSettings | None = None,
-        limits: Limits | None = None,
-        now: Millis,
-    ) -> None:
-        self.limits = Limits() if limits is None else limits
-        self.topics = Topics(topics)
-        self._data = Data(self.topics, self.limits)
-        self._groups = Groups(
-            settings=BrokerSettings() if settings is None else settings,
-            topics=self.topics,
-            limits=self.limits,
-            now=now,
-        )
-        self._handlers = self._table(Cluster(self.topics, self.limits))
+    def __init__(self, node_id: int, cluster: "Cluster") -> None:
+        self.node_id = node_id
+        self.cluster = cluster
+        self.limits = cluster.limits
+        self._handlers = self._table(cluster)
         self._requests = {key: request_class(key) for key in self._handlers}
-        self._owed: dict[Ticket, _Owed] = {}
 
-    def _table(self, cluster: Cluster) -> dict[int, Handler]:
+    def _table(self, cluster: "Cluster") -> dict[int, Handler]:
         """Everything that is served, each in all versions that kgm speaks."""
-        groups, data = self._groups, self._data
+        metadata = Metadata(cluster.cluster_id, cluster.nodes, cluster.topics, cluster.placement)
+        admin = TopicAdmin(cluster.topics, cluster.limits, cluster.placement, follow=cluster.follow, save=cluster.save)
+        groups, data = Groups(self.node_id, cluster.shards, cluster.topics, cluster.limits), cluster.data
         return {
             ApiKey.PRODUCE: data.produce,
             ApiKey.FETCH: data.fetch,
             ApiKey.LIST_OFFSETS: data.list_offsets,
-            ApiKey.METADATA: cluster.metadata,
+            ApiKey.METADATA: metadata.metadata,
             ApiKey.OFFSET_COMMIT: groups.commit,
             ApiKey.OFFSET_FETCH: groups.fetch,
-            ApiKey.FIND_COORDINATOR: cluster.find_coordinator,
-            ApiKey.JOIN_GROUP: groups.join,
+            ApiKey.FIND_COORDINATOR: metadata.find_coordinator,
+            ApiKey.JOIN_GROUP: groups.create,
             ApiKey.HEARTBEAT: groups.submit,
             ApiKey.LEAVE_GROUP: groups.submit,
             ApiKey.SYNC_GROUP: groups.submit,
             ApiKey.DESCRIBE_GROUPS: groups.describe,
-            ApiKey.LIST_GROUPS: groups.submit,
-            ApiKey.SASL_HANDSHAKE: cluster.sasl_handshake,
+            ApiKey.LIST_GROUPS: groups.list_groups,
+            ApiKey.SASL_HANDSHAKE: _sasl_handshake,
             ApiKey.API_VERSIONS: self._api_versions,
-            ApiKey.CREATE_TOPICS: cluster.create_topics,
-            ApiKey.INIT_PRODUCER_ID: cluster.init_producer_id,
-            ApiKey.SASL_AUTHENTICATE: cluster.sasl_authenticate,
-            ApiKey.DELETE_GROUPS: groups.submit,
+            ApiKey.CREATE_TOPICS: admin.create_topics,
+            ApiKey.INIT_PRODUCER_ID: self._init_producer_id,
+            ApiKey.SASL_AUTHENTICATE: _sasl_authenticate,
+            ApiKey.DELETE_GROUPS: groups.delete,
+            ApiKey.ELECT_LEADERS: admin.elect_leaders,
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS: admin.alter_reassignments,
+            ApiKey.LIST_PARTITION_REASSIGNMENTS: admin.list_reassignments,
             ApiKey.OFFSET_DELETE: groups.submit,
-            ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
-            ApiKey.CONSUMER_GROUP_DESCRIBE: groups.submit,
+            ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
+            ApiKey.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
         }
-
-    @property
-    def coordinator(self) -> Coordinator:
-        """The engine; only to be looked at."""
-        return self._groups.coordinator
-
-    # -- events
 
     def receive(self, frame: bytes, *, ticket: Ticket, peer: Peer, now: Millis) -> tuple[Event, ...]:
         """A frame came in. Its event, and those of others that it set free; its own may come later."""
@@ -113,31 +94,13 @@ class Broker:
             return (Hangup(ticket, error.message),)
         if (items := count_items(message)) > self.limits.max_items:
             return (Hangup(ticket, f"{type(message).__name__} with {items} entries"),)
-        overdue = self.advance(now)
-        self._owed[ticket] = _Owed(header.version, header.correlation_id)
+        cluster = self.cluster
+        overdue = cluster.advance(now)
         call = Call(
             message=message, version=header.version, client_id=header.client_id, peer=peer, ticket=ticket, now=now
         )
-        return overdue + self._events(self._handlers[header.api_key](call))
-
-    def advance(self, now: Millis) -> tuple[Event, ...]:
-        """Do what is due by now."""
-        deadline = self.next_deadline()
-        if deadline is None or deadline > now:
-            return ()
-        return self._events((*self._groups.runtime.advance(now), *self._data.advance(now)))
-
-    def next_deadline(self) -> Millis | None:
-        """When `advance` has something to do, if nothing happens before."""
-        group, data = self._groups.runtime.next_deadline(), self._data.next_deadline()
-        if group is None or data is None:
-            return data if group is None else group
-        return min(group, data)
-
-    def forget(self, ticket: Ticket) -> None:
-        """The connection is gone; whatever answers the ticket later leads to no event."""
-        self._owed.pop(ticket, None)
-        self._data.forget(ticket)
+        cluster.outbox.owe(call, header.correlation_id)
+        return overdue + cluster.answer(self._handlers[header.api_key](call))
 
     # -- inside
 
@@ -165,22 +128,27 @@ class Broker:
             response = ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         return (Reply(call.ticket, response),)
 
-    def _events(self, response: Response) -> tuple[Event, ...]:
-        """Encode what is owed; what nobody waits for any more is dropped."""
-        events: list[Event] = []
-        for item in response:
-            owed = self._owed.pop(item.ticket, None)
-            if owed is not None:
-                events.append(self._encode(item, owed) if isinstance(item, Reply) else item)
-        return tuple(events)
+    def _init_producer_id(self, call: Call) -> Response:
+        """A new id for an idempotent producer; there are no transactions."""
+        message = call.message
+        assert isinstance(message, InitProducerIdRequest)
+        if message.transactional_id is not None:
+            refused = InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
+            return (Reply(call.ticket, refused),)
+        producer_id = next(self.cluster.producer_ids)
+        return (Reply(call.ticket, InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)),)
 
-    @staticmethod
-    def _encode(reply: Reply, owed: _Owed) -> Event:
-        try:
-            frame = encode_response(reply.message, version=owed.version, correlation_id=owed.correlation_id)
-        except EncodeError as error:
-            return Hangup(reply.ticket, error.message)
-        return Answer(reply.ticket, frame)
+
+def _sasl_handshake(call: Call) -> Response:
+    """Refused as on a PLAINTEXT listener of Kafka."""
+    return (Reply(call.ticket, SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)),)
+
+
+def _sasl_authenticate(call: Call) -> Response:
+    response = SaslAuthenticateResponse(
+        error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="This listener has no authentication."
+    )
+    return (Reply(call.ticket, response),)
 
 
 def _range_of(key: int) -> ApiVersion:

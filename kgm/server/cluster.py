@@ -1,211 +1,229 @@
-"""The APIs that describe the cluster, which is this one broker: Metadata, DescribeCluster, FindCoordinator,
-CreateTopics, InitProducerId, and the refusal of SASL. Kafka: KafkaApis."""
+"""The cluster without its sockets: everything that its brokers share, and what happens to it.
+
+Like the coordinators in it, it never waits and reads no clock. Responses that rest on records which are not flushed
+stay in the outbox until `flush`."""
 
 import itertools
-from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
 
-from kgm.model.errors import ErrorCode
-from kgm.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from kgm.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
-from kgm.protocol.messages.describe_cluster_request import DescribeClusterRequest
-from kgm.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
-from kgm.protocol.messages.find_coordinator_request import FindCoordinatorRequest
-from kgm.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
-from kgm.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from kgm.protocol.messages.init_producer_id_response import InitProducerIdResponse
-from kgm.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from kgm.protocol.messages.metadata_response import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from kgm.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
-from kgm.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
-from kgm.server.exchange import Call, Reply, Response
+from kgm.coordinator.outcome import Request
+from kgm.coordinator.refusals import refusal
+from kgm.coordinator.settings import BrokerSettings
+from kgm.model.errors import ErrorCode, UsageError
+from kgm.server.broker import Broker
+from kgm.server.data import Data
+from kgm.server.exchange import Call, Event, Hangup, Millis, Reply, Response, Ticket
 from kgm.server.limits import Limits
-from kgm.server.log import LEADER_EPOCH
-from kgm.server.topics import NO_ID, Topic, Topics, is_legal_name
+from kgm.server.log import Logs as DataLogs
+from kgm.server.nodes import OFFSETS_TOPIC, Nodes, Placement
+from kgm.server.outbox import Outbox
+from kgm.server.shards import InMemory, Logs, Shards, View
+from kgm.server.topics import Topics
 
-NODE_ID = 1
 CLUSTER_ID = "kgm-embedded-cluster"
-_NOT_ASKED = -(2**31)
-#: Every right there is, as bit fields over AclOperation's codes; what a broker without an authorizer reports.
-_ALL_TOPIC_OPERATIONS = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11
-_ALL_CLUSTER_OPERATIONS = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12
-_NAME_NULLABLE_FROM = 12
-_NULL_IS_ALL_FROM = 1
-_GROUP_KEY = 0
-_MANY_KEYS_FROM = 4
-_BROKERS = 1
-_DEFAULT = -1
+
+
+class Storage(Protocol):
+    """What outlives the cluster."""
+
+    @property
+    def offsets(self) -> Logs: ...
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def topics(self) -> Mapping[str, int]:
+        """Partitions by topic, of an earlier run."""
+
+    @property
+    def assigned(self) -> Mapping[int, list[int]]:
+        """Replicas of the partitions of `__consumer_offsets` that were placed by hand."""
+
+    def data_logs(self, topics: Topics, limits: Limits) -> DataLogs:
+        """The records of the topics. Raises KgmError."""
+
+    def save(self, *, topics: Mapping[str, int], assigned: Mapping[int, list[int]]) -> None:
+        """Raises OSError."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Nowhere:
+    """A cluster that is forgotten when it ends."""
+
+    offsets: Logs = field(default_factory=InMemory)
+    cluster_id: str = CLUSTER_ID
+    topics: Mapping[str, int] = field(default_factory=dict)
+    assigned: Mapping[int, list[int]] = field(default_factory=dict)
+
+    def data_logs(self, topics: Topics, limits: Limits) -> DataLogs:  # noqa: ARG002  (none has any yet)
+        return DataLogs(topic_max_bytes=limits.topic_max_bytes, total_max_bytes=limits.total_max_bytes)
+
+    def save(self, *, topics: Mapping[str, int], assigned: Mapping[int, list[int]]) -> None:
+        """Nothing is kept."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _silent(_text: str) -> None:
+    """Nobody listens."""
 
 
 class Cluster:
-    """One broker with the topics that it was given."""
+    """Brokers 1 to `brokers`, their topics with records, and the coordinators of all groups.
 
-    def __init__(self, topics: Topics, limits: Limits) -> None:
-        self._topics = topics
-        self._limits = limits
-        self._producer_ids = itertools.count()
+    warn: is told what an operator should know. Raises KgmError for topics that cannot be, and for a storage that cannot
+    be used."""
 
-    # -- Metadata v0-13
-
-    def metadata(self, call: Call) -> Response:
-        """All topics when none are named (v0: an empty list; later: null), otherwise each one named, once."""
-        message = call.message
-        assert isinstance(message, MetadataRequest)
-        if message.topics is None or (call.version < _NULL_IS_ALL_FROM and not message.topics):
-            rows = [self._known(topic, message) for topic in self._topics.all()]
-        else:
-            asked = {(wanted.topic_id, wanted.name): wanted for wanted in message.topics}
-            rows = [self._metadata_row(wanted, message, call.version) for wanted in asked.values()]
-        peer = call.peer
-        response = MetadataResponse(
-            brokers=[MetadataResponseBroker(node_id=NODE_ID, host=peer.host, port=peer.port)],
-            cluster_id=CLUSTER_ID,
-            controller_id=NODE_ID,
-            topics=rows,
+    def __init__(
+        self,
+        *,
+        topics: Mapping[str, int],
+        settings: BrokerSettings | None = None,
+        limits: Limits | None = None,
+        brokers: int = 1,
+        storage: Storage | None = None,
+        now: Millis,
+        warn: Callable[[str], None] = _silent,
+    ) -> None:
+        settings = BrokerSettings() if settings is None else settings
+        self.limits = Limits() if limits is None else limits
+        self.storage: Storage = Nowhere() if storage is None else storage
+        self.cluster_id = self.storage.cluster_id
+        self.nodes = Nodes(brokers)
+        self.topics = Topics(_merged(self.storage.topics, topics))
+        self.placement = Placement(self.nodes, settings.offsets_topic_num_partitions, self.storage.assigned)
+        self.data = Data(self.topics, self.limits, self.storage.data_logs(self.topics, self.limits))
+        self.shards = Shards(
+            settings=settings,
+            topics=self.topics,
+            limits=self.limits,
+            placement=self.placement,
+            logs=self.storage.offsets,
+            warn=warn,
         )
-        if message.include_cluster_authorized_operations:
-            response.cluster_authorized_operations = _ALL_CLUSTER_OPERATIONS
-        return (Reply(call.ticket, response),)
+        self.producer_ids = itertools.count(now)  # no earlier run has given out these
+        self.outbox = Outbox()
+        self.view = View(self.shards)
+        self.brokers = {node_id: Broker(node_id, self) for node_id in self.nodes.ids}
+        self.save()
+        self.shards.start(now)
 
-    def _metadata_row(
-        self, wanted: MetadataRequestTopic, message: MetadataRequest, version: int
-    ) -> MetadataResponseTopic:
-        by_id = wanted.topic_id != NO_ID
-        if by_id or wanted.name is None:
-            topic = self._topics.identified(wanted.topic_id)
-            refusal = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.INVALID_REQUEST
-        else:
-            topic = self._topics.named(wanted.name)
-            legal = is_legal_name(wanted.name)
-            refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
-        if topic is not None:
-            return self._known(topic, message)
-        name = wanted.name if wanted.name is not None or version >= _NAME_NULLABLE_FROM else ""
-        return MetadataResponseTopic(name=name, topic_id=wanted.topic_id, error_code=refusal)
+    def save(self) -> None:
+        """Keep topics and placement. Raises OSError."""
+        self.storage.save(topics=dict(self.topics), assigned=self.placement.assigned())
 
-    def _known(self, topic: Topic, message: MetadataRequest) -> MetadataResponseTopic:
-        row = MetadataResponseTopic(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=[
-                MetadataResponsePartition(
-                    partition_index=index,
-                    leader_id=NODE_ID,
-                    leader_epoch=LEADER_EPOCH,
-                    replica_nodes=[NODE_ID],
-                    isr_nodes=[NODE_ID],
-                )
-                for index in range(topic.partitions)
-            ],
-        )
-        if message.include_topic_authorized_operations:
-            row.topic_authorized_operations = _ALL_TOPIC_OPERATIONS
-        return row
+    def close(self) -> None:
+        """Give back what the storage holds; what was acknowledged is in it."""
+        self.shards.close()
+        self.storage.close()
 
-    # -- DescribeCluster v0-2
+    # -- events
 
-    def describe_cluster(self, call: Call) -> Response:
-        message = call.message
-        assert isinstance(message, DescribeClusterRequest)
-        if message.endpoint_type != _BROKERS:
-            response = DescribeClusterResponse(
-                error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-                error_message="This is a broker, not a controller.",
-                endpoint_type=_BROKERS,
-            )
-            return (Reply(call.ticket, response),)
-        peer = call.peer
-        response = DescribeClusterResponse(
-            cluster_id=CLUSTER_ID,
-            controller_id=NODE_ID,
-            brokers=[DescribeClusterBroker(broker_id=NODE_ID, host=peer.host, port=peer.port)],
-        )
-        if message.include_cluster_authorized_operations:
-            response.cluster_authorized_operations = _ALL_CLUSTER_OPERATIONS
-        return (Reply(call.ticket, response),)
+    def answer(self, response: Response) -> tuple[Event, ...]:
+        """The events of a response: now, or from `flush` if it may rest on what is not flushed."""
+        if self.is_dirty:
+            self.outbox.hold(response)
+            return ()
+        return self.outbox.events(response)
 
-    # -- FindCoordinator v0-6
+    def advance(self, now: Millis) -> tuple[Event, ...]:
+        """Do what is due by now."""
+        deadline = self.next_deadline()
+        if deadline is None or deadline > now:
+            return ()
+        return self.answer((*self.shards.advance(now), *self.data.advance(now)))
 
-    def find_coordinator(self, call: Call) -> Response:
-        """The coordinator of every group is this broker; transactions and share groups have none. INVALID_REQUEST
-        makes clients give up at once, where COORDINATOR_NOT_AVAILABLE would have them ask for ever."""
-        message = call.message
-        assert isinstance(message, FindCoordinatorRequest)
-        error, text = ErrorCode.NONE, ""
-        if message.key_type != _GROUP_KEY:
-            error = ErrorCode.INVALID_REQUEST
-            text = "kgm serve coordinates consumer groups only, no transactions and no share groups."
-        node, host, port = (NODE_ID, call.peer.host, call.peer.port) if not error else (-1, "", -1)
-        if call.version < _MANY_KEYS_FROM:
-            # Kafka words the success of v1 to v3, and leaves it empty from v4 on.
-            single = FindCoordinatorResponse(
-                error_code=error, error_message=text or "NONE", node_id=node, host=host, port=port
-            )
-            return (Reply(call.ticket, single),)
-        rows = [
-            Coordinator(key=key, node_id=node, host=host, port=port, error_code=error, error_message=text)
-            for key in message.coordinator_keys
-        ]
-        return (Reply(call.ticket, FindCoordinatorResponse(coordinators=rows)),)
+    def next_deadline(self) -> Millis | None:
+        """When `advance` has something to do, if nothing happens before; never later than that."""
+        group, data = self.shards.next_deadline(), self.data.next_deadline()
+        if group is None or data is None:
+            return data if group is None else group
+        return min(group, data)
 
-    # -- CreateTopics v2-7
+    def forget(self, ticket: Ticket) -> None:
+        """The connection is gone; whatever answers the ticket later leads to no event."""
+        self.outbox.forget(ticket)
+        self.data.forget(ticket)
 
-    def create_topics(self, call: Call) -> Response:
-        """Topics with a partition count; assignments are accepted by their number, configurations are ignored."""
-        message = call.message
-        assert isinstance(message, CreateTopicsRequest)
-        times = Counter(topic.name for topic in message.topics)
-        rows = [self._create(topic, times[topic.name] > 1, message.validate_only) for topic in message.topics]
-        return (Reply(call.ticket, CreateTopicsResponse(topics=rows)),)
+    # -- the log
 
-    def _create(self, wanted: CreatableTopic, repeated: bool, validate_only: bool) -> CreatableTopicResult:  # noqa: FBT001
-        count = len(wanted.assignments) or (1 if wanted.num_partitions == _DEFAULT else wanted.num_partitions)
-        error, text = self._creation_error(wanted, count, repeated=repeated)
-        if error:
-            return CreatableTopicResult(name=wanted.name, error_code=error, error_message=text)
-        topic_id = NO_ID if validate_only else self._topics.add(wanted.name, count).topic_id
-        return CreatableTopicResult(
-            name=wanted.name, topic_id=topic_id, error_message=None, num_partitions=count, replication_factor=1
-        )
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something has to be flushed before anything more is said."""
+        return bool(self.shards.dirty or self.data.dirty)
 
-    def _creation_error(self, wanted: CreatableTopic, count: int, *, repeated: bool) -> tuple[ErrorCode, str | None]:
-        if repeated:
-            return ErrorCode.INVALID_REQUEST, "Duplicate topic name."
-        if not is_legal_name(wanted.name):
-            return ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is not legal."
-        if self._topics.named(wanted.name) is not None:
-            return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists."
-        if count < 1:
-            return ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0."
-        if wanted.replication_factor not in (_DEFAULT, 1):
-            return ErrorCode.INVALID_REPLICATION_FACTOR, "There is one broker, so that the replication factor is 1."
-        limits = self._limits
-        if len(self._topics) >= limits.max_topics or self._topics.total_partitions + count > limits.max_partitions:
-            most = f"{limits.max_topics} topics and {limits.max_partitions} partitions"
-            return ErrorCode.POLICY_VIOLATION, f"kgm serve has room for {most}."
-        return ErrorCode.NONE, None
+    def flush(self, now: Millis) -> tuple[Event, ...]:
+        """Make durable what is not, and then say what rests on it. Whose log fails is refused instead."""
+        replies, void = self.shards.flush(now)
+        void |= self.data.flush()
+        self.outbox.hold(replies)
+        return self.outbox.release(void, _refuse)
 
-    # -- InitProducerId v0-6, SaslHandshake v0-1, SaslAuthenticate v0-2
+    def tidy(self, now: Millis) -> tuple[Event, ...]:
+        """Look for logs to compact."""
+        return self.answer(self.shards.tidy(now))
 
-    def init_producer_id(self, call: Call) -> Response:
-        """A new id for an idempotent producer; there are no transactions."""
-        message = call.message
-        assert isinstance(message, InitProducerIdRequest)
-        if message.transactional_id is not None:
-            refused = InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
-            return (Reply(call.ticket, refused),)
-        return (Reply(call.ticket, InitProducerIdResponse(producer_id=next(self._producer_ids), producer_epoch=0)),)
+    # -- who leads what
 
-    def sasl_handshake(self, call: Call) -> Response:
-        """Refused as on a PLAINTEXT listener of Kafka."""
-        return (Reply(call.ticket, SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)),)
+    def follow(self, partition: int, now: Millis) -> Response:
+        """A partition of `__consumer_offsets` has another leader."""
+        return self.shards.follow(partition, now)
 
-    def sasl_authenticate(self, call: Call) -> Response:
-        response = SaslAuthenticateResponse(
-            error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="This listener has no authentication."
-        )
-        return (Reply(call.ticket, response),)
+    @property
+    def is_loading(self) -> bool:
+        return self.shards.is_loading
+
+    def load_piece(self, now: Millis) -> tuple[Event, ...]:
+        """A bounded piece of what there is to load."""
+        return self.answer(self.shards.load_piece(now))
+
+    def move(self, partition: int, leader: int, now: Millis) -> tuple[Event, ...]:
+        """Make a broker that is alive the coordinator of a partition of `__consumer_offsets`, once it has loaded it."""
+        replicas = self.placement[partition].replicas
+        if leader not in replicas:
+            self.placement.assign(partition, (leader, *replicas))
+        if not self.placement.lead(partition, leader):
+            return ()
+        return self.answer(self.follow(partition, now))
+
+    def stop(self, node_id: int, now: Millis) -> tuple[Event, ...]:
+        """A broker stops: others take over what it leads. Whoever waits on it is told so."""
+        self.nodes[node_id].alive = False
+        return self._elect(now)
+
+    def start(self, node_id: int, now: Millis) -> tuple[Event, ...]:
+        """A broker is back. It leads only what nobody else could lead."""
+        self.nodes[node_id].alive = True
+        return self._elect(now)
+
+    def _elect(self, now: Millis) -> tuple[Event, ...]:
+        response: Response = ()
+        for partition in range(len(self.placement)):
+            if self.placement.elect(partition):
+                response += self.follow(partition, now)
+        return self.answer(response)
+
+
+def _merged(kept: Mapping[str, int], wanted: Mapping[str, int]) -> Mapping[str, int]:
+    """The topics of an earlier run and those asked for now, which may only be larger. Raises UsageError."""
+    if OFFSETS_TOPIC in wanted:
+        raise UsageError(f"{OFFSETS_TOPIC} is there by itself", hint="--set offsets.topic.num.partitions=N")
+    for name, partitions in wanted.items():
+        if partitions < kept.get(name, 0):
+            raise UsageError(f"topic {name} has {kept[name]} partitions already, and cannot have {partitions}")
+    return {**kept, **wanted}
+
+
+def _refuse(call: Call) -> Reply | Hangup:
+    """What becomes of a request whose records may be lost: as if the broker had gone."""
+    request = Request(message=call.message, version=call.version)
+    try:
+        return Reply(call.ticket, refusal(request, ErrorCode.NOT_COORDINATOR))
+    except TypeError:  # no request to a coordinator
+        return Hangup(call.ticket, "the records could not be stored")

@@ -43,10 +43,11 @@ class _Waiting:
 class Data:
     """The records of all topics and those who wait for more of them."""
 
-    def __init__(self, topics: Topics, limits: Limits) -> None:
+    def __init__(self, topics: Topics, limits: Limits, logs: Logs) -> None:
         self._topics = topics
         self._limits = limits
-        self._logs = Logs(topic_max_bytes=limits.topic_max_bytes, total_max_bytes=limits.total_max_bytes)
+        self._logs = logs
+        self._unflushed: set[Ticket] = set()
         self._waiting: dict[Ticket, _Waiting] = {}
         self._deadlines: list[tuple[Millis, Ticket]] = []
 
@@ -59,6 +60,8 @@ class Data:
         written: set[tuple[str, int]] = set()
         rows = [self._produce_topic(message, data, call.version, written) for data in message.topic_data]
         response = ProduceResponse(responses=rows)
+        if written and self.dirty:
+            self._unflushed.add(call.ticket)
         woken = self._wake(written)
         if message.acks != 0:
             return (Reply(call.ticket, response), *woken)
@@ -78,11 +81,18 @@ class Data:
             error, parsed = self._check_produce(message, topic, part.index, part.records, unknown)
             row = PartitionProduceResponse(index=part.index, error_code=error, base_offset=_NO_OFFSET)
             if topic is not None and not error:
-                row.base_offset = self._logs.append(topic.name, part.index, parsed)
-                row.log_start_offset = self._logs.get(topic.name, part.index).start_offset
+                self._append(topic.name, part.index, parsed, row)
                 written.add((topic.name, part.index))
             rows.append(row)
         return TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=rows)
+
+    def _append(self, topic: str, partition: int, parsed: list[Batch], row: PartitionProduceResponse) -> None:
+        try:
+            row.base_offset = self._logs.append(topic, partition, parsed)
+        except OSError as error:
+            row.error_code, row.error_message = ErrorCode.KAFKA_STORAGE_ERROR, error.strerror
+            return
+        row.log_start_offset = self._logs.get(topic, partition).start_offset
 
     def _check_produce(
         self, message: ProduceRequest, topic: Topic | None, partition: int, records: bytes | None, unknown: ErrorCode
@@ -190,6 +200,22 @@ class Data:
             most = max(min(part.partition_max_bytes, room), 0)
             data.records = log.read(part.fetch_offset, most, at_least_one=at_least_one)
         return data
+
+    # -- what is not on the disk yet
+
+    @property
+    def dirty(self) -> bool:
+        """Whether records have been appended that have to be flushed."""
+        return self._logs.is_dirty
+
+    def flush(self) -> set[Ticket]:
+        """Make durable what was appended. Returns the tickets whose records may be lost."""
+        unflushed, self._unflushed = self._unflushed, set()
+        try:
+            self._logs.flush()
+        except OSError:
+            return unflushed
+        return set()
 
     # -- those who wait
 

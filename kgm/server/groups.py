@@ -1,20 +1,22 @@
-"""The group APIs: everything goes to the coordinator's runtime.
+"""The group APIs of one broker: each request goes to the shard of its group, or is refused if that is elsewhere.
 
-What stands in front of it is what Kafka does in KafkaApis: topic ids are turned into names and back (OffsetCommit and
-OffsetFetch v10). The rest bounds what one client can make the server hold or say."""
+What stands in front of the shards is what Kafka does in KafkaApis and GroupCoordinatorService: topic ids are turned
+into names and back (OffsetCommit and OffsetFetch v10), and requests for several groups are split over the shards and
+their answers joined in the order of the request. The rest bounds what one client can make the server hold or say."""
 
-import uuid
+import copy
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.outcome import Producer, Request
+from kgm.coordinator.outcome import Request
 from kgm.coordinator.refusals import refusal
-from kgm.coordinator.runtime import Runtime
-from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import ErrorCode
+from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from kgm.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
-from kgm.protocol.messages.join_group_request import JoinGroupRequest
+from kgm.protocol.messages.list_groups_request import ListGroupsRequest
+from kgm.protocol.messages.list_groups_response import ListGroupsResponse
 from kgm.protocol.messages.offset_commit_request import OffsetCommitRequest
 from kgm.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
@@ -28,63 +30,95 @@ from kgm.protocol.messages.offset_fetch_response import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from kgm.records.messages.group_metadata_key import GroupMetadataKey
-from kgm.records.messages.offset_commit_key import OffsetCommitKey
-from kgm.records.record import Record
-from kgm.server.exchange import Call, Hangup, Millis, Reply, Response
+from kgm.protocol.struct import Message
+from kgm.server.exchange import Call, Hangup, Reply, Response
 from kgm.server.limits import Limits
+from kgm.server.shard import Shard
+from kgm.server.shards import Shards
 from kgm.server.topics import Topics
+from kgm.server.unavailable import unavailable
 
 _BY_TOPIC_ID_FROM = 10
+_MANY_GROUPS_FROM = 8
 
 
-def new_member_id(prefix: str) -> str:
-    """A member id as Kafka makes them."""
-    return f"{prefix}-{uuid.uuid4()}"
+def _request(call: Call, version: int, message: Message | None = None) -> Request:
+    return Request(
+        message=call.message if message is None else message,
+        version=version,
+        client_id=call.client_id,
+        client_host=call.peer.client_host,
+    )
 
 
-def _request(call: Call, version: int) -> Request:
-    return Request(message=call.message, version=version, client_id=call.client_id, client_host=call.peer.client_host)
+def _self(element: str) -> str:
+    return element
+
+
+def _group_id(group: OffsetFetchRequestGroup) -> str:
+    return group.group_id
 
 
 class Groups:
-    """The group coordinator behind the broker's APIs."""
+    """What one broker answers about groups."""
 
-    def __init__(self, *, settings: BrokerSettings, topics: Topics, limits: Limits, now: Millis) -> None:
-        self.coordinator = Coordinator(settings=settings, new_member_id=new_member_id, topics=topics)
+    def __init__(self, node_id: int, shards: Shards, topics: Topics, limits: Limits) -> None:
+        self._node_id = node_id
+        self._shards = shards
         self._topics = topics
         self._limits = limits
-        self._group_ids: set[str] = set()
-        self.runtime = Runtime(self.coordinator, append=self._appended)
-        self.runtime.load((), now=now)
 
-    def _appended(self, records: Sequence[Record], _producer: Producer | None = None) -> None:
-        """Keep count of the groups; nothing else is done with the records, which are not kept."""
-        for record in records:
-            match record.key:
-                case GroupMetadataKey(group=group_id) if record.value is None:
-                    self._group_ids.discard(group_id)
-                case GroupMetadataKey(group=group_id) | OffsetCommitKey(group=group_id) if record.value is not None:
-                    self._group_ids.add(group_id)
-
-    def _one_too_many(self, group_id: str) -> bool:
-        return len(self._group_ids) >= self._limits.max_groups and group_id not in self._group_ids
+    # -- requests for one group
 
     def submit(self, call: Call) -> Response:
-        """Hand a request over as it is."""
+        """Hand a request over as it is, to the shard of its group."""
         return self._submit(call, call.version)
 
     def _submit(self, call: Call, version: int) -> tuple[Reply, ...]:
-        return self.runtime.submit(_request(call, version), ticket=call.ticket, now=call.now)
+        group_id: str = call.message.group_id  # type: ignore[attr-defined]
+        return self._ask(self._shards.of(group_id, call.now), call, _request(call, version))
 
-    def join(self, call: Call) -> Response:
-        """JoinGroup v0-9. A group that would be one too many is refused with GROUP_MAX_SIZE_REACHED, which clients
-        take as final; so is an OffsetCommit that would create one."""
+    def _ask(self, shard: Shard, call: Call, request: Request) -> tuple[Reply, ...]:
+        if shard.serving == self._node_id:
+            return self._shards.submit(shard, request, ticket=call.ticket, now=call.now)
+        error = shard.refusal_at(self._node_id)
+        answer = unavailable(request, error, settings=self._shards.settings, topics=self._topics)
+        return (Reply(call.ticket, answer),)
+
+    def create(self, call: Call) -> Response:
+        """JoinGroup v0-9, TxnOffsetCommit v0-5 and the older OffsetCommits. A group that would be one too many is
+        refused with GROUP_MAX_SIZE_REACHED, which clients take as final."""
+        return self._refuse_one_too_many(call) or self.submit(call)
+
+    def _refuse_one_too_many(self, call: Call) -> Response:
+        known = self._shards.group_ids
+        if len(known) < self._limits.max_groups or call.message.group_id in known:  # type: ignore[attr-defined]
+            return ()
+        return (Reply(call.ticket, refusal(_request(call, call.version), ErrorCode.GROUP_MAX_SIZE_REACHED)),)
+
+    # -- requests for several groups
+
+    def list_groups(self, call: Call) -> Response:
+        """ListGroups v0-5: the groups that this broker coordinates; an error as long as some of them are loading."""
         message = call.message
-        assert isinstance(message, JoinGroupRequest)
-        if self._one_too_many(message.group_id):
-            return (Reply(call.ticket, refusal(_request(call, call.version), ErrorCode.GROUP_MAX_SIZE_REACHED)),)
-        return self.submit(call)
+        assert isinstance(message, ListGroupsRequest)
+        joined = ListGroupsResponse()
+        others: tuple[Reply, ...] = ()
+        for shard in self._shards.all():
+            error = shard.refusal_at(self._node_id)
+            if error is ErrorCode.NOT_COORDINATOR:
+                continue
+            for reply in self._ask(shard, call, _request(call, call.version)):
+                if reply.ticket != call.ticket:
+                    others += (reply,)
+                    continue
+                assert isinstance(reply.message, ListGroupsResponse)
+                joined.error_code = joined.error_code or reply.message.error_code
+                joined.groups += reply.message.groups
+        joined.groups.sort(key=lambda group: group.group_id)
+        if joined.error_code:
+            joined.groups = []
+        return (*others, Reply(call.ticket, joined))
 
     def describe(self, call: Call) -> Response:
         """DescribeGroups v0-6. A repeated group id is answered each time, as in Kafka, up to a limit."""
@@ -92,21 +126,65 @@ class Groups:
         assert isinstance(message, DescribeGroupsRequest)
         times = Counter(message.groups)
         if len(times) < len(message.groups):
-            groups = {group_id: self.coordinator.group(group_id) for group_id in times}
-            rows = sum(times[name] * (1 if group is None else 1 + len(group.members)) for name, group in groups.items())
+            rows = sum(count * (1 + self._members(group_id, call)) for group_id, count in times.items())
             if rows > self._limits.max_items:
                 return (Hangup(call.ticket, f"DescribeGroups asks for {rows} rows"),)
-        return self.submit(call)
+        return self._fan_out(call, "groups", _self, "groups")
+
+    def _members(self, group_id: str, call: Call) -> int:
+        engine = self._shards.of(group_id, call.now).engine
+        group = None if engine is None else engine.group(group_id)
+        return 0 if group is None else len(group.members)
+
+    def consumer_group_describe(self, call: Call) -> Response:
+        """ConsumerGroupDescribe v0-1."""
+        assert isinstance(call.message, ConsumerGroupDescribeRequest)
+        return self._fan_out(call, "group_ids", _self, "groups")
+
+    def delete(self, call: Call) -> Response:
+        """DeleteGroups v0-2. A repeated group id is answered once, as in Kafka."""
+        message = call.message
+        assert isinstance(message, DeleteGroupsRequest)
+        message.groups_names = list(dict.fromkeys(message.groups_names))
+        return self._fan_out(call, "groups_names", _self, "results")
+
+    def _fan_out(self, call: Call, asked: str, group_id_of: Callable[[Any], str], answered: str) -> tuple[Reply, ...]:
+        """Ask each shard for its groups, and put the answers into the order of the request.
+
+        asked, answered: the lists of the request and of the response that correspond to each other."""
+        elements: Sequence[Any] = getattr(call.message, asked)
+        version = min(call.version, _BY_TOPIC_ID_FROM - 1)  # no other of these APIs has as many versions
+        parts: dict[Shard, list[int]] = {}
+        for position, element in enumerate(elements):
+            parts.setdefault(self._shards.of(group_id_of(element), call.now), []).append(position)
+        if not parts:
+            parts = {self._shards.at(0, call.now): []}
+        rows: list[Any] = [None] * len(elements)
+        response: Message | None = None
+        others: tuple[Reply, ...] = ()
+        for shard, positions in parts.items():
+            part = copy.copy(call.message)
+            setattr(part, asked, [elements[position] for position in positions])
+            for reply in self._ask(shard, call, _request(call, version, part)):
+                if reply.ticket != call.ticket:
+                    others += (reply,)
+                    continue
+                response = reply.message
+                for position, row in zip(positions, getattr(response, answered), strict=True):
+                    rows[position] = row
+        assert response is not None
+        setattr(response, answered, rows)
+        return (*others, Reply(call.ticket, response))
 
     # -- OffsetCommit v2-10
 
     def commit(self, call: Call) -> Response:
+        if call.version < _BY_TOPIC_ID_FROM:
+            return self.create(call)
         message = call.message
         assert isinstance(message, OffsetCommitRequest)
-        if self._one_too_many(message.group_id):
-            return (Reply(call.ticket, refusal(_request(call, call.version), ErrorCode.GROUP_MAX_SIZE_REACHED)),)
-        if call.version < _BY_TOPIC_ID_FROM:
-            return self.submit(call)
+        if refused_group := self._refuse_one_too_many(call):
+            return refused_group
         known, refused = [], []
         for topic in message.topics:
             found = self._topics.identified(topic.topic_id)
@@ -141,20 +219,25 @@ class Groups:
     def fetch(self, call: Call) -> Response:
         message = call.message
         assert isinstance(message, OffsetFetchRequest)
-        offsets = self.coordinator.offsets
-        rows = sum(len(offsets.of(group.group_id)) for group in message.groups if group.topics is None)
+        if call.version < _MANY_GROUPS_FROM:
+            return self.submit(call)
+        everything = [group.group_id for group in message.groups if group.topics is None]
+        rows = sum(self._offsets(group_id, call) for group_id in everything)
         if rows > self._limits.max_items:
             return (Hangup(call.ticket, f"OffsetFetch asks for {rows} rows"),)
-        if call.version < _BY_TOPIC_ID_FROM:
-            return self.submit(call)
-        refused = [self._resolve(group) for group in message.groups]
-        replies = self._submit(call, _BY_TOPIC_ID_FROM - 1)
+        by_id = call.version >= _BY_TOPIC_ID_FROM
+        refused = [self._resolve(group) for group in message.groups] if by_id else []
+        replies = self._fan_out(call, "groups", _group_id, "groups")
         for reply in replies:
-            if reply.ticket == call.ticket:
+            if by_id and reply.ticket == call.ticket:
                 assert isinstance(reply.message, OffsetFetchResponse)
                 for answer, more in zip(reply.message.groups, refused, strict=True):
                     self._identify(answer, more)
         return replies
+
+    def _offsets(self, group_id: str, call: Call) -> int:
+        engine = self._shards.of(group_id, call.now).engine
+        return 0 if engine is None else len(engine.offsets.of(group_id))
 
     def _resolve(self, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
         """Put names to the topics that are known; returns the answers for the others."""
@@ -177,6 +260,8 @@ class Groups:
         return refused
 
     def _identify(self, answer: OffsetFetchResponseGroup, refused: list[OffsetFetchResponseTopics]) -> None:
+        if answer.error_code:  # Kafka tells a group's error alone
+            return
         for row in answer.topics:
             row.topic_id = self._id_of(row.name)
         answer.topics += refused

@@ -31,6 +31,12 @@ class Limits:
     max_partitions: int = 20_000
     """Partitions of all topics together that clients may create."""
     max_groups: int = 10_000
+    offsets_topic_segment_bytes: int = 4 * MIB
+    """A partition of `__consumer_offsets` on disk is compacted segment by segment, but for the one written to."""
+    log_cleaner_backoff_ms: int = 15_000
+    """How often it is looked whether there is something to compact."""
+    log_cleaner_delete_retention_ms: int = 86_400_000
+    """Compaction keeps tombstones for so long."""
     max_items: int = 30_000
     """Entries (groups, members, partitions) that one request may hold, and that one answer may list."""
 
@@ -41,6 +47,9 @@ _SETTABLE = (
     "max_connections",
     "connections_max_idle_ms",
     "fetch_max_bytes",
+    "offsets_topic_segment_bytes",
+    "log_cleaner_backoff_ms",
+    "log_cleaner_delete_retention_ms",
 )
 _PREFIX = "broker."
 _HIGHEST = 2**31 - 1

@@ -1,14 +1,14 @@
-"""Connections: frames in order, one request in work on each, everything bounded. The only real clock of the server."""
+"""Connections: frames in order, one request in work on each, everything bounded."""
 
 import asyncio
 import ipaddress
 import socket
 import time
-from collections.abc import Callable, Iterable
 
 from kgm.model.errors import KgmError
 from kgm.server.broker import Broker
-from kgm.server.exchange import Answer, Event, Hangup, Millis, NoAnswer, Peer, Ticket
+from kgm.server.exchange import Answer, Event, Hangup, NoAnswer, Peer, Ticket
+from kgm.server.hub import Hub
 
 _LENGTH_SIZE = 4
 #: While a connection cannot be served, reading stops at this many bytes, and at twice as many unwritten ones serving.
@@ -17,43 +17,21 @@ _ENOUGH = 64 * 1024
 _IN_ONE_GO = 64
 _BACKLOG = 512
 _TLS_ALERT_OR_HANDSHAKE = (b"\x15\x03", b"\x16\x03")
-#: Warnings of one kind that are said; a hostile client cannot fill a disk with them.
-_SAID = 5
-
-Warn = Callable[[str], None]
-
-
-class Clock:
-    """Milliseconds since 1970 that never go back: the wall clock at the start, moved on by the monotonic one."""
-
-    def __init__(self) -> None:
-        self._start_ms = time.time() * 1000 - time.monotonic() * 1000
-
-    def now(self) -> Millis:
-        return Millis(int(self._start_ms + time.monotonic() * 1000))
 
 
 class Listener:
-    """Accepts connections and runs the broker on them, in the event loop in which it was started."""
+    """Accepts the connections of one broker, in the event loop in which it was started; can be closed and started
+    again."""
 
-    def __init__(self, broker: Broker, clock: Clock, *, warn: Warn) -> None:
+    def __init__(self, hub: Hub, broker: Broker) -> None:
+        self.hub = hub
         self.broker = broker
-        self.limits = broker.limits
         self.connections: set[Connection] = set()
-        self.buffered = 0
-        self._clock = clock
-        self._warn = warn
-        self._warned: dict[str, int] = {}
-        self._owners: dict[Ticket, Connection] = {}
-        self._last_ticket = 0
         self._server: asyncio.Server | None = None
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at: Millis | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; returns the address with the port that was picked. Raises KgmError when the address is not free."""
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(self._failed)
         try:
             self._server = await loop.create_server(lambda: Connection(self), host, port, backlog=_BACKLOG)
         except OSError as error:
@@ -61,82 +39,18 @@ class Listener:
             raise KgmError(
                 f"cannot listen on {host}:{port}: {reason}", hint="--listen 127.0.0.1:0 picks a free port"
             ) from None
-        self._rearm()
         bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]
 
     async def close(self) -> None:
         """Stop listening and drop all connections."""
-        if self._alarm is not None:
-            self._alarm.cancel()
         if self._server is not None:
-            self._server.close()
+            server, self._server = self._server, None
+            server.close()
             for connection in tuple(self.connections):
                 connection.abort()
-            await self._server.wait_closed()
+            await server.wait_closed()
             await asyncio.sleep(0)  # lets the transports close their sockets
-
-    # -- for connections
-
-    def receive(self, connection: "Connection", frame: bytes, peer: Peer) -> None:
-        """Give a frame to the broker; the connection is settled now or later."""
-        self._last_ticket += 1
-        ticket = Ticket(self._last_ticket)
-        self._owners[ticket] = connection
-        connection.ticket = ticket
-        try:
-            events = self.broker.receive(frame, ticket=ticket, peer=peer, now=self._clock.now())
-        except Exception as error:  # noqa: BLE001  (a bug must not cost more than the connection that met it)
-            self.warn("bug", f"kgm serve failed inside: {error!r}")
-            events = (Hangup(ticket, "the request could not be served"),)
-        self._deliver(events)
-
-    def forget(self, ticket: Ticket) -> None:
-        self._owners.pop(ticket, None)
-        self.broker.forget(ticket)
-
-    def make_room(self) -> None:
-        """If too much is buffered, drop the connection that holds most of it."""
-        if self.buffered > self.limits.queued_max_request_bytes:
-            largest = max(self.connections, key=lambda connection: connection.buffered)
-            largest.hang_up("too many bytes of unfinished requests are buffered")
-
-    def warn(self, kind: str, text: str) -> None:
-        """Say something about a client, but not for ever."""
-        count = self._warned[kind] = self._warned.get(kind, 0) + 1
-        if count <= _SAID:
-            self._warn(text if count < _SAID else f"{text} (more of this kind will not be reported)")
-
-    # -- inside
-
-    def _deliver(self, events: Iterable[Event]) -> None:
-        for event in events:
-            connection = self._owners.pop(event.ticket, None)
-            if connection is not None:
-                connection.settle(event)
-        self._rearm()
-
-    def _rearm(self) -> None:
-        """One alarm for the broker's next deadline; it is touched only when the deadline has come closer."""
-        deadline = self.broker.next_deadline()
-        if deadline is None or (self._alarm_at is not None and self._alarm_at <= deadline):
-            return
-        if self._alarm is not None:
-            self._alarm.cancel()
-        delay = max(deadline - self._clock.now(), 0) / 1000
-        self._alarm_at = deadline
-        self._alarm = asyncio.get_running_loop().call_later(delay, self._ring)
-
-    def _ring(self) -> None:
-        self._alarm = self._alarm_at = None
-        try:
-            self._deliver(self.broker.advance(self._clock.now()))
-        finally:
-            self._rearm()
-
-    def _failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """Something raised in a callback: a bug. The loop goes on; asyncio has closed the connection if it was one."""
-        self.warn("bug", f"kgm serve failed inside: {context.get('message')}: {context.get('exception')!r}")
 
 
 def _as_kafka_shows(host: str) -> str:
@@ -154,7 +68,9 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, listener: Listener) -> None:
         self.ticket: Ticket | None = None
+        self.broker = listener.broker
         self._listener = listener
+        self._hub = listener.hub
         self._transport: asyncio.Transport | None = None
         self._peer = Peer(client_host="", host="", port=0)
         self._buffer = bytearray()
@@ -171,12 +87,13 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        listener = self._listener
-        if len(listener.connections) >= listener.limits.max_connections:
-            listener.warn("connections", f"more than {listener.limits.max_connections} connections; one was refused")
+        hub = self._hub
+        if len(hub.connections) >= hub.limits.max_connections:
+            hub.warn("connections", f"more than {hub.limits.max_connections} connections; one was refused")
             transport.abort()
             return
-        listener.connections.add(self)
+        hub.connections.add(self)
+        self._listener.connections.add(self)
         here, there = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
         if not here or not there:  # the client is gone already
             transport.abort()
@@ -190,9 +107,9 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._last_sign_of_life = time.monotonic()
         self._buffer += data
-        self._listener.buffered += len(data)
+        self._hub.buffered += len(data)
         self._pump()
-        self._listener.make_room()
+        self._hub.make_room()
 
     def pause_writing(self) -> None:
         self._writable = False
@@ -204,15 +121,16 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._listener.connections.discard(self)
-        self._listener.buffered -= len(self._buffer)
+        self._hub.connections.discard(self)
+        self._hub.buffered -= len(self._buffer)
         self._buffer.clear()
         if self.ticket is not None:
-            self._listener.forget(self.ticket)
+            self._hub.forget(self.ticket)
         if self._idle_alarm is not None:
             self._idle_alarm.cancel()
         self._transport = None
 
-    # -- the listener calls these
+    # -- the hub calls these
 
     def settle(self, event: Event) -> None:
         """The request in work is done."""
@@ -257,8 +175,8 @@ class Connection(asyncio.Protocol):
         """Close, after what is already written has gone out."""
         transport = self._transport
         if transport is not None and not transport.is_closing():
-            self._listener.warn("hangup", f"connection from {self._peer.client_host[1:]} closed: {reason}")
-            self._listener.buffered -= len(self._buffer)
+            self._hub.warn("hangup", f"connection from {self._peer.client_host[1:]} closed: {reason}")
+            self._hub.buffered -= len(self._buffer)
             self._buffer.clear()
             self._flush()
             transport.close()
@@ -270,13 +188,14 @@ class Connection(asyncio.Protocol):
         if self._pumping or self._transport is None:
             return
         self._pumping = True
+        hub = self._hub
         served = 0
         try:
             while served < _IN_ONE_GO and self._unwritten_bytes < _ENOUGH:
                 frame = self._next_frame() if self._can_serve() else None
                 if frame is None:
                     break
-                self._listener.receive(self, frame, self._peer)
+                hub.receive(self, frame, self._peer)
                 served += 1
             else:
                 asyncio.get_running_loop().call_soon(self._pump)  # the others first
@@ -296,7 +215,7 @@ class Connection(asyncio.Protocol):
         if len(buffer) < _LENGTH_SIZE:
             return None
         length = int.from_bytes(buffer[:_LENGTH_SIZE], "big", signed=True)
-        if not 0 < length <= self._listener.limits.socket_request_max_bytes:
+        if not 0 < length <= self._hub.limits.socket_request_max_bytes:
             speaks_tls = bytes(buffer[:2]) in _TLS_ALERT_OR_HANDSHAKE
             self.hang_up("it speaks TLS, which this port does not" if speaks_tls else f"a frame of {length} bytes")
             return None
@@ -305,7 +224,7 @@ class Connection(asyncio.Protocol):
             return None
         frame = bytes(memoryview(buffer)[_LENGTH_SIZE:end])
         del buffer[:end]
-        self._listener.buffered -= end
+        self._hub.buffered -= end
         return frame
 
     def _read_or_not(self) -> None:
@@ -321,7 +240,7 @@ class Connection(asyncio.Protocol):
 
     def _watch_idleness(self) -> None:
         """Close a connection on which nothing has happened for long; one that is owed a response is not idle."""
-        limit = self._listener.limits.connections_max_idle_ms / 1000
+        limit = self._hub.limits.connections_max_idle_ms / 1000
         idle = 0.0 if self.ticket is not None else time.monotonic() - self._last_sign_of_life
         if idle >= limit:
             self.abort()

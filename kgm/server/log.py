@@ -1,18 +1,20 @@
 """A small log of records in memory, so that real producers and consumers have something to send and read.
 
 Record batches (format v2, KIP-98) are kept as they came; only the base offset and the leader epoch, which the batch's
-checksum does not cover, are written into them. The checksum is left to the consumer. No compaction, no transactions."""
+checksum does not cover, are written into them. No compaction, no transactions."""
 
 import struct
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
 from kgm.model.errors import ErrorCode
+from kgm.records.batch import checksum
 
 #: base offset, length, leader epoch, magic, crc, attributes, last offset delta, first timestamp, last timestamp,
 #: producer id, producer epoch, base sequence, number of records
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _BEHIND_LENGTH = 12
+_CHECKED_FROM = 21
 _MAGIC = 2
 _TRANSACTIONAL_OR_CONTROL = 0x30
 _BASE_OFFSET = struct.Struct(">q")
@@ -40,18 +42,25 @@ class PartitionLog:
     end_offset: int = 0
     size: int = 0
 
-    def append(self, batches: list[Batch]) -> int:
-        """Give the batches their offsets; returns the first one."""
-        first = self.end_offset
+    def placed(self, batches: list[Batch]) -> list[Batch]:
+        """The batches with the offsets that they get when they are added."""
+        found = []
+        offset = self.end_offset
         for batch in batches:
             data = bytearray(batch.data)
-            _BASE_OFFSET.pack_into(data, 0, self.end_offset)
+            _BASE_OFFSET.pack_into(data, 0, offset)
             _EPOCH.pack_into(data, _EPOCH_AT, LEADER_EPOCH)
-            last = self.end_offset + batch.last_offset - batch.base_offset
-            self.batches.append(Batch(self.end_offset, last, batch.max_timestamp, bytes(data)))
-            self.end_offset = last + 1
-            self.size += len(data)
-        return first
+            last = offset + batch.last_offset - batch.base_offset
+            found.append(Batch(offset, last, batch.max_timestamp, bytes(data)))
+            offset = last + 1
+        return found
+
+    def add(self, batches: list[Batch]) -> None:
+        """Add batches that have their offsets."""
+        for batch in batches:
+            self.batches.append(batch)
+            self.end_offset = batch.last_offset + 1
+            self.size += len(batch.data)
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes:
         """Whole batches from the one that holds `offset` on, within `max_bytes`; `at_least_one` whatever its size."""
@@ -97,26 +106,44 @@ class Logs:
         self._topic_max_bytes = topic_max_bytes
         self._total_max_bytes = total_max_bytes
         self.total_bytes = 0
+        self.is_dirty = False
+
+    def flush(self) -> None:
+        """There is nothing to wait for."""
 
     def get(self, topic: str, partition: int) -> PartitionLog:
         """The log for reading; an empty one if nothing was written."""
         return self._topics.get(topic, {}).get(partition) or PartitionLog()
 
     def append(self, topic: str, partition: int, batches: list[Batch]) -> int:
-        """Append and make room, at the cost of this topic's largest partitions; returns the first offset."""
+        """Append and make room, at the cost of this topic's largest partitions; returns the first offset.
+
+        Raises OSError, and nothing is appended, where the records are kept on a disk that will not do it."""
         log = self._topics.setdefault(topic, {}).setdefault(partition, PartitionLog())
-        added = sum(len(batch.data) for batch in batches)
-        first = log.append(batches)
+        first = log.end_offset
+        placed = log.placed(batches)
+        self._store(topic, partition, placed)
+        log.add(placed)
+        self._grow(topic, sum(len(batch.data) for batch in placed))
+        return first
+
+    def _store(self, topic: str, partition: int, batches: list[Batch]) -> None:
+        """Keep the batches somewhere else too."""
+
+    def _dropped(self, topic: str, partition: int, start_offset: int) -> None:
+        """Records below an offset are not there any more."""
+
+    def _grow(self, topic: str, added: int) -> None:
         self._sizes[topic] = self._sizes.get(topic, 0) + added
         self.total_bytes += added
         while self._sizes[topic] > self._topic_max_bytes or self.total_bytes > self._total_max_bytes:
-            largest = max(self._topics[topic].values(), key=lambda candidate: candidate.size)
+            partition, largest = max(self._topics[topic].items(), key=lambda item: item[1].size)
             if not largest.batches:
                 break
             freed = largest.drop_oldest()
             self._sizes[topic] -= freed
             self.total_bytes -= freed
-        return first
+            self._dropped(topic, partition, largest.start_offset)
 
 
 def parse_batches(data: bytes | None) -> list[Batch] | ErrorCode:
@@ -129,7 +156,7 @@ def parse_batches(data: bytes | None) -> list[Batch] | ErrorCode:
         if len(data) - at < _HEADER.size:
             return ErrorCode.CORRUPT_MESSAGE
         header = _HEADER.unpack_from(data, at)
-        _, length, _, magic, _, attributes, last_delta, _, last_timestamp, _, _, _, count = header
+        _, length, _, magic, crc, attributes, last_delta, _, last_timestamp, _, _, _, count = header
         end = at + _BEHIND_LENGTH + length
         if magic != _MAGIC:
             return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
@@ -137,6 +164,8 @@ def parse_batches(data: bytes | None) -> list[Batch] | ErrorCode:
             return ErrorCode.CORRUPT_MESSAGE
         if attributes & _TRANSACTIONAL_OR_CONTROL:
             return ErrorCode.INVALID_RECORD
+        if checksum(data[at + _CHECKED_FROM : end]) != crc:
+            return ErrorCode.CORRUPT_MESSAGE
         found.append(Batch(0, last_delta, last_timestamp, data[at:end]))
         at = end
     return found

@@ -62,6 +62,12 @@ class Topics(Mapping[str, int]):
         self.total_partitions += partitions
         return topic
 
+    def remove(self, name: str) -> None:
+        """Take back a topic that was just added."""
+        topic = self._by_name.pop(name)
+        del self._by_id[topic.topic_id]
+        self.total_partitions -= topic.partitions
+
     def named(self, name: str) -> Topic | None:
         return self._by_name.get(name)
 

@@ -97,7 +97,9 @@ def test_a_port_that_is_taken():
         (["--topic", "t:0"], "partitions"),
         (["--topic", "a b:1"], "topic name"),
         (["--listen", "9092"], "HOST:PORT"),
-        (["--data-dir", "d"], "memory only"),
+        (["--topic", "__consumer_offsets:3"], "by itself"),
+        (["--brokers", "0"], "--brokers"),
+        (["--brokers", "3", "--listen", "127.0.0.1:65534"], "65535"),
     ],
 )
 def test_usage_errors(capsys, arguments, text):

@@ -7,7 +7,7 @@ from kgm.coordinator.settings import BrokerSettings
 from kgm.protocol.apis import API, response_class
 from kgm.protocol.struct import Message
 from kgm.protocol.wire import decode_response, encode_request
-from kgm.server.broker import Broker
+from kgm.server.cluster import Cluster, Storage
 from kgm.server.exchange import Answer, Event, Peer
 from kgm.server.limits import Limits
 
@@ -17,28 +17,41 @@ PEER = Peer(client_host="/192.0.2.7", host="192.0.2.1", port=9092)
 class Driver:
     """Sends frames and keeps the events by ticket."""
 
-    def __init__(self, topics: dict[str, int] | None = None, *, limits: Limits | None = None, **settings: int) -> None:
+    def __init__(
+        self,
+        topics: dict[str, int] | None = None,
+        *,
+        limits: Limits | None = None,
+        brokers: int = 1,
+        storage: Storage | None = None,
+        **settings: int,
+    ) -> None:
         values = {"group_initial_rebalance_delay_ms": 0, **settings}
         self.now = 1_000_000
-        self.broker = Broker(
+        self.warnings: list[str] = []
+        self.cluster = Cluster(
             topics={"t": 3} if topics is None else topics,
             settings=BrokerSettings(**values),
             limits=limits,
+            brokers=brokers,
+            storage=storage,
             now=self.now,
+            warn=self.warnings.append,
         )
+        self.broker = self.cluster.brokers[1]
         self.events: dict[int, Event] = {}
         self._tickets = itertools.count(1)
         self._asked: dict[int, tuple[type[Message], int]] = {}
 
-    def frame(self, frame: bytes) -> int:
-        """Send bytes; returns the ticket."""
+    def frame(self, frame: bytes, *, to: int = 1) -> int:
+        """Send bytes to a broker; returns the ticket."""
         ticket = next(self._tickets)
-        self._keep(self.broker.receive(frame, ticket=ticket, peer=PEER, now=self.now))
+        self._keep(self.cluster.brokers[to].receive(frame, ticket=ticket, peer=PEER, now=self.now))
         return ticket
 
-    def send(self, message: Message, *, version: int | None = None, client_id: str | None = "c") -> int:
+    def send(self, message: Message, *, version: int | None = None, client_id: str | None = "c", to: int = 1) -> int:
         at = API[message.API_KEY].max_version if version is None else version
-        ticket = self.frame(encode_request(message, version=at, correlation_id=77, client_id=client_id))
+        ticket = self.frame(encode_request(message, version=at, correlation_id=77, client_id=client_id), to=to)
         self._asked[ticket] = (response_class(message.API_KEY), at)
         return ticket
 
@@ -50,12 +63,29 @@ class Driver:
         assert correlation_id == 77
         return message
 
-    def ask(self, message: Message, *, version: int | None = None, client_id: str | None = "c") -> Any:
-        return self.answer(self.send(message, version=version, client_id=client_id))
+    def ask(self, message: Message, *, version: int | None = None, client_id: str | None = "c", to: int = 1) -> Any:
+        return self.answer(self.send(message, version=version, client_id=client_id, to=to))
 
     def advance(self, ms: int) -> None:
         self.now += ms
-        self._keep(self.broker.advance(self.now))
+        self._keep(self.cluster.advance(self.now))
+
+    def move(self, partition: int, leader: int) -> None:
+        self._keep(self.cluster.move(partition, leader, self.now))
+
+    def stop(self, node_id: int) -> None:
+        self._keep(self.cluster.stop(node_id, self.now))
+
+    def start(self, node_id: int) -> None:
+        self._keep(self.cluster.start(node_id, self.now))
+
+    def load(self) -> None:
+        """Load everything there is to load."""
+        while self.cluster.is_loading:
+            self._keep(self.cluster.load_piece(self.now))
+
+    def flush(self) -> None:
+        self._keep(self.cluster.flush(self.now))
 
     def _keep(self, events: tuple[Event, ...]) -> None:
         for event in events:

@@ -265,7 +265,7 @@ def test_topics_are_created_and_then_there():
     row = driver.ask(request).topics[0]
     assert (row.error_code, row.num_partitions, row.replication_factor) == (0, 4, 1)
     assert row.topic_id == topic_id("new")
-    assert driver.broker.topics["new"] == 4
+    assert driver.cluster.topics["new"] == 4
 
 
 def test_a_topic_is_created_with_defaults_or_by_assignment():
@@ -276,14 +276,14 @@ def test_a_topic_is_created_with_defaults_or_by_assignment():
         CreatableTopic(name="default", num_partitions=-1, replication_factor=-1),
         CreatableTopic(name="by-hand", num_partitions=-1, replication_factor=-1, assignments=by_hand),
     ) == [("default", "NONE"), ("by-hand", "NONE")]
-    assert (driver.broker.topics["default"], driver.broker.topics["by-hand"]) == (1, 3)
+    assert (driver.cluster.topics["default"], driver.cluster.topics["by-hand"]) == (1, 3)
 
 
 def test_what_is_only_validated_is_not_created():
     driver = Driver()
     topic = CreatableTopic(name="new", num_partitions=4, replication_factor=1)
     assert created(driver, topic, validate_only=True) == [("new", "NONE")]
-    assert driver.broker.topics.named("new") is None
+    assert driver.cluster.topics.named("new") is None
 
 
 def test_topics_that_cannot_be_created():
@@ -306,7 +306,7 @@ def test_topics_that_cannot_be_created():
         ("twice", "INVALID_REQUEST"),
         ("large", "POLICY_VIOLATION"),
     ]
-    assert dict(driver.broker.topics) == {"t": 3}
+    assert dict(driver.cluster.topics) == {"t": 3}
 
 
 # -- groups
@@ -351,7 +351,7 @@ def test_a_join_waits_for_the_initial_delay_and_is_answered_by_the_clock():
     driver = Driver(group_initial_rebalance_delay_ms=500)
     first, second = driver.send(join("i")), driver.send(join("j"))
     assert driver.events == {}
-    assert driver.broker.next_deadline() == driver.now + 500
+    assert driver.cluster.next_deadline() == driver.now + 500
     driver.advance(499)
     assert driver.events == {}
     driver.advance(1)
@@ -383,10 +383,10 @@ def test_an_overdue_timer_fires_before_the_request_that_comes_later():
 def test_a_forgotten_request_is_never_answered():
     driver = Driver(group_initial_rebalance_delay_ms=500)
     ticket = driver.send(join())
-    driver.broker.forget(ticket)
+    driver.cluster.forget(ticket)
     driver.advance(500)
     assert driver.events == {}
-    assert driver.broker.coordinator.group("g").members
+    assert driver.cluster.view.group("g").members
 
 
 def test_static_members_are_removed_together():

@@ -208,8 +208,8 @@ def test_the_gone_leave_no_alarms_behind():
     driver = Driver()
     kept = driver.send(fetch(wait_ms=30_000))
     for _ in range(5_000):
-        driver.broker.forget(driver.send(fetch(wait_ms=60_000)))
-    assert len(driver.broker._data._deadlines) < 1_100
+        driver.cluster.forget(driver.send(fetch(wait_ms=60_000)))
+    assert len(driver.cluster.data._deadlines) < 1_100
     driver.advance(30_000)
     assert driver.events.keys() == {kept}
     driver.advance(60_000)

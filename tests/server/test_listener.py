@@ -21,7 +21,8 @@ from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroup
 from kgm.protocol.messages.metadata_request import MetadataRequest
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kgm.server import Limits, serve_in_thread
-from kgm.server.listener import Clock, _as_kafka_shows
+from kgm.server.hub import Clock
+from kgm.server.listener import _as_kafka_shows
 from kgm.server.topics import topic_id
 from tests.server.wire_client import WireClient, batch
 
@@ -210,8 +211,8 @@ def test_a_client_that_leaves_while_it_waits_is_forgotten(start):
         until(lambda: server.inspect(lambda c: c.group("g") is not None), "the join is not there")
     until(lambda: server.connections == 0, "the connections are still there")
     until(lambda: server.inspect(lambda c: c.group("g").generation) == 1, "the round did not end")
-    assert server._listener._owners == {}
-    assert server._broker._owed == {}
+    assert server._server.hub._owners == {}
+    assert server._server.cluster.outbox._owed == {}
     assert is_alive(server)
 
 
@@ -408,7 +409,7 @@ def test_a_bug_costs_the_connection_that_met_it(start, warnings, monkeypatch):
     def broken(call):
         raise RuntimeError("a bug")
 
-    monkeypatch.setitem(server._broker._handlers, 12, broken)
+    monkeypatch.setitem(server._server.cluster.brokers[1]._handlers, 12, broken)
     with WireClient(server.port) as unlucky, WireClient(server.port) as innocent:
         unlucky.send(heartbeat())
         assert unlucky.is_closed()
@@ -419,7 +420,7 @@ def test_a_bug_costs_the_connection_that_met_it(start, warnings, monkeypatch):
 
 def test_a_bug_in_a_timer_does_not_stop_the_others(start, warnings, monkeypatch):
     server = start()
-    advance = server._broker._data.advance
+    advance = server._server.cluster.data.advance
     calls = []
 
     def broken_once(now):
@@ -428,7 +429,7 @@ def test_a_bug_in_a_timer_does_not_stop_the_others(start, warnings, monkeypatch)
             raise RuntimeError("a bug")
         return advance(now)
 
-    monkeypatch.setattr(server._broker._data, "advance", broken_once)
+    monkeypatch.setattr(server._server.cluster.data, "advance", broken_once)
     with WireClient(server.port) as client:
         assert client.ask(fetch(wait_ms=20)).error_code == 0
     assert len(calls) >= 2

@@ -7,9 +7,9 @@ from typing import Self
 from kgm.protocol.apis import API, response_class
 from kgm.protocol.struct import Message
 from kgm.protocol.wire import decode_response, encode_request, framed
+from kgm.records.batch import checksum
 
 TIMEOUT_S = 10
-GARBAGE_CRC = 0x1234
 
 
 class WireClient:
@@ -78,8 +78,6 @@ class WireClient:
 
 def batch(count: int = 1, *, size: int = 20, timestamp: int = 1_000, attributes: int = 0, magic: int = 2) -> bytes:
     """A record batch's header and `size` bytes in place of records: the server does not look into them."""
-    header = struct.pack(
-        ">iBIhiqqqhii", 7, magic, GARBAGE_CRC, attributes, count - 1, timestamp, timestamp, -1, -1, -1, count
-    )
-    body = header + b"r" * size
+    checked = struct.pack(">hiqqqhii", attributes, count - 1, timestamp, timestamp, -1, -1, -1, count) + b"r" * size
+    body = struct.pack(">iBI", 7, magic, checksum(checked)) + checked
     return struct.pack(">qi", 0, len(body)) + body

@@ -1,0 +1,274 @@
+"""All shards of a cluster: which one a group belongs to, their alarms, their moves between brokers, their flushes.
+
+A group's shard is the partition of `__consumer_offsets` that its id hashes to. Shards are made when they are first
+asked for; those that have a log from an earlier run are loaded at the start."""
+
+import heapq
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol
+
+from kgm.coordinator.engine import Coordinator
+from kgm.coordinator.offsets import CommittedOffset, TopicPartition
+from kgm.coordinator.outcome import Millis, Reply, Request, Ticket
+from kgm.coordinator.settings import BrokerSettings
+from kgm.coordinator.view import GroupView
+from kgm.model.errors import KgmError
+from kgm.server.limits import Limits
+from kgm.server.memory_log import MemoryLog, ShardLog
+from kgm.server.nodes import OFFSETS_TOPIC, Placement
+from kgm.server.shard import NOBODY, Phase, Shard
+from kgm.server.topics import Topics
+
+
+def new_member_id(prefix: str) -> str:
+    """A member id as Kafka makes them."""
+    return f"{prefix}-{uuid.uuid4()}"
+
+
+class Logs(Protocol):
+    """Where the partitions of `__consumer_offsets` are kept."""
+
+    def there_are(self) -> Iterable[int]:
+        """The partitions that have a log from an earlier run."""
+
+    def open(self, partition: int) -> ShardLog:
+        """The partition's log, made when it is first written to. Raises KgmError or OSError."""
+
+
+class InMemory:
+    """Nothing is left of an earlier run."""
+
+    def there_are(self) -> Iterable[int]:
+        return ()
+
+    def open(self, partition: int) -> ShardLog:  # noqa: ARG002  (all begin alike)
+        return MemoryLog()
+
+
+class Shards:
+    """The coordinators of all groups, wherever they are."""
+
+    def __init__(
+        self,
+        *,
+        settings: BrokerSettings,
+        topics: Topics,
+        limits: Limits,
+        placement: Placement,
+        logs: Logs,
+        warn: Callable[[str], None],
+    ) -> None:
+        self.settings = settings
+        self.placement = placement
+        self.group_ids: set[str] = set()
+        self.dirty: list[Shard] = []
+        self._topics = topics
+        self._most_known = 2 * limits.max_groups
+        self._logs = logs
+        self._warn = warn
+        self._shards: dict[int, Shard] = {}
+        self._by_group: dict[str, Shard] = {}
+        self._alarms: list[tuple[Millis, int]] = []
+        self._loading: deque[Shard] = deque()
+
+    def start(self, now: Millis) -> None:
+        """Load what there is, at once: nobody is connected yet."""
+        for partition in sorted(self._logs.there_are()):
+            if partition in self.placement:
+                self.at(partition, now)
+
+    # -- which
+
+    def of(self, group_id: str, now: Millis) -> Shard:
+        """The shard of a group."""
+        shard = self._by_group.get(group_id)
+        if shard is None:
+            if len(self._by_group) >= self._most_known:  # clients may ask for any id
+                self._by_group.clear()
+            shard = self._by_group[group_id] = self.at(self.placement.of_group(group_id), now)
+        return shard
+
+    def known(self, group_id: str) -> Shard | None:
+        """The shard of a group if it has been asked for before."""
+        return self._shards.get(self.placement.of_group(group_id))
+
+    def at(self, partition: int, now: Millis) -> Shard:
+        """The shard of a partition. The first time it is loaded at once: either its log is empty, or nobody is
+        connected yet."""
+        shard = self._shards.get(partition)
+        if shard is None:
+            shard = self._shards[partition] = Shard(
+                partition, MemoryLog(), new_engine=self._new_engine, group_ids=self.group_ids
+            )
+            self._open(shard)
+            while self._loading and self._loading[-1] is shard:
+                self._load_piece(shard, now)
+        return shard
+
+    def all(self) -> Iterator[Shard]:
+        """Those that have been asked for, by partition."""
+        return (shard for _, shard in sorted(self._shards.items()))
+
+    def _new_engine(self) -> Coordinator:
+        return Coordinator(settings=self.settings, new_member_id=new_member_id, topics=self._topics)
+
+    def _open(self, shard: Shard) -> None:
+        """Take up a log, and have it loaded by the leader."""
+        try:
+            shard.log = self._logs.open(shard.partition)
+        except (KgmError, OSError) as error:
+            self._fail(shard, error)
+            return
+        shard.failure = None
+        self._lead(shard)
+
+    def _lead(self, shard: Shard) -> None:
+        leader = self.placement[shard.partition].leader
+        if leader is not None and shard.failure is None:
+            shard.load(leader)
+            self._loading.append(shard)
+
+    # -- work
+
+    def submit(self, shard: Shard, request: Request, *, ticket: Ticket, now: Millis) -> tuple[Reply, ...]:
+        """Hand a request to a shard that is active."""
+        return self._settle(shard, shard.submit(request, ticket=ticket, now=now))
+
+    def advance(self, now: Millis) -> tuple[Reply, ...]:
+        """Fire the timers that are due."""
+        replies: tuple[Reply, ...] = ()
+        while self._alarms and self._alarms[0][0] <= now:
+            at, partition = heapq.heappop(self._alarms)
+            shard = self._shards[partition]
+            if shard.alarm == at:
+                shard.alarm = None
+                replies += self._settle(shard, shard.advance(now))
+        return replies
+
+    def next_deadline(self) -> Millis | None:
+        """When there may be a timer to fire; never later than the first that is due."""
+        return self._alarms[0][0] if self._alarms else None
+
+    def _settle(self, shard: Shard, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
+        """After an event in a shard: note what has to be flushed, and its next alarm."""
+        if shard.is_dirty:
+            if not shard.unflushed and shard not in self.dirty:
+                self.dirty.append(shard)
+            shard.unflushed += [reply.ticket for reply in replies]
+        deadline = shard.next_deadline()
+        if deadline is not None and (shard.alarm is None or deadline < shard.alarm):
+            shard.alarm = deadline
+            heapq.heappush(self._alarms, (deadline, shard.partition))
+        return replies
+
+    # -- moving
+
+    @property
+    def is_loading(self) -> bool:
+        return bool(self._loading)
+
+    def load_piece(self, now: Millis) -> tuple[Reply, ...]:
+        """A bounded piece of what is to be loaded."""
+        return self._load_piece(self._loading[0], now)
+
+    def _load_piece(self, shard: Shard, now: Millis) -> tuple[Reply, ...]:
+        try:
+            replies = shard.load_piece(now)
+        except (KgmError, OSError) as error:
+            replies = self._fail(shard, error, now)
+        if shard.phase is not Phase.LOADING:
+            self._loading.remove(shard)
+            return self._settle(shard, replies)
+        return replies
+
+    def follow(self, partition: int, now: Millis) -> tuple[Reply, ...]:
+        """The partition's leader has changed: stop on the old one, load on the new one. A log that has failed is
+        tried again."""
+        shard = self._shards.get(partition)
+        if shard is None:
+            return ()
+        if shard.phase is Phase.LOADING:
+            self._loading.remove(shard)
+        replies = shard.unload(now)
+        if shard.failure is not None:
+            self._open(shard)
+        else:
+            self._lead(shard)
+        return replies
+
+    # -- the log
+
+    def flush(self, now: Millis) -> tuple[tuple[Reply, ...], set[Ticket]]:
+        """Make durable what was appended. Returns replies to whoever waited in a shard whose log has failed, and the
+        tickets whose replies must not go out."""
+        replies: tuple[Reply, ...] = ()
+        void: set[Ticket] = set()
+        for shard in self.dirty:
+            try:
+                if shard.failure is None:
+                    shard.log.flush()
+            except OSError as error:
+                void.update(shard.unflushed)
+                replies += self._fail(shard, error, now)
+            shard.unflushed = []
+            shard.is_dirty = False
+        self.dirty = []
+        return replies, void
+
+    def _fail(self, shard: Shard, error: KgmError | OSError, now: Millis | None = None) -> tuple[Reply, ...]:
+        """A log cannot be used: its groups have no coordinator until another broker leads, or the server restarts."""
+        shard.failure = error
+        replies = () if now is None else shard.unload(now)
+        shard.leader = shard.serving = NOBODY
+        shard.log.close()
+        why = error.message if isinstance(error, KgmError) else error.strerror or str(error)
+        self._warn(f"{OFFSETS_TOPIC}-{shard.partition} is offline, its groups have no coordinator: {why}")
+        return replies
+
+    def tidy(self, now: Millis) -> tuple[Reply, ...]:
+        """Compact the logs that are worth it."""
+        replies: tuple[Reply, ...] = ()
+        for shard in self.all():
+            if shard.phase is Phase.ACTIVE and not shard.is_dirty:
+                try:
+                    shard.log.tidy(now)
+                except (KgmError, OSError) as error:
+                    replies += self._fail(shard, error, now)
+        return replies
+
+    def close(self) -> None:
+        for shard in self._shards.values():
+            if shard.failure is None:
+                shard.log.close()
+
+
+class View:
+    """All groups as if one coordinator had them; only to be looked at. Groups that are not loaded are not there."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+
+    def group(self, group_id: str) -> GroupView | None:
+        engine = self._engine(group_id)
+        return None if engine is None else engine.group(group_id)
+
+    def groups(self) -> tuple[GroupView, ...]:
+        """By group id."""
+        engines = (shard.engine for shard in self._shards.all())
+        found = [group for engine in engines if engine is not None for group in engine.groups()]
+        return tuple(sorted(found, key=lambda group: group.group_id))
+
+    @property
+    def offsets(self) -> "View":
+        return self
+
+    def of(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
+        """A group's committed offsets."""
+        engine = self._engine(group_id)
+        return {} if engine is None else engine.offsets.of(group_id)
+
+    def _engine(self, group_id: str) -> Coordinator | None:
+        shard = self._shards.known(group_id)
+        return None if shard is None else shard.engine

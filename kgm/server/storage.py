@@ -1,0 +1,217 @@
+"""A data directory: what `kgm serve --data-dir` keeps over restarts and crashes.
+
+    DIR/.lock                        held by the process that uses it
+    DIR/kgm.json                     cluster id, topics, placement: written whole and renamed
+    DIR/__consumer_offsets-N/        Kafka's own log format, see kgm.records.log
+    DIR/TOPIC-N/                     records of user topics, see data_files
+
+A copy of a Kafka broker's `__consumer_offsets-N` folders is a data directory too: kgm.json is made when missing."""
+
+import fcntl
+import json
+import os
+import re
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from kgm.coordinator.loading import Replayed, replay_into
+from kgm.coordinator.outcome import Millis, Producer
+from kgm.coordinator.settings import BrokerSettings
+from kgm.model.errors import KgmError, RefusedError, UsageError
+from kgm.records.batch import ProducerInfo
+from kgm.records.log import OffsetsLog
+from kgm.records.record import Record
+from kgm.server.data_files import DataFiles, sync_folder
+from kgm.server.limits import Limits
+from kgm.server.log import Logs as DataLogs
+from kgm.server.memory_log import ShardLog
+from kgm.server.nodes import OFFSETS_TOPIC
+from kgm.server.topics import Topics
+
+_FILE = "kgm.json"
+_LOCK = ".lock"
+_FORMAT = 1
+_FOLDER = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)")
+#: Closed segments are compacted when so much of them is new (Kafka's `log.cleaner.min.cleanable.ratio`).
+_DIRTY_RATIO = 0.5
+
+Warn = Callable[[str], None]
+
+
+class DiskLog:
+    """A partition of `__consumer_offsets` on disk; the folder is made with the first record."""
+
+    is_durable = True
+
+    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._warn = warn
+        self._log: OffsetsLog | None = self._open() if folder.exists() else None
+
+    def _open(self) -> OffsetsLog:
+        log = OffsetsLog.open(self._folder, segment_bytes=self._limits.offsets_topic_segment_bytes)
+        found = log.recovered
+        if found.cut_bytes:
+            self._warn(
+                f"{found.file} is cut off at byte {found.position}, {found.cut_bytes} bytes of a batch that was not "
+                f"finished are gone: {found.reason}"
+            )
+        for path in found.finished_swaps:
+            self._warn(f"{path} was compacted when the process ended, and is in place now")
+        return log
+
+    def append(self, records: Iterable[Record], *, now: Millis, producer: Producer | None) -> None:
+        self._log = self._log or self._open()
+        self._log.append(
+            tuple(records), now_ms=now, producer=None if producer is None else ProducerInfo(producer[0], producer[1])
+        )
+
+    def append_marker(self, producer: Producer, *, commit: bool, now: Millis) -> None:
+        self._log = self._log or self._open()
+        self._log.append_marker(ProducerInfo(producer[0], producer[1]), commit=commit, now_ms=now)
+
+    def flush(self) -> None:
+        if self._log is not None:
+            self._log.flush()
+
+    def replay(self, into: Replayed) -> Iterator[None]:
+        """One batch is one piece."""
+        for batch in () if self._log is None else self._log.read():
+            for offset, why in replay_into(into, (batch,)).unreadable:
+                self._warn(f"{self._folder.name} at offset {offset}: a record is left out: {why}")
+            yield
+
+    def tidy(self, now: Millis) -> None:
+        if self._log is not None and self._log.dirty_ratio >= _DIRTY_RATIO:
+            self._log.compact(now_ms=now, delete_retention_ms=self._limits.log_cleaner_delete_retention_ms)
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+class _OffsetsLogs:
+    """The partitions of `__consumer_offsets` in a data directory."""
+
+    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._warn = warn
+
+    def there_are(self) -> Iterable[int]:
+        return [int(found[1]) for path in self._folder.iterdir() if (found := _FOLDER.fullmatch(path.name))]
+
+    def open(self, partition: int) -> ShardLog:
+        return DiskLog(self._folder / f"{OFFSETS_TOPIC}-{partition}", self._limits, self._warn)
+
+
+class Directory:
+    """An open data directory."""
+
+    def __init__(self, folder: Path, lock: int, kept: Mapping[str, Any], *, limits: Limits, warn: Warn) -> None:
+        self._folder = folder
+        self._lock = lock
+        self._warn = warn
+        self._partitions: int = kept["offsets_partitions"]
+        self.cluster_id: str = kept["cluster_id"]
+        self.topics: dict[str, int] = kept["topics"]
+        self.assigned = {int(partition): replicas for partition, replicas in kept["assigned"].items()}
+        self.offsets = _OffsetsLogs(folder, limits, warn)
+        self._data: DataFiles | None = None
+
+    @classmethod
+    def open(cls, folder: Path, *, settings: BrokerSettings, limits: Limits, warn: Warn) -> Self:
+        """Make it or take it up. Raises RefusedError when another process has it, UsageError when it was made with
+        another number of partitions, KgmError when it cannot be used."""
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise KgmError(f"--data-dir {folder} cannot be used: {error.strerror}") from None
+        try:
+            _take(lock, folder)
+            return cls(folder, lock, _read(folder, settings), limits=limits, warn=warn)
+        except BaseException:
+            os.close(lock)
+            raise
+
+    def data_logs(self, topics: Topics, limits: Limits) -> DataLogs:
+        self._data = DataFiles(
+            self._folder, topic_max_bytes=limits.topic_max_bytes, total_max_bytes=limits.total_max_bytes
+        )
+        try:
+            self._data.load(topics, self._warn)
+        except OSError as error:
+            raise KgmError(f"--data-dir {self._folder}: {error.filename} cannot be read: {error.strerror}") from None
+        return self._data
+
+    def save(self, *, topics: Mapping[str, int], assigned: Mapping[int, list[int]]) -> None:
+        content = {
+            "format": _FORMAT,
+            "cluster_id": self.cluster_id,
+            "offsets_partitions": self._partitions,
+            "topics": dict(topics),
+            "assigned": {str(partition): replicas for partition, replicas in assigned.items()},
+        }
+        path = self._folder / _FILE
+        draft = path.with_suffix(".tmp")
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w") as file:
+            json.dump(content, file, indent=1)
+            file.flush()
+            os.fsync(fd)
+        draft.replace(path)
+        sync_folder(self._folder)
+
+    def close(self) -> None:
+        if self._lock != -1:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _take(lock: int, folder: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise RefusedError(
+            f"--data-dir {folder} is in use by another process", hint="end the other `kgm serve`, or take another DIR"
+        ) from None
+
+
+def _read(folder: Path, settings: BrokerSettings) -> Mapping[str, Any]:
+    """What kgm.json says, or what it will say at first."""
+    partitions = settings.offsets_topic_num_partitions
+    path = folder / _FILE
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        return {"cluster_id": cluster_id, "offsets_partitions": partitions, "topics": {}, "assigned": {}}
+    except (OSError, UnicodeError) as error:
+        raise KgmError(f"{path} cannot be read: {error}") from None
+    kept = _checked(text, path)
+    if kept["offsets_partitions"] != partitions:
+        there = kept["offsets_partitions"]
+        raise UsageError(
+            f"--data-dir {folder} was made with offsets.topic.num.partitions={there}, not {partitions}",
+            hint=f"--set offsets.topic.num.partitions={there}",
+        )
+    return kept
+
+
+def _checked(text: str, path: Path) -> Mapping[str, Any]:
+    try:
+        kept = json.loads(text)
+    except ValueError as error:
+        raise KgmError(f"{path} is damaged: {error}") from None
+    shapes = {"cluster_id": str, "offsets_partitions": int, "topics": dict, "assigned": dict}
+    if not isinstance(kept, dict) or kept.get("format") != _FORMAT:
+        raise KgmError(f"{path} is not in a form that this version of kgm knows")
+    if not all(isinstance(kept.get(key), shape) for key, shape in shapes.items()):
+        raise KgmError(f"{path} is damaged: a key is missing, or not what it should be")
+    return kept

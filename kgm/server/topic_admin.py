@@ -1,0 +1,210 @@
+"""CreateTopics, and the APIs that place the partitions of `__consumer_offsets`: AlterPartitionReassignments,
+ListPartitionReassignments, ElectLeaders. Kafka: ReplicationControlManager.
+
+Every broker shares one copy of everything, so that a reassignment is done when it is asked for: a leader that is no
+replica any more hands over to the first replica that is alive. Partitions of user topics cannot be placed: any broker
+serves them."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from kgm.model.errors import ErrorCode
+from kgm.protocol.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+)
+from kgm.protocol.messages.alter_partition_reassignments_response import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from kgm.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from kgm.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from kgm.protocol.messages.elect_leaders_request import ElectLeadersRequest
+from kgm.protocol.messages.elect_leaders_response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
+from kgm.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
+from kgm.server.exchange import Call, Millis, Reply, Response
+from kgm.server.limits import Limits
+from kgm.server.nodes import OFFSETS_TOPIC, Placement
+from kgm.server.topics import NO_ID, Topics, is_legal_name
+
+_DEFAULT = -1
+_PREFERRED = 0
+
+#: Makes a change of leadership take effect: partition, now.
+Follow = Callable[[int, Millis], Response]
+
+
+class TopicAdmin:
+    """What changes topics and placement. save: keeps both over a restart; raises OSError."""
+
+    def __init__(
+        self, topics: Topics, limits: Limits, placement: Placement, *, follow: Follow, save: Callable[[], None]
+    ) -> None:
+        self._topics = topics
+        self._limits = limits
+        self._placement = placement
+        self._follow = follow
+        self._save = save
+
+    # -- CreateTopics v2-7
+
+    def create_topics(self, call: Call) -> Response:
+        """Topics with a partition count; assignments are accepted by their number, configurations are ignored."""
+        message = call.message
+        assert isinstance(message, CreateTopicsRequest)
+        times = Counter(topic.name for topic in message.topics)
+        rows = [self._create(topic, times[topic.name] > 1, message.validate_only) for topic in message.topics]
+        created = [row for row in rows if not row.error_code]
+        if created and not message.validate_only:
+            try:
+                self._save()
+            except OSError as error:
+                for row in created:
+                    self._topics.remove(row.name)
+                    row.error_code, row.error_message = ErrorCode.KAFKA_STORAGE_ERROR, error.strerror or str(error)
+        return (Reply(call.ticket, CreateTopicsResponse(topics=rows)),)
+
+    def _create(self, wanted: CreatableTopic, repeated: bool, validate_only: bool) -> CreatableTopicResult:  # noqa: FBT001
+        count = len(wanted.assignments) or (1 if wanted.num_partitions == _DEFAULT else wanted.num_partitions)
+        error, text = self._creation_error(wanted, count, repeated=repeated)
+        if error:
+            return CreatableTopicResult(name=wanted.name, error_code=error, error_message=text)
+        topic_id = NO_ID if validate_only else self._topics.add(wanted.name, count).topic_id
+        return CreatableTopicResult(
+            name=wanted.name,
+            topic_id=topic_id,
+            error_message=None,
+            num_partitions=count,
+            replication_factor=len(self._placement.nodes.ids),
+        )
+
+    def _creation_error(self, wanted: CreatableTopic, count: int, *, repeated: bool) -> tuple[ErrorCode, str | None]:
+        if repeated:
+            return ErrorCode.INVALID_REQUEST, "Duplicate topic name."
+        if not is_legal_name(wanted.name):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is not legal."
+        if self._topics.named(wanted.name) is not None or wanted.name == OFFSETS_TOPIC:
+            return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists."
+        if count < 1:
+            return ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0."
+        brokers = len(self._placement.nodes.ids)
+        if wanted.replication_factor != _DEFAULT and not 1 <= wanted.replication_factor <= brokers:
+            return ErrorCode.INVALID_REPLICATION_FACTOR, f"The replication factor can be 1 to {brokers}."
+        limits = self._limits
+        if len(self._topics) >= limits.max_topics or self._topics.total_partitions + count > limits.max_partitions:
+            most = f"{limits.max_topics} topics and {limits.max_partitions} partitions"
+            return ErrorCode.POLICY_VIOLATION, f"kgm serve has room for {most}."
+        return ErrorCode.NONE, None
+
+    # -- AlterPartitionReassignments v0-1, ListPartitionReassignments v0
+
+    def alter_reassignments(self, call: Call) -> Response:
+        """Replicas of partitions of `__consumer_offsets`. Null replicas end a reassignment that is going on, which none
+        ever is."""
+        message = call.message
+        assert isinstance(message, AlterPartitionReassignmentsRequest)
+        before = [self._placement[partition].replicas for partition in range(len(self._placement))]
+        response = AlterPartitionReassignmentsResponse(error_message=None)
+        changed: list[int] = []
+        for topic in message.topics:
+            row = ReassignableTopicResponse(name=topic.name)
+            for part in topic.partitions:
+                error, text = self._reassign(topic.name, part, message.allow_replication_factor_change, changed)
+                row.partitions.append(
+                    ReassignablePartitionResponse(
+                        partition_index=part.partition_index, error_code=error, error_message=text
+                    )
+                )
+            response.responses.append(row)
+        try:
+            if changed:
+                self._save()
+        except OSError as error:
+            for partition in changed:
+                self._placement.assign(partition, before[partition])
+            failed = AlterPartitionReassignmentsResponse(
+                error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message=error.strerror or str(error)
+            )
+            return (Reply(call.ticket, failed),)
+        replies = self._elect(changed, call.now)
+        return (*replies, Reply(call.ticket, response))
+
+    def _reassign(
+        self,
+        topic: str,
+        part: ReassignablePartition,
+        may_change_factor: bool,  # noqa: FBT001
+        changed: list[int],
+    ) -> tuple[ErrorCode, str | None]:
+        if topic != OFFSETS_TOPIC:
+            if self._topics.named(topic) is None:
+                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"kgm serve places {OFFSETS_TOPIC} only."
+        if part.partition_index not in self._placement:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+        if part.replicas is None:
+            return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None
+        nodes = self._placement.nodes
+        wanted = part.replicas
+        if not wanted or len(set(wanted)) < len(wanted) or any(node_id not in nodes for node_id in wanted):
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Brokers, each once, of {list(nodes.ids)}."
+        if not nodes.living(wanted):
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "None of these brokers is running."
+        if not may_change_factor and len(wanted) != len(self._placement[part.partition_index].replicas):
+            return ErrorCode.INVALID_REPLICATION_FACTOR, "The number of replicas would change."
+        self._placement.assign(part.partition_index, wanted)
+        changed.append(part.partition_index)
+        return ErrorCode.NONE, None
+
+    def _elect(self, partitions: list[int], now: Millis, *, preferred: bool = False) -> Response:
+        replies: Response = ()
+        for partition in dict.fromkeys(partitions):
+            if self._placement.elect(partition, preferred=preferred):
+                replies += self._follow(partition, now)
+        return replies
+
+    def list_reassignments(self, call: Call) -> Response:
+        """None is ever going on."""
+        return (Reply(call.ticket, ListPartitionReassignmentsResponse(error_message=None)),)
+
+    # -- ElectLeaders v0-2
+
+    def elect_leaders(self, call: Call) -> Response:
+        """Preferred elections: the first replica that is alive leads. Others are never needed, as every replica that is
+        alive is in sync."""
+        message = call.message
+        assert isinstance(message, ElectLeadersRequest)
+        wanted = message.topic_partitions
+        named = (
+            [(OFFSETS_TOPIC, list(range(len(self._placement))))]
+            if wanted is None
+            else [(topic.topic, topic.partitions) for topic in wanted]
+        )
+        preferred = message.election_type == _PREFERRED
+        response = ElectLeadersResponse()
+        replies: Response = ()
+        for topic, partitions in named:
+            rows = []
+            for partition in partitions:
+                error, text = self._election_error(topic, partition, preferred=preferred)
+                if not error:
+                    replies += self._elect([partition], call.now, preferred=preferred)
+                if wanted is not None or error is not ErrorCode.ELECTION_NOT_NEEDED:
+                    rows.append(PartitionResult(partition_id=partition, error_code=error, error_message=text))
+            response.replica_election_results.append(ReplicaElectionResult(topic=topic, partition_result=rows))
+        return (*replies, Reply(call.ticket, response))
+
+    def _election_error(self, topic: str, partition: int, *, preferred: bool) -> tuple[ErrorCode, str | None]:
+        if topic != OFFSETS_TOPIC or partition not in self._placement:
+            known = self._topics.named(topic)
+            if known is None or not known.has(partition):
+                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+            return ErrorCode.ELECTION_NOT_NEEDED, None
+        place = self._placement[partition]
+        first = place.replicas[0]
+        if place.leader == first or (place.leader is not None and not preferred):
+            return ErrorCode.ELECTION_NOT_NEEDED, None
+        if not self._placement.nodes[first].alive:
+            return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, None
+        return ErrorCode.NONE, None
