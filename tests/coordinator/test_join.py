@@ -435,9 +435,10 @@ def vote(*offers):
         # Only what all support counts, however many prefer something else.
         (["range roundrobin", "range roundrobin", "roundrobin foo"], "roundrobin"),
         (["roundrobin", "range roundrobin", "range roundrobin"], "roundrobin"),
-        # A tie: the first vote cast, in order of joining.
+        # A tie: the first in the hash map of the votes, whoever voted first.
         (["range roundrobin", "roundrobin range"], "range"),
-        (["roundrobin range", "range roundrobin"], "roundrobin"),
+        (["roundrobin range", "range roundrobin"], "range"),
+        (["sticky roundrobin", "roundrobin sticky"], "sticky"),
     ],
 )
 def test_b036_the_vote_for_a_protocol(offers, chosen):
