@@ -9,14 +9,18 @@ the shape of a red-black tree.  Member ids that end in a UUID do not get there.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from functools import lru_cache
+from itertools import chain, pairwise
 from typing import Final
 
 _INT_MASK: Final = 0xFFFFFFFF
-_DEFAULT_CAPACITY: Final = 16
+# Member ids and topics of the groups at hand: a simulation assigns the same ones over and over.
+_REMEMBERED: Final = 1 << 16
+DEFAULT_CAPACITY: Final = 16
 # HashMap.TREEIFY_THRESHOLD and HashMap.MIN_TREEIFY_CAPACITY: a bin of nine entries doubles a table smaller than 64
 _CROWDED_BIN: Final = 9
 _SMALLEST_TREE_TABLE: Final = 64
+_LARGEST_TABLE: Final = 1 << 20
 
 
 def utf16_key(text: str) -> bytes:
@@ -24,8 +28,9 @@ def utf16_key(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def string_hash(text: str) -> int:
-    """`String.hashCode` as an unsigned 32-bit number."""
+    """`String.hashCode` as an unsigned 32-bit number (Java, too, works it out once for each string)."""
     units: Iterable[int]
     if text.isascii():
         units = text.encode("ascii")
@@ -48,16 +53,31 @@ def spread(value: int) -> int:
     return value ^ (value >> 16)
 
 
-def map_order(keys: Sequence[str]) -> list[int]:
-    """Positions of `keys` in the order in which a `HashMap` iterates over them, put one by one into an empty map."""
+def map_order(keys: Sequence[str], least_capacity: int = DEFAULT_CAPACITY) -> list[int]:
+    """Positions of `keys` in the order in which a `HashMap` iterates over them, put one by one into an empty map, or
+    into one that already had a table of `least_capacity` buckets."""
     hashes = [spread(string_hash(key)) for key in keys]
-    mask = _grown_capacity(hashes) - 1
+    mask = max(_grown_capacity(hashes), least_capacity) - 1
     return sorted(range(len(keys)), key=lambda position: hashes[position] & mask)
+
+
+def map_capacity(keys: Sequence[str]) -> int | None:
+    """The smallest table of a `HashMap` that iterates over `keys` in this order; None if none does.
+
+    A table never shrinks: it tells of more entries in the past."""
+    hashes = [spread(string_hash(key)) for key in keys]
+    capacity = _grown_capacity(hashes)
+    while capacity <= _LARGEST_TABLE:
+        buckets = [value & (capacity - 1) for value in hashes]
+        if all(one <= next_one for one, next_one in pairwise(buckets)):
+            return capacity
+        capacity *= 2
+    return None
 
 
 def _grown_capacity(hashes: Sequence[int]) -> int:
     """Size of the table after one put for each hash."""
-    capacity = _DEFAULT_CAPACITY
+    capacity = DEFAULT_CAPACITY
     for size in range(1, len(hashes) + 1):
         if capacity < _SMALLEST_TREE_TABLE and size >= _CROWDED_BIN:
             mask = capacity - 1
@@ -66,13 +86,15 @@ def _grown_capacity(hashes: Sequence[int]) -> int:
                 capacity *= 2
         if size * 4 > capacity * 3:
             capacity *= 2
+    while len(hashes) * 4 > capacity * 3:
+        capacity *= 2
     return capacity
 
 
 def copied_set_order(numbers: Iterable[int]) -> list[int]:
     """Non-negative numbers in the order in which `new HashSet<Integer>(numbers)` iterates over them."""
     listed = list(numbers)
-    capacity = _DEFAULT_CAPACITY
+    capacity = DEFAULT_CAPACITY
     while capacity < len(listed) * 4 // 3 + 1:
         capacity *= 2
     return sorted(listed, key=lambda number: spread(number) & (capacity - 1))
@@ -115,7 +137,7 @@ class PartitionHashSet:
 
     def __init__(self) -> None:
         self._hashes: dict[int, int] = {}
-        self._capacity = _DEFAULT_CAPACITY
+        self._capacity = DEFAULT_CAPACITY
 
     def __len__(self) -> int:
         return len(self._hashes)

@@ -320,6 +320,7 @@ class _Removal:
 
 def lead_of(group: GroupSnapshot, removed_member_ids: Collection[str]) -> Lead | None:
     """How the leader assigns, when everybody who stays runs on librdkafka; otherwise Java is assumed."""
+    from kgm.assignors.java import DEFAULT_CAPACITY, map_capacity
     from kgm.protocol.subscription import decode_assignment
     from kgm.simulation.assigning import assignments
     from kgm.simulation.library import Library, guess
@@ -328,8 +329,10 @@ def lead_of(group: GroupSnapshot, removed_member_ids: Collection[str]) -> Lead |
     if {guess(one.client_library, one.client_id, one.member_id) for one in staying} != {Library.LIBRDKAFKA}:
         return None
 
+    capacity = map_capacity([member.member_id for member in group.in_listed_order().members]) or DEFAULT_CAPACITY
+
     def lead(assignor: str, members: Sequence[MemberSpec], topics: Mapping[str, int]) -> Assignment:
-        blobs = assignments(assignor, members, topics, Library.LIBRDKAFKA)
+        blobs = assignments(assignor, members, topics, Library.LIBRDKAFKA, capacity)
         return {member_id: decode_assignment(blob).partitions for member_id, blob in blobs.items()}
 
     return lead

@@ -74,7 +74,10 @@ def _classic(group_id: str, group: Any) -> GroupSnapshot:
     status = "stable" if group.group_state == "Stable" else "unknown"
     if group.group_state in _REBALANCING:
         status = "reconciling"
-    members = tuple(_classic_member(group_id, member, status, is_consumer=is_consumer) for member in group.members)
+    members = tuple(
+        replace(_classic_member(group_id, member, status, is_consumer=is_consumer), listed_at=place)
+        for place, member in enumerate(group.members)
+    )
     return GroupSnapshot(
         group_id=group_id,
         type="classic",

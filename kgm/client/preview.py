@@ -37,7 +37,7 @@ def expected_moves(
     settled = group.type == "consumer" or group.state == "Stable"
     if group.type not in ("classic", "consumer") or name not in NAMES or not settled:
         return None
-    staying = [member for member in group.members if member.member_id not in removed]
+    staying = [member for member in group.in_listed_order().members if member.member_id not in removed]
     if any(not member.topics and not member.regex for member in staying):
         return None  # a subscription that could not be read
     before = {member.identity: member.assignment for member in group.members}

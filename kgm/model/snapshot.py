@@ -4,7 +4,7 @@ Every key is always there; what is not known is null, never -1 and never 0. Read
 and indifferent to keys that a later version adds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgm.model.assignment import Partitions
@@ -37,7 +37,9 @@ class MemberSnapshot:
 
     status `away`: a static member of a `consumer` group at member epoch -2 (KIP-848). protocol: `classic` or
     `consumer`,
-    which a group on its way from one to the other has both of. client_library: None unless it gave itself away."""
+    which a group on its way from one to the other has both of. client_library: None unless it gave itself away.
+    listed_at: its place in the broker's answer, which for a classic group is the order of a hash map that its leader
+    may get to see; None where it is not known or means nothing."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -53,6 +55,7 @@ class MemberSnapshot:
     lag: int | None = None
     protocol: str | None = None
     client_library: str | None = None
+    listed_at: int | None = None
 
     @property
     def identity(self) -> str:
@@ -73,6 +76,7 @@ class MemberSnapshot:
             "lag": self.lag,
             "protocol": self.protocol,
             "client_library": self.client_library,
+            "listed_at": self.listed_at,
         }
 
 
@@ -118,6 +122,17 @@ class GroupSnapshot:
     topics: tuple[TopicSnapshot, ...] = ()
     members: tuple[MemberSnapshot, ...] = ()
     offsets: tuple[OffsetSnapshot, ...] = ()
+
+    @property
+    def knows_listed_order(self) -> bool:
+        """Whether the order in which the broker lists the members is known."""
+        return all(member.listed_at is not None for member in self.members)
+
+    def in_listed_order(self) -> "GroupSnapshot":
+        """The snapshot with its members as the broker lists them, where that is known."""
+        if not self.knows_listed_order:
+            return self
+        return replace(self, members=tuple(sorted(self.members, key=lambda member: member.listed_at or 0)))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -246,6 +261,7 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         lag=reader.get("lag", (int,), optional=True),
         protocol=reader.get("protocol", (str,), optional=True),
         client_library=reader.get("client_library", (str,), optional=True),
+        listed_at=reader.get("listed_at", (int,), optional=True),
     )
 
 

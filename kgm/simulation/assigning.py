@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, assign
-from kgm.assignors.java import map_order
+from kgm.assignors.java import DEFAULT_CAPACITY, map_order
 from kgm.assignors.librdkafka import with_metadata_order
 from kgm.model.assignment import Partitions
 from kgm.model.errors import RefusedError
@@ -73,15 +73,18 @@ def assignments(
     members: Sequence[MemberSpec],
     topics: Mapping[str, int],
     library: Library,
+    least_capacity: int = DEFAULT_CAPACITY,
 ) -> dict[str, bytes]:
-    """What the leader sends in its SyncGroup, by member id. Raises RefusedError for an assignor kgm cannot run."""
+    """What the leader sends in its SyncGroup, by member id. least_capacity: see `as_broker_lists`.
+
+    Raises RefusedError for an assignor kgm cannot run."""
     if assignor not in NAMES:
         raise RefusedError(
             f"the group rebalances, and kgm does not know its assignor {assignor!r}: who gets what cannot be predicted",
             hint="for an estimate name one that kgm knows, for example --assignor cooperative-sticky",
         )
     known = tuple(TopicSpec(name=name, partitions=count) for name, count in topics.items())
-    spec = GroupSpec(members=tuple(as_broker_lists(members)), topics=known)
+    spec = GroupSpec(members=tuple(as_broker_lists(members, least_capacity)), topics=known)
     if library is Library.LIBRDKAFKA:
         spec = with_metadata_order(spec)
     return {
@@ -90,10 +93,11 @@ def assignments(
     }
 
 
-def as_broker_lists(members: Sequence[MemberSpec]) -> Sequence[MemberSpec]:
-    """The members in the order in which a real broker tells them to the leader: that of a Java hash map of member ids
-    (one that never held more members than now)."""
-    return [members[position] for position in map_order([member.member_id for member in members])]
+def as_broker_lists(members: Sequence[MemberSpec], least_capacity: int = DEFAULT_CAPACITY) -> Sequence[MemberSpec]:
+    """The members, given in the order in which they joined, as a real broker tells them to the leader: in the order of
+    a Java hash map of member ids, with at least so many buckets (a group that was larger once has more)."""
+    order = map_order([member.member_id for member in members], least_capacity)
+    return [members[position] for position in order]
 
 
 def encode_sticky_data(owned: Partitions, generation: int) -> bytes:

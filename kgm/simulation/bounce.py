@@ -1,5 +1,6 @@
 """From a plan to a prediction: play it, and play it again as often as it takes to know what is certain."""
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median_low
@@ -35,6 +36,7 @@ def simulate(
 
     Raises NotFoundError for a member that is not there, RefusedError for a group that cannot be played."""
     _refuse_strangers(snapshot, plan)
+    snapshot = snapshot.in_listed_order()
     origin = origin_of(snapshot, plan.what_if)
     plan = renamed(plan, snapshot, origin)
     settings = _allowing(origin, plan)
@@ -100,10 +102,24 @@ def _play(origin: Origin, plan: Plan, settings: BrokerSettings, *, draws: int, s
     return (
         first,
         *(
-            Script(origin, plan, unsaid if _has_no_delay(plan, draw) else settings, f"{seed}/{draw}").play()
+            Script(
+                _shuffled(origin, f"{seed}/{draw}"),
+                plan,
+                unsaid if _has_no_delay(plan, draw) else settings,
+                f"{seed}/{draw}",
+            ).play()
             for draw in rest
         ),
     )
+
+
+def _shuffled(origin: Origin, seed: str) -> Origin:
+    """Members whose ids fall into one bucket of the leader's hash map are visited in the order in which they joined:
+    where that is not known, each draw has its own."""
+    if origin.order_is_known:
+        return origin
+    seats = random.Random(seed + "/order").sample(origin.seats, len(origin.seats))  # noqa: S311  (a simulation)
+    return replace(origin, seats=tuple(seats))
 
 
 def _has_no_delay(plan: Plan, draw: int) -> bool:

@@ -252,7 +252,8 @@ class Member:
         rows: list[SyncGroupRequestAssignment] = []
         if leading is not None and not leading.skip_assignment:
             members = [world.blobs.member(self.assignor, row) for row in leading.members]
-            given = assignments(self.assignor, members, world.origin.topics, self.habits.library)
+            origin = world.origin
+            given = assignments(self.assignor, members, origin.topics, self.habits.library, origin.listing_capacity)
             rows = [SyncGroupRequestAssignment(member_id=who, assignment=blob) for who, blob in given.items()]
         names = self.habits.sync_version >= _SYNC_NAMES_PROTOCOL_FROM
         request = SyncGroupRequest(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign
+from kgm.assignors.java import DEFAULT_CAPACITY, map_capacity
 from kgm.model.assignment import Assignment, Partitions
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
@@ -43,7 +44,8 @@ class Seat:
 class Origin:
     """A Stable group at the start. generation: made up when `generation_is_known` is False.
 
-    topics: partitions by topic. caveats: what had to be assumed."""
+    topics: partitions by topic. caveats: what had to be assumed. seats: in the order in which the broker lists them, if
+    `order_is_known`, else in any. listing_capacity: buckets of the hash map by which it does (`assigning`)."""
 
     group_id: str
     assignor: str
@@ -53,6 +55,8 @@ class Origin:
     rebalance_timeout_ms: int
     seats: tuple[Seat, ...]
     topics: Mapping[str, int]
+    order_is_known: bool = True
+    listing_capacity: int = DEFAULT_CAPACITY
     caveats: tuple[str, ...] = ()
 
     @property
@@ -67,6 +71,7 @@ class Origin:
 def origin_of(snapshot: GroupSnapshot, what_if: WhatIf) -> Origin:
     """The group of a snapshot. Raises RefusedError for a group that kgm cannot play, NotFoundError for none."""
     _refuse_unplayable(snapshot)
+    snapshot = snapshot.in_listed_order()
     assignor = what_if.assignor or snapshot.assignor
     if assignor is None:
         if snapshot.members:
@@ -92,6 +97,8 @@ def origin_of(snapshot: GroupSnapshot, what_if: WhatIf) -> Origin:
         rebalance_timeout_ms=rebalance_timeout_ms,
         seats=tuple(_seat(member, what_if) for member in snapshot.members),
         topics=_topics(snapshot, caveats),
+        order_is_known=snapshot.knows_listed_order,
+        listing_capacity=_listing_capacity(snapshot),
         caveats=tuple(caveats),
     )
     if any(seat.rack for seat in origin.seats):
@@ -100,6 +107,12 @@ def origin_of(snapshot: GroupSnapshot, what_if: WhatIf) -> Origin:
         supposed = f"before the plan the group is taken to have settled under {_supposed(what_if)}"
         origin = _with_caveat(settled(origin), supposed)
     return origin
+
+
+def _listing_capacity(snapshot: GroupSnapshot) -> int:
+    """From a broker that does not list by hash (`kgm serve` lists in the order of joining) nothing is learned."""
+    capacity = map_capacity([member.member_id for member in snapshot.members]) if snapshot.knows_listed_order else None
+    return DEFAULT_CAPACITY if capacity is None else capacity
 
 
 def _supposed(what_if: WhatIf) -> str:
@@ -232,8 +245,9 @@ def synthetic(members: int, topics: Sequence[TopicSnapshot], membership: Members
                 group_instance_id=name if is_static else None,
                 client_id=name if is_static else _CLIENT_ID,
                 topics=tuple(topic.name for topic in topics),
+                listed_at=place,
             )
-            for name in names
+            for place, name in enumerate(names)
         ),
     )
     seats = settled(origin_of(snapshot, WhatIf())).seats

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.model.snapshot import snapshot_from_json
 from kgm.simulation.bounce import simulate
 from kgm.simulation.member import Member
 from kgm.simulation.plan import Plan, Rolling, Stop, WhatIf
@@ -359,3 +361,33 @@ def test_five_hundred_dynamic_members():
     scenario = predict(group, bounce=ids(group, 7), draws=5)
     assert scenario.typical.rebalances == 2
     assert scenario.typical.settled
+
+
+#: app-2 and app-3 fall into one bucket of a Java hash map; who of them joined first decides who keeps a fifth partition.
+COLLIDING = (
+    ("app-1", "app-1-00751f27-4da3-4b53-b9e9-0158c70527d8"),
+    ("app-2", "app-2-2d603ff2-3211-4a84-813e-9b60d1e5feb3"),
+    ("app-3", "app-3-d2c58071-b262-404c-a188-8fb74ebc8935"),
+)
+
+
+@pytest.mark.parametrize(
+    ("listed", "moved"), [((0, 1, 2), (5, 5)), ((0, 2, 1), (7, 7)), ((None, None, None), (5, 7))], ids=str
+)
+def test_the_order_in_which_the_broker_lists_members_tells_who_keeps_what(listed, moved):
+    """A group that a real Kafka listed as app-1, app-3, app-2: with the restart of app-1 past its session 7 of 13
+    partitions changed hands for good."""
+    group = made_up(3, 13, assignor="cooperative-sticky")
+    members = tuple(
+        replace(
+            one, member_id=member_id, group_instance_id=name, listed_at=listed[seat], client_library="java",
+            assignment={"t": tuple(range(seat, 13, 3))},
+        )
+        for seat, (one, (name, member_id)) in enumerate(zip(group.members, COLLIDING, strict=True))
+    )  # fmt: skip
+    seen = replace(group, members=members, session_timeout_ms=6_000)
+    scenario = predict(seen, bounce=("app-1",), restart_time_ms=9_000, draws=20)
+    range_ = (scenario.ranges.moved_partitions.min, scenario.ranges.moved_partitions.max)
+    assert range_ == moved
+    read = snapshot_from_json(json.loads(json.dumps(seen.to_json())))
+    assert predict(read, bounce=("app-1",), restart_time_ms=9_000, draws=20) == scenario
