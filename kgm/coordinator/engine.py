@@ -73,14 +73,14 @@ class Coordinator:
         """A request came in. If the outcome has records, `replay` each of them, or `abort`, before anything else.
 
         Raises TypeError for a message that is no request to a group coordinator."""
-        step = Step(now=now, settings=self.settings, request=request, ticket=ticket)
+        step = Step(now=now, settings=self.settings, live=self._deadlines, request=request, ticket=ticket)
         self._dispatch(request, step)
         return self._finish(step)
 
     def expire(self, key: TimerKey, *, now: Millis) -> Outcome:
         """An alarm went off. One that was moved, cancelled or never set is ignored."""
         deadline = self._deadlines.get(key)
-        step = Step(now=now, settings=self.settings, alarm=key)
+        step = Step(now=now, settings=self.settings, live=self._deadlines, alarm=key)
         if deadline is None or now < deadline:
             return step.outcome()
         step.cancel_timer(key)
@@ -128,7 +128,7 @@ class Coordinator:
         assert step is not None, "nothing is in flight"
         assert self._replayed == 0, "some of it is in the log"
         self._in_flight = None
-        undo = Step(now=now, settings=self.settings, request=step.request, ticket=step.ticket)
+        undo = Step(now=now, settings=self.settings, live=self._deadlines, request=step.request, ticket=step.ticket)
         if step.on_append_failure is OnAppendFailure.REBALANCE:
             self._rebalance(step, undo, append_error(error))
         elif step.on_append_failure is OnAppendFailure.KEEP:
@@ -142,7 +142,7 @@ class Coordinator:
     def loaded(self, *, now: Millis) -> Outcome:
         """The log has been replayed: give every member a whole session, shrink groups that are over the limit, and
         begin to look for expired offsets."""
-        step = Step(now=now, settings=self.settings)
+        step = Step(now=now, settings=self.settings, live=self._deadlines)
         for installed in self._groups.values():
             for member in installed.members.values():
                 rounds.extend_session(installed, step, member)
@@ -153,7 +153,7 @@ class Coordinator:
 
     def unloaded(self, *, now: Millis) -> Outcome:
         """The shard goes to another broker: whoever waits is sent there with NOT_COORDINATOR, and groups are Dead."""
-        step = Step(now=now, settings=self.settings)
+        step = Step(now=now, settings=self.settings, live=self._deadlines)
         for installed in self._groups.values():
             group = step.draft(installed)
             for member_id in list(group.members):
@@ -266,8 +266,6 @@ class Coordinator:
     def _finish(self, step: Step) -> Outcome:
         """Let a step without records take effect; hold one with records until they are replayed."""
         assert self._in_flight is None, "the outcome before this one is neither replayed nor aborted"
-        for key in [key for key, deadline in step.timers.items() if deadline is None and key not in self._deadlines]:
-            del step.timers[key]
         if step.records:
             self._in_flight, self._replayed = step, 0
         else:

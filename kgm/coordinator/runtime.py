@@ -43,17 +43,20 @@ class Runtime:
         self.engine = engine
         self._append = append
         self._sequence = 0
-        # An index of engine.deadlines. Entries that are not the latest of their key, or do not agree with the engine,
-        # have been moved or cancelled.
+        # An index of engine.deadlines: for every timer an entry at its deadline or before. Heartbeats move timers much
+        # more often than timers fire, so an entry is moved on only when it comes to the top.
         self._heap: list[tuple[Millis, int, TimerKey]] = []
-        self._latest: dict[TimerKey, int] = {}
+        self._entries: dict[TimerKey, Millis] = {}
+        # When each timer was set last: of equal deadlines, the one that was set first fires first.
+        self._turns: dict[TimerKey, int] = {}
         for key, deadline in engine.deadlines.items():
-            self._push(key, deadline)
+            self._index(key, deadline)
 
     def submit(self, request: Request, *, ticket: Ticket, now: Millis) -> tuple[Reply, ...]:
         """Handle a request, after the timers that are due. The replies may be to other tickets, and to this one
         there need not be one yet."""
-        before = self.advance(now)
+        heap = self._heap
+        before = self.advance(now) if heap and heap[0][0] <= now else ()
         return before + self._execute(self.engine.handle(request, ticket=ticket, now=now), now)
 
     def advance(self, now: Millis) -> tuple[Reply, ...]:
@@ -75,11 +78,19 @@ class Runtime:
 
     def next_timer(self) -> SetTimer | None:
         """The timer that fires next; None if none is set."""
-        while self._heap:
-            deadline, sequence, key = self._heap[0]
-            if self._latest.get(key) == sequence and self.engine.deadline(key) == deadline:
+        heap, deadlines = self._heap, self.engine.deadlines
+        while heap:
+            deadline, turn, key = heap[0]
+            moved_to = deadlines.get(key)
+            if moved_to == deadline and self._turns[key] == turn:
                 return SetTimer(key, deadline)
-            heapq.heappop(self._heap)
+            if moved_to is None or self._entries.get(key) != deadline:
+                heapq.heappop(heap)
+                if moved_to is None:
+                    self._entries.pop(key, None)
+            else:
+                heapq.heapreplace(heap, (moved_to, self._turns[key], key))
+                self._entries[key] = moved_to
         return None
 
     def load(self, records: Sequence[Record], *, now: Millis) -> tuple[Reply, ...]:
@@ -106,9 +117,11 @@ class Runtime:
             outcome = self._log(outcome, now)
         for timer in outcome.timers:
             if isinstance(timer, SetTimer):
-                self._push(timer.key, timer.deadline_ms)
+                self._index(timer.key, timer.deadline_ms)
             else:
-                self._latest.pop(timer.key, None)
+                self._turns.pop(timer.key, None)
+        if len(self._heap) > _SLACK * len(self._turns) + _SMALL:
+            self._sweep()
         return outcome.replies
 
     def _log(self, outcome: Outcome, now: Millis) -> Outcome:
@@ -127,11 +140,16 @@ class Runtime:
             self.engine.replay(record, outcome.producer)
         return outcome
 
-    def _push(self, key: TimerKey, deadline: Millis) -> None:
+    def _index(self, key: TimerKey, deadline: Millis) -> None:
         self._sequence += 1
-        self._latest[key] = self._sequence
-        heapq.heappush(self._heap, (deadline, self._sequence, key))
-        if len(self._heap) > _SLACK * len(self._latest) + _SMALL:
-            # Heartbeats move timers much more often than timers fire.
-            self._heap = [entry for entry in self._heap if self._latest.get(entry[2]) == entry[1]]
-            heapq.heapify(self._heap)
+        self._turns[key] = self._sequence
+        entry = self._entries.get(key)
+        if entry is None or deadline < entry:
+            self._entries[key] = deadline
+            heapq.heappush(self._heap, (deadline, self._sequence, key))
+
+    def _sweep(self) -> None:
+        """Drop the entries of timers that were cancelled."""
+        self._entries = dict(self.engine.deadlines)
+        self._heap = [(deadline, self._turns[key], key) for key, deadline in self._entries.items()]
+        heapq.heapify(self._heap)

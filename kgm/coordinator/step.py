@@ -1,6 +1,7 @@
 """A draft of what one event does: changed groups, records, timers, replies. Nothing of it is in effect yet."""
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kgm.coordinator.classic_group import ClassicGroup
@@ -25,10 +26,13 @@ class OnAppendFailure(enum.Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Step:
-    """One event at work. `request` and `ticket` are None when the event is an alarm, and `alarm` when it is not."""
+    """One event at work. `request` and `ticket` are None when the event is an alarm, and `alarm` when it is not.
+
+    live: the timers that are set, by deadline."""
 
     now: Millis
     settings: BrokerSettings
+    live: Mapping[TimerKey, Millis]
     request: Request | None = None
     ticket: Ticket | None = None
     alarm: TimerKey | None = None
@@ -49,12 +53,15 @@ class Step:
 
     def set_timer(self, key: TimerKey, delay_ms: int) -> None:
         """Fire `key` that long from now, instead of when it was to fire."""
-        self.timers.pop(key, None)
+        if key in self.timers:
+            del self.timers[key]
         self.timers[key] = Millis(self.now + delay_ms)
 
     def cancel_timer(self, key: TimerKey) -> None:
+        """Do not fire `key`, if it is set at all."""
         self.timers.pop(key, None)
-        self.timers[key] = None
+        if key in self.live:
+            self.timers[key] = None
 
     def reply(self, ticket: Ticket, message: Message) -> None:
         self.replies.append(Reply(ticket, message))
@@ -68,8 +75,10 @@ class Step:
         return Outcome(
             records=tuple(self.records),
             timers=tuple(
-                CancelTimer(key) if deadline is None else SetTimer(key, deadline)
-                for key, deadline in self.timers.items()
+                [
+                    CancelTimer(key) if deadline is None else SetTimer(key, deadline)
+                    for key, deadline in self.timers.items()
+                ]
             ),
             replies=tuple(self.replies),
             producer=self.producer,
