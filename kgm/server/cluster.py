@@ -198,8 +198,9 @@ class Cluster:
         return self._elect(now)
 
     def start(self, node_id: int, now: Millis) -> tuple[Event, ...]:
-        """A broker is back. It leads only what nobody else could lead."""
+        """A broker is back. It leads only what nobody else could lead, for which logs that failed are tried again."""
         self.nodes[node_id].alive = True
+        self.placement.retry()
         return self._elect(now)
 
     def _elect(self, now: Millis) -> tuple[Event, ...]:

@@ -69,11 +69,12 @@ class Nodes:
 
 @dataclass(slots=True)
 class Place:
-    """One partition of `__consumer_offsets`. The epoch counts its leaders."""
+    """One partition of `__consumer_offsets`. The epoch counts its leaders. is_offline: its log has failed."""
 
     replicas: tuple[int, ...]
     leader: int | None
     epoch: int = 0
+    is_offline: bool = False
 
 
 class Placement:
@@ -110,20 +111,32 @@ class Placement:
             if place.replicas != self.nodes.in_turn(partition)
         }
 
-    def assign(self, partition: int, replicas: Sequence[int] | None) -> None:
-        """Give the partition other replicas; None: those that it had at first."""
-        self._places[partition].replicas = tuple(replicas or self.nodes.in_turn(partition))
+    def assign(self, partition: int, replicas: Sequence[int]) -> None:
+        """Give the partition other replicas, which may try a log again that has failed."""
+        self._places[partition].replicas = tuple(replicas)
+        self._places[partition].is_offline = False
+
+    def fail(self, partition: int) -> None:
+        """The partition's log has failed: nobody leads, until somebody tries again."""
+        self._places[partition].is_offline = True
+        self.elect(partition)
+
+    def retry(self) -> None:
+        """Logs that have failed may be tried again."""
+        for place in self._places:
+            place.is_offline = False
 
     def elect(self, partition: int, *, preferred: bool = False) -> bool:
         """Find a leader: the one there is if it may stay, else the first replica that is alive. True if it changed."""
         place = self._places[partition]
-        living = self.nodes.living(place.replicas)
+        living = [] if place.is_offline else self.nodes.living(place.replicas)
         leader = place.leader if place.leader in living and not preferred else next(iter(living), None)
         return self._set(place, leader)
 
     def lead(self, partition: int, leader: int) -> bool:
         """Make one of the living replicas the leader. True if it was not."""
         assert leader in self.nodes.living(self._places[partition].replicas)
+        self._places[partition].is_offline = False
         return self._set(self._places[partition], leader)
 
     @staticmethod

@@ -223,6 +223,7 @@ class Shards:
         replies = () if now is None else shard.unload(now)
         shard.leader = shard.serving = NOBODY
         shard.log.close()
+        self.placement.fail(shard.partition)
         why = error.message if isinstance(error, KgmError) else error.strerror or str(error)
         self._warn(f"{OFFSETS_TOPIC}-{shard.partition} is offline, its groups have no coordinator: {why}")
         return replies
