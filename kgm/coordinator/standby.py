@@ -222,14 +222,12 @@ def _can_replace(group: ClassicGroup, spare: Held, gone: ClassicMember) -> bool:
 
 
 def _put_in_place_of(group: ClassicGroup, gone: ClassicMember, member: ClassicMember, protocol_type: str) -> None:
-    """It has the place in order of joining too, and leads if the other one did."""
+    """It leads if the other one did."""
     led = group.leader == gone.member_id
-    order = [member.member_id if member_id == gone.member_id else member_id for member_id in group.members]
     group.remove(gone.member_id)
     group.add(member, protocol_type)
     if led:
         group.leader = member.member_id
-    group.members = {member_id: group.members[member_id] for member_id in order}
 
 
 def _let_in(group: ClassicGroup, step: Step, seated: Sequence[Held]) -> bool:

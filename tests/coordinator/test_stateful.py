@@ -89,7 +89,7 @@ class Coordination(RuleBasedStateMachine):
     def nothing_moved(self, before, after, reply, v):
         """S4: a restart in Stable; and KIP-814: a leader then knows that it leads, and that it need not assign."""
         assert after.generation == before.generation
-        assert [m.assignment for m in after.members.values()] == [m.assignment for m in before.members.values()]
+        assert {m.assignment for m in after.members.values()} == {m.assignment for m in before.members.values()}
         leads = after.leader == reply.member_id
         assert reply.leader == (after.leader if v == 9 else before.leader)
         assert reply.skip_assignment == (leads and v == 9)
