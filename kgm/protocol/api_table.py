@@ -20,7 +20,7 @@ TABLE = {
     17: ("SaslHandshake", 0, 1, 32767),
     18: ("ApiVersions", 0, 4, 3),
     19: ("CreateTopics", 2, 7, 5),
-    22: ("InitProducerId", 0, 6, 2),
+    22: ("InitProducerId", 0, 5, 2),
     24: ("AddPartitionsToTxn", 0, 5, 3),
     25: ("AddOffsetsToTxn", 0, 4, 3),
     26: ("EndTxn", 0, 5, 3),

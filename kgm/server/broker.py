@@ -152,8 +152,11 @@ def _sasl_authenticate(call: Call) -> Response:
 
 
 def _range_of(key: int) -> ApiVersion:
+    """As a broker of 4.x, it lists Produce from v0 on, which it does not have: older librdkafka takes the lowest
+    version for a sign of which compression there is (ApiKeys.PRODUCE_API_VERSIONS_RESPONSE_MIN_VERSION)."""
     info = API[key]
-    return ApiVersion(api_key=key, min_version=info.min_version, max_version=info.max_version)
+    lowest = 0 if key == ApiKey.PRODUCE else info.min_version
+    return ApiVersion(api_key=key, min_version=lowest, max_version=info.max_version)
 
 
 #: The array fields of a struct's class, and whether their elements may hold arrays themselves.
