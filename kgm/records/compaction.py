@@ -41,6 +41,10 @@ _MAX_OFFSETS = (1 << 31) - 1
 _FILE_MODE = 0o600
 
 
+class HalfDoneError(OSError):
+    """The files are no longer what they were, and not yet what they will be: the next opening finishes it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
     """What a compaction did, of the segments it looked at. clean_until: all before this offset has been looked at."""
@@ -235,8 +239,11 @@ def _clean_group(directory: Path, group: list[Segment], segments: list[Segment],
         raise
     swap = directory / file_name(first.base_offset, LOG + SWAP)
     path.rename(swap)
-    sync_directory(directory)
-    _put_in_place(directory, swap, first.base_offset, [segment.path for segment in group])
+    try:
+        sync_directory(directory)
+        _put_in_place(directory, swap, first.base_offset, [segment.path for segment in group])
+    except OSError as error:
+        raise HalfDoneError(error.errno, error.strerror, str(swap)) from error
     at = segments.index(first)
     segments[at : at + len(group)] = [Segment(first.base_offset, first.path, size, group[-1].next_offset)]
     return size

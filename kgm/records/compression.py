@@ -68,9 +68,10 @@ def _cramjam(name: str) -> Any:
 
 
 def _unsnappy(data: bytes, limit: int) -> bytes:
+    """Raw snappy in the frames of snappy-java, or one bare block, as other clients send it."""
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
-        return _unsnappy_block(data, limit)
-    out = bytearray()
+        return _unsnappy_blocks([data], limit)
+    blocks = []
     at = _XERIAL_HEADER_SIZE
     while at < len(data):
         if len(data) - at < _I32.size:
@@ -79,30 +80,33 @@ def _unsnappy(data: bytes, limit: int) -> bytes:
         at += _I32.size
         if not 0 <= length <= len(data) - at:
             raise DecodeError(f"snappy: a block of {length} bytes, but {len(data) - at} are left")
-        out += _unsnappy_block(data[at : at + length], limit - len(out))
+        blocks.append(data[at : at + length])
         at += length
+    return _unsnappy_blocks(blocks, limit)
+
+
+def _unsnappy_blocks(blocks: list[bytes], limit: int) -> bytes:
+    cramjam = _cramjam("snappy")
+    out = bytearray()
+    for block in blocks:
+        try:
+            if len(out) + cramjam.snappy.decompress_raw_len(block) > limit:
+                raise _too_large("snappy", limit)
+            out += cramjam.snappy.decompress_raw(block)
+        except cramjam.DecompressionError as error:
+            raise DecodeError(f"snappy: {error}") from error
     return bytes(out)
-
-
-def _unsnappy_block(block: bytes, limit: int) -> bytes:
-    snappy = _cramjam("snappy").snappy
-    try:
-        if snappy.decompress_raw_len(block) > limit:
-            raise _too_large("snappy", limit)
-        return bytes(snappy.decompress_raw(block))
-    except (RuntimeError, ValueError, OverflowError) as error:  # cramjam's errors are RuntimeErrors
-        raise DecodeError(f"snappy: {error}") from error
 
 
 def _grow(name: str, data: bytes, limit: int) -> bytes:
     """Decompress into a buffer that is doubled until it is enough. Neither format promises to say its size."""
-    decompress_into = getattr(_cramjam(name), name).decompress_into
+    cramjam = _cramjam(name)
     size = min(limit, max(_GUESS * len(data), _LEAST))
     while True:
         buffer = bytearray(size)
         try:
-            return bytes(memoryview(buffer)[: decompress_into(data, buffer)])
-        except (RuntimeError, ValueError, OverflowError) as error:
+            return bytes(memoryview(buffer)[: getattr(cramjam, name).decompress_into(data, buffer)])
+        except cramjam.DecompressionError as error:
             if "write whole buffer" not in str(error):
                 raise DecodeError(f"{name}: {error}") from error
             if size == limit:

@@ -29,15 +29,14 @@ from kgm.records.batch import Batch, Marker, ProducerInfo, marker_batch, new_bat
 from kgm.records.compaction import DELETE_RETENTION_MS, CompactionReport
 from kgm.records.record import Record, encode_record
 from kgm.records.segment import (
-    SWAP,
     BadBatch,
     CorruptLogError,
     Segment,
     base_offset_of,
     batches,
     file_name,
+    is_torn_tail,
     sync_directory,
-    whole_batch_behind,
 )
 
 #: Kafka's `offsets.topic.segment.bytes`.
@@ -229,7 +228,8 @@ class OffsetsLog:
 
     def compact(self, *, now_ms: int, delete_retention_ms: int = DELETE_RETENTION_MS) -> CompactionReport:
         """Keep the last record of each key in the closed segments, as Kafka's log cleaner does; `roll` before it to
-        have everything looked at. Raises CorruptLogError and OSError; the log is as it was then."""
+        have everything looked at. Raises CorruptLogError and OSError, and the log is as it was; or HalfDoneError, and
+        it takes no more appends."""
         self.flush()
         try:
             report = compaction.compact(
@@ -239,9 +239,8 @@ class OffsetsLog:
                 delete_retention_ms=delete_retention_ms,
                 segment_bytes=self._segment_bytes,
             )
-        except OSError as error:
-            if any(self.directory.glob(f"*{SWAP}")):
-                self._broken = error  # the files have changed, but not to the end: opening the log finishes it
+        except compaction.HalfDoneError as error:
+            self._broken = error
             raise
         self._clean_until = max(self._clean_until, report.clean_until)
         return report
@@ -336,8 +335,7 @@ class OffsetsLog:
                     segment.next_offset = batch.last_offset + 1
                     self.leader_epoch = max(self.leader_epoch, batch.leader_epoch)
             except BadBatch as bad:
-                whole = whole_batch_behind(file, bad.position, size, segment.next_offset)
-                if not is_last or whole is not None:
+                if not is_last or not is_torn_tail(file, bad, size, segment.next_offset):
                     raise _corrupt(path, bad, segment.next_offset) from bad
                 cut = Recovery(
                     cut_bytes=size - bad.position, cut_batches=1, file=path, position=bad.position, reason=bad.message

@@ -21,6 +21,7 @@ SWAP = ".swap"
 INDEXES = (".index", ".timeindex", ".txnindex", ".snapshot")
 _NAME_DIGITS = 20
 _WINDOW = 1 << 20
+_PLAUSIBLE_OFFSETS = 1 << 40
 
 
 class CorruptLogError(KgmError):
@@ -30,11 +31,12 @@ class CorruptLogError(KgmError):
 
 
 class BadBatch(DecodeError):  # noqa: N818  (it never leaves the package)
-    """No batch at a position of a segment."""
+    """No batch at a position of a segment. whole: there is one, but it does not belong there."""
 
-    def __init__(self, position: int, reason: str) -> None:
+    def __init__(self, position: int, reason: str, *, whole: bool = False) -> None:
         super().__init__(reason)
         self.position = position
+        self.whole = whole
 
 
 @dataclass(slots=True)
@@ -79,30 +81,34 @@ def batches(file: BinaryIO, size: int, *, from_offset: int = 0) -> Iterator[tupl
         except DecodeError as error:
             raise BadBatch(position, error.message) from error
         if batch.base_offset < next_offset:
-            raise BadBatch(position, f"a batch at offset {batch.base_offset}, where {next_offset} is the least")
+            reason = f"a batch at offset {batch.base_offset}, where {next_offset} is the least"
+            raise BadBatch(position, reason, whole=True)
         next_offset = batch.last_offset + 1
         yield position, batch
         at += len(batch.data)
         position += len(batch.data)
 
 
-def whole_batch_behind(file: BinaryIO, position: int, size: int, next_offset: int) -> int | None:
-    """The position of a whole batch with a plausible offset somewhere behind a bad one, or None if nothing follows.
+def is_torn_tail(file: BinaryIO, bad: BadBatch, size: int, next_offset: int) -> bool:
+    """Whether nothing whole follows a bad batch: then it is what was being written when the writer died.
 
-    Looks at every byte: when the bad batch's own length is wrong, nothing says where the next one starts."""
-    file.seek(position)
-    data = file.read(size - position)
+    Looks for a batch at every byte: when the bad one's own length is wrong, nothing says where the next one starts."""
+    if bad.whole:
+        return False
+    file.seek(bad.position)
+    data = file.read(size - bad.position)
     at = data.find(MAGIC, MAGIC_AT + 1)
     while at != -1:
         start = at - MAGIC_AT
-        if next_offset <= int.from_bytes(data[start : start + LENGTH_AT], "big") < next_offset + (1 << 32):
+        offset = int.from_bytes(data[start : start + LENGTH_AT], "big")
+        if abs(offset - next_offset) < _PLAUSIBLE_OFFSETS:  # spares most checksums of what is no batch
             try:
                 parse_batch(data, start)
-                return position + start
+                return False
             except DecodeError:
                 pass
         at = data.find(MAGIC, at + 1)
-    return None
+    return True
 
 
 def sync_directory(directory: Path) -> None:
