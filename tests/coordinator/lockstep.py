@@ -1,7 +1,7 @@
 """Our coordinator and Kafka's own, step by step on one clock: each must do what the other does.
 
 Kafka goes first. Its new member ids become ours, and where its choice hangs on the order of a hash map (the leader
-after the leader went, a tie in the vote for a protocol) ours is told to choose the same, if that is a legal choice.
+after the leader went) ours is told to choose the same, if that is a legal choice.
 Everything else must be equal: replies byte by byte, records, timers, and the whole state of every group."""
 
 import base64
@@ -11,9 +11,8 @@ from collections import Counter
 from pathlib import Path
 
 from kgm.coordinator import classic_group
-from kgm.coordinator.classic_state import ClassicState
 from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.outcome import Millis, Request, Ticket, TimerKey, TimerKind
+from kgm.coordinator.outcome import Millis, Producer, Request, Ticket, TimerKey, TimerKind
 from kgm.coordinator.runtime import AppendError, Runtime
 from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import ErrorCode
@@ -36,12 +35,8 @@ class KafkasCoordinator:
         self._temp = tempfile.TemporaryDirectory(prefix="kgm-coordinator-")
         path = classpath("coordinator-tests")
         classes = compiled([Path(__file__).parent / "java" / "CoordinatorOracle.java"], path)
-        command = java_command(
-            "org.apache.kafka.coordinator.group.CoordinatorOracle",
-            heap_mb=256,
-            options=("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xshare:auto"),
-            class_path=f"{classes}:{path}",
-        )
+        main_class = "org.apache.kafka.coordinator.group.CoordinatorOracle"
+        command = java_command(main_class, heap_mb=256, class_path=f"{classes}:{path}")
         self._child = Child(command, log=Path(self._temp.name) / "log", pipe_stdout=True)
 
     def ask(self, **command):
@@ -62,8 +57,10 @@ class KafkasCoordinator:
 class Lockstep:
     """Both coordinators. `trace` tells what was done, for the report of a difference."""
 
-    def __init__(self, kafka, **settings):
+    def __init__(self, kafka, *, seed=0, **settings):
         self.kafka = kafka
+        self.seed = self.first_seed = seed
+        self.first_settings = settings
         self.settings = BrokerSettings(**settings)
         self.now = Millis(1_000_000)
         self.engine = Coordinator(settings=self.settings, new_member_id=self._new_member_id)
@@ -75,15 +72,20 @@ class Lockstep:
         self.answers = {}
         self.ids = []
         self.new_ids = []
+        # What was done, to be done again by `redo`: ids stand in it by (number of the deed, ids it gave out before).
+        self.deeds = []
+        self.origins = {}
         self.last_ticket = 0
-        self.answer = {"groups": {}, "timers": {}}
+        self.answer = {"groups": {}, "timers": {}, "offsets": {}, "pending": {}}
         self.trace = [f"settings {settings}"]
+        self.redoing = None
         self.seen = Counter()
-        self.kafka.ask(op="start", now=self.now, settings=self._kafka_settings())
+        self.kafka.ask(op="start", now=self.now, seed=self.seed, settings=self._kafka_settings())
 
     # -- events
 
     def request(self, message, version, *, client_id="client", fail=None):
+        self._deed("request", self._symbolic(message), version, client_id=client_id, fail=fail)
         self.last_ticket += 1
         ticket = Ticket(self.last_ticket)
         self.trace.append(f"{self.now} #{ticket} v{version} {_brief(message)}" + (f" FAIL {fail.name}" if fail else ""))
@@ -98,7 +100,17 @@ class Lockstep:
         self._ours(lambda: self.runtime.submit(request, ticket=ticket, now=self.now), fail)
         return ticket
 
+    def marker(self, producer, *, commit):
+        """A producer's transaction ends."""
+        self._deed("marker", producer, commit=commit)
+        producer = Producer(*producer)
+        self.trace.append(f"{self.now} {'commit' if commit else 'abort'} {tuple(producer)}")
+        self.answer = self.kafka.ask(op="marker", **_who(producer), commit=commit)
+        self.log.append((producer, commit))
+        self._ours(lambda: self._end_transaction(producer, commit), None)
+
     def sleep(self, ms, *, fail=None):
+        self._deed("sleep", ms, fail=fail)
         until = Millis(self.now + ms)
         self.trace.append(f"{self.now} sleep {ms}" + (f" FAIL {fail.name}" if fail else ""))
         while (timer := self.runtime.next_timer()) is not None and timer.deadline_ms <= until:
@@ -107,25 +119,45 @@ class Lockstep:
         self.answer = self.kafka.ask(op="sleep", now=self.now)
 
     def unload(self):
+        self._deed("unload")
         self.trace.append("unload")
         self.answer = self.kafka.ask(op="unload")
         # Kafka's runtime drops all timers.
         self.answer["timers"] = {}
         self._ours(lambda: self.runtime.unload(now=self.now), None)
 
-    def reload(self, records=None, **settings):
+    def reload(self, *, compact=False, **settings):
         """Both start again from the log, perhaps with other settings."""
-        self.trace.append(f"reload {settings}")
+        self._deed("reload", compact=compact, **settings)
+        self.seed += 1
+        self.trace.append(f"reload {'compacted ' if compact else ''}{settings}")
         self.settings = BrokerSettings(**settings)
         self.engine = Coordinator(settings=self.settings, new_member_id=self._new_member_id)
         self.runtime = Runtime(self.engine, append=self._append)
         self.requests.clear()
-        self.kafka.ask(op="start", now=self.now, settings=self._kafka_settings())
-        records = self.log if records is None else records
-        for key, value in map(encode_record, records):
-            self.kafka.ask(op="replay", key=_text(key), value=None if value is None else _text(value))
+        self.kafka.ask(op="start", now=self.now, seed=self.seed, settings=self._kafka_settings())
+        if compact:
+            self.log = compacted(self.log)
+        for entry, producer, commit in map(_read, self.log):
+            if entry is None:
+                self.kafka.ask(op="marker", **_who(producer), commit=commit)
+                continue
+            key, value = encode_record(entry)
+            self.kafka.ask(op="replay", key=_text(key), value=None if value is None else _text(value), **_who(producer))
         self.answer = self.kafka.ask(op="load")
-        self._ours(lambda: self.runtime.load(records, now=self.now), None)
+        self._ours(self._load, None)
+
+    def _load(self):
+        for entry, producer, commit in map(_read, self.log):
+            if entry is None:
+                self._end_transaction(producer, commit)
+            else:
+                self.engine.replay(entry, producer)
+        return self.runtime.loaded(now=self.now)
+
+    def _end_transaction(self, producer, commit):
+        self.engine.replay_end_transaction(*producer, commit=commit)
+        return ()
 
     def _fire(self, timer, fail):
         self.trace.append(f"{timer.deadline_ms} fire {timer.key}")
@@ -135,23 +167,46 @@ class Lockstep:
         self.now = max(self.now, timer.deadline_ms)
         self._ours(lambda: self.runtime.fire(timer), fail)
 
+    # -- doing it again
+
+    def _deed(self, name, *args, **kwargs):
+        self.deeds.append((len(self.deeds), name, args, kwargs))
+
+    def _note_id(self, member_id):
+        self.ids.append(member_id)
+        deed = len(self.deeds) - 1 if self.redoing is None else self.redoing
+        self.origins[member_id] = (deed, sum(origin[0] == deed for origin in self.origins.values()))
+
+    def _symbolic(self, message):
+        return _renamed(message, lambda text: _Id(self.origins[text]) if text in self.origins else text)
+
+    def redo(self, deeds):
+        """Do these deeds of another lockstep, which had the same settings at first."""
+        for number, name, args, kwargs in deeds:
+            self.redoing = number
+            getattr(self, name)(*map(self._concrete, args), **kwargs)
+
+    def _concrete(self, value):
+        ids = {origin: member_id for member_id, origin in self.origins.items()}
+        return _renamed(value, lambda text: ids.get(text.origin, "lost") if isinstance(text, _Id) else text)
+
     # -- comparison
 
     def _ours(self, act, fail):
-        self.fail, self.appended = fail, []
+        self.fail, self.appended, self.producer = fail, [], None
         self._find_new_ids()
-        originals = classic_group.successor, classic_group.winner
-        classic_group.successor, classic_group.winner = self._successor, _java_winner
+        original, classic_group.successor = classic_group.successor, self._successor
         try:
             replies = act()
         finally:
-            classic_group.successor, classic_group.winner = originals
+            classic_group.successor = original
             self.fail = None
         for reply in replies:
             assert reply.ticket in self.requests, f"ticket {reply.ticket} is answered twice"
         self._compare_replies(replies)
         self._compare_records()
         self._compare_groups()
+        self._compare_offsets()
         self._compare_timers()
 
     def _compare_replies(self, replies):
@@ -171,16 +226,19 @@ class Lockstep:
             # What we say must also be what we can write.
             said = codec.decode(response_class(api), codec.encode(ours[ticket], version), version)
             assert _sorted(said) == _sorted(expected), f"ticket {ticket}\nours   {said}\nKafka's {expected}"
-            self.seen[f"{type(message).__name__} {_error(expected)}"] += 1
+            self.seen.update(f"{type(message).__name__} {error}" for error in _errors(expected))
             member_id = getattr(expected, "member_id", "")
-            if member_id and member_id not in self.ids:
-                self.ids.append(member_id)
+            if member_id and member_id not in self.origins:
+                self._note_id(member_id)
 
     def _compare_records(self):
         theirs = [
             (base64.b64decode(key), None if value is None else base64.b64decode(value))
-            for key, value in self.answer["records"]
+            for key, value, _ in self.answer["records"]
         ]
+        assert {producer for _, _, producer in self.answer["records"]} <= {
+            -1 if self.producer is None else self.producer.producer_id
+        }
         ours = [encode_record(record) for record in self.appended]
         if all(value is None for _, value in theirs):
             # The order of tombstones hangs on a hash map.
@@ -192,7 +250,7 @@ class Lockstep:
         ]
 
     def _compare_groups(self):
-        ours = {group_id: _state(group, self.engine) for group_id, group in self.engine._groups.items()}
+        ours = {group_id: _state(group) for group_id, group in self.engine._groups.items()}
         theirs = {group_id: _normal(group) for group_id, group in self.answer["groups"].items()}
         # A simple group's first timestamp is not in the log: Kafka takes the time of replay, we take none.
         for group_id, group in theirs.items():
@@ -203,6 +261,11 @@ class Lockstep:
             assert {name: value for name, value in group.items() if value != theirs[group_id][name]} == {
                 name: theirs[group_id][name] for name, value in group.items() if value != theirs[group_id][name]
             }
+
+    def _compare_offsets(self):
+        offsets = self.engine.offsets
+        assert _rows(offsets.by_group) == self.answer["offsets"]
+        assert {str(id_): _rows(by_group) for id_, by_group in offsets.pending.items()} == self.answer["pending"]
 
     def _compare_timers(self):
         # Kafka leaves some timers to fire without effect: those of members and of new groups that are gone. Another
@@ -220,7 +283,7 @@ class Lockstep:
     # -- Kafka's choices
 
     def _find_new_ids(self):
-        known = set(self.ids)
+        known = self.origins
         found = [
             member_id
             for group in self.answer["groups"].values()
@@ -228,7 +291,7 @@ class Lockstep:
         ]
         records = [
             decode_record(base64.b64decode(key), base64.b64decode(value)).value
-            for key, value in self.answer["records"]
+            for key, value, _ in self.answer["records"]
             if value is not None
         ]
         found += [member.member_id for value in records for member in getattr(value, "members", ())]
@@ -245,7 +308,7 @@ class Lockstep:
             return f"{prefix}-lost-{self.last_ticket}"
         (member_id,) = self.new_ids
         assert member_id.startswith(f"{prefix}-"), (member_id, prefix)
-        self.ids.append(member_id)
+        self._note_id(member_id)
         return member_id
 
     def _successor(self, candidates):
@@ -253,11 +316,11 @@ class Lockstep:
         chosen = [g["leader"] for g in self.answer["groups"].values() if g["leader"] in candidates]
         return chosen[0] if chosen else next(iter(candidates), None)
 
-    def _append(self, records):
-        self.appended = list(records)
+    def _append(self, records, producer=None):
+        self.appended, self.producer = list(records), producer
         if self.fail is not None:
             raise AppendError(self.fail)
-        self.log.extend(records)
+        self.log.extend((record, producer) for record in records)
 
     def _kafka_settings(self):
         return {
@@ -277,20 +340,7 @@ def _kafka_key(key):
             return f"{kind.value}-{key.group_id}"
 
 
-def _java_winner(votes):
-    """HashMap order of short tables: by the low bits of the spread hash, as in Java."""
-    most = max(votes.values())
-    return min((name for name, count in votes.items() if count == most), key=_bucket)
-
-
-def _bucket(name):
-    code = 0
-    for character in name:
-        code = (31 * code + ord(character)) & 0xFFFFFFFF
-    return (code ^ code >> 16) & 15
-
-
-def _state(group, engine):
+def _state(group):
     return {
         "state": group.state.value,
         "previous": group.previous_state.value,
@@ -319,11 +369,70 @@ def _state(group, engine):
             }
             for member in group.members.values()
         },
-        # A Dead group shows none, there as here.
-        "offsets": {}
-        if group.state is ClassicState.DEAD
-        else {f"{t}:{p}": row.offset for (t, p), row in engine.offsets.of(group.group_id).items()},
     }
+
+
+class _Id:
+    """Stands for a member id that will be another one the next time."""
+
+    def __init__(self, origin):
+        self.origin = origin
+
+
+def _renamed(value, rename):
+    """A copy of a message with its strings renamed."""
+    if isinstance(value, list):
+        return [_renamed(row, rename) for row in value]
+    if isinstance(value, str | _Id):
+        return rename(value)
+    if hasattr(value, "FIELDS"):
+        return type(value)(**{row[0]: _renamed(getattr(value, row[0]), rename) for row in value.FIELDS})
+    return value
+
+
+def _rows(by_group):
+    """Offsets in the form of the oracle's answer."""
+    return {
+        group_id: {
+            f"{topic}:{partition}": [
+                row.offset, row.leader_epoch, row.metadata, row.commit_timestamp_ms,
+                -1 if row.expire_timestamp_ms is None else row.expire_timestamp_ms,
+            ]
+            for (topic, partition), row in offsets.items()
+        }
+        for group_id, offsets in by_group.items()
+    }  # fmt: skip
+
+
+def _who(producer):
+    return {} if producer is None else {"producer": producer[0], "epoch": producer[1]}
+
+
+def _read(entry):
+    """(record or None, producer or None, commit) of a log entry: (record, producer) or, for a marker, (producer,
+    commit)."""
+    return (None, *entry) if isinstance(entry[0], Producer) else (*entry, None)
+
+
+def compacted(log):
+    """The log as Kafka's cleaner may leave it: before the first record of a transaction that is still open, the last
+    record of each key, and none of aborted transactions."""
+    entries = [_read(entry) for entry in log]
+    verdicts, last, ends = [None] * len(entries), {}, {}
+    for n in range(len(entries) - 1, -1, -1):
+        record, producer, commit = entries[n]
+        if record is None:
+            ends[producer] = commit
+        else:
+            verdicts[n] = True if producer is None else ends.get(producer)
+    clean = next(
+        (n for n, (record, _, _) in enumerate(entries) if record is not None and verdicts[n] is None), len(log)
+    )
+    for n in range(clean):
+        if verdicts[n]:
+            last[encode_record(entries[n][0])[0]] = n
+    kept = set(last.values())
+    return [entry for n, entry in enumerate(log) if n >= clean or n in kept or entries[n][0] is None]
 
 
 def _normal(group):
@@ -350,13 +459,13 @@ def _sorted(message):
     return message
 
 
-def _error(message):
-    code = getattr(message, "error_code", None)
-    if code:
-        return ErrorCode(code).name
-    rows = getattr(message, "members", None) or [p for t in getattr(message, "topics", ()) for p in t.partitions]
-    codes = sorted({getattr(row, "error_code", 0) for row in rows})
-    return " ".join(ErrorCode(code).name for code in codes) or "NONE"
+def _errors(message):
+    """The names of the errors anywhere in a response."""
+    rows = [message]
+    for row in rows:
+        for name in ("members", "groups", "results", "topics", "partitions"):
+            rows += [inner for inner in getattr(row, name, None) or () if hasattr(inner, "FIELDS")]
+    return {ErrorCode(row.error_code).name for row in rows if hasattr(row, "error_code")} or {"NONE"}
 
 
 def _brief(message):

@@ -31,6 +31,7 @@ import org.apache.kafka.common.protocol.MessageUtil;
 import org.apache.kafka.common.requests.*;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
+import org.apache.kafka.common.utils.BufferSupplier;
 import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.MockTime;
 import org.apache.kafka.coordinator.common.runtime.*;
@@ -39,13 +40,16 @@ import org.apache.kafka.coordinator.group.classic.ClassicGroupMember;
 import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetrics;
 import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetricsShard;
 import org.apache.kafka.timeline.SnapshotRegistry;
+import org.mockito.Answers;
 import org.mockito.Mockito;
+import org.mockito.invocation.InvocationOnMock;
 
 /**
  * Kafka's own group coordinator on a clock that stands still, one JSON line in, one out.
  *
- * Bytes in and out are Kafka's wire form at the version of the request. Timers fire only when they are named, so that
- * the other side decides the order of those that are due at one time.
+ * Bytes in and out are Kafka's wire form at the version of the request. Requests go to Kafka's GroupCoordinatorService;
+ * in the place of its runtime, with its queues and its log, operations run at once. Timers fire only when they are
+ * named, so that the other side decides the order of those that are due at one time.
  */
 public class CoordinatorOracle {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -54,6 +58,13 @@ public class CoordinatorOracle {
     private static final GroupCoordinatorMetrics ALL_METRICS = Mockito.mock(
         GroupCoordinatorMetrics.class, Mockito.withSettings().stubOnly());
 
+    private static final int PLAIN = -1;
+    /** The one that RUNTIME runs operations on. */
+    private static CoordinatorOracle current;
+    @SuppressWarnings("unchecked")
+    private static final CoordinatorRuntime<GroupCoordinatorShard, CoordinatorRecord> RUNTIME = Mockito.mock(
+        CoordinatorRuntime.class, Mockito.withSettings().stubOnly().defaultAnswer(call -> current.schedule(call)));
+
     private final MockTime time;
     private final Timer timer = new Timer();
     private final LogContext logContext = new LogContext();
@@ -61,10 +72,12 @@ public class CoordinatorOracle {
     private final GroupMetadataManager groups;
     private final OffsetMetadataManager offsets;
     private final GroupCoordinatorShard shard;
+    private final GroupCoordinatorService service;
     private final GroupCoordinatorRecordSerde serde = new GroupCoordinatorRecordSerde();
     private long written = 0;
     private final List<Object> replies = new ArrayList<>();
     private final List<Object> records = new ArrayList<>();
+    private Errors fail = Errors.NONE;
 
     record Alarm(String key, long deadline, CoordinatorTimer.TimeoutOperation<CoordinatorRecord> operation) { }
 
@@ -108,10 +121,37 @@ public class CoordinatorOracle {
             .withMetadataImage(CoordinatorMetadataImage.EMPTY).withGroupCoordinatorMetricsShard(METRICS).build();
         shard = new GroupCoordinatorShard(
             logContext, groups, offsets, time, timer, config, ALL_METRICS, METRICS);
+        service = new GroupCoordinatorService(
+            logContext, config, RUNTIME, ALL_METRICS, groupConfig, null, null, null);
+        service.startup(() -> 1);
         snapshots.idempotentCreateSnapshot(0);
+        current = this;
+    }
+
+    /** Random numbers that are the same each time: member ids are made of them, and hash maps ordered by the ids. */
+    public static final class Foreseen extends java.security.SecureRandomSpi {
+        private static java.util.Random source = new java.util.Random(0);
+
+        protected void engineSetSeed(byte[] seed) { }
+
+        protected void engineNextBytes(byte[] bytes) {
+            source.nextBytes(bytes);
+        }
+
+        protected byte[] engineGenerateSeed(int length) {
+            return new byte[length];
+        }
+    }
+
+    private static final class NoChance extends java.security.Provider {
+        NoChance() {
+            super("NoChance", "1", "");
+            put("SecureRandom.Foreseen", Foreseen.class.getName());
+        }
     }
 
     public static void main(String[] args) throws Exception {
+        java.security.Security.insertProviderAt(new NoChance(), 1);
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         PrintStream out = new PrintStream(System.out, false);
         CoordinatorOracle oracle = null;
@@ -122,6 +162,7 @@ public class CoordinatorOracle {
                 if (command.get("op").asText().equals("start")) {
                     Map<String, Object> settings = new HashMap<>();
                     command.get("settings").properties().forEach(e -> settings.put(e.getKey(), e.getValue().asText()));
+                    Foreseen.source = new java.util.Random(command.get("seed").asLong());
                     oracle = new CoordinatorOracle(command.get("now").asLong(), settings);
                     answer = new HashMap<>();
                 } else {
@@ -141,10 +182,11 @@ public class CoordinatorOracle {
     private Map<String, Object> run(JsonNode command) throws Exception {
         replies.clear();
         records.clear();
-        Errors fail = command.hasNonNull("fail") ? Errors.valueOf(command.get("fail").asText()) : Errors.NONE;
+        fail = command.hasNonNull("fail") ? Errors.valueOf(command.get("fail").asText()) : Errors.NONE;
         switch (command.get("op").asText()) {
-            case "request" -> request(command, fail);
-            case "fire" -> fire(command.get("key").asText(), command.get("now").asLong(), fail);
+            case "request" -> request(command);
+            case "fire" -> fire(command.get("key").asText(), command.get("now").asLong());
+            case "marker" -> marker(command);
             case "sleep" -> setTime(command.get("now").asLong());
             case "replay" -> replay(command);
             case "load" -> shard.onLoaded(CoordinatorMetadataImage.EMPTY);
@@ -155,6 +197,13 @@ public class CoordinatorOracle {
         answer.put("replies", new ArrayList<>(replies));
         answer.put("records", new ArrayList<>(records));
         answer.put("groups", state());
+        answer.put("offsets", offsetsIn(field(offsets, "offsets")));
+        Map<String, Object> pending = new HashMap<>();
+        for (Map.Entry<?, ?> entry : ((Map<?, ?>) field(offsets, "pendingTransactionalOffsets")).entrySet()) {
+            Map<String, Object> written = offsetsIn(entry.getValue());
+            if (!written.isEmpty()) pending.put(entry.getKey().toString(), written);
+        }
+        answer.put("pending", pending);
         Map<String, Long> deadlines = new HashMap<>();
         timer.alarms.forEach((key, alarm) -> deadlines.put(key, alarm.deadline()));
         answer.put("timers", deadlines);
@@ -165,50 +214,98 @@ public class CoordinatorOracle {
         time.setCurrentTimeMs(now);
     }
 
-    private void fire(String key, long now, Errors fail) {
+    private void fire(String key, long now) {
         setTime(now);
         Alarm alarm = timer.alarms.remove(key);
         if (alarm == null) throw new IllegalStateException("not scheduled: " + key + " of " + timer.alarms.keySet());
         if (alarm.deadline() != now) throw new IllegalStateException(key + " is due at " + alarm.deadline() + ", not " + now);
-        finish(alarm.operation().generateRecords(), fail);
+        finish(alarm.operation().generateRecords(), PLAIN, (short) PLAIN);
     }
 
     private void replay(JsonNode command) {
         CoordinatorRecord record = serde.deserialize(
             buffer(command.get("key").asText()),
             command.hasNonNull("value") ? buffer(command.get("value").asText()) : null);
-        shard.replay(written, -1, (short) -1, record);
+        shard.replay(written, producer(command, "producer"), (short) producer(command, "epoch"), record);
         written++;
+        settle();
+    }
+
+    private static int producer(JsonNode command, String name) {
+        return command.hasNonNull(name) ? command.get(name).asInt() : PLAIN;
+    }
+
+    private void marker(JsonNode command) {
+        shard.replayEndTransactionMarker(
+            producer(command, "producer"), (short) producer(command, "epoch"),
+            command.get("commit").asBoolean() ? TransactionResult.COMMIT : TransactionResult.ABORT);
+        written++;
+        settle();
+    }
+
+    private void settle() {
         snapshots.idempotentCreateSnapshot(written);
         snapshots.deleteSnapshotsUpTo(written);
     }
 
-    /** What the runtime does with the result of an operation. */
-    private boolean finish(CoordinatorResult<?, CoordinatorRecord> result, Errors fail) {
+    /** What the runtime does with the result of an operation; false if its records could not be appended. */
+    private boolean finish(CoordinatorResult<?, CoordinatorRecord> result, long producerId, short producerEpoch) {
         for (CoordinatorRecord record : result.records()) {
             List<Object> row = new ArrayList<>();
             row.add(text(ByteBuffer.wrap(serde.serializeKey(record))));
             byte[] value = serde.serializeValue(record);
             row.add(value == null ? null : text(ByteBuffer.wrap(value)));
+            row.add(producerId);
             records.add(row);
         }
-        boolean failed = fail != Errors.NONE && !result.records().isEmpty();
-        if (failed) {
+        if (fail != Errors.NONE && !result.records().isEmpty()) {
             snapshots.revertToSnapshot(written);
             if (result.appendFuture() != null) result.appendFuture().completeExceptionally(fail.exception());
-            return true;
+            return false;
         }
-        if (result.replayRecords()) {
-            result.records().forEach(record -> shard.replay(written, -1, (short) -1, record));
+        for (CoordinatorRecord record : result.records()) {
+            if (result.replayRecords()) shard.replay(written, producerId, producerEpoch, record);
+            written++;
         }
-        written += result.records().size();
-        snapshots.idempotentCreateSnapshot(written);
-        snapshots.deleteSnapshotsUpTo(written);
+        settle();
         if (result.appendFuture() != null) result.appendFuture().complete(null);
-        return false;
+        return true;
     }
 
-    private void request(JsonNode command, Errors fail) throws Exception {
+    /** What stands in the place of CoordinatorRuntime. */
+    private Object schedule(InvocationOnMock call) throws Throwable {
+        return switch (call.getMethod().getName()) {
+            case "scheduleWriteOperation" -> write(call.getArgument(2), PLAIN, (short) PLAIN);
+            case "scheduleTransactionalWriteOperation" -> write(call.getArgument(5), call.getArgument(3), call.getArgument(4));
+            case "scheduleReadOperation" -> read(call.getArgument(2));
+            case "scheduleReadAllOperation" -> List.of(read(call.getArgument(1)));
+            default -> Answers.RETURNS_DEFAULTS.answer(call);
+        };
+    }
+
+    private <T> CompletableFuture<T> write(
+        CoordinatorRuntime.CoordinatorWriteOperation<GroupCoordinatorShard, T, CoordinatorRecord> operation,
+        long producerId, short producerEpoch
+    ) {
+        try {
+            CoordinatorResult<T, CoordinatorRecord> result = operation.generateRecordsAndResult(shard);
+            return finish(result, producerId, producerEpoch)
+                ? CompletableFuture.completedFuture(result.response()) : CompletableFuture.failedFuture(fail.exception());
+        } catch (Throwable error) {
+            snapshots.revertToSnapshot(written);
+            return CompletableFuture.failedFuture(error);
+        }
+    }
+
+    private <T> CompletableFuture<T> read(CoordinatorRuntime.CoordinatorReadOperation<GroupCoordinatorShard, T> operation) {
+        try {
+            return CompletableFuture.completedFuture(operation.generateResponse(shard, written));
+        } catch (Throwable error) {
+            return CompletableFuture.failedFuture(error);
+        }
+    }
+
+    private void request(JsonNode command) throws Exception {
         ApiKeys api = ApiKeys.forId(command.get("api").asInt());
         short version = (short) command.get("version").asInt();
         long ticket = command.get("ticket").asLong();
@@ -219,74 +316,54 @@ public class CoordinatorOracle {
             InetAddress.getByName("127.0.0.1"), KafkaPrincipal.ANONYMOUS,
             ListenerName.forSecurityProtocol(SecurityProtocol.PLAINTEXT), SecurityProtocol.PLAINTEXT,
             ClientInformation.EMPTY, false);
-        try {
-            dispatch(request, context, ticket, version, fail);
-        } catch (Exception error) {
-            snapshots.revertToSnapshot(written);
-            refuse(request, ticket, version, Errors.forException(error));
-        }
+        dispatch(request, context, version).whenComplete((data, error) -> {
+            ApiMessage said = error == null ? data : request.getErrorResponse(0, error).data();
+            reply(ticket, said, version);
+        });
     }
 
-    private void dispatch(AbstractRequest request, RequestContext context, long ticket, short version, Errors fail) {
+    /** As KafkaApis does it, without authorization and without topics that are not there. */
+    private CompletableFuture<? extends ApiMessage> dispatch(AbstractRequest request, RequestContext context, short version) {
+        BufferSupplier buffers = BufferSupplier.NO_CACHING;
         if (request instanceof JoinGroupRequest join) {
-            CompletableFuture<JoinGroupResponseData> future = new CompletableFuture<>();
-            future.thenAccept(data -> reply(ticket, new JoinGroupResponse(data, version).data(), version));
-            finish(shard.classicGroupJoin(context, join.data(), future), fail);
+            return service.joinGroup(context, join.data(), buffers)
+                .thenApply(data -> new JoinGroupResponse(data, version).data());
         } else if (request instanceof SyncGroupRequest sync) {
-            CompletableFuture<SyncGroupResponseData> future = new CompletableFuture<>();
-            future.thenAccept(data -> reply(ticket, data, version));
-            finish(shard.classicGroupSync(context, sync.data(), future), fail);
+            // KafkaApis looks at this one before the service.
+            return sync.areMandatoryProtocolTypeAndNamePresent()
+                ? service.syncGroup(context, sync.data(), buffers)
+                : CompletableFuture.completedFuture(new SyncGroupResponseData()
+                    .setErrorCode(Errors.INCONSISTENT_GROUP_PROTOCOL.code()));
         } else if (request instanceof HeartbeatRequest heartbeat) {
-            var result = shard.classicGroupHeartbeat(context, heartbeat.data());
-            finish(result, fail);
-            reply(ticket, result.response(), version);
+            return service.heartbeat(context, heartbeat.data());
         } else if (request instanceof LeaveGroupRequest leave) {
-            var result = shard.classicGroupLeave(context, leave.normalizedData());
-            if (finish(result, fail)) refuse(request, ticket, version, mapped(fail));
-            else reply(ticket, new LeaveGroupResponse(result.response(), version).data(), version);
+            return service.leaveGroup(context, leave.normalizedData())
+                .thenApply(data -> new LeaveGroupResponse(data, version).data());
         } else if (request instanceof OffsetCommitRequest commit) {
-            var result = shard.commitOffset(context, commit.data());
-            if (finish(result, fail)) refuse(request, ticket, version, mapped(fail));
-            else reply(ticket, result.response(), version);
+            return service.commitOffsets(context, commit.data(), buffers);
+        } else if (request instanceof TxnOffsetCommitRequest commit) {
+            return service.commitTransactionalOffsets(context, commit.data(), buffers);
         } else if (request instanceof OffsetDeleteRequest delete) {
-            var result = shard.deleteOffsets(context, delete.data());
-            if (finish(result, fail)) refuse(request, ticket, version, mapped(fail));
-            else reply(ticket, result.response(), version);
+            return service.deleteOffsets(context, delete.data(), buffers);
         } else if (request instanceof OffsetFetchRequest fetch) {
             List<OffsetFetchResponseData.OffsetFetchResponseGroup> found = new ArrayList<>();
-            fetch.groups().forEach(group -> found.add(shard.fetchOffsets(group, Long.MAX_VALUE)));
-            reply(ticket, new OffsetFetchResponse.Builder(found).build(version).data(), version);
+            fetch.groups().forEach(group -> found.add(service.fetchOffsets(context, group, fetch.requireStable()).join()));
+            return CompletableFuture.completedFuture(new OffsetFetchResponse.Builder(found).build(version).data());
         } else if (request instanceof DescribeGroupsRequest describe) {
-            reply(ticket, new DescribeGroupsResponseData().setGroups(
-                shard.describeGroups(context, describe.data().groups(), Long.MAX_VALUE)), version);
+            return service.describeGroups(context, describe.data().groups())
+                .thenApply(rows -> new DescribeGroupsResponseData().setGroups(rows));
+        } else if (request instanceof ConsumerGroupDescribeRequest describe) {
+            return service.consumerGroupDescribe(context, describe.data().groupIds())
+                .thenApply(rows -> new ConsumerGroupDescribeResponseData().setGroups(rows));
         } else if (request instanceof ListGroupsRequest list) {
-            reply(ticket, new ListGroupsResponseData().setGroups(shard.listGroups(
-                list.data().statesFilter(), list.data().typesFilter(), Long.MAX_VALUE)), version);
+            return service.listGroups(context, list.data());
         } else if (request instanceof DeleteGroupsRequest delete) {
-            var result = shard.deleteGroups(context, new ArrayList<>(new TreeSet<>(delete.data().groupsNames())));
-            if (finish(result, fail)) refuse(request, ticket, version, mapped(fail));
-            else reply(ticket, new DeleteGroupsResponseData().setResults(result.response()), version);
+            List<String> names = delete.data().groupsNames().stream().distinct().toList();
+            return service.deleteGroups(context, names, buffers)
+                .thenApply(rows -> new DeleteGroupsResponseData().setResults(rows));
         } else {
             throw new IllegalArgumentException(request.toString());
         }
-    }
-
-    /** The error form that GroupCoordinatorService gives an operation that threw, or whose records were not appended. */
-    private void refuse(AbstractRequest request, long ticket, short version, Errors error) {
-        if (request instanceof LeaveGroupRequest leave && error == Errors.UNKNOWN_MEMBER_ID) {
-            List<LeaveGroupResponseData.MemberResponse> members = new ArrayList<>();
-            leave.normalizedData().members().forEach(member -> members.add(new LeaveGroupResponseData.MemberResponse()
-                .setMemberId(member.memberId()).setGroupInstanceId(member.groupInstanceId()).setErrorCode(error.code())));
-            reply(ticket, new LeaveGroupResponse(new LeaveGroupResponseData().setMembers(members), version).data(), version);
-        } else if (request instanceof JoinGroupRequest) {
-            reply(ticket, new JoinGroupResponse(new JoinGroupResponseData().setErrorCode(error.code()), version).data(), version);
-        } else {
-            reply(ticket, request.getErrorResponse(0, error.exception()).data(), version);
-        }
-    }
-
-    private static Errors mapped(Errors error) {
-        return GroupMetadataManager.appendGroupMetadataErrorToResponseError(error);
     }
 
     private void reply(long ticket, ApiMessage data, short version) {
@@ -316,18 +393,27 @@ public class CoordinatorOracle {
             Map<String, Object> members = new HashMap<>();
             for (ClassicGroupMember member : group.allMembers()) members.put(member.memberId(), describe(member));
             row.put("members", members);
-            row.put("offsets", offsetsOf(id));
             all.put(id, row);
         }
         return all;
     }
 
-    private Object offsetsOf(String group) {
-        Map<String, Object> found = new HashMap<>();
-        var request = new OffsetFetchRequestData.OffsetFetchRequestGroup().setGroupId(group).setTopics(null);
-        shard.fetchOffsets(request, Long.MAX_VALUE).topics().forEach(topic -> topic.partitions().forEach(
-            row -> found.put(topic.name() + ":" + row.partitionIndex(), row.committedOffset())));
-        return found;
+    /** What a store of offsets holds, by group and partition. */
+    private static Map<String, Object> offsetsIn(Object store) throws Exception {
+        Map<String, Object> all = new HashMap<>();
+        for (var group : ((Map<?, ?>) field(store, "offsetsByGroup")).entrySet()) {
+            Map<String, Object> rows = new HashMap<>();
+            for (var topic : ((Map<?, ?>) group.getValue()).entrySet()) {
+                for (var partition : ((Map<?, ?>) topic.getValue()).entrySet()) {
+                    OffsetAndMetadata row = (OffsetAndMetadata) partition.getValue();
+                    rows.put(topic.getKey() + ":" + partition.getKey(), List.of(
+                        row.committedOffset, row.leaderEpoch.orElse(-1), row.metadata, row.commitTimestampMs,
+                        row.expireTimestampMs.orElse(-1)));
+                }
+            }
+            all.put(group.getKey().toString(), rows);
+        }
+        return all;
     }
 
     private static Map<String, Object> describe(ClassicGroupMember member) {
@@ -348,9 +434,15 @@ public class CoordinatorOracle {
         return row;
     }
 
+    private static final Map<String, Field> FIELDS = new HashMap<>();
+
     private static Object field(Object owner, String name) throws Exception {
-        Field field = owner.getClass().getDeclaredField(name);
-        field.setAccessible(true);
+        Field field = FIELDS.get(name);
+        if (field == null) {
+            field = owner.getClass().getDeclaredField(name);
+            field.setAccessible(true);
+            FIELDS.put(name, field);
+        }
         return field.get(owner);
     }
 
