@@ -1,0 +1,61 @@
+"""The two configurations on which stories are played, as a real broker and as `kgm serve`."""
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from tests.kafka.broker import KafkaCluster
+from tests.server.wire.play import TOPICS
+
+#: There is one partition of __consumer_offsets, so that one broker coordinates every group.
+#: quick: the first member of a group forms it alone, at once. slow: time for several to join at the start, room for
+#: two members, a broker that looks for expired offsets every second (and drops Empty groups that have none), and
+#: another one beside it (`at=other`).
+BROKERS = {"quick": 1, "slow": 2}
+SETTINGS = {
+    "quick": {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "200",
+        "offset.metadata.max.bytes": "16",
+        "offsets.topic.num.partitions": "1",
+    },
+    "slow": {
+        "group.initial.rebalance.delay.ms": "3000",
+        "group.min.session.timeout.ms": "200",
+        "group.max.size": "2",
+        "offsets.retention.check.interval.ms": "1000",
+        "offsets.topic.num.partitions": "1",
+    },
+}
+#: With one thread for each, a real broker works off requests in the order in which it has read them.
+_IN_ORDER = {
+    "num.network.threads": "1",
+    "num.io.threads": "1",
+    "group.coordinator.threads": "1",
+}
+
+
+@contextlib.contextmanager
+def real(kind: str) -> Iterator[str]:
+    """A Kafka 4.3.0 cluster; gives the address of one broker."""
+    with KafkaCluster(BROKERS[kind], properties={**SETTINGS[kind], **_IN_ORDER}) as cluster:
+        cluster.create_topics(TOPICS)
+        yield cluster.bootstrap.partition(",")[0]
+
+
+@contextlib.contextmanager
+def served(kind: str) -> Iterator[str]:
+    """A `kgm serve`; gives its address."""
+    command = [sys.executable, "-m", "kgm.cli.main", "serve", "--listen", "127.0.0.1:0"]
+    command += ["--brokers", str(BROKERS[kind])]
+    command += [word for name, count in TOPICS.items() for word in ("--topic", f"{name}:{count}")]
+    command += [word for name, value in SETTINGS[kind].items() for word in ("--set", f"{name}={value}")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["listening"]
+    finally:
+        process.kill()
+        process.communicate()
