@@ -112,6 +112,13 @@ class Fleet:
         error = self.h.heartbeat(one.member_id, one.generation, one.instance)
         return self.on_error(one, error)
 
+    def everybody_acts(self):
+        """In turn, each once. Whether anybody had anything to do."""
+        busy = 0
+        for one in list(self.up.values()):
+            busy += self.act(one)
+        return busy > 0
+
     def on_join(self, one):
         reply = self.h.got(one.joining)
         if reply is None:
@@ -156,7 +163,7 @@ class Fleet:
     def settle(self, patience=True):
         """Let everybody act until nobody has anything to do; with patience, wait for those who do not answer."""
         while True:
-            while any(self.act(one) for one in list(self.up.values())):
+            while self.everybody_acts():
                 pass
             if not patience or self.h.state() not in ("PreparingRebalance", "CompletingRebalance"):
                 return
