@@ -3,7 +3,7 @@
 import itertools
 
 from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.outcome import Millis, Request, Ticket
+from kgm.coordinator.outcome import Millis, Producer, Request, Ticket
 from kgm.coordinator.runtime import AppendError, Runtime
 from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import ErrorCode
@@ -29,7 +29,13 @@ from kgm.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from kgm.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from kgm.protocol.subscription import Subscription, encode_subscription
+from kgm.records.record import encode_record
 
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
@@ -37,6 +43,33 @@ REBALANCE_MS = 60_000
 
 def subscription(*topics):
     return encode_subscription(Subscription(topics=topics or ("orders",), version=0))
+
+
+def read_entry(entry):
+    """(record or None, producer or None, commit) of a log entry: (record, producer) or, for a marker, (producer,
+    commit)."""
+    return (None, *entry) if isinstance(entry[0], Producer) else (*entry, None)
+
+
+def compacted(log):
+    """The log as Kafka's cleaner may leave it: before the first record of a transaction that is still open, the last
+    record of each key, and none of aborted transactions."""
+    entries = [read_entry(entry) for entry in log]
+    verdicts, last, ends = [None] * len(entries), {}, {}
+    for n in range(len(entries) - 1, -1, -1):
+        record, producer, commit = entries[n]
+        if record is None:
+            ends[producer] = commit
+        else:
+            verdicts[n] = True if producer is None else ends.get(producer)
+    clean = next(
+        (n for n, (record, _, _) in enumerate(entries) if record is not None and verdicts[n] is None), len(log)
+    )
+    for n in range(clean):
+        if verdicts[n]:
+            last[encode_record(entries[n][0])[0]] = n
+    kept = set(last.values())
+    return [entry for n, entry in enumerate(log) if n >= clean or n in kept or entries[n][0] is None]
 
 
 class Ids:
@@ -58,7 +91,9 @@ class Harness:
         self.engine = Coordinator(settings=self.settings, new_member_id=self.ids, topics=topics)
         self.runtime = Runtime(self.engine, append=self.append)
         self.log = []
+        # What was appended: batches, their records, and the records with their producers between markers.
         self.batches = []
+        self.entries = []
         self.now = Millis(1_000_000)
         self.tickets = itertools.count(1)
         self.sent = []
@@ -67,12 +102,13 @@ class Harness:
 
     # -- plumbing
 
-    def append(self, records):
+    def append(self, records, producer=None):
         if self.fail_with is not None:
             failure = self.fail_with
             raise AppendError(failure) if isinstance(failure, ErrorCode) else failure
         self.batches.append(tuple(records))
         self.log.extend(records)
+        self.entries.extend((record, producer) for record in records)
 
     def take(self, replies):
         for reply in replies:
@@ -99,7 +135,13 @@ class Harness:
         other.ids = self.ids
         other.engine._new_member_id = self.ids
         other.now = self.now
-        other.take(other.runtime.load(self.log if records is None else records, now=self.now))
+        other.entries = list(self.entries) if records is None else [(record, None) for record in records]
+        for record, producer, commit in map(read_entry, other.entries):
+            if record is None:
+                other.engine.replay_end_transaction(*producer, commit=commit)
+            else:
+                other.engine.replay(record, producer)
+        other.take(other.runtime.loaded(now=self.now))
         return other
 
     def state(self, group="g"):
@@ -192,6 +234,39 @@ class Harness:
             )
         )
         return reply.topics[0].partitions[0].error_code
+
+    def commit_in_transaction(
+        self, producer, member="", generation=-1, instance=None, *, group="g", v=5, topic="orders", partition=0,
+        offset=42, metadata="",
+    ):  # fmt: skip
+        """The partition's error."""
+        row = TxnOffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=offset, committed_metadata=metadata
+        )
+        message = TxnOffsetCommitRequest(
+            transactional_id="t",
+            group_id=group,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            generation_id=generation,
+            member_id=member,
+            group_instance_id=instance,
+            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[row])],
+        )
+        return self.got(self.send(message, v)).topics[0].partitions[0].error_code
+
+    def end_transaction(self, producer, *, commit):
+        """The marker is in the log."""
+        self.entries.append((Producer(*producer), commit))
+        self.engine.replay_end_transaction(*producer, commit=commit)
+
+    def fetch_stable(self, partition=0, *, group="g", topic="orders", v=9):
+        """(error, offset) of a partition, when stable offsets only are asked for."""
+        wanted = [OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])]
+        asked = [OffsetFetchRequestGroup(group_id=group, topics=wanted)]
+        reply = self.got(self.send(OffsetFetchRequest(groups=asked, require_stable=True), v))
+        row = reply.groups[0].topics[0].partitions[0]
+        return row.error_code, row.committed_offset
 
     def fetch(self, *, group="g", topics=None, v=9):
         """Offsets by (topic, partition); topics None: all."""

@@ -19,6 +19,7 @@ from kgm.model.errors import ErrorCode
 from kgm.protocol import codec
 from kgm.protocol.apis import response_class
 from kgm.records.record import decode_record, encode_record
+from tests.coordinator.harness import compacted, read_entry
 from tests.kafka.jars import classpath
 from tests.kafka.java_tools import compiled, java_command
 from tests.kafka.process import Child
@@ -138,7 +139,7 @@ class Lockstep:
         self.kafka.ask(op="start", now=self.now, seed=self.seed, settings=self._kafka_settings())
         if compact:
             self.log = compacted(self.log)
-        for entry, producer, commit in map(_read, self.log):
+        for entry, producer, commit in map(read_entry, self.log):
             if entry is None:
                 self.kafka.ask(op="marker", **_who(producer), commit=commit)
                 continue
@@ -148,7 +149,7 @@ class Lockstep:
         self._ours(self._load, None)
 
     def _load(self):
-        for entry, producer, commit in map(_read, self.log):
+        for entry, producer, commit in map(read_entry, self.log):
             if entry is None:
                 self._end_transaction(producer, commit)
             else:
@@ -406,33 +407,6 @@ def _rows(by_group):
 
 def _who(producer):
     return {} if producer is None else {"producer": producer[0], "epoch": producer[1]}
-
-
-def _read(entry):
-    """(record or None, producer or None, commit) of a log entry: (record, producer) or, for a marker, (producer,
-    commit)."""
-    return (None, *entry) if isinstance(entry[0], Producer) else (*entry, None)
-
-
-def compacted(log):
-    """The log as Kafka's cleaner may leave it: before the first record of a transaction that is still open, the last
-    record of each key, and none of aborted transactions."""
-    entries = [_read(entry) for entry in log]
-    verdicts, last, ends = [None] * len(entries), {}, {}
-    for n in range(len(entries) - 1, -1, -1):
-        record, producer, commit = entries[n]
-        if record is None:
-            ends[producer] = commit
-        else:
-            verdicts[n] = True if producer is None else ends.get(producer)
-    clean = next(
-        (n for n, (record, _, _) in enumerate(entries) if record is not None and verdicts[n] is None), len(log)
-    )
-    for n in range(clean):
-        if verdicts[n]:
-            last[encode_record(entries[n][0])[0]] = n
-    kept = set(last.values())
-    return [entry for n, entry in enumerate(log) if n >= clean or n in kept or entries[n][0] is None]
 
 
 def _normal(group):

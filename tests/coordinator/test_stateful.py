@@ -14,7 +14,8 @@ from kgm.records.record import decode_record, encode_record
 from tests.coordinator.harness import Harness, subscription
 
 INSTANCES = ["a", "b", "c"]
-OFFERS = [{"range": subscription()}, {"range": subscription(), "roundrobin": b""}, {"roundrobin": b"", "range": b""}]
+BOTH = subscription("orders", "payments", "ghost")
+OFFERS = [{"range": subscription()}, {"range": BOTH, "roundrobin": b""}, {"roundrobin": BOTH, "range": b""}]
 GROUP = "g"
 
 
@@ -58,6 +59,10 @@ class Coordination(RuleBasedStateMachine):
         """(member id, instance id) of somebody who is or was in the group."""
         now = [(m.member_id, m.group_instance_id) for m in self.group.members.values()] if self.group else []
         return data.draw(st.sampled_from([*now, *sorted(self.fenced, key=str)[-3:], ("stranger", None)]))
+
+    def plan(self):
+        """What the leader assigns."""
+        return {m: f"{self.group.generation}.{n}".encode() for n, m in enumerate(self.group.members)}
 
     # -- what happens
 
@@ -126,8 +131,7 @@ class Coordination(RuleBasedStateMachine):
     def the_sync_phase_goes_on(self, data):
         everyone = list(self.group.members)
         for member in data.draw(st.permutations(everyone)):
-            plan = {m: f"{self.group.generation}.{n}".encode() for n, m in enumerate(everyone)}
-            self.h.sync(member, self.group.generation, plan, protocol_name=None, protocol_type=None, v=3)
+            self.h.sync(member, self.group.generation, self.plan(), protocol_name=None, protocol_type=None, v=3)
 
     @rule(data=st.data())
     def somebody_syncs(self, data):
@@ -332,9 +336,8 @@ class Coordination(RuleBasedStateMachine):
                 self.everybody_rejoins()
                 self.h.sleep(6_000)
             if self.group.is_in(ClassicState.COMPLETING_REBALANCE):
-                everyone = list(self.group.members)
-                plan = {m: f"{self.group.generation}.{n}".encode() for n, m in enumerate(everyone)}
-                for member in everyone:
+                plan = self.plan()
+                for member in list(self.group.members):
                     self.h.sync(member, self.group.generation, plan, protocol_type=None, protocol_name=None, v=3)
         assert self.group is None or self.group.is_in(ClassicState.EMPTY, ClassicState.STABLE)
         self.h.fail_with = failing
