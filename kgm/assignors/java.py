@@ -14,6 +14,8 @@ from itertools import chain, pairwise
 from typing import Final
 
 _INT_MASK: Final = 0xFFFFFFFF
+# The largest number that `spread` leaves alone.
+_UNSPREAD: Final = 0xFFFF
 # Member ids and topics of the groups at hand: a simulation assigns the same ones over and over.
 _REMEMBERED: Final = 1 << 16
 DEFAULT_CAPACITY: Final = 16
@@ -26,6 +28,13 @@ _LARGEST_TABLE: Final = 1 << 20
 def utf16_key(text: str) -> bytes:
     """Sort key with which Python orders strings as `String.compareTo` does: by UTF-16 unit."""
     return text.encode("utf-16-be", "surrogatepass")
+
+
+def java_order(texts: Sequence[str]) -> list[int]:
+    """Positions of `texts` in the order of `String.compareTo`; equal ones stay as they are."""
+    # Python compares by code point, which is the same below the surrogates.
+    keys: Sequence[str | bytes] = texts if "".join(texts).isascii() else [utf16_key(text) for text in texts]
+    return sorted(range(len(texts)), key=keys.__getitem__)
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -97,7 +106,10 @@ def copied_set_order(numbers: Iterable[int]) -> list[int]:
     capacity = DEFAULT_CAPACITY
     while capacity < len(listed) * 4 // 3 + 1:
         capacity *= 2
-    return sorted(listed, key=lambda number: spread(number) & (capacity - 1))
+    mask = capacity - 1
+    if max(listed, default=0) <= _UNSPREAD:
+        return sorted(listed, key=mask.__and__)
+    return sorted(listed, key=lambda number: spread(number) & mask)
 
 
 def scala_set_order(keys: Sequence[str]) -> list[str]:

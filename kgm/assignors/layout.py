@@ -1,13 +1,16 @@
 """Partitions as numbers: topic after topic, so that the order of numbers is the order of (topic, partition).
 
-An assignor then works on lists of small integers and never makes an object for a partition."""
+An assignor then works on lists of small integers and never makes an object for a partition. Most often the list has one
+entry for each partition: the position of its owner."""
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain, repeat
 
 from kgm.assignors.java import utf16_key
-from kgm.assignors.spec import Assigned, GroupSpec, MemberSpec, TopicSpec
+from kgm.assignors.spec import GroupSpec, MemberSpec, TopicSpec
+
+#: The owner of a partition that has none.
+NOBODY = -1
 
 
 class Layout:
@@ -47,29 +50,44 @@ class Layout:
                     if 0 <= partition < count:
                         yield start + partition
 
-    def subscribed(self, member: MemberSpec) -> list[int]:
-        """The positions of the topics that a member subscribes to, ascending, as far as they are here."""
-        return sorted({self.index[name] for name in member.topics if name in self.index})
+    def subscribed(self, members: Sequence[MemberSpec]) -> list[list[int]]:
+        """For each member the positions of the topics that it subscribes to, ascending, as far as they are here.
 
-    def named(self, numbers: Iterable[int]) -> dict[str, list[int]]:
-        """Numbers as topics and partitions, both in order."""
-        ordered, result, done = sorted(numbers), {}, 0
-        while done < len(ordered):
-            topic = bisect_right(self.starts, ordered[done]) - 1
-            end = bisect_left(ordered, self.starts[topic + 1], done)
-            start = self.starts[topic]
-            result[self.topics[topic].name] = [number - start for number in ordered[done:end]]
-            done = end
-        return result
+        Members with equal subscriptions share one list."""
+        known: dict[tuple[str, ...], list[int]] = {}
+        for topics in distinct_subscriptions(members):
+            known[topics] = sorted({self.index[name] for name in topics if name in self.index})
+        return [known[member.topics] for member in members]
 
-    def answer(self, members: Sequence[MemberSpec], numbers: Sequence[Iterable[int]]) -> Assigned:
-        """The answer of an assignor: for each member, in the same order, the numbers that it gets."""
-        return {member.member_id: self.named(mine) for member, mine in zip(members, numbers, strict=True)}
+    def subscribers(self, members: Sequence[MemberSpec]) -> list[list[int]]:
+        """For each topic the positions of the members that subscribe to it, ascending.
+
+        Topics that all members subscribe to share one list."""
+        kinds: dict[tuple[str, ...], list[int]] = {}
+        same: dict[int, list[int]] = {}  # subscriptions that are one object need not be compared
+        for position, member in enumerate(members):
+            known = same.get(id(member.topics))
+            if known is None:
+                known = same[id(member.topics)] = kinds.setdefault(member.topics, [])
+            known.append(position)
+        lists: list[list[list[int]]] = [[] for _ in self.topics]
+        for topics, positions in kinds.items():
+            for name in dict.fromkeys(topics):
+                topic = self.index.get(name)
+                if topic is not None:
+                    lists[topic].append(positions)
+        everybody = list(range(len(members)))
+        return [everybody if len(those) == len(kinds) else sorted(chain.from_iterable(those)) for those in lists]
+
+
+def distinct_subscriptions(members: Sequence[MemberSpec]) -> Iterable[tuple[str, ...]]:
+    """The subscriptions that there are; some may be told twice."""
+    return {id(member.topics): member.topics for member in members}.values()
 
 
 def client_layout(group: GroupSpec, order: Callable[[str], bytes] = utf16_key) -> Layout:
     """The topics a client-side leader assigns: those that somebody subscribes to and that have partitions, by name
     (`AbstractPartitionAssignor` leaves out what its metadata does not know)."""
-    wanted = {name for member in group.members for name in member.topics}
+    wanted: set[str] = set().union(*distinct_subscriptions(group.members))
     topics = [topic for topic in group.topics if topic.partitions and topic.name in wanted]
     return Layout(sorted(topics, key=lambda topic: order(topic.name)))

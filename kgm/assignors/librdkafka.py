@@ -19,10 +19,10 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final
 
+from kgm.assignors.answers import by_member, in_turn
 from kgm.assignors.java import scala_set_order
-from kgm.assignors.layout import Layout, client_layout
+from kgm.assignors.layout import NOBODY, Layout, client_layout
 from kgm.assignors.range import assign_blocks
-from kgm.assignors.round_robin import deal_round
 from kgm.assignors.spec import Assigned, GroupSpec, MemberSpec
 from kgm.assignors.sticky_claims import NO_GENERATION, Racks
 from kgm.assignors.sticky_mixed import MixedStickyBuilder, fewest_subscribers_first
@@ -36,7 +36,8 @@ def assign_range(group: GroupSpec) -> Assigned:
 
 def assign_round_robin(group: GroupSpec) -> Assigned:
     """All partitions in turn."""
-    return deal_round(client_layout(group, order=_utf8), _sorted(group.members))
+    layout, members = client_layout(group, order=_utf8), _sorted(group.members)
+    return in_turn(layout, members, layout.subscribers(members))
 
 
 def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
@@ -44,15 +45,19 @@ def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
     layout = client_layout(group, order=_utf8)
     # Who subscribes to nothing is taken for somebody whose subscription cannot be read, and left out.
     members = [member for member in group.members if member.topics]
-    answer = layout.answer(group.members, [() for _ in group.members])
+    answer: Assigned = {member.member_id: {} for member in group.members}
     if not layout.total:
         return answer
     claims = _Claims(members, layout)
-    subscribed = [layout.subscribed(member) for member in members]
-    given = MixedStickyBuilder(
+    subscribed = layout.subscribed(members)
+    owner = [NOBODY] * layout.total
+    for position, numbers in enumerate(claims.owned):
+        for number in numbers:
+            owner[number] = position
+    builder = MixedStickyBuilder(
         layout=layout,
         subscribed=subscribed,
-        owned=claims.owned,
+        owner=owner,
         older_claims=claims.older,
         racks=Racks(members, layout),
         ids=[_utf8(member.member_id) for member in members],
@@ -60,8 +65,9 @@ def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
         movements=Movements(layout, oldest_first=True),
         misfiled=claims.misfiled,
         slack=0,
-    ).build()
-    answer.update(_adjusted(members, layout.answer(members, given)))
+    )
+    builder.build()
+    answer.update(_adjusted(members, by_member(layout, members, builder.held())))
     return answer
 
 
@@ -172,13 +178,13 @@ def _adjusted(members: Sequence[MemberSpec], given: Assigned) -> Assigned:
     subscriber, goes back to the claimant. Where several claim a partition or are given it, the last member counts."""
     owner = {(topic, p): m for m in members for topic, ps in given[m.member_id].items() for p in ps}
     claimant = {(topic, p): m for m in members for topic, ps in m.owned.items() for p in ps}
-    result: Assigned = {member.member_id: {} for member in members}
+    found: dict[str, dict[str, list[int]]] = {member.member_id: {} for member in members}
     for topic, partition in sorted(owner.keys() | claimant.keys()):
         new = owner.get((topic, partition), claimant.get((topic, partition)))
         old = claimant.get((topic, partition), new)
         if new is not None and old is not None and compare(old, new) == 0:
-            result[old.member_id].setdefault(topic, []).append(partition)
-    return result
+            found[old.member_id].setdefault(topic, []).append(partition)
+    return {id_: {topic: tuple(numbers) for topic, numbers in topics.items()} for id_, topics in found.items()}
 
 
 ASSIGNORS: Final[dict[str, Callable[[GroupSpec], Assigned]]] = {

@@ -7,6 +7,7 @@ A second pass gives away the rest regardless of racks. How many each consumer ge
 
 from collections.abc import Callable, Sequence
 
+from kgm.assignors.answers import by_member, in_blocks
 from kgm.assignors.layout import Layout, client_layout
 from kgm.assignors.racks import racks_count
 from kgm.assignors.spec import Assigned, GroupSpec, MemberSpec, TopicSpec, by_identity
@@ -23,21 +24,18 @@ def assign_blocks(layout: Layout, members: Sequence[MemberSpec], *, strict_racks
 
     strict_racks: co-partitioned topics are matched whether or not that matters for some topic, and a member without a
     rack matches nothing there."""
-    subscribers: dict[str, list[int]] = {topic.name: [] for topic in layout.topics}
-    for position, member in enumerate(members):
-        for name in dict.fromkeys(member.topics):
-            if name in subscribers:
-                subscribers[name].append(position)
+    if not any(member.rack for member in members):
+        return in_blocks(layout, members)
     given: list[list[int]] = [[] for _ in members]
     shares = [
-        _Share(topic, layout.starts[t], subscribers[topic.name], members, given)
-        for t, topic in enumerate(layout.topics)
+        _Share(topic, start, subscribers, members, given)
+        for topic, start, subscribers in zip(layout.topics, layout.starts, layout.subscribers(members), strict=False)
     ]
     if strict_racks or any(share.needs_racks for share in shares):
         _match_racks(shares, strict_racks=strict_racks)
     for share in shares:
         share.give_blocks()
-    return layout.answer(members, given)
+    return by_member(layout, members, given)
 
 
 class _Share:

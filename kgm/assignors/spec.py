@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kgm.assignors.java import utf16_key
+from kgm.assignors.java import java_order
 from kgm.model.errors import UsageError
 
-#: What an assignor answers: partitions by member id and topic, sorted; every member, no empty topic.
-Assigned = dict[str, dict[str, list[int]]]
+#: What an assignor answers: partitions by member id and topic, sorted; every member, no empty topic. Parts may be
+#: shared between members and with what the members own: nobody changes them.
+Assigned = dict[str, Mapping[str, tuple[int, ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +68,16 @@ def _refuse_repeats(what: str, names: Sequence[str]) -> None:
 def by_identity(members: Sequence[MemberSpec]) -> list[MemberSpec]:
     """Static members by instance id, then dynamic members by member id: the order of Java's `MemberInfo`, and of the
     coordinator's range assignor. Sorting is stable: two members with one instance id stay as they are."""
-    return sorted(members, key=_identity_key)
+    static = [(member.group_instance_id, member) for member in members if member.group_instance_id is not None]
+    dynamic = [(member.member_id, member) for member in members if member.group_instance_id is None]
+    return [member for part in (static, dynamic) for member in _by_name(part)]
 
 
-def _identity_key(member: MemberSpec) -> tuple[bool, bytes]:
-    if member.group_instance_id is not None:
-        return False, utf16_key(member.group_instance_id)
-    return True, utf16_key(member.member_id)
+def by_member_id(members: Sequence[MemberSpec]) -> list[MemberSpec]:
+    """By member id, whether static or not."""
+    return _by_name([(member.member_id, member) for member in members])
+
+
+def _by_name(named: Sequence[tuple[str, MemberSpec]]) -> list[MemberSpec]:
+    order = java_order([name for name, _ in named])
+    return [named[position][1] for position in order]

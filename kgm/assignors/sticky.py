@@ -7,12 +7,13 @@ subscription for `cooperative-sticky`.)
 (`AbstractStickyAssignor`, `StickyAssignor`, `CooperativeStickyAssignor`.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from kgm.assignors.answers import by_owner, in_turn
 from kgm.assignors.java import utf16_key
-from kgm.assignors.layout import Layout, client_layout
-from kgm.assignors.spec import Assigned, GroupSpec, MemberSpec
-from kgm.assignors.sticky_claims import Racks, older_claims, settle, subscribe_alike
+from kgm.assignors.layout import NOBODY, Layout, client_layout
+from kgm.assignors.spec import Assigned, GroupSpec, MemberSpec, by_member_id
+from kgm.assignors.sticky_claims import Claims, Racks, older_claims, settle, subscribe_alike
 from kgm.assignors.sticky_even import EvenBuilder
 from kgm.assignors.sticky_mixed import MixedStickyBuilder, fewest_subscribers_first
 from kgm.assignors.sticky_moves import Movements
@@ -32,38 +33,43 @@ def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
 def _assign(group: GroupSpec, *, is_cooperative: bool) -> Assigned:
     members = in_map_order(group.members)
     layout = client_layout(group)
+    if not members or not layout.total:
+        return {member.member_id: {} for member in members}
     claims = settle(members, layout)
     racks = Racks(members, layout)
-    if not members or not layout.total:
-        given: list[list[int]] = [[] for _ in members]
-        held_back: dict[int, int] = {}
-    elif subscribe_alike(members):
+    if not subscribe_alike(members):
+        owner = _mixed(members, layout, claims, racks)
+        held_back: Iterable[int] = _transferring(members, layout, owner) if is_cooperative else ()
+    elif racks.rivals or claims.disputed or any(claims.loads):
         even = EvenBuilder(members, layout, claims, racks)
-        given, held_back = even.build(), even.transferring
-    else:
-        subscribed = [layout.subscribed(member) for member in members]
-        given = MixedStickyBuilder(
-            layout=layout,
-            subscribed=subscribed,
-            owned=claims.owned,
-            older_claims=older_claims(members, layout, claims.max_generation),
-            racks=racks,
-            ids=[utf16_key(member.member_id) for member in members],
-            order=fewest_subscribers_first(layout, subscribed),
-            movements=Movements(layout),
-        ).build()
-        held_back = _transferring(members, layout, given)
-    if is_cooperative and held_back:
-        given = [[n for n in numbers if held_back.get(n) != position] for position, numbers in enumerate(given)]
-    return layout.answer(members, given)
+        owner = even.build()
+        held_back = even.transferring() if is_cooperative else ()
+    else:  # a new group: all is dealt
+        return in_turn(layout, by_member_id(members), [range(len(members))] * len(layout.topics))
+    for number in held_back:
+        owner[number] = NOBODY
+    return by_owner(layout, members, owner)
 
 
-def _transferring(members: Sequence[MemberSpec], layout: Layout, given: Sequence[list[int]]) -> dict[int, int]:
+def _mixed(members: Sequence[MemberSpec], layout: Layout, claims: Claims, racks: Racks) -> list[int]:
+    subscribed = layout.subscribed(members)
+    return MixedStickyBuilder(
+        layout=layout,
+        subscribed=subscribed,
+        owner=claims.owner,
+        older_claims=older_claims(members, layout, claims.max_generation),
+        racks=racks,
+        ids=[utf16_key(member.member_id) for member in members],
+        order=fewest_subscribers_first(layout, subscribed),
+        movements=Movements(layout),
+    ).build()
+
+
+def _transferring(members: Sequence[MemberSpec], layout: Layout, owner: Sequence[int]) -> set[int]:
     """Partitions that are new to their owner and that somebody else claims, at whatever generation."""
-    added: dict[int, int] = {}
+    kept: set[int] = set()
     revoked: set[int] = set()
-    for position, (member, numbers) in enumerate(zip(members, given, strict=True)):
-        claimed = set(layout.owned(member))
-        added.update((number, position) for number in numbers if number not in claimed)
-        revoked.update(claimed.difference(numbers))
-    return {number: position for number, position in added.items() if number in revoked}
+    for position, member in enumerate(members):
+        for number in layout.owned(member):
+            (kept if owner[number] == position else revoked).add(number)
+    return revoked - kept

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kgm.assignors.layout import Layout
+from kgm.assignors.layout import NOBODY, Layout
 from kgm.assignors.racks import racks_count
 from kgm.assignors.spec import MemberSpec
 
@@ -19,39 +19,66 @@ NO_GENERATION = -1
 
 @dataclass(slots=True)
 class Claims:
-    """owned: for each member the partitions left to it, as keys in the order claimed. disputed: partitions claimed by
-    several members of one generation. max_generation: the newest that anybody claims."""
+    """owner: for each partition the position of the member that it is left to, or NOBODY. loads: how many are left to
+    each member. disputed: partitions claimed by several members of one generation. max_generation: the newest that
+    anybody claims."""
 
-    owned: list[dict[int, None]]
+    owner: list[int]
+    loads: list[int]
     disputed: set[int]
     max_generation: int
 
 
 def settle(members: Sequence[MemberSpec], layout: Layout) -> Claims:
     """Go through the members in the order given."""
-    claims = Claims(owned=[{} for _ in members], disputed=set(), max_generation=NO_GENERATION)
-    on_record: dict[int, int] = {}
+    owner, contested = [NOBODY] * layout.total, []
+    find, starts, sizes = layout.index.get, layout.starts, [topic.partitions for topic in layout.topics]
+    loads = []
     for position, member in enumerate(members):
-        generation = generation_of(member)
-        claims.max_generation = max(claims.max_generation, generation)
-        mine = claims.owned[position]
-        for number in layout.owned(member):
-            other = on_record.get(number)
-            if other is None:
-                mine[number] = None
-                on_record[number] = position
+        load = 0
+        for name, partitions in member.owned.items():
+            topic = find(name)
+            if topic is None:
                 continue
-            rival = members[other]
-            other_generation = generation_of(rival) if rival.names_generation else NO_GENERATION
-            if generation < other_generation:
-                continue
-            if generation == other_generation:
-                claims.disputed.add(number)
-            else:
-                mine[number] = None
-            claims.owned[other].pop(number, None)
-            on_record[number] = position
+            start, count = starts[topic], sizes[topic]
+            for partition in partitions:
+                if 0 <= partition < count:
+                    number = start + partition
+                    if owner[number] == NOBODY:
+                        owner[number] = position
+                        load += 1
+                    elif owner[number] != position:
+                        contested.append((position, number))
+        loads.append(load)
+    generations = [generation_of(member) for member in members]
+    claims = Claims(owner=owner, loads=loads, disputed=set(), max_generation=max(generations, default=NO_GENERATION))
+    if contested:
+        _judge(contested, members, generations, claims)
     return claims
+
+
+def _judge(
+    contested: Sequence[tuple[int, int]], members: Sequence[MemberSpec], generations: Sequence[int], claims: Claims
+) -> None:
+    """contested: (member, partition) of each claim that was not the first on its partition, in order."""
+    owner = claims.owner
+    on_record: dict[int, int] = {}
+    for position, number in contested:
+        other = on_record.get(number, owner[number])
+        if other == position:
+            continue
+        rival = generations[other] if members[other].names_generation else NO_GENERATION
+        if generations[position] < rival:
+            continue
+        on_record[number] = position
+        if owner[number] != NOBODY:
+            claims.loads[owner[number]] -= 1
+        if generations[position] == rival:
+            claims.disputed.add(number)
+            owner[number] = NOBODY
+        else:
+            owner[number] = position
+            claims.loads[position] += 1
 
 
 def generation_of(member: MemberSpec) -> int:
@@ -76,11 +103,11 @@ def subscribe_alike(members: Sequence[MemberSpec]) -> bool:
 
     Members without any topic are passed over until the first with one, as Kafka does; such a leader then hands
     partitions to members that did not ask for them, who have to rejoin."""
-    first: frozenset[str] = frozenset()
+    first: tuple[str, ...] = ()
     for member in members:
         if not first:
-            first = frozenset(member.topics)
-        elif first != frozenset(member.topics):
+            first = member.topics
+        elif first != member.topics and frozenset(first) != frozenset(member.topics):
             return False
     return True
 

@@ -7,11 +7,13 @@ With P partitions and M members everybody gets floor(P/M) partitions, and P mod 
  3. What is left goes round robin to members below the floor, by member id, then one each to members at the floor.
 """
 
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Sequence
+from heapq import nlargest
 
 from kgm.assignors.java import utf16_key
-from kgm.assignors.layout import Layout
+from kgm.assignors.layout import NOBODY, Layout
 from kgm.assignors.spec import MemberSpec
 from kgm.assignors.sticky_claims import Claims, Racks
 
@@ -30,66 +32,78 @@ class EvenBuilder:
         self._below: list[int] = []
         self._at_floor: deque[int] = deque()
         self._revoked_from: dict[int, int] = {}
-        self.given: list[list[int]] = [[] for _ in members]
-        #: Partitions that go from one member to another, with the new owner (for the cooperative protocol).
-        self.transferring: dict[int, int] = {}
+        self._owner = claims.owner
+        self._loads = claims.loads
 
-    def build(self) -> list[list[int]]:
-        """For each member the partitions that it gets."""
-        self._keep_owned()
+    def build(self) -> list[int]:
+        """For each partition its owner."""
+        for number in self._claims.disputed:
+            if self._owner[number] != NOBODY:
+                self._loads[self._owner[number]] -= 1
+                self._owner[number] = NOBODY
+        for position in range(len(self._members)):
+            self._keep_owned(position)
         ids = [utf16_key(member.member_id) for member in self._members]
         self._below.sort(key=ids.__getitem__)
         self._at_floor = deque(sorted(self._at_floor, key=ids.__getitem__))
-        free = self._free()
+        free = [number for number, owner in enumerate(self._owner) if owner == NOBODY]
         if self._racks.rivals:
             free.sort(key=self._racks.rivals.__getitem__)
         if self._racks.in_use:
             free = self._deal_within_racks(free)
         self._deal(free)
-        return self.given
+        return self._owner
 
-    def _keep_owned(self) -> None:
-        topic_of = self._layout.topic_of()
+    def transferring(self) -> list[int]:
+        """After `build`: partitions that go from one member to another (for the cooperative protocol)."""
+        moved = [number for number, owner in self._revoked_from.items() if self._owner[number] != owner]
+        return [*moved, *self._claims.disputed]
+
+    def _keep_owned(self, position: int) -> None:
+        if self._racks.in_use:
+            self._leave_far(position)
+        keep = self._loads[position]
+        if keep < self._floor:
+            self._below.append(position)
+        elif keep >= self._ceiling and self._big < self._big_allowed:
+            keep = self._ceiling
+            self._big += 1
+            if self._big == self._big_allowed:
+                self._at_floor.clear()
+        else:
+            keep = self._floor
+            if self._big < self._big_allowed:
+                self._at_floor.append(position)
+        if keep < self._loads[position]:
+            self._cut(position, keep)
+
+    def _leave_far(self, position: int) -> None:
+        """Take away what has no replica in the member's rack."""
+        for number in self._layout.owned(self._members[position]):
+            if self._owner[number] == position and self._racks.mismatch(position, number):
+                self._take(number, position)
+
+    def _cut(self, position: int, keep: int) -> None:
+        """Take away what is too much: by partition, then topic, so that all topics lose evenly."""
         starts = self._layout.starts
-        for position in range(len(self._members)):
-            near = []
-            for number in self._claims.owned[position]:
-                if self._racks.in_use and self._racks.mismatch(position, number):
-                    self._revoked_from[number] = position
-                elif number not in self._claims.disputed:
-                    near.append(number)
-            # By partition, then topic: what is cut off is taken evenly from all topics.
-            near.sort(key=lambda number: (number - starts[topic_of[number]], number))
-            keep = len(near)
-            if keep < self._floor:
-                self._below.append(position)
-            elif keep >= self._ceiling and self._big < self._big_allowed:
-                keep = self._ceiling
-                self._big += 1
-                if self._big == self._big_allowed:
-                    self._at_floor.clear()
-            else:
-                keep = self._floor
-                if self._big < self._big_allowed:
-                    self._at_floor.append(position)
-            self.given[position] = near[:keep]
-            for number in near[keep:]:
-                self._revoked_from[number] = position
+        mine = [
+            (number - starts[bisect_right(starts, number) - 1], number)
+            for number in self._layout.owned(self._members[position])
+            if self._owner[number] == position
+        ]
+        for _, number in nlargest(len(mine) - keep, mine):
+            self._take(number, position)
 
-    def _free(self) -> list[int]:
-        taken = bytearray(self._layout.total)
-        for numbers in self.given:
-            for number in numbers:
-                taken[number] = 1
-        return [number for number, is_taken in enumerate(taken) if not is_taken]
+    def _take(self, number: int, position: int) -> None:
+        self._owner[number] = NOBODY
+        self._loads[position] -= 1
+        self._revoked_from[number] = position
 
     def _give(self, number: int, consumer: int) -> int:
         """Hand a partition out; returns how many its new owner has."""
-        mine = self.given[consumer]
-        mine.append(number)
-        if self._revoked_from.get(number, consumer) != consumer or number in self._claims.disputed:
-            self.transferring[number] = consumer
-        return len(mine)
+        self._owner[number] = consumer
+        self._loads[consumer] += 1
+        return self._loads[consumer]
 
     def _deal_within_racks(self, free: list[int]) -> list[int]:
         """Hand out partitions to members in one of their racks; returns the partitions that are left."""
@@ -129,14 +143,19 @@ class EvenBuilder:
     def _first_at_floor(self, racks: frozenset[str]) -> int | None:
         return next((consumer for consumer in self._at_floor if self._racks.consumers[consumer] in racks), None)
 
-    def _deal(self, free: list[int]) -> None:
-        """Hand out the rest regardless of racks."""
-        below = deque(self._below)
-        # Java's iterator starts over at the front after each lap; a rotating queue visits the same members.
-        for number in free:
-            consumer = below[0] if below else self._at_floor.popleft()
-            if self._give(number, consumer) == self._floor:
-                below.popleft()
-                self._at_floor.append(consumer)
-            elif below:
-                below.rotate(-1)
+    def _deal(self, free: Sequence[int]) -> None:
+        """Hand out the rest regardless of racks: lap after lap to those below the floor, who leave as they reach it."""
+        takers: list[int] = []
+        below, at_floor, lap = self._below, list(self._at_floor), 0
+        while below:
+            needs = [self._floor - self._loads[position] - lap for position in below]
+            laps = min(needs)
+            takers += below * laps
+            lap += laps
+            at_floor += [position for position, need in zip(below, needs, strict=True) if need == laps]
+            below = [position for position, need in zip(below, needs, strict=True) if need > laps]
+        takers += at_floor
+        assert len(takers) >= len(free), "quotas add up to all partitions"
+        owner = self._owner
+        for number, consumer in zip(free, takers, strict=False):
+            owner[number] = consumer

@@ -16,11 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from kgm.assignors.layout import Layout
+from kgm.assignors.layout import NOBODY, Layout
 from kgm.assignors.sticky_claims import Racks
 from kgm.assignors.sticky_moves import Movements
-
-_NOBODY = -1
 
 
 def subscribers_of(layout: Layout, subscribed: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -42,9 +40,9 @@ def fewest_subscribers_first(layout: Layout, subscribed: Sequence[Sequence[int]]
 class MixedStickyBuilder:
     """One computation; members are positions in an order that does not matter, partitions numbers.
 
-    subscribed: for each member the positions of its topics in the layout. owned: for each member what it owned.
-    older_claims: for each partition who claimed it last before the newest generation. ids: what breaks ties between
-    members. order: all partitions, those that are given away and looked at first coming first.
+    subscribed: for each member the positions of its topics in the layout. owner: for each partition who owned it, or
+    NOBODY; it is worked on. older_claims: for each partition who claimed it last before the newest generation. ids:
+    what breaks ties between members. order: all partitions, those that are given away and looked at first coming first.
     misfiled (librdkafka): owned partitions whose owner is taken for another member when it comes to moving them; they
     then go to their new owner and stay with their old one too. slack: by how many partitions an owner may be ahead of
     a subscriber before the group counts as unbalanced."""
@@ -54,7 +52,7 @@ class MixedStickyBuilder:
         *,
         layout: Layout,
         subscribed: Sequence[Sequence[int]],
-        owned: Sequence[Iterable[int]],
+        owner: list[int],
         older_claims: Mapping[int, int],
         racks: Racks,
         ids: Sequence[bytes],
@@ -65,7 +63,6 @@ class MixedStickyBuilder:
     ) -> None:
         self._layout = layout
         self._topics = subscribed
-        self._owned = owned
         self._claims = older_claims
         self._racks = racks
         self._order = order
@@ -77,20 +74,24 @@ class MixedStickyBuilder:
         self._rank = [0] * len(ids)
         for rank, position in enumerate(sorted(range(len(ids)), key=ids.__getitem__)):
             self._rank[position] = rank
-        self._owner = [_NOBODY] * layout.total
+        self._owner = owner
         self._loads = [0] * len(ids)
         # Who really has a partition that is misfiled, and what was moved without being taken from them.
         self._holder: dict[int, int] = {}
         self._kept_too: list[tuple[int, int]] = []
 
-    def build(self) -> list[list[int]]:
-        """For each member the partitions that it gets."""
+    def build(self) -> list[int]:
+        """For each partition its owner."""
         was_revoked = self._keep_owned()
-        free = [number for number in self._order if self._owner[number] == _NOBODY]
+        free = [number for number in self._order if self._owner[number] == NOBODY]
         is_new = not any(self._loads)
         left = self._assign_free(free, within_racks=True) if self._racks.in_use else free
         self._assign_free(left, within_racks=False)
         self._balance(() if was_revoked else free, is_new=is_new)
+        return self._owner
+
+    def held(self) -> list[list[int]]:
+        """After `build`: for each member the partitions that it gets, misfiled ones included."""
         given: list[list[int]] = [[] for _ in self._loads]
         for number, owner in enumerate(self._owner):
             given[self._holder.get(number, owner)].append(number)
@@ -101,21 +102,26 @@ class MixedStickyBuilder:
     def _keep_owned(self) -> bool:
         """Returns whether somebody had to give up a partition."""
         was_revoked = False
-        for position, numbers in enumerate(self._owned):
-            topics = set(self._topics[position])
-            for number in numbers:
-                if self._topic_of[number] not in topics or self._racks.mismatch(position, number):
+        owners, loads, misfiled = self._owner, self._loads, self._misfiled
+        for topic, subscribers in enumerate(self._subscribers):
+            may_have = set(subscribers)
+            for number in self._layout.range(topic):
+                owner = owners[number]
+                if owner == NOBODY:
+                    continue
+                if owner not in may_have or (self._racks.in_use and self._racks.mismatch(owner, number)):
+                    owners[number] = NOBODY
                     was_revoked = True
-                else:
-                    self._owner[number] = self._misfiled.get(number, position)
-                    if self._owner[number] != position:
-                        self._holder[number] = position
-                    self._loads[position] += 1
+                    continue
+                loads[owner] += 1
+                if number in misfiled and misfiled[number] != owner:
+                    self._holder[number] = owner
+                    owners[number] = misfiled[number]
         return was_revoked
 
     def _assign_free(self, numbers: Sequence[int], *, within_racks: bool) -> list[int]:
         """Give partitions to the least loaded subscribers; returns those that nobody in reach may have."""
-        loads, left, topic = self._loads, [], _NOBODY
+        loads, left, topic = self._loads, [], NOBODY
         heaps: dict[frozenset[str], list[tuple[int, int, int]]] = {}
         nowhere: frozenset[str] = frozenset()
         for number in numbers:
@@ -205,7 +211,7 @@ class _Evening:
     _held: list[Counter[int]] = field(default_factory=list)
     _version: int = 0
     _lightest: dict[int, tuple[int, int]] = field(default_factory=dict)
-    _checked: int = _NOBODY
+    _checked: int = NOBODY
     _uneven: int | None = None
 
     def __post_init__(self) -> None:

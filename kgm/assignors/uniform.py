@@ -6,91 +6,153 @@ them, first come first served, and a member that does not passes the chance on a
 (`UniformHomogeneousAssignmentBuilder`; unequal subscriptions are in `uniform_mixed`.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from kgm.assignors.answers import by_owner, numbers_below
 from kgm.assignors.java import copied_set_order
-from kgm.assignors.layout import Layout
-from kgm.assignors.server import server_layout, subscriptions
-from kgm.assignors.spec import Assigned, GroupSpec
+from kgm.assignors.layout import NOBODY, Layout
+from kgm.assignors.server import server_layout
+from kgm.assignors.spec import Assigned, GroupSpec, MemberSpec
 from kgm.assignors.uniform_mixed import MixedBuilder
+
+_Row = Mapping[str, tuple[int, ...]]
+#: Partitions of a topic that nobody has: its name, the first and the first one after.
+_Run = tuple[str, int, int]
 
 
 def assign_uniform(group: GroupSpec) -> Assigned:
     """Racks are ignored (KAFKA-19909). Raises UsageError when a member subscribes to a topic that is not there."""
-    layout = server_layout(group)
-    subscribed = subscriptions(group.members, layout)
+    layout, members = server_layout(group), group.members
+    subscribed = layout.subscribed(members)
     if not any(subscribed):
-        return layout.answer(group.members, [() for _ in group.members])
-    owned = _owned(group, layout)
-    if all(topics == subscribed[0] for topics in subscribed):
-        given = _assign_alike(layout, subscribed[0], owned)
-    else:
-        given = MixedBuilder(layout, subscribed, owned).build()
-    return layout.answer(group.members, given)
+        return {member.member_id: {} for member in members}
+    if any(topics is not subscribed[0] and topics != subscribed[0] for topics in subscribed):
+        return by_owner(layout, members, MixedBuilder(layout, subscribed, _owners(members, layout)).build())
+    sizes = {layout.topics[topic].name: layout.topics[topic].partitions for topic in subscribed[0]}
+    owned = [member.owned for member in members]
+    found = _plain(owned, sizes)
+    rows = _Walk(sizes, *(found or _cleaned(owned, sizes))).build()
+    if found is None:
+        rows = [{name: tuple(sorted(partitions)) for name, partitions in row.items()} for row in rows]
+    return {member.member_id: row for member, row in zip(members, rows, strict=True)}
 
 
-def _owned(group: GroupSpec, layout: Layout) -> list[dict[int, list[int]]]:
-    """For each member, by topic, what it owns; a partition claimed twice stays with the first (no broker has such)."""
-    taken: set[int] = set()
-    result = []
-    for member in group.members:
-        mine: dict[int, list[int]] = {}
-        for name in sorted(member.owned.keys() & layout.index.keys(), key=layout.index.__getitem__):
-            topic = layout.index[name]
-            start, count = layout.starts[topic], layout.topics[topic].partitions
-            numbers = [start + p for p in dict.fromkeys(member.owned[name]) if 0 <= p < count]
-            free = [number for number in numbers if number not in taken]
-            taken.update(free)
-            if free:
-                mine[topic] = free
-        result.append(mine)
-    return result
+def _owners(members: Sequence[MemberSpec], layout: Layout) -> list[int]:
+    """For each partition who owns it; one claimed twice stays with the first (no broker has such)."""
+    owner = [NOBODY] * layout.total
+    for position, member in enumerate(members):
+        for number in layout.owned(member):
+            if owner[number] == NOBODY:
+                owner[number] = position
+    return owner
 
 
-def _assign_alike(layout: Layout, topics: Sequence[int], owned: Sequence[dict[int, list[int]]]) -> list[list[int]]:
-    is_assigned = bytearray(layout.total)
+def _plain(
+    owned: Sequence[Mapping[str, Sequence[int]]], sizes: Mapping[str, int]
+) -> tuple[list[_Row], list[_Run]] | None:
+    """What members own and what is free, if it is as an assignor would have left it: ascending runs without gaps of
+    topics that they subscribe to, no partition twice. None otherwise."""
+    pieces: dict[str, list[tuple[int, ...]]] = {name: [] for name in sizes}
+    rows: list[_Row] = []
     for mine in owned:
-        for numbers in mine.values():
-            for number in numbers:
-                is_assigned[number] = 1
-    free = [number for topic in topics for number in layout.range(topic) if not is_assigned[number]]
-    total = sum(layout.topics[topic].partitions for topic in topics)
-    least, extras = divmod(total, len(owned))
-    given: list[list[int]] = []
-    unfilled: list[tuple[int, int]] = []
-    for position, mine in enumerate(owned):
-        has_extra = extras > 0
-        quota = least + has_extra
-        kept: list[int] = []
-        for topic, numbers in mine.items():
-            if topic in topics:
-                keep, release = _trim(numbers, quota, layout.starts[topic])
-                kept += keep
-                free += release
-                quota -= len(keep)
-        if quota > 0 and has_extra and len(owned) - position > extras:
-            # Somebody further down may own the extra partition already.
-            quota -= 1
-            has_extra = False
-        if quota > 0:
-            unfilled.append((position, quota))
-        extras -= has_extra
-        given.append(kept)
-    _fill(given, unfilled, free)
-    return given
+        for name, partitions in mine.items():
+            if type(partitions) is not tuple or not partitions or name not in pieces:
+                return None
+            pieces[name].append(partitions)
+        rows.append(mine)  # type: ignore[arg-type]  # all tuples, as has been seen
+    numbers = numbers_below(max(sizes.values()))
+    free: list[_Run] = []
+    for name, size in sizes.items():
+        done = 0
+        for piece in sorted(pieces[name]):
+            first = piece[0]
+            after = first + len(piece)
+            if first < done or piece != numbers[first:after]:
+                return None
+            if first > done:
+                free.append((name, done, first))
+            done = after
+        if done > size:
+            return None
+        if done < size:
+            free.append((name, done, size))
+    return rows, free
 
 
-def _trim(numbers: list[int], quota: int, start: int) -> tuple[list[int], list[int]]:
-    """What stays and what goes of one topic's partitions, in the order of the Java set that they come in."""
-    if len(numbers) <= quota:
-        return numbers, []
-    ordered = [start + partition for partition in copied_set_order(number - start for number in numbers)]
-    return ordered[:quota], ordered[quota:]
+def _cleaned(owned: Sequence[Mapping[str, Sequence[int]]], sizes: Mapping[str, int]) -> tuple[list[_Row], list[_Run]]:
+    """Likewise for whatever members claim, without what is not there, not subscribed to, or claimed before."""
+    taken = {name: bytearray(size) for name, size in sizes.items()}
+    rows: list[_Row] = []
+    for mine in owned:
+        row = {}
+        for name in sorted(mine.keys() & sizes.keys()):
+            marks, kept = taken[name], []
+            for partition in mine[name]:
+                if 0 <= partition < len(marks) and not marks[partition]:
+                    marks[partition] = 1
+                    kept.append(partition)
+            if kept:
+                row[name] = tuple(kept)
+        rows.append(row)
+    return rows, [(name, p, p + 1) for name, marks in taken.items() for p, mark in enumerate(marks) if not mark]
 
 
-def _fill(given: list[list[int]], unfilled: Sequence[tuple[int, int]], free: Sequence[int]) -> None:
-    done = 0
-    for position, quota in unfilled:
-        given[position] += free[done : done + quota]
-        done += quota
-    assert done >= len(free), "quotas add up to all partitions"
+class _Walk:
+    """One computation. sizes: the partitions of each topic; rows: what each member owns; free: what nobody does."""
+
+    def __init__(self, sizes: Mapping[str, int], rows: list[_Row], free: list[_Run]) -> None:
+        self._sizes = sizes
+        self._rows = rows
+        self._free = free
+
+    def build(self) -> list[_Row]:
+        """What each member gets."""
+        least, extras = divmod(sum(self._sizes.values()), len(self._rows))
+        unfilled: list[tuple[int, int]] = []
+        for position, row in enumerate(self._rows):
+            load = sum(map(len, row.values()))
+            has_extra = extras > 0
+            quota = least + has_extra
+            if load > quota:
+                self._trim(position, quota)
+            elif load < quota:
+                if has_extra and len(self._rows) - position > extras:
+                    # Somebody further down may own the extra partition already.
+                    quota -= 1
+                    has_extra = False
+                if load < quota:
+                    unfilled.append((position, quota - load))
+            extras -= has_extra
+        self._fill(unfilled)
+        return self._rows
+
+    def _trim(self, position: int, quota: int) -> None:
+        """Topic by topic, a member keeps the first partitions in the order of the Java set that they come in."""
+        row, kept = self._rows[position], {}
+        for name in [name for name in self._sizes if name in row] if len(row) > 1 else row:
+            partitions = row[name]
+            if len(partitions) > quota:
+                ordered = copied_set_order(partitions)
+                self._free += [(name, partition, partition + 1) for partition in ordered[quota:]]
+                partitions = tuple(sorted(ordered[:quota]))
+            if partitions:
+                kept[name] = partitions
+            quota -= len(partitions)
+        self._rows[position] = kept
+
+    def _fill(self, unfilled: Sequence[tuple[int, int]]) -> None:
+        numbers = numbers_below(max(self._sizes.values()))
+        supply = iter(self._free)
+        name, first, after = "", 0, 0
+        for position, room in unfilled:
+            row = dict(self._rows[position])
+            left = room
+            while left:
+                if first == after:
+                    name, first, after = next(supply)
+                taken = min(left, after - first)
+                piece = numbers[first : first + taken]
+                row[name] = tuple(sorted(row[name] + piece)) if name in row else piece
+                first += taken
+                left -= taken
+            self._rows[position] = row

@@ -8,41 +8,39 @@ around, partitions go from the most to the least loaded subscribers until they d
 from collections.abc import Sequence
 from typing import Final
 
-from kgm.assignors.layout import Layout
+from kgm.assignors.layout import NOBODY, Layout
 
 _MOST_ROUNDS: Final = 16
-_NOBODY: Final = -1
 
 
 class MixedBuilder:
-    """One computation. Members, topics and partitions are numbers: positions in the group and in the layout."""
+    """One computation. Members, topics and partitions are numbers: positions in the group and in the layout.
 
-    def __init__(
-        self, layout: Layout, subscribed: Sequence[Sequence[int]], owned: Sequence[dict[int, list[int]]]
-    ) -> None:
+    owner: for each partition who owns it, or NOBODY; it is worked on."""
+
+    def __init__(self, layout: Layout, subscribed: Sequence[Sequence[int]], owner: list[int]) -> None:
         self._layout = layout
         self._loads = [0] * len(subscribed)
-        self._owner = [_NOBODY] * layout.total
+        self._owner = owner
         self._subscribers: dict[int, list[int]] = {}
         for member, topics in enumerate(subscribed):
             for topic in topics:
                 self._subscribers.setdefault(topic, []).append(member)
-        for member, topics in enumerate(subscribed):
-            for topic in topics:
-                for number in owned[member].get(topic, ()):
-                    self._owner[number] = member
+        for topic in range(len(layout.topics)):
+            may_have = set(self._subscribers.get(topic, ()))
+            for number in layout.range(topic):
+                member = owner[number]
+                if member != NOBODY and member not in may_have:
+                    owner[number] = NOBODY
+                elif member != NOBODY:
                     self._loads[member] += 1
 
-    def build(self) -> list[list[int]]:
-        """For each member the partitions that it gets."""
+    def build(self) -> list[int]:
+        """For each partition who gets it."""
         topics = sorted(self._subscribers, key=self._topic_key)
         self._assign_free(topics)
         self._balance([topic for topic in topics if len(self._subscribers[topic]) > 1])
-        given: list[list[int]] = [[] for _ in self._loads]
-        for number, owner in enumerate(self._owner):
-            if owner != _NOBODY:
-                given[owner].append(number)
-        return given
+        return self._owner
 
     def _topic_key(self, topic: int) -> tuple[float, int, int]:
         """Topics with most partitions per subscriber first, then those with fewest subscribers."""
@@ -51,7 +49,7 @@ class MixedBuilder:
 
     def _assign_free(self, topics: Sequence[int]) -> None:
         for topic in topics:
-            free = [number for number in self._layout.range(topic) if self._owner[number] == _NOBODY]
+            free = [number for number in self._layout.range(topic) if self._owner[number] == NOBODY]
             if free:
                 scales = _Scales(self._subscribers[topic], self._loads)
                 for number in free:
@@ -59,7 +57,7 @@ class MixedBuilder:
 
     def _give(self, number: int, member: int) -> None:
         before = self._owner[number]
-        if before != _NOBODY:
+        if before != NOBODY:
             self._loads[before] -= 1
         self._owner[number] = member
         self._loads[member] += 1
@@ -84,10 +82,10 @@ class MixedBuilder:
         moved = 0
         while True:
             heaviest = scales.heaviest()
-            while heaviest != _NOBODY and not to_give.get(heaviest):
+            while heaviest != NOBODY and not to_give.get(heaviest):
                 scales.exclude_heaviest()
                 heaviest = scales.heaviest()
-            if heaviest == _NOBODY:
+            if heaviest == NOBODY:
                 return moved
             number = to_give[heaviest].pop()
             lightest = scales.lightest()
@@ -150,7 +148,7 @@ class _Scales:
                 self._heavy_start -= 1
             self._heavy_next = self._heavy_end - 1
         if self._heavy_next < 0:
-            return _NOBODY
+            return NOBODY
         member = self._order[self._heavy_next]
         self._heavy_next -= 1
         return member

@@ -16,6 +16,7 @@ from kgm.model.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from kgm.assignors.case import Case
+    from kgm.model.assignment import Assignment
 
 SCHEMA = "kgm.assign/v1"
 
@@ -75,8 +76,9 @@ def _answers(source: BinaryIO, assignor: str | None, library: str) -> Iterator[d
             raise UsageError(f"line {number}: {error.message}", hint=error.hint) from error
 
 
-def _answer(case: Case, assignment: dict[str, dict[str, list[int]]]) -> dict[str, Any]:
-    return {"case": case.case, "assignor": case.assignor, "assignment": assignment}
+def _answer(case: Case, assignment: Assignment) -> dict[str, Any]:
+    plain = {member: dict(topics) for member, topics in assignment.items()}
+    return {"case": case.case, "assignor": case.assignor, "assignment": plain}
 
 
 def _documents(source: BinaryIO) -> Iterator[tuple[int, Any]]:

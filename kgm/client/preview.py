@@ -80,12 +80,12 @@ def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot], le
     return {identity[member_id]: partitions for member_id, partitions in result.items()}
 
 
-def _owned(group: GroupSnapshot, member: MemberSnapshot) -> dict[str, list[int]]:
+def _owned(group: GroupSnapshot, member: MemberSnapshot) -> dict[str, tuple[int, ...]]:
     """What the assignor is told: the target on the server's side, what it owns on the client's."""
     source = member.assignment
     if group.type == "consumer" and member.target_assignment is not None:
         source = member.target_assignment
-    return {topic: sorted(partitions) for topic, partitions in source.items()}
+    return {topic: tuple(sorted(partitions)) for topic, partitions in source.items()}
 
 
 def _topics(group: GroupSnapshot, member: MemberSnapshot) -> list[str]:

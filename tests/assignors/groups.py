@@ -8,7 +8,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from kgm.assignors import GroupSpec, assign
+from kgm import assignors
+from kgm.assignors import GroupSpec
 from kgm.assignors.case import cases_from_json
 
 Case = dict[str, Any]
@@ -35,6 +36,12 @@ def group_of(case: Case) -> GroupSpec:
         for member, name in zip(read.group.members, names, strict=True)
     ]
     return dataclasses.replace(read.group, members=tuple(members))
+
+
+def assign(name: str, group: GroupSpec, library: str = "java") -> Answer:
+    """What kgm answers, in dictionaries and lists."""
+    answer = assignors.assign(name, group, library)
+    return {member: {topic: list(ps) for topic, ps in topics.items()} for member, topics in answer.items()}
 
 
 def solve(case: Case) -> Answer:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, assign, is_cooperative, sticky_mixed
+from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, is_cooperative, sticky_mixed
 from kgm.assignors.java import PartitionHashSet, copied_set_order, map_order
 from kgm.model.errors import UsageError
+from tests.assignors.groups import assign
 
 
 def group(members, **topics):

@@ -5,10 +5,10 @@ import pathlib
 
 import pytest
 
-from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, librdkafka, sticky_mixed
+from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, librdkafka, sticky_mixed
 from kgm.assignors.java import scala_set_order
 from kgm.model.errors import UsageError
-from tests.assignors.groups import group_of
+from tests.assignors.groups import assign, group_of
 
 #: What a broker answered.
 RECORDED = [f"topic-{i:02d}" for i in (7, 3, 1, 5, 6, 10, 8, 2, 4, 9, 11, 0)]

@@ -4,9 +4,8 @@ import random
 
 import pytest
 
-from kgm.assignors import assign
 from tests.assignors import naive
-from tests.assignors.groups import group_of, sequence
+from tests.assignors.groups import assign, group_of, sequence
 from tests.assignors.test_properties import check_complete
 
 ORACLES = {

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, assign, is_cooperative
+from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, is_cooperative
+from tests.assignors.groups import assign
 
 STICKY = ("sticky", "cooperative-sticky", "consumer-uniform")
 CLIENT = tuple(name for name in NAMES if not name.startswith("consumer-"))

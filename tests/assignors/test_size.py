@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign
+from kgm.assignors import GroupSpec, MemberSpec, TopicSpec
+from tests.assignors.groups import assign
 
 
 def large_group(topics_of):

@@ -1,0 +1,247 @@
+"""From who gets which numbers to the answer: partitions by member and topic.
+
+A large answer has a million entries, and most are alike: partition 7 of this topic and of all the others. So tuples are
+cut once from one run of integers and shared. And where most members have something of most topics the answer is kept
+as columns, one list for each topic with an entry for each member, whose `Row`s read like dictionaries: topics that are
+handed out alike share one column."""
+
+from bisect import bisect_left
+from collections.abc import ItemsView, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Final
+
+from kgm.assignors.layout import NOBODY, Layout
+from kgm.assignors.spec import Assigned, MemberSpec
+
+_Pieces = list[tuple[int, ...]]
+
+# An answer of fewer entries is made of dictionaries: they are quicker to read.
+_LARGE: Final = 20_000
+_SMALLEST_RUN: Final = 256
+_LARGEST_KEPT_RUN: Final = 1 << 16
+_NOTHING: Final[tuple[int, ...]] = ()
+
+
+class Row(Mapping[str, tuple[int, ...]]):
+    """What one member gets: its line through the columns. Topics of which it gets nothing are not in it."""
+
+    __slots__ = ("_columns", "_position")
+
+    def __init__(self, columns: Mapping[str, Sequence[tuple[int, ...]]], position: int) -> None:
+        self._columns = columns
+        self._position = position
+
+    def __getitem__(self, topic: str) -> tuple[int, ...]:
+        partitions = self._columns[topic][self._position]
+        if not partitions:
+            raise KeyError(topic)
+        return partitions
+
+    def __iter__(self) -> Iterator[str]:
+        return (topic for topic, _ in self.items())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.items())
+
+    def items(self) -> ItemsView[str, tuple[int, ...]]:
+        return _Items(self)
+
+    def pairs(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Topics and partitions."""
+        position = self._position
+        for topic, column in self._columns.items():
+            if partitions := column[position]:
+                yield topic, partitions
+
+    def __repr__(self) -> str:
+        return repr(dict(self.items()))
+
+
+class _Items(ItemsView[str, tuple[int, ...]]):
+    """The items of a row, without looking each topic up."""
+
+    _mapping: Row
+
+    def __iter__(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        return self._mapping.pairs()
+
+
+def numbers_below(count: int) -> tuple[int, ...]:
+    """The integers from 0 on, as one tuple to cut pieces from; at least as many as asked for. Pieces of it are quickly
+    compared with each other, as their integers are the same objects."""
+    size = _SMALLEST_RUN
+    while size < count:
+        size *= 2
+    return _run(size) if size <= _LARGEST_KEPT_RUN else tuple(range(count))
+
+
+@lru_cache(maxsize=4)
+def _run(size: int) -> tuple[int, ...]:
+    return tuple(range(size))
+
+
+class _Answer:
+    """An answer in the making. entries: about how many it will have."""
+
+    def __init__(self, layout: Layout, members: Sequence[MemberSpec], entries: int) -> None:
+        self._members = members
+        self._everybody = len(members)
+        self.is_dense = entries >= _LARGE and entries * 4 >= len(members) * len(layout.topics)
+        self.columns: dict[str, Sequence[tuple[int, ...]]] = {}
+        self.rows: list[dict[str, tuple[int, ...]]] = [] if self.is_dense else [{} for _ in members]
+        self._filled: dict[int, _Pieces] = {}
+
+    def deal(self, topic: str, subscribers: Sequence[int], first: int, pieces: _Pieces) -> None:
+        """One topic: the first piece to the first subscriber, and so on in a circle until there are no more pieces.
+
+        Whoever deals the same pieces again must pass the same list, which must live on."""
+        if not self.is_dense:
+            rows = self.rows
+            for position, piece in zip(chain(subscribers[first:], subscribers[:first]), pieces, strict=False):
+                rows[position][topic] = piece
+        elif len(subscribers) == self._everybody:
+            column = self._filled.get(id(pieces))
+            if column is None:
+                column = self._filled[id(pieces)] = pieces + [_NOTHING] * (self._everybody - len(pieces))
+            self.columns[topic] = column[-first:] + column[:-first] if first else column
+        else:
+            column = [_NOTHING] * self._everybody
+            for position, piece in zip(chain(subscribers[first:], subscribers[:first]), pieces, strict=False):
+                column[position] = piece
+            self.columns[topic] = column
+
+    def done(self) -> Assigned:
+        if self.is_dense:
+            return {member.member_id: Row(self.columns, position) for position, member in enumerate(self._members)}
+        return {member.member_id: row for member, row in zip(self._members, self.rows, strict=True)}
+
+
+def in_blocks(layout: Layout, members: Sequence[MemberSpec]) -> Assigned:
+    """Each topic in contiguous blocks over its subscribers, in the order of the members; the first get one more."""
+    numbers = _numbers(layout)
+    subscribers_of = layout.subscribers(members)
+    answer = _Answer(layout, members, _entries(layout, subscribers_of))
+    cut: dict[tuple[int, int], _Pieces] = {}
+    for topic, subscribers in zip(layout.topics, subscribers_of, strict=True):
+        key = topic.partitions, len(subscribers)
+        if key not in cut:
+            cut[key] = _blocks(numbers, *key)
+        if cut[key]:
+            answer.deal(topic.name, subscribers, 0, cut[key])
+    return answer.done()
+
+
+def in_turn(layout: Layout, members: Sequence[MemberSpec], subscribers_of: Sequence[Sequence[int]]) -> Assigned:
+    """All partitions in one walk in a circle over the members, each to the next one that subscribes to the topic.
+
+    subscribers_of: for each topic their positions, ascending."""
+    numbers = _numbers(layout)
+    answer = _Answer(layout, members, _entries(layout, subscribers_of))
+    dealt: dict[tuple[int, int], _Pieces] = {}
+    turn = 0
+    for topic, subscribers in zip(layout.topics, subscribers_of, strict=True):
+        if not subscribers or not topic.partitions:
+            continue
+        count = len(subscribers)
+        first = bisect_left(subscribers, turn) % count
+        key = topic.partitions, count
+        if key not in dealt:
+            dealt[key] = [numbers[i : topic.partitions : count] for i in range(min(count, topic.partitions))]
+        answer.deal(topic.name, subscribers, first, dealt[key])
+        turn = subscribers[(first + topic.partitions - 1) % count] + 1
+    return answer.done()
+
+
+def in_sequence(
+    layout: Layout, members: Sequence[MemberSpec], topics: Sequence[int], quotas: Sequence[int]
+) -> Assigned:
+    """All partitions of some topics, one after the other: so many to the first member, so many to the next."""
+    rows: list[dict[str, tuple[int, ...]]] = [{} for _ in members]
+    numbers = _numbers(layout)
+    position, room = 0, quotas[0]
+    for topic in topics:
+        name, end = layout.topics[topic].name, layout.topics[topic].partitions
+        done = 0
+        while done < end:
+            while not room:
+                position += 1
+                room = quotas[position]
+            taken = min(room, end - done)
+            rows[position][name] = numbers[done : done + taken]
+            done += taken
+            room -= taken
+    return {member.member_id: row for member, row in zip(members, rows, strict=True)}
+
+
+def by_owner(layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int]) -> Assigned:
+    """owner: for each number the position of the member that gets it, or NOBODY."""
+    answer = _Answer(layout, members, min(layout.total, len(members) * len(layout.topics)))
+    singles = [(number,) for number in _numbers(layout)[: max((t.partitions for t in layout.topics), default=0)]]
+    rows = [*answer.rows, {}]
+    for topic, start, end in zip(layout.topics, layout.starts, layout.starts[1:], strict=False):
+        owners = owner[start:end]
+        if answer.is_dense:
+            column = [_NOTHING] * (len(members) + 1)  # the last entry is what nobody gets
+            if len(set(owners)) * 4 > len(owners) * 3:
+                for position, single in zip(owners, singles, strict=False):
+                    column[position] += single
+            else:
+                for position, partitions in _gathered(owners).items():
+                    column[position] = tuple(partitions)
+            del column[NOBODY]
+            answer.columns[topic.name] = column
+        else:
+            for position, partitions in _gathered(owners).items():
+                rows[position][topic.name] = singles[partitions[0]] if len(partitions) == 1 else tuple(partitions)
+    return answer.done()
+
+
+def by_member(layout: Layout, members: Sequence[MemberSpec], numbers: Sequence[Sequence[int]]) -> Assigned:
+    """numbers: for each member those that it gets, in any order; two may get the same one."""
+    rows: list[dict[str, tuple[int, ...]]] = [{} for _ in members]
+    for row, mine in zip(rows, numbers, strict=True):
+        ordered, done, topic = sorted(mine), 0, 0
+        while done < len(ordered):
+            topic = bisect_left(layout.starts, ordered[done] + 1, topic) - 1
+            start = layout.starts[topic]
+            end = bisect_left(ordered, layout.starts[topic + 1], done)
+            row[layout.topics[topic].name] = tuple([number - start for number in ordered[done:end]])
+            done = end
+    return {member.member_id: row for member, row in zip(members, rows, strict=True)}
+
+
+def _numbers(layout: Layout) -> tuple[int, ...]:
+    """The partitions of the largest topic; those of every other are a part of them."""
+    return numbers_below(max((topic.partitions for topic in layout.topics), default=0))
+
+
+def _entries(layout: Layout, subscribers_of: Sequence[Sequence[int]]) -> int:
+    """At most so many members have something of a topic, over all topics."""
+    return sum(
+        min(topic.partitions, len(subscribers))
+        for topic, subscribers in zip(layout.topics, subscribers_of, strict=True)
+    )
+
+
+def _blocks(numbers: tuple[int, ...], partitions: int, subscribers: int) -> _Pieces:
+    """As many blocks as there are subscribers, or partitions if they are fewer."""
+    if not subscribers:
+        return []
+    size, over = divmod(partitions, subscribers)
+    wide = over * (size + 1)
+    blocks = [numbers[first : first + size + 1] for first in range(0, wide, size + 1)]
+    if size:
+        blocks += [numbers[first : first + size] for first in range(wide, partitions, size)]
+    return blocks
+
+
+def _gathered(owners: Sequence[int]) -> dict[int, list[int]]:
+    """The partitions of one topic by their owners."""
+    held: dict[int, list[int]] = {}
+    for partition, position in enumerate(owners):
+        if position in held:
+            held[position].append(partition)
+        else:
+            held[position] = [partition]
+    return held
