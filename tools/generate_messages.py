@@ -29,10 +29,10 @@ MAX_VERSION = 32767
 APIS = (
     "AddOffsetsToTxn", "AddPartitionsToTxn", "AlterPartitionReassignments", "ApiVersions", "ConsumerGroupDescribe",
     "ConsumerGroupHeartbeat", "CreateTopics", "DeleteGroups", "DescribeCluster", "DescribeConfigs", "DescribeGroups",
-    "ElectLeaders", "EndTxn", "Fetch", "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs", "InitProducerId",
-    "JoinGroup", "LeaveGroup", "ListGroups", "ListOffsets", "ListPartitionReassignments", "Metadata", "OffsetCommit",
-    "OffsetDelete", "OffsetFetch", "Produce", "SaslAuthenticate", "SaslHandshake", "ShareGroupDescribe",
-    "StreamsGroupDescribe", "SyncGroup", "TxnOffsetCommit", "WriteTxnMarkers",
+    "DescribeLogDirs", "ElectLeaders", "EndTxn", "Fetch", "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs",
+    "InitProducerId", "JoinGroup", "LeaveGroup", "ListGroups", "ListOffsets", "ListPartitionReassignments",
+    "Metadata", "OffsetCommit", "OffsetDelete", "OffsetFetch", "Produce", "SaslAuthenticate", "SaslHandshake",
+    "ShareGroupDescribe", "StreamsGroupDescribe", "SyncGroup", "TxnOffsetCommit", "WriteTxnMarkers",
 )  # fmt: skip
 #: Consumer protocol blobs; request and response headers are hand-written in wire.py.
 BLOBS = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment")

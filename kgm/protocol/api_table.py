@@ -27,6 +27,7 @@ TABLE = {
     27: ("WriteTxnMarkers", 1, 2, 1),
     28: ("TxnOffsetCommit", 0, 5, 3),
     32: ("DescribeConfigs", 1, 4, 4),
+    35: ("DescribeLogDirs", 1, 5, 2),
     36: ("SaslAuthenticate", 0, 2, 2),
     42: ("DeleteGroups", 0, 2, 2),
     43: ("ElectLeaders", 0, 2, 2),

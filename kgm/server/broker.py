@@ -22,6 +22,7 @@ from kgm.protocol.struct import Struct
 from kgm.protocol.wire import RequestHeader, decode_request_header, encode_response
 from kgm.server.exchange import Answer, Call, Event, Hangup, Millis, Peer, Reply, Response, Ticket
 from kgm.server.groups import Groups
+from kgm.server.log_dirs import LogDirs
 from kgm.server.metadata import Metadata
 from kgm.server.topic_admin import TopicAdmin
 
@@ -48,6 +49,7 @@ class Broker:
         """Everything that is served, each in all versions that kgm speaks."""
         metadata = Metadata(cluster.cluster_id, cluster.nodes, cluster.topics, cluster.placement)
         admin = TopicAdmin(cluster.topics, cluster.limits, cluster.placement, follow=cluster.follow, save=cluster.save)
+        log_dirs = LogDirs(cluster.storage.where, cluster.topics, len(cluster.placement), cluster.size_of)
         groups, data = Groups(self.node_id, cluster.shards, cluster.topics, cluster.limits), cluster.data
         return {
             ApiKey.PRODUCE: data.produce,
@@ -67,6 +69,7 @@ class Broker:
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.CREATE_TOPICS: admin.create_topics,
             ApiKey.INIT_PRODUCER_ID: self._init_producer_id,
+            ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe,
             ApiKey.SASL_AUTHENTICATE: _sasl_authenticate,
             ApiKey.DELETE_GROUPS: groups.delete,
             ApiKey.ELECT_LEADERS: admin.elect_leaders,

@@ -32,6 +32,10 @@ class Storage(Protocol):
     def offsets(self) -> Logs: ...
 
     @property
+    def where(self) -> str:
+        """A path, or what stands for one."""
+
+    @property
     def cluster_id(self) -> str: ...
 
     @property
@@ -56,6 +60,7 @@ class Nowhere:
     """A cluster that is forgotten when it ends."""
 
     offsets: Logs = field(default_factory=InMemory)
+    where: str = "memory"
     cluster_id: str = CLUSTER_ID
     topics: Mapping[str, int] = field(default_factory=dict)
     assigned: Mapping[int, list[int]] = field(default_factory=dict)
@@ -152,6 +157,13 @@ class Cluster:
         self.data.forget(ticket)
 
     # -- the log
+
+    def size_of(self, topic: str, partition: int) -> int:
+        """The bytes of a partition's log, on disk where there is one."""
+        if topic == OFFSETS_TOPIC:
+            shard = self.shards.find(partition)
+            return 0 if shard is None else shard.log.size
+        return self.data.size_of(topic, partition)
 
     @property
     def is_dirty(self) -> bool:

@@ -203,6 +203,9 @@ class Data:
 
     # -- what is not on the disk yet
 
+    def size_of(self, topic: str, partition: int) -> int:
+        return self._logs.get(topic, partition).size
+
     @property
     def dirty(self) -> bool:
         """Whether records have been appended that have to be flushed."""

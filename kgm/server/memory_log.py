@@ -25,6 +25,10 @@ class ShardLog(Protocol):
     def is_durable(self) -> bool:
         """Whether what is appended has to be flushed before it is told to anybody."""
 
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+
     def append(self, records: Sequence[Record], *, now: Millis, producer: Producer | None) -> None:
         """Append one batch, of all records or none."""
 
@@ -65,6 +69,7 @@ class MemoryLog:
     """Records by key, with their place in the order of writing."""
 
     is_durable = False
+    size = 0
 
     def __init__(self) -> None:
         self._written = 0

@@ -90,9 +90,9 @@ class Shards:
             shard = self._by_group[group_id] = self.at(self.placement.of_group(group_id), now)
         return shard
 
-    def known(self, group_id: str) -> Shard | None:
-        """The shard of a group if it has been asked for before."""
-        return self._shards.get(self.placement.of_group(group_id))
+    def find(self, partition: int) -> Shard | None:
+        """The shard of a partition if it has been asked for before."""
+        return self._shards.get(partition)
 
     def at(self, partition: int, now: Millis) -> Shard:
         """The shard of a partition. The first time it is loaded at once: either its log is empty, or nobody is
@@ -271,5 +271,5 @@ class View:
         return {} if engine is None else engine.offsets.of(group_id)
 
     def _engine(self, group_id: str) -> Coordinator | None:
-        shard = self._shards.known(group_id)
+        shard = self._shards.find(self._shards.placement.of_group(group_id))
         return None if shard is None else shard.engine

@@ -64,6 +64,10 @@ class DiskLog:
             self._warn(f"{path} was compacted when the process ended, and is in place now")
         return log
 
+    @property
+    def size(self) -> int:
+        return 0 if self._log is None else self._log.size
+
     def append(self, records: Iterable[Record], *, now: Millis, producer: Producer | None) -> None:
         self._log = self._log or self._open()
         self._log.append(
@@ -117,6 +121,7 @@ class Directory:
         self._folder = folder
         self._lock = lock
         self._warn = warn
+        self.where = str(folder.absolute())
         self._partitions: int = kept["offsets_partitions"]
         self.cluster_id: str = kept["cluster_id"]
         self.topics: dict[str, int] = kept["topics"]

@@ -22,7 +22,7 @@ from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberI
 from kgm.protocol.messages.list_groups_request import ListGroupsRequest
 from kgm.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from kgm.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from kgm.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
+from kgm.protocol.messages.offset_commit_request import OffsetCommitRequestTopic
 from kgm.protocol.messages.offset_delete_request import OffsetDeleteRequest
 from kgm.protocol.messages.offset_fetch_request import (
     OffsetFetchRequest,
