@@ -3,9 +3,10 @@
 What is kept. Offsets never change; what goes leaves gaps. A tombstone stays until the delete retention has passed since
 a compaction first saw it; that moment is written into its batch (KAFKA-8522). Records of aborted transactions go at
 once. A marker stays as long as a record of its transaction was met, and then as long as a tombstone. The segment that
-is appended to is not touched, nor is any from the first transaction on that has not ended. Unlike Kafka's cleaner it
-keeps no empty batch for the sake of a producer's sequence numbers, of which the coordinator's batches have none, and
-writes the batches that it has to rewrite uncompressed.
+is appended to is not touched, nor is any from the first transaction on that has not ended. The last batch looked at
+stays, empty if need be. Unlike Kafka's cleaner this one keeps no batch for the sake of the sequence numbers of a
+producer that is still known, of which the coordinator's batches have none; it looks at whole segments only; and the
+batches that it has to rewrite it writes uncompressed.
 
 How it survives a crash. Small neighbours are merged: a group of segments becomes one file, `.log.cleaned`, which is
 made durable and renamed to `.log.swap`. From then on it counts: `finish_swaps` completes on the next opening what is
@@ -20,7 +21,16 @@ from pathlib import Path
 from typing import Final
 
 from kgm.model.errors import DecodeError
-from kgm.records.batch import CODEC_MASK, DELETE_HORIZON, LOG_APPEND_TIME, Batch, RawRecord, encode_batch
+from kgm.records.batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    Batch,
+    RawRecord,
+    encode_batch,
+)
 from kgm.records.segment import (
     CLEANED,
     INDEXES,
@@ -37,6 +47,7 @@ from kgm.records.segment import (
 
 #: Kafka's `log.cleaner.delete.retention.ms`: 24 h.
 DELETE_RETENTION_MS: Final = 86_400_000
+_NO_TIMESTAMP = -1
 _MAX_OFFSETS = (1 << 31) - 1
 _FILE_MODE = 0o600
 
@@ -90,6 +101,8 @@ class _Cleaning:
     delete_retention_ms: int
     transactions: _Transactions
     latest: dict[bytes, int]
+    #: Of the last batch that is looked at: it stays, without its records if need be, so that the log keeps its end.
+    last_offset: int
     #: Producers of which a batch was met since their last marker.
     met: set[int] = field(default_factory=set)
     records_before: int = 0
@@ -98,12 +111,15 @@ class _Cleaning:
     def cleaned(self, batch: Batch) -> bytes | None:
         """What stays of a batch; None: nothing."""
         self.records_before += batch.record_count
-        return self._control(batch) if batch.is_control else self._data(batch)
+        data = self._control(batch) if batch.is_control else self._data(batch)
+        return _empty(batch) if data is None and batch.last_offset == self.last_offset else data
 
     def _control(self, batch: Batch) -> bytes | None:
         ends_something = batch.producer_id in self.met
         self.met.discard(batch.producer_id)
         horizon = batch.delete_horizon_ms
+        if batch.record_count == 0:
+            return None
         if ends_something or batch.marker is None:
             return self._keep(batch, batch.records, horizon)
         if horizon is None:
@@ -147,6 +163,22 @@ class _Cleaning:
         )
 
 
+def _empty(batch: Batch) -> bytes:
+    """What is left of a batch that stays without its records (Kafka: DefaultRecordBatch.writeEmptyHeader)."""
+    return encode_batch(
+        (),
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        base_timestamp=_NO_TIMESTAMP,
+        max_timestamp=batch.max_timestamp,
+        attributes=batch.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL),
+        leader_epoch=batch.leader_epoch,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+    )
+
+
 def compact(
     directory: Path, segments: list[Segment], *, now_ms: int, delete_retention_ms: int, segment_bytes: int
 ) -> CompactionReport:
@@ -161,7 +193,8 @@ def compact(
         return CompactionReport()
     before = sum(segment.size for segment in cleanable)
     clean_until = cleanable[-1].next_offset
-    cleaning = _Cleaning(now_ms, delete_retention_ms, transactions, _latest_offsets(cleanable, transactions))
+    latest = _latest_offsets(cleanable, transactions)
+    cleaning = _Cleaning(now_ms, delete_retention_ms, transactions, latest, last_offset=clean_until - 1)
     groups = list(_groups(cleanable, segment_bytes))
     after = [_clean_group(directory, group, segments, cleaning) for group in groups]
     return CompactionReport(

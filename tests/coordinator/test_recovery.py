@@ -155,7 +155,7 @@ def compacted(batches, first, last, *, now_ms=0):
         if not batch.is_control and not transactions.is_aborted(batch)
         for row in batch.records
     }
-    cleaning = _Cleaning(now_ms, 1, transactions, latest)
+    cleaning = _Cleaning(now_ms, 1, transactions, latest, last_offset=-1)
     kept = [data for batch in window if (data := cleaning.cleaned(batch)) is not None]
     return [*batches[:first], *map(parse_batch, kept), *batches[last:]]
 
