@@ -37,15 +37,17 @@ class ServedProcess:
             text=True,
             start_new_session=True,
         )
-        threading.Thread(target=self._listen, args=(self.process.stderr,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(self.process.stderr,), daemon=True)
+        self._listener.start()
         line = self.process.stdout.readline()
         assert line, f"kgm serve did not start: {self.said}"
         self.address = json.loads(line)["listening"]
         return self
 
     def _listen(self, stderr):
-        for line in stderr:
-            self.said.append(line.rstrip("\n"))
+        with stderr:
+            for line in stderr:
+                self.said.append(line.rstrip("\n"))
 
     @property
     def port(self):
@@ -55,14 +57,16 @@ class ServedProcess:
         """SIGKILL: no word to anybody, nothing flushed."""
         if self.process is not None:
             os.kill(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-            self.process.stdout.close()
-            self.process = None
+            self._gone()
 
     def end(self):
         """SIGTERM; returns the exit code."""
         self.process.terminate()
+        return self._gone()
+
+    def _gone(self):
         code = self.process.wait(timeout=PATIENCE_S)
+        self._listener.join()
         self.process.stdout.close()
         self.process = None
         return code
