@@ -316,15 +316,17 @@ class JavaMembers(_Members):
         self._child: Child | None = None
         self._reader: threading.Thread | None = None
         self._by_name: dict[str, JavaMember] = {}
+        self._lock = threading.RLock()  # several threads of a test may command their members in one JVM
 
     def start(self, **options: Any) -> JavaMember:
         """Start a member; the keywords are those of `Options`. Returns at once."""
-        if self._child is None:
-            self._child = Child(
-                java_command("JavaMember", heap_mb=self._heap_mb), log=self.folder / "jvm.log", pipe_stdout=True
-            )
-            self._reader = threading.Thread(target=self._read, args=(self._child,), daemon=True)
-            self._reader.start()
+        with self._lock:
+            if self._child is None:
+                self._child = Child(
+                    java_command("JavaMember", heap_mb=self._heap_mb), log=self.folder / "jvm.log", pipe_stdout=True
+                )
+                self._reader = threading.Thread(target=self._read, args=(self._child,), daemon=True)
+                self._reader.start()
         member = JavaMember(f"java-{next(self._serial)}", Options(**options), self)
         self.members.append(member)
         self._by_name[member.name] = member
@@ -334,7 +336,8 @@ class JavaMembers(_Members):
 
     def send(self, command: dict[str, Any]) -> None:
         assert self._child is not None
-        self._child.stdin.write(json.dumps(command) + "\n")
+        with self._lock:
+            self._child.stdin.write(json.dumps(command) + "\n")
 
     def crash(self) -> None:
         """Kill the JVM: every member crashes. The next `start` starts a new one."""

@@ -1,7 +1,7 @@
 """A librdkafka consumer in a process of its own; see members.py.
 
 argv[1] is JSON {"config": ..., "topics": [...]}. Commands are JSON lines on standard input:
-{"cmd": "commit" | "close" | "stall"}. Events are JSON lines on standard output. When standard
+{"cmd": "commit" | "close" | "stall" | "unsubscribe"}. Events are JSON lines on standard output. When standard
 input ends, the process ends without a word to the broker.
 """
 
@@ -38,9 +38,7 @@ class Member:
         self.fatal = False
         threading.Thread(target=_commands, args=(self.commands,), daemon=True).start()
         self.consumer = Consumer({**config, "error_cb": self.on_error})
-        self.consumer.subscribe(
-            topics, on_assign=self.on_assign, on_revoke=self.on_revoke, on_lost=self.on_lost
-        )
+        self.consumer.subscribe(topics, on_assign=self.on_assign, on_revoke=self.on_revoke, on_lost=self.on_lost)
         self.emit("started")
 
     def run(self) -> None:
@@ -73,6 +71,8 @@ class Member:
                     self.emit("error", error=error.args[0].name(), message=error.args[0].str())
             case "stall":
                 time.sleep(command["ms"] / 1000)
+            case "unsubscribe":
+                self.consumer.unsubscribe()
             case "close":
                 self.consumer.close()
                 self.emit("closed")
