@@ -9,7 +9,7 @@ draws a random number, opens a socket or writes a log; member ids come from a fu
 A request is known by its *ticket*. A JoinGroup or SyncGroup that has to wait is parked: its outcome has no reply for
 its ticket, and a later outcome answers it, together with others. Every ticket is answered exactly once.
 
-A group is changed on a *draft* (`Step`), never in place. An outcome without records takes effect at once; an outcome
+A group is changed on a *draft* (`Step`), which costs what is changed and not what the group holds. An outcome without records takes effect at once; an outcome
 with records takes effect when `replay` has been called with each of them, or not at all when the caller says
 `abort` because they could not be appended. So a failed append needs no undoing, and `fork` shares what it can.
 
@@ -42,8 +42,8 @@ does not, KAFKA-12759).
 Modules
 -------
 outcome (the contract) · settings · engine (dispatch, replay, abort) · runtime (executes outcomes, fires timers) ·
-loading (a log -> its coordinator) ·
-step (a draft of what one event does) · classic_state (states and legal moves) · classic_group (the data of a group) ·
+loading (a log -> its coordinator) · step (a draft of what one event does) · overlay (drafts of large groups) ·
+classic_state (states and legal moves) · classic_group (the data of a group) ·
 classic_round (a rebalance: join phase, sync phase, alarms) · classic_join (JoinGroup, static replacement) ·
 classic_requests (SyncGroup, Heartbeat, LeaveGroup) · classic_records (group <-> record) · offsets (the store, expiry) ·
 offset_requests · admin (describe, list, delete) · refusals (the error form of each response) · view (read-only views).

@@ -1,18 +1,22 @@
 """The data of one classic group, and the questions and changes that need nothing but the group (Kafka: ClassicGroup).
 
-A group in the coordinator is never changed: an event works on a `draft` of it. Members are frozen and are replaced."""
+A group in the coordinator is changed only when a draft of it takes effect: an event works on a `draft`, which costs
+what is different in it, however large the group is. Members are frozen and are replaced."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kgm.assignors.java import map_order
 from kgm.coordinator.classic_state import ClassicState, can_move
 from kgm.coordinator.outcome import Millis, Ticket
+from kgm.coordinator.overlay import overlaid, settled
 from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol import codec
 from kgm.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kgm.protocol.subscription import PROTOCOL_TYPE
+from kgm.records.messages.group_metadata_value import MemberMetadata
 
 NO_ASSIGNMENT = b""
 _VERSION_SIZE = 2
@@ -48,8 +52,7 @@ class InitialDelay(NamedTuple):
     remaining_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassicMember:
+class ClassicMember(NamedTuple):
     """A member. is_new: it still waits for its first JoinGroup reply, and has the new-member timeout for a session."""
 
     member_id: str
@@ -81,7 +84,9 @@ class ClassicGroup:
 
     pending_joins: ids given out with MEMBER_ID_REQUIRED that have not joined yet. pending_syncs: members that got a
     JoinGroup reply of this generation and sent no SyncGroup since. subscribed_topics: None when not known.
-    held: newcomers that are no members yet; replaced as a whole, never changed in place."""
+    held: newcomers that are no members yet; replaced as a whole, never changed in place. rows: the members as the last
+    record of the group has them, as long as that is what they are; likewise.
+    is_shared: a fork has the same group, so that taking effect must not change the containers of this one."""
 
     group_id: str
     state: ClassicState = ClassicState.EMPTY
@@ -91,30 +96,60 @@ class ClassicGroup:
     protocol: str | None = None
     generation: int = 0
     leader: str | None = None
-    members: dict[str, ClassicMember] = field(default_factory=dict)
-    static_ids: dict[str, str] = field(default_factory=dict)
-    protocol_counts: dict[str, int] = field(default_factory=dict)
-    pending_joins: dict[str, None] = field(default_factory=dict)
-    pending_syncs: dict[str, None] = field(default_factory=dict)
-    parked_joins: dict[str, Parked] = field(default_factory=dict)
-    parked_syncs: dict[str, Parked] = field(default_factory=dict)
+    members: MutableMapping[str, ClassicMember] = field(default_factory=dict)
+    static_ids: MutableMapping[str, str] = field(default_factory=dict)
+    protocol_counts: MutableMapping[str, int] = field(default_factory=dict)
+    offers: MutableMapping[tuple[str, ...], int] = field(default_factory=dict)
+    pending_joins: MutableMapping[str, None] = field(default_factory=dict)
+    pending_syncs: MutableMapping[str, None] = field(default_factory=dict)
+    parked_joins: MutableMapping[str, Parked] = field(default_factory=dict)
+    parked_syncs: MutableMapping[str, Parked] = field(default_factory=dict)
     subscribed_topics: frozenset[str] | None = None
     new_member_added: bool = False
     initial_delay: InitialDelay | None = None
     held: dict[str, Held] = field(default_factory=dict)
+    rows: dict[str, MemberMetadata] | None = None
+    is_shared: bool = False
 
     def draft(self) -> "ClassicGroup":
-        """A copy that can be changed without changing this group."""
-        return replace(
-            self,
-            members=self.members.copy(),
-            static_ids=self.static_ids.copy(),
-            protocol_counts=self.protocol_counts.copy(),
-            pending_joins=self.pending_joins.copy(),
-            pending_syncs=self.pending_syncs.copy(),
-            parked_joins=self.parked_joins.copy(),
-            parked_syncs=self.parked_syncs.copy(),
-        )
+        """A group like this one that can be changed without changing this group, until it is `settled`."""
+        copies = self.is_shared
+        twin = object.__new__(ClassicGroup)
+        twin.group_id = self.group_id
+        twin.state = self.state
+        twin.previous_state = self.previous_state
+        twin.state_timestamp_ms = self.state_timestamp_ms
+        twin.protocol_type = self.protocol_type
+        twin.protocol = self.protocol
+        twin.generation = self.generation
+        twin.leader = self.leader
+        twin.members = overlaid(self.members, copies=copies)
+        twin.static_ids = overlaid(self.static_ids, copies=copies)
+        twin.protocol_counts = overlaid(self.protocol_counts, copies=copies)
+        twin.offers = overlaid(self.offers, copies=copies)
+        twin.pending_joins = overlaid(self.pending_joins, copies=copies)
+        twin.pending_syncs = overlaid(self.pending_syncs, copies=copies)
+        twin.parked_joins = overlaid(self.parked_joins, copies=copies)
+        twin.parked_syncs = overlaid(self.parked_syncs, copies=copies)
+        twin.subscribed_topics = self.subscribed_topics
+        twin.new_member_added = self.new_member_added
+        twin.initial_delay = self.initial_delay
+        twin.held = self.held
+        twin.rows = self.rows
+        twin.is_shared = False
+        return twin
+
+    def settled(self) -> "ClassicGroup":
+        """A draft that takes effect in the place of the group that it was made of."""
+        self.members = settled(self.members)
+        self.static_ids = settled(self.static_ids)
+        self.protocol_counts = settled(self.protocol_counts)
+        self.offers = settled(self.offers)
+        self.pending_joins = settled(self.pending_joins)
+        self.pending_syncs = settled(self.pending_syncs)
+        self.parked_joins = settled(self.parked_joins)
+        self.parked_syncs = settled(self.parked_syncs)
+        return self
 
     # -- questions
 
@@ -162,12 +197,15 @@ class ClassicGroup:
     def select_protocol(self) -> str:
         """The protocol with most votes among those that all members support."""
         everyone = len(self.members)
-        candidates = frozenset(name for name, count in self.protocol_counts.items() if count == everyone)
+        candidates = frozenset([name for name, count in self.protocol_counts.items() if count == everyone])
         votes: dict[str, int] = {}
-        for member in self.members.values():
-            choice = member.vote(candidates)
-            votes[choice] = votes.get(choice, 0) + 1
-        return winner(votes)
+        for names, count in self.offers.items():
+            choice = next(name for name in names if name in candidates)
+            votes[choice] = votes.get(choice, 0) + count
+        if len(votes) == 1 or max(votes.values()) * 2 > everyone:
+            return max(votes, key=votes.__getitem__)
+        # It is close: then it counts in which order they voted.
+        return winner(Counter(member.vote(candidates) for member in self.members.values()))
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Consumers whose subscription cannot be read count as subscribed to everything."""
@@ -181,6 +219,7 @@ class ClassicGroup:
         """Enter a state. An illegal move is a bug of this package."""
         assert can_move(self.state, state), f"group {self.group_id}: {self.state} -> {state}"
         self.previous_state, self.state, self.state_timestamp_ms = self.state, state, now
+        self.rows = None
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
         """Add a member: the first one gives the group its protocol type, and leads it."""
@@ -195,12 +234,18 @@ class ClassicGroup:
         self.members[member.member_id] = member
         self._count(member.protocols, +1)
         self.pending_joins.pop(member.member_id, None)
+        self.rows = None
 
     def update(self, member: ClassicMember) -> None:
         """Put a member's new data in the place of its old one."""
-        self._count(self.members[member.member_id].protocols, -1)
-        self._count(member.protocols, +1)
+        before = self.members[member.member_id]
+        if member == before:
+            return
+        if member.protocols != before.protocols:
+            self._count(before.protocols, -1)
+            self._count(member.protocols, +1)
         self.members[member.member_id] = member
+        self.rows = None
 
     def remove(self, member_id: str) -> None:
         """Remove a member or a pending id, if there is one. If it led, the member that joined first leads."""
@@ -209,6 +254,7 @@ class ClassicGroup:
             self._count(member.protocols, -1)
             if member.group_instance_id is not None:
                 del self.static_ids[member.group_instance_id]
+            self.rows = None
         if self.leader == member_id:
             self.leader = successor(self.members)
         self.pending_joins.pop(member_id, None)
@@ -221,12 +267,13 @@ class ClassicGroup:
         JoinGroup and SyncGroup costs a rebalance when the sync phase times out."""
         old = self.members[old_id]
         assert old.group_instance_id is not None
-        renamed = replace(old, member_id=new_id, is_new=False)
+        renamed = old._replace(member_id=new_id, is_new=False)
         del self.members[old_id]
         self.members[new_id] = renamed  # last, as in the chains of Kafka's hash map
         if self.leader == old_id:
             self.leader = new_id
         self.static_ids[old.group_instance_id] = new_id
+        self.rows = None
         return renamed
 
     def elect_joined_leader(self) -> bool:
@@ -254,7 +301,13 @@ class ClassicGroup:
         return topics_of(member.metadata(self.protocol) for member in self.members.values())
 
     def _count(self, protocols: Sequence[Protocol], by: int) -> None:
-        for name in {offered.name for offered in protocols}:
+        names = tuple([offered.name for offered in protocols])
+        offering = self.offers.get(names, 0) + by
+        if offering:
+            self.offers[names] = offering
+        else:
+            del self.offers[names]
+        for name in set(names):
             self.protocol_counts[name] = self.protocol_counts.get(name, 0) + by
 
 
@@ -276,10 +329,14 @@ def topics_of(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
     """All topics in consumer protocol subscriptions, read by the prefix that every version has; None if one is not
     readable. (Kafka lets some unreadable ones escape as a server error and leaves the group stuck; not here.)"""
     topics: set[str] = set()
-    for blob in subscriptions:
+    known = None
+    for blob in dict.fromkeys(subscriptions):
+        if known is not None and blob.startswith(known, _VERSION_SIZE):
+            continue  # it begins like the one before: members of a group mostly want the same
         try:
             message = codec.decode(ConsumerProtocolSubscription, blob, 0, offset=_VERSION_SIZE, allow_trailing=True)
         except DecodeError:
             return None
         topics.update(message.topics)
+        known = codec.encode(message, 0)
     return frozenset(topics)

@@ -5,12 +5,11 @@ MEMBER_ID_REQUIRED and an id (KIP-394); v5 brought group instance ids; v9 lets a
 assignment. Kafka: GroupMetadataManager.classicGroupJoinToClassicGroup."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from kgm.coordinator import classic_round as rounds
 from kgm.coordinator import standby
 from kgm.coordinator.classic_group import ClassicGroup, ClassicMember, Held, Parked, Protocol
-from kgm.coordinator.classic_records import group_record, new_group_record
+from kgm.coordinator.classic_records import new_group_record, replaced_record
 from kgm.coordinator.classic_state import ClassicState
 from kgm.coordinator.refusals import UNKNOWN_MEMBER_ID, join_refusal
 from kgm.coordinator.settings import BrokerSettings
@@ -182,8 +181,7 @@ def _add(joining: Joining, member_id: str) -> None:
 def _update(joining: Joining, member: ClassicMember) -> None:
     """Take over what the request says of a member."""
     joining.group.update(
-        replace(
-            member,
+        member._replace(
             protocols=joining.protocols,
             rebalance_timeout_ms=joining.rebalance_timeout_ms,
             session_timeout_ms=joining.message.session_timeout_ms,
@@ -196,7 +194,7 @@ def _replace_static(joining: Joining, old_id: str, new_id: str) -> None:
 
     The new id's first session still has the old length, as in Kafka."""
     group, step = joining.group, joining.step
-    leader_before = group.leader
+    leader_before, rows_before = group.leader, group.rows
     assert not group.is_in(ClassicState.EMPTY, ClassicState.DEAD), f"group {group.group_id} has members"
     rounds.answer_join(group, step, old_id, ErrorCode.FENCED_INSTANCE_ID, echo=old_id)
     rounds.answer_sync(group, step, old_id, ErrorCode.FENCED_INSTANCE_ID)
@@ -206,8 +204,7 @@ def _replace_static(joining: Joining, old_id: str, new_id: str) -> None:
     _update(joining, member)
     match group.state:
         case ClassicState.STABLE if group.select_protocol() == group.protocol:
-            assignments = {member.member_id: member.assignment for member in group.members.values()}
-            step.write(group_record(group, assignments))
+            step.write(replaced_record(group, rows_before, old_id, group.members[new_id]))
             step.answer(rounds.replaced_reply(group, new_id, joining.version, leader_before=leader_before))
         case ClassicState.STABLE | ClassicState.COMPLETING_REBALANCE:
             # In CompletingRebalance the leader may already be assigning to the old id.

@@ -14,27 +14,52 @@ _UNKNOWN = -1
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Record:
     """The group with its members and these assignments by member id (each member must have one)."""
+    return _record(group, [_row(group, member, assignments[member.member_id]) for member in group.members.values()])
+
+
+def settled_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Record:
+    """Likewise for a group that is Stable from now on; it remembers its rows for `replaced_record`."""
+    record = group_record(group, assignments)
+    assert isinstance(record.value, GroupMetadataValue)
+    group.rows = {row.member_id: row for row in record.value.members}
+    return record
+
+
+def replaced_record(
+    group: ClassicGroup, rows: Mapping[str, MemberMetadata] | None, old_id: str, member: ClassicMember
+) -> Record:
+    """A Stable group in which a member has just taken the place of another, whose rows were these before."""
+    if rows is None:
+        return settled_record(group, {each.member_id: each.assignment for each in group.members.values()})
+    group.rows = {**rows}
+    del group.rows[old_id]
+    group.rows[member.member_id] = _row(group, member, member.assignment)
+    return _record(group, list(group.rows.values()))
+
+
+def _record(group: ClassicGroup, rows: list[MemberMetadata]) -> Record:
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
         protocol=group.protocol,
         leader=group.leader,
         current_state_timestamp=_UNKNOWN if group.state_timestamp_ms is None else group.state_timestamp_ms,
-        members=[
-            MemberMetadata(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                rebalance_timeout=member.rebalance_timeout_ms,
-                session_timeout=member.session_timeout_ms,
-                subscription=member.metadata(group.protocol),
-                assignment=assignments[member.member_id],
-            )
-            for member in group.members.values()
-        ],
+        members=rows,
     )
     return Record(GroupMetadataKey(group=group.group_id), value)
+
+
+def _row(group: ClassicGroup, member: ClassicMember, assignment: bytes) -> MemberMetadata:
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.metadata(group.protocol),
+        assignment=assignment,
+    )
 
 
 def new_group_record(group: ClassicGroup) -> Record:

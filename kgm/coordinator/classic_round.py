@@ -5,13 +5,13 @@ Each function changes a draft of a group and notes in the step what is to be wri
 expirePendingSync, expireClassicGroupMemberHeartbeat)."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from kgm.coordinator import standby
 from kgm.coordinator.classic_group import NO_ASSIGNMENT, ClassicGroup, ClassicMember, InitialDelay, Parked
-from kgm.coordinator.classic_records import group_record
+from kgm.coordinator.classic_records import group_record, settled_record
 from kgm.coordinator.classic_state import ClassicState, can_move
 from kgm.coordinator.outcome import TimerKey, TimerKind
+from kgm.coordinator.overlay import whole
 from kgm.coordinator.refusals import join_refusal, protocol_name, sync_refusal
 from kgm.coordinator.step import OnAppendFailure, Step
 from kgm.model.errors import ErrorCode
@@ -162,8 +162,9 @@ def complete_join(group: ClassicGroup, step: Step) -> None:
     phase is extended by a rebalance timeout, in the same generation."""
     step.cancel_timer(join_key(group))
     group.initial_delay = None
+    joined = whole(group.parked_joins)
     for member in list(group.members.values()):
-        if member.member_id not in group.parked_joins and member.group_instance_id is None:
+        if member.group_instance_id is None and member.member_id not in joined:
             remove_member(group, step, member.member_id)
     standby.let_in_all(group, step)
     if group.members and not group.elect_joined_leader():
@@ -174,15 +175,17 @@ def complete_join(group: ClassicGroup, step: Step) -> None:
         step.write(group_record(group, {}))
         step.on_append_failure = OnAppendFailure.KEEP
         return
-    for member in list(group.members.values()):
-        parked = group.parked_joins.pop(member.member_id, None)
+    joined, group.parked_joins = whole(group.parked_joins), {}
+    members = whole(group.members)
+    for member_id, member in members.items():
+        parked = joined.get(member_id)
         if parked is not None:
-            for_leader = member.member_id == group.leader
-            step.reply(parked.ticket, joined_reply(group, member.member_id, parked.version, for_leader=for_leader))
+            for_leader = member_id == group.leader
+            step.reply(parked.ticket, joined_reply(group, member_id, parked.version, for_leader=for_leader))
         extend_session(group, step, member)
         if member.is_new:
-            group.members[member.member_id] = replace(member, is_new=False)
-        group.pending_syncs[member.member_id] = None
+            members[member_id] = member._replace(is_new=False)
+    group.pending_syncs = dict.fromkeys(members)
     step.set_timer(sync_key(group), group.rebalance_timeout_ms)
 
 
@@ -193,17 +196,21 @@ def complete_sync(group: ClassicGroup, step: Step, assignments: Mapping[str, byt
     """The leader has assigned: write the group, and give every parked SyncGroup its part. Members without one get an
     empty assignment; ids that are no members are ignored."""
     by_member = {member_id: assignments.get(member_id, NO_ASSIGNMENT) for member_id in group.members}
-    step.write(group_record(group, by_member))
+    record = settled_record(group, by_member)
+    rows = group.rows
+    step.write(record)
     step.on_append_failure = OnAppendFailure.REBALANCE
-    for member in list(group.members.values()):
-        assigned = replace(member, assignment=by_member[member.member_id])
-        group.members[member.member_id] = assigned
-        parked = group.parked_syncs.pop(member.member_id, None)
+    waiting, group.parked_syncs = whole(group.parked_syncs), {}
+    members = whole(group.members)
+    for member_id, member in members.items():
+        assigned = members[member_id] = member._replace(assignment=by_member[member_id])
+        parked = waiting.get(member_id)
         if parked is not None:
             step.reply(parked.ticket, synced_reply(group, assigned))
             # Its session was not watched while the request was parked.
             extend_session(group, step, assigned)
     group.move_to(ClassicState.STABLE, step.now)
+    group.rows = rows
 
 
 def member_synced(group: ClassicGroup, step: Step, member_id: str) -> None:
@@ -227,10 +234,12 @@ def fail_sync(group: ClassicGroup, step: Step, error: ErrorCode) -> None:
 
 
 def _fail_sync_phase(group: ClassicGroup, step: Step, error: ErrorCode = ErrorCode.REBALANCE_IN_PROGRESS) -> None:
-    for member in list(group.members.values()):
-        group.members[member.member_id] = replace(member, assignment=NO_ASSIGNMENT)
-        if member.member_id in group.parked_syncs:
-            answer_sync(group, step, member.member_id, error)
+    members, waiting = whole(group.members), whole(group.parked_syncs)
+    for member_id, member in members.items():
+        if member.assignment:
+            members[member_id] = member._replace(assignment=NO_ASSIGNMENT)
+        if member_id in waiting:
+            answer_sync(group, step, member_id, error)
             extend_session(group, step, member)
 
 

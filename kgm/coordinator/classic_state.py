@@ -15,7 +15,7 @@ left, and at no other time.
 import enum
 
 
-class ClassicState(enum.Enum):
+class ClassicState(enum.StrEnum):
     """A state; the value is the name that Kafka shows."""
 
     EMPTY = "Empty"

@@ -191,11 +191,13 @@ class Coordinator:
         return self._offsets
 
     def fork(self) -> "Coordinator":
-        """An independent copy, timers and parked requests included, that shares what is never changed in place.
+        """An independent copy, timers and parked requests included. A group is copied when one of the two changes it.
 
         It asks the same function for member ids."""
         assert self._in_flight is None, "an outcome is neither replayed nor aborted"
         twin = Coordinator(settings=self.settings, new_member_id=self._new_member_id, topics=self._topics)
+        for group in self._groups.values():
+            group.is_shared = True
         twin._groups = self._groups.copy()
         twin._offsets = self._offsets.fork()
         twin._deadlines = self._deadlines.copy()
@@ -273,11 +275,14 @@ class Coordinator:
         return step.outcome()
 
     def _take_effect(self, step: Step) -> None:
-        self._groups.update(step.groups)
+        for group_id, draft in step.groups.items():
+            self._groups[group_id] = draft.settled()
+        deadlines = self._deadlines
         for key, deadline in step.timers.items():
-            self._deadlines.pop(key, None)
+            if key in deadlines:
+                del deadlines[key]
             if deadline is not None:
-                self._deadlines[key] = deadline
+                deadlines[key] = deadline
 
     def _count_replayed(self, record: Record, producer: Producer | tuple[int, int] | None) -> None:
         step = self._in_flight

@@ -23,7 +23,6 @@ Rules
 - Nothing here makes anybody leave. Who goes is dealt with at once, as ever: its partitions are unread until then."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from kgm.coordinator.classic_group import ClassicGroup, ClassicMember, Held, Parked, topics_of
 from kgm.coordinator.classic_records import group_record
@@ -205,7 +204,7 @@ def take_over(group: ClassicGroup, step: Step, gone: ClassicMember) -> Held | No
     if spare is None:
         return None
     _keep(group, {member_id: held for member_id, held in group.held.items() if held is not spare}, step)
-    _put_in_place_of(group, gone, replace(spare.member, assignment=gone.assignment, is_new=False), spare.protocol_type)
+    _put_in_place_of(group, gone, spare.member._replace(assignment=gone.assignment, is_new=False), spare.protocol_type)
     step.cancel_timer(TimerKey(TimerKind.SESSION, group.group_id, gone.member_id))
     step.set_timer(TimerKey(TimerKind.SESSION, group.group_id, spare.member.member_id), spare.member.session_timeout_ms)
     step.write(group_record(group, {member.member_id: member.assignment for member in group.members.values()}))

@@ -1,0 +1,123 @@
+"""A dictionary that can be changed without changing the one it is made from, at the price of what is changed.
+
+A draft of a group (`classic_group`) may touch one member of a thousand; a copy would cost the thousand. An overlay
+notes what is different and reads the rest through. Whoever goes through all of it pays for a copy, once."""
+
+from collections.abc import ItemsView, Iterator, KeysView, MutableMapping, ValuesView
+from typing import Any, Final, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+#: Up to this size a copy is cheaper.
+SMALL: Final = 32
+_NOTHING: Final[Any] = object()
+
+
+def overlaid(base: MutableMapping[K, V], *, copies: bool) -> MutableMapping[K, V]:
+    """A mapping equal to `base`, to be changed instead of it.
+
+    copies: `base` is not to be changed later either, by `settled`."""
+    if type(base) is dict and (copies or len(base) <= SMALL):
+        return base.copy()
+    return dict(base) if copies else Overlay(base)
+
+
+def settled(mapping: MutableMapping[K, V]) -> MutableMapping[K, V]:
+    """The changes of an overlay put into its base, which is returned; the overlay must not be used any more. Any other
+    mapping is returned as it is."""
+    return mapping.settle() if isinstance(mapping, Overlay) else mapping
+
+
+def whole(mapping: MutableMapping[K, V]) -> dict[K, V]:
+    """The mapping as a dictionary, which is the mapping's own: for those who go through all of it. Changes to the one
+    are changes to the other."""
+    return mapping.flatten() if isinstance(mapping, Overlay) else mapping  # type: ignore[return-value]
+
+
+class Overlay(MutableMapping[K, V]):
+    """What is different from a base. Order is a dictionary's: a key that is taken out and put back is the last."""
+
+    __slots__ = ("_base", "_changed", "_gone", "_is_whole", "_size")
+
+    def __init__(self, base: MutableMapping[K, V]) -> None:
+        self._base = base
+        self._changed: dict[K, V] = {}
+        self._gone: set[K] = set()
+        self._size = len(base)
+        self._is_whole = False
+
+    def flatten(self) -> dict[K, V]:
+        """Leave the base alone from now on; everything, in order."""
+        if not self._is_whole:
+            self._is_whole = True
+            everything = dict(self._base)
+            for key in self._gone:
+                del everything[key]
+            everything.update(self._changed)
+            self._base, self._changed, self._gone = {}, everything, set()
+        return self._changed
+
+    def settle(self) -> MutableMapping[K, V]:
+        """See `settled`."""
+        if self._is_whole:
+            return self._changed
+        for key in self._gone:
+            del self._base[key]
+        self._base.update(self._changed)
+        return self._base
+
+    def __getitem__(self, key: K) -> V:
+        value = self.get(key, _NOTHING)
+        if value is _NOTHING:
+            raise KeyError(key)
+        return value  # type: ignore[no-any-return]
+
+    def get(self, key: K, default: Any = None) -> Any:
+        value = self._changed.get(key, _NOTHING)
+        if value is not _NOTHING:
+            return value
+        return default if key in self._gone else self._base.get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._changed or (key in self._base and key not in self._gone)
+
+    def __setitem__(self, key: K, value: V) -> None:
+        if key not in self:
+            self._size += 1
+        self._changed[key] = value
+
+    def __delitem__(self, key: K) -> None:
+        if self.pop(key, _NOTHING) is _NOTHING:
+            raise KeyError(key)
+
+    def pop(self, key: K, default: Any = _NOTHING) -> Any:
+        value = self.get(key, _NOTHING)
+        if value is _NOTHING:
+            if default is _NOTHING:
+                raise KeyError(key)
+            return default
+        self._changed.pop(key, None)
+        if key in self._base:
+            self._gone.add(key)
+        self._size -= 1
+        return value
+
+    def clear(self) -> None:
+        self._base, self._changed, self._gone = {}, {}, set()
+        self._is_whole, self._size = True, 0
+
+    def __len__(self) -> int:
+        return len(self._changed) if self._is_whole else self._size
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.flatten())
+
+    def keys(self) -> KeysView[K]:
+        return self.flatten().keys()
+
+    def values(self) -> ValuesView[V]:
+        return self.flatten().values()
+
+    def items(self) -> ItemsView[K, V]:
+        return self.flatten().items()
