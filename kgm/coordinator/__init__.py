@@ -9,9 +9,10 @@ draws a random number, opens a socket or writes a log; member ids come from a fu
 A request is known by its *ticket*. A JoinGroup or SyncGroup that has to wait is parked: its outcome has no reply for
 its ticket, and a later outcome answers it, together with others. Every ticket is answered exactly once.
 
-A group is changed on a *draft* (`Step`), which costs what is changed and not what the group holds. An outcome without records takes effect at once; an outcome
-with records takes effect when `replay` has been called with each of them, or not at all when the caller says
-`abort` because they could not be appended. So a failed append needs no undoing, and `fork` shares what it can.
+A group is changed on a *draft* (`Step`), which costs what is changed and not what the group holds. An outcome without
+records takes effect at once; an outcome with records takes effect when `replay` has been called with each of them, or
+not at all when the caller says `abort` because they could not be appended. So a failed append needs no undoing, and
+`fork` shares what it can.
 
 `replay(record)` on a coordinator that is being loaded rebuilds what the log says: groups with their members,
 generations and assignments, and offsets. `loaded` then arms the timers. Kafka's classic protocol writes a group at
