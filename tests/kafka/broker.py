@@ -134,6 +134,7 @@ class KafkaCluster(_Cluster):
     `properties` override any broker setting. `listeners` adds listeners ({"SASL_SSL": "SASL_SSL"},
     name to security protocol) beside the PLAINTEXT one that the brokers use; `bootstrap_of` gives
     their addresses. `scram_users` ({name: password}) get SCRAM-SHA-256 and -512 credentials.
+    `jvm_options` are for a quick start; benchmarks give those of Kafka's own scripts.
     """
 
     def __init__(
@@ -144,12 +145,14 @@ class KafkaCluster(_Cluster):
         listeners: Mapping[str, str] | None = None,
         scram_users: Mapping[str, str] | None = None,
         heap_mb: int = 400,
+        jvm_options: Sequence[str] = QUICK,
     ) -> None:
         self.properties = dict(properties or {})
         self.broker_ids = list(range(1, n_brokers + 1))
         self._listeners = {"PLAINTEXT": "PLAINTEXT", **(listeners or {})}
         self._scram_users = dict(scram_users or {})
         self._heap_mb = heap_mb
+        self._jvm_options = jvm_options
         self._cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "a")
         self._children: dict[int, Child] = {}
         self._ports: dict[tuple[int, str], int] = {}
@@ -221,7 +224,7 @@ class KafkaCluster(_Cluster):
 
     def _start_broker(self, broker_id: int) -> None:
         config = self.folder / f"broker-{broker_id}.properties"
-        options = [*QUICK, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        options = [*self._jvm_options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
         if not config.exists():
             settings = self._settings(broker_id) | self.properties
             config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -423,4 +426,3 @@ def _wait_for_coordinator(port: int) -> None:
         time.sleep(0.05)
     message = f"no group coordinator after {START_TIMEOUT_S} s (error {error})"
     raise TimeoutError(message)
-

@@ -31,6 +31,7 @@ NOT_IN_A_STORY = {
             "INVALID_FETCH_SIZE",
             "KAFKA_STORAGE_ERROR",
             "MESSAGE_TOO_LARGE",
+            "NETWORK_EXCEPTION",
             "NOT_ENOUGH_REPLICAS",
             "NOT_LEADER_OR_FOLLOWER",
             "RECORD_LIST_TOO_LARGE",

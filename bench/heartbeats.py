@@ -1,0 +1,253 @@
+"""A load generator of raw group members, as a process of its own: many members over many connections, one thread.
+
+usage: python bench/heartbeats.py '{"address": [HOST, PORT], "server_pid": PID, ...}'
+
+It says on stdout, in one line of JSON, what it saw and how much CPU time the server used meanwhile. Everything that is
+sent is encoded before the clock starts, and answers are told good by comparing bytes, so that little of what is
+measured is the generator's own."""
+
+import array
+import heapq
+import itertools
+import json
+import os
+import pathlib
+import select
+import socket
+import struct
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from kgm.protocol import wire
+from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
+from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from kgm.protocol.messages.join_group_response import JoinGroupResponse
+from kgm.protocol.messages.list_groups_request import ListGroupsRequest
+from kgm.protocol.messages.list_groups_response import ListGroupsResponse
+from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from kgm.protocol.messages.sync_group_response import SyncGroupResponse
+from kgm.protocol.subscription import Subscription, encode_subscription
+
+SESSION_MS = 1_800_000
+REBALANCE_MS = 300_000
+GOOD = struct.pack(">iiBihB", 12, 7, 0, 0, 0, 0)
+"""A Heartbeat v4 reply to correlation id 7 without error and throttling, behind its length."""
+TICKS = os.sysconf("SC_CLK_TCK")
+BLOB = encode_subscription(Subscription(topics=("orders",)))
+
+
+def cpu_of(pid):
+    """CPU seconds of a process so far."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+class Member:
+    def __init__(self, connection, group, instance_id):
+        self.connection, self.group, self.instance_id = connection, group, instance_id
+        self.member_id, self.generation, self.leads = "", -1, False
+        self.assignments = []
+
+    def frame(self, message, version):
+        return wire.framed(wire.encode_request(message, version=version, correlation_id=7, client_id="bench"))
+
+    def join(self):
+        request = JoinGroupRequest(
+            group_id=self.group, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS,
+            group_instance_id=self.instance_id, protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=BLOB)],
+        )  # fmt: skip
+        self.connection.sendall(self.frame(request, 9))
+
+    def joined(self, reply):
+        assert reply.error_code == 0, reply
+        self.member_id, self.generation, self.leads = reply.member_id, reply.generation_id, bool(reply.members)
+        self.assignments = [
+            SyncGroupRequestAssignment(member_id=member.member_id, assignment=b"x" * 40) for member in reply.members
+        ]
+
+    def sync(self):
+        request = SyncGroupRequest(
+            group_id=self.group, generation_id=self.generation, member_id=self.member_id,
+            group_instance_id=self.instance_id, protocol_type="consumer", protocol_name="range",
+            assignments=self.assignments,
+        )  # fmt: skip
+        self.connection.sendall(self.frame(request, 5))
+
+    def heartbeat(self):
+        request = HeartbeatRequest(
+            group_id=self.group, generation_id=self.generation, member_id=self.member_id,
+            group_instance_id=self.instance_id,
+        )  # fmt: skip
+        return self.frame(request, 4)
+
+
+def receive(connection, cls, version):
+    (length,) = struct.unpack(">i", exactly(connection, 4))
+    return wire.decode_response(cls, exactly(connection, length), version=version)[1]
+
+
+def exactly(connection, size):
+    data = connection.recv(size, socket.MSG_WAITALL)
+    if len(data) != size:
+        raise ConnectionError("the server closed the connection")
+    return data
+
+
+def connect(address):
+    connection = socket.create_connection(tuple(address), timeout=120)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def form(members):
+    """Bring members into their groups, each group in its first generation; every one on its own connection."""
+    for member in members:
+        member.join()
+    for member in members:
+        member.joined(receive(member.connection, JoinGroupResponse, 9))
+    assert {member.generation for member in members} == {1}, "raise group.initial.rebalance.delay.ms"
+    for member in members:
+        member.sync()
+    for member in members:
+        assert receive(member.connection, SyncGroupResponse, 5).error_code == 0
+
+
+def saturate(connections, seconds):
+    """Each connection has one heartbeat in flight, of its members in turn; (replies, latencies in s)."""
+    epoll = select.epoll()
+    turns = {}
+    for connection, frames in connections:
+        epoll.register(connection.fileno(), select.EPOLLIN)
+        turns[connection.fileno()] = [connection, itertools.cycle(frames), 0.0]
+    latencies = array.array("d")
+    clock = time.perf_counter
+    begun = clock()
+    for turn in turns.values():
+        turn[2] = clock()
+        turn[0].send(next(turn[1]))
+    until = begun + seconds
+    in_flight = len(turns)
+    while in_flight:
+        for fd, _ in epoll.poll(10):
+            turn = turns[fd]
+            connection, frames, sent = turn
+            if connection.recv(64) != GOOD:
+                raise ValueError("a heartbeat failed")
+            now = clock()
+            latencies.append(now - sent)
+            if now < until:
+                turn[2] = now
+                connection.send(next(frames))
+            else:
+                in_flight -= 1
+    epoll.close()
+    return latencies
+
+
+def pace(connections, seconds, interval_s):
+    """Every member sends a heartbeat each `interval_s`; latencies count from when it was due to be sent."""
+    epoll = select.epoll()
+    due = []
+    total = sum(len(frames) for _, frames in connections)
+    for number, (connection, frames) in enumerate(connections):
+        epoll.register(connection.fileno(), select.EPOLLIN)
+        for turn, frame in enumerate(frames):
+            offset = interval_s * (turn * len(connections) + number) / total
+            due.append((offset, connection.fileno(), connection, frame))
+    latencies = array.array("d")
+    waiting = {}
+    clock = time.perf_counter
+    begun = clock()
+    due = [(begun + offset, fd, connection, frame) for offset, fd, connection, frame in due]
+    heapq.heapify(due)
+    until = begun + seconds
+    while due or any(waiting.values()):
+        now = clock()
+        while due and due[0][0] <= now:
+            at, fd, connection, frame = due[0]
+            waiting.setdefault(fd, []).append(at)
+            connection.send(frame)
+            if at + interval_s < until:
+                heapq.heapreplace(due, (at + interval_s, fd, connection, frame))
+            else:
+                heapq.heappop(due)
+        timeout = max(due[0][0] - clock(), 0) if due else 1
+        for fd, _ in epoll.poll(timeout):
+            answer = os.read(fd, 4096)
+            now = clock()
+            count = len(answer) // len(GOOD)
+            if answer != GOOD * count:
+                raise ValueError("a heartbeat failed")
+            for _ in range(count):
+                latencies.append(now - waiting[fd].pop(0))
+    epoll.close()
+    return latencies
+
+
+def quantiles(latencies):
+    ordered = sorted(latencies)
+    pick = lambda share: 1000 * ordered[min(int(len(ordered) * share), len(ordered) - 1)]  # noqa: E731
+    return {"p50_ms": pick(0.5), "p99_ms": pick(0.99)}
+
+
+def measured(pid, act):
+    """What `act` saw, with the CPU time of both sides."""
+    server, own, begun = cpu_of(pid), time.process_time(), time.perf_counter()
+    latencies = act()
+    wall = time.perf_counter() - begun
+    count = len(latencies)
+    return quantiles(latencies) | {
+        "requests": count,
+        "requests_per_s": count / wall,
+        "server_us": 1e6 * (cpu_of(pid) - server) / count,
+        "generator_us": 1e6 * (time.process_time() - own) / count,
+    }
+
+
+def main():
+    plan = json.loads(sys.argv[1])
+    address, pid = plan["address"], plan["server_pid"]
+    first = connect(address)
+    answer = None
+    while answer is None or answer.error_code:  # a broker that has just made its log is not ready at once
+        first.sendall(wire.framed(wire.encode_request(ListGroupsRequest(), version=5, correlation_id=7, client_id="b")))
+        answer = receive(first, ListGroupsResponse, 5)
+        time.sleep(0.05)
+    said = {}
+    if "forming" in plan:
+        rows = []
+        for run in range(plan["runs"]):
+            members = [Member(connect(address), f"large-{run}", f"seat-{n:05d}") for n in range(plan["forming"])]
+            time.sleep(0.5)
+            server, begun = cpu_of(pid), time.perf_counter()
+            form(members)
+            rows.append((time.perf_counter() - begun, cpu_of(pid) - server))
+            for member in members:
+                member.connection.close()
+        said["forming"] = rows
+    if "members" in plan:
+        connections = [connect(address) for _ in range(plan["connections"])]
+        groups, size = divmod(plan["members"], plan["group_size"])
+        assert size == 0
+        members = [
+            Member(connections[(group * plan["group_size"] + seat) % len(connections)], f"g-{group}", f"seat-{seat}")
+            for group in range(groups)
+            for seat in range(plan["group_size"])
+        ]
+        for at in range(0, len(members), len(connections)):
+            form(members[at : at + len(connections)])
+        frames = {connection: [] for connection in connections}
+        for member in members:
+            frames[member.connection].append(member.heartbeat())
+        rows = list(frames.items())
+        saturate(rows, plan["warm_up_s"])
+        said["saturated"] = measured(pid, lambda: saturate(rows, plan["seconds"]))
+        said["paced"] = measured(pid, lambda: pace(rows, plan["seconds"], plan["interval_s"]))
+    print(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main()
