@@ -31,7 +31,9 @@ def serve(
     ] = 1,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="BROKER.KEY=VALUE", help="A broker setting of Kafka's; repeatable."),
+        typer.Option(
+            "--set", metavar="BROKER.KEY=VALUE", help="A broker setting of Kafka's, or of kgm's own; repeatable."
+        ),
     ] = None,
     data_dir: Annotated[
         str | None,
@@ -51,6 +53,11 @@ def serve(
     Without --data-dir everything is in memory. With it nothing is acknowledged that would not survive a power failure.
     DIR/__consumer_offsets-N are Kafka's own log format; topics keep their newest records within the same bounds as in
     memory.
+
+    Of kgm's own, and off by default, because Apache Kafka has no such thing: --set kgm.group.target.size.GROUP=N holds
+    new members back until there are N, so that they cost one rebalance, and keeps more as spares that take the place of
+    members that go; --set kgm.group.pre.registered.instance.ids.GROUP=ID,ID does so until these ids are there. Nobody
+    waits longer than its rebalance timeout, or kgm.group.newcomer.max.wait.ms. GROUP may be a glob.
 
     Once it accepts connections it prints one line of JSON, {"listening":"HOST:PORT"}, with "brokers" when there are
     several. SIGTERM ends it.

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from kgm.cli.bounce_report import report
 from kgm.cli.options import Common, cluster
-from kgm.cli.output import Cell, Column, Report, Table, cluster_json, emit
+from kgm.cli.output import cluster_json, emit
 from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -18,15 +19,12 @@ if TYPE_CHECKING:
     from kgm.simulation.plan import Membership, Plan, Rolling
     from kgm.simulation.report import Scenario
 
-SCHEMA = "kgm.simulate-bounce/v1"
 _BROKER_SETTINGS = (
     "group.initial.rebalance.delay.ms",
     "group.max.size",
     "group.max.session.timeout.ms",
     "group.min.session.timeout.ms",
 )
-_MOVES_SHOWN = 40
-_EVENTS_SHOWN = 40
 E = TypeVar("E", bound=enum.Enum)
 
 
@@ -69,7 +67,28 @@ def simulate_bounce(
     scale_in: Annotated[
         list[str] | None, typer.Option("--scale-in", metavar="ID[,ID...]", help="Who stops and stays away.")
     ] = None,
-    scale_out: Annotated[int, typer.Option("--scale-out", metavar="N", help="How many new members come.")] = 0,
+    scale_out: Annotated[
+        int | None, typer.Option("--scale-out", metavar="N", help="How many new members come.")
+    ] = None,
+    scale_out_every: Annotated[
+        str, typer.Option("--scale-out-every", metavar="DURATION", help="From one new member to the next (0s).")
+    ] = "0s",
+    target_size: Annotated[
+        int | None,
+        typer.Option(
+            "--target-size",
+            metavar="N",
+            help="Also what if new members waited until there are N, and more were spares. Apache Kafka cannot do it.",
+        ),
+    ] = None,
+    pre_registered: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pre-registered",
+            metavar="ID[,ID...]",
+            help="Also what if these instance ids waited for each other. Apache Kafka cannot do it.",
+        ),
+    ] = None,
     remove: Annotated[
         list[str] | None,
         typer.Option("--remove", metavar="ID[,ID...]", help="Who stops and is then removed by one LeaveGroup."),
@@ -109,7 +128,11 @@ def simulate_bounce(
 ) -> None:  # fmt: skip
     """Predict what a bounce would do to a group: rebalances, moved partitions, time without a consumer.
 
-    The group is live (GROUP, only read), a snapshot (--from-file), or made up (--members N --topic NAME:PARTITIONS)."""
+    The group is live (GROUP, only read), a snapshot (--from-file), or made up (--members N --topic NAME:PARTITIONS).
+
+    With --target-size or --pre-registered a second scenario, `standby`, shows the same plan on a broker that lets new
+    members wait until the planned ones are there. No Apache Kafka does; `kgm serve --set kgm.group.target.size.GROUP=N`
+    and `kgm.group.pre.registered.instance.ids.GROUP=ID,ID` do. Gates look at the first scenario, which is Kafka."""
     from kgm.cli.durations import parse_duration
     from kgm.simulation.plan import Membership, Plan, Stop, WhatIf, without
 
@@ -121,12 +144,18 @@ def simulate_bounce(
     made_up = members is not None
     left = without(_listed(scale_in, "--scale-in", snapshot), _listed(remove, "--remove", snapshot))
     removed = _listed(remove, "--remove", snapshot)
+    registered = _ids(pre_registered, "--pre-registered")
+    if scale_out is None:
+        scale_out = len(without(registered, [member.identity for member in snapshot.members]))
     chosen = _chosen(snapshot, instance_ids, member_ids, match, everyone=everyone)
     plan = Plan(
         bounce=without(chosen, (*left, *removed)) if everyone or match else chosen,
         scale_in=left,
         remove=removed,
         scale_out=scale_out,
+        scale_out_every_ms=parse_duration(scale_out_every, "--scale-out-every"),
+        target_size=target_size,
+        pre_registered=registered,
         rolling=_rolling(rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause),
         restart_time_ms=parse_duration(restart_time, "--restart-time"),
         stop=_choice(Stop, stop, "--stop") or Stop.CLEAN,
@@ -155,14 +184,13 @@ def simulate_bounce(
 def _play(
     snapshot: GroupSnapshot, plan: Plan, *, compare: bool, draws: int, seed: int
 ) -> tuple[Sequence[Scenario], Sequence[KgmError]]:
+    from kgm.simulation.compare import compare as compare_all
+    from kgm.simulation.compare import side_by_side
+
     if compare:
-        from kgm.simulation.compare import compare as side_by_side
-
-        comparison = side_by_side(snapshot, plan, draws=draws, seed=seed)
+        comparison = compare_all(snapshot, plan, draws=draws, seed=seed)
         return comparison.scenarios, comparison.errors
-    from kgm.simulation.bounce import simulate
-
-    return [simulate(snapshot, plan, draws=draws, seed=seed)], []
+    return side_by_side(snapshot, plan, draws=draws, seed=seed), []
 
 
 def _gates(scenario: Scenario, moves: int | None, rebalances: int | None) -> list[ConditionNotMet]:
@@ -272,13 +300,17 @@ def _read_json(path: str) -> Any:
         raise UsageError(f"file {path} is no JSON: {error}") from error
 
 
-def _listed(texts: list[str] | None, option: str, snapshot: GroupSnapshot) -> tuple[str, ...]:
-    """Identities in the order given, each once; a member id of a static member counts as its instance id."""
+def _ids(texts: list[str] | None, option: str) -> tuple[str, ...]:
+    """Ids in the order given, each once."""
     from kgm.cli.braces import expand_list
 
+    return tuple(dict.fromkeys(name for text in texts or () for name in expand_list(text, option)))
+
+
+def _listed(texts: list[str] | None, option: str, snapshot: GroupSnapshot) -> tuple[str, ...]:
+    """Identities in the order given, each once; a member id of a static member counts as its instance id."""
     identity = {member.member_id: member.identity for member in snapshot.members}
-    names = [name for text in texts or () for name in expand_list(text, option)]
-    return tuple(dict.fromkeys(identity.get(name, name) for name in names))
+    return tuple(dict.fromkeys(identity.get(name, name) for name in _ids(texts, option)))
 
 
 def _chosen(
@@ -348,104 +380,3 @@ def _settings(texts: list[str] | None) -> dict[str, str]:
             raise UsageError(f"--set {text}: write KEY=VALUE")
         found[key.strip()] = value.strip()
     return found
-
-
-# -- what is said
-
-
-def report(
-    snapshot: GroupSnapshot,
-    plan: Plan,
-    scenarios: Sequence[Scenario],
-    errors: Sequence[KgmError],
-    where: dict[str, str | None] | None,
-) -> Report:
-    """The report: a row a scenario, and the moves of the plan as it stands."""
-    jsons = [scenario.to_json() for scenario in scenarios]
-    return Report(
-        schema=SCHEMA,
-        data={"group_id": snapshot.group_id, "plan": plan.to_json(), "scenarios": jsons},
-        tables=[_summary(snapshot, plan, scenarios), *_moves(scenarios[0]), _timeline(scenarios[0])],
-        names=[scenario.name for scenario in scenarios],
-        items=jsons,
-        cluster=where,
-        errors=errors,
-    )
-
-
-def _summary(snapshot: GroupSnapshot, plan: Plan, scenarios: Sequence[Scenario]) -> Table:
-    columns = [
-        Column(title="SCENARIO"),
-        Column(title="ASSIGNOR"),
-        Column(title="REBALANCES", right=True),
-        Column(title="GENERATIONS", right=True),
-        Column(title="MOVED", right=True),
-        Column(title="STOPPED", right=True),
-        Column(title="EXACT"),
-        Column(title="DRAWS", wide=True, right=True),
-    ]
-    rows: list[list[Cell]] = []
-    for scenario in scenarios:
-        typical, ranges = scenario.typical, scenario.ranges
-        rows.append(
-            [
-                scenario.name,
-                scenario.assignor,
-                _spread(typical.rebalances, ranges and ranges.rebalances),
-                _spread(typical.generations, ranges and ranges.generations),
-                _spread(typical.moved_partitions, ranges and ranges.moved_partitions),
-                f"{typical.stopped_partition_ms / 1000:.1f}s",
-                "yes" if scenario.exact else "no",
-                None if ranges is None else ranges.draws,
-            ]
-        )
-    notes = ["STOPPED: time without a consumer, added up over partitions. 2 (1-3): typical, and from least to most."]
-    notes += [f"note: {caveat}" for caveat in scenarios[0].caveats]
-    return Table(columns=columns, rows=rows, heading=f"{snapshot.group_id}  {_in_words(plan)}", notes=notes)
-
-
-def _in_words(plan: Plan) -> str:
-    from kgm.cli.durations import show_duration
-
-    parts = []
-    if plan.bounce:
-        how = "together" if plan.rolling is None else f"rolling, {plan.rolling.max_unavailable} at a time"
-        back = show_duration(plan.restart_time_ms)
-        parts.append(f"{len(plan.bounce)} bounce ({how}, {plan.stop.value} stop, back after {back})")
-    parts += [f"{len(plan.scale_in)} stay away"] if plan.scale_in else []
-    parts += [f"{len(plan.remove)} are removed"] if plan.remove else []
-    parts += [f"{plan.scale_out} come"] if plan.scale_out else []
-    return ", ".join(parts)
-
-
-def _spread(typical: int, found: Any) -> str:
-    return f"{typical} ({found.min}-{found.max})" if found is not None and found.min != found.max else str(typical)
-
-
-def _moves(scenario: Scenario) -> list[Table]:
-    columns = [
-        Column(title="TOPIC"),
-        Column(title="PARTITION", right=True),
-        Column(title="FROM"),
-        Column(title="TO"),
-        Column(title="AT", right=True),
-    ]
-    moves = scenario.typical.moves
-    rows: list[list[Cell]] = [
-        [move.topic, move.partition, move.owner_before, move.owner_after, f"{move.at_ms / 1000:.1f}s"]
-        for move in moves[:_MOVES_SHOWN]
-    ]
-    return [Table(columns=columns, rows=rows, heading="moves", notes=_more(moves, _MOVES_SHOWN))] if moves else []
-
-
-def _timeline(scenario: Scenario) -> Table:
-    columns = [Column(title="AT", right=True), Column(title="EVENT"), Column(title="MEMBER"), Column(title="DETAIL")]
-    events = scenario.typical.timeline
-    rows: list[list[Cell]] = [
-        [f"{event.at_ms / 1000:.1f}s", event.event, event.member, event.detail] for event in events[:_EVENTS_SHOWN]
-    ]
-    return Table(columns=columns, rows=rows, heading="timeline", notes=_more(events, _EVENTS_SHOWN))
-
-
-def _more(rows: Sequence[object], shown: int) -> list[str]:
-    return [f"and {len(rows) - shown} more: -o json has them all"] if len(rows) > shown else []

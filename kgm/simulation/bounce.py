@@ -58,7 +58,7 @@ def simulate(
 
 def _allowing(origin: Origin, plan: Plan) -> BrokerSettings:
     """The broker's settings. It lets in members with the session timeout they have, unless its limits are given."""
-    settings = BrokerSettings.from_overrides(plan.settings)
+    settings = BrokerSettings.from_overrides(plan.broker_settings(origin.group_id))
     session_ms, lowest, highest = origin.session_timeout_ms, MIN_SESSION, MAX_SESSION
     if lowest not in plan.settings and session_ms < settings.group_min_session_timeout_ms:
         settings = replace(settings, group_min_session_timeout_ms=session_ms)

@@ -14,7 +14,12 @@ INITIAL_DELAY = "group.initial.rebalance.delay.ms"
 
 def caveats(origin: Origin, plan: Plan, settings: BrokerSettings, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
     """In order of weight: what is open, what hangs on timing, then what was assumed."""
-    said = [*_open(origin, outcomes), *_timing(origin, plan, outcomes), *origin.caveats]
+    said = [
+        *_not_kafka(origin, settings, outcomes),
+        *_open(origin, outcomes),
+        *_timing(origin, plan, outcomes),
+        *origin.caveats,
+    ]
     if any(outcome.rebalances for outcome in outcomes):
         said += [*_clients(origin, plan), *_leaders(origin)]
     if plan.scale_out:
@@ -36,6 +41,29 @@ def hangs_on_session(otherwise: Sequence[Outcome], session_timeout_ms: int) -> t
         f"{rebalances} and {one.moved_partitions} moved; --session-timeout settles it"
     )
     return (said,)
+
+
+def _not_kafka(origin: Origin, settings: BrokerSettings, outcomes: Sequence[Outcome]) -> list[str]:
+    """What is supposed that no Apache Kafka can do, and what it costs."""
+    planned = settings.plans.of(origin.group_id)
+    if planned is None:
+        return []
+    what_if = (
+        "what-if only: Apache Kafka has neither a target group size nor pre-registered instance ids, which KIP-345 "
+        "names as future work; `kgm serve` has them, off by default"
+    )
+    said = [what_if]
+    waits = [outcome.newcomers_wait_ms for outcome in outcomes if outcome.newcomers_wait_ms is not None]
+    if waits:
+        said.append(
+            f"new members are without partitions for up to {max(waits) / 1000:.1f} s; those that are there keep theirs "
+            "meanwhile. The wait ends when all have come, or after the rebalance timeout "
+            "(or kgm.group.newcomer.max.wait.ms)"
+        )
+    finals = [outcome.final_assignment for outcome in outcomes]
+    if any(len(final) < (planned.target_size or 0) or planned.instance_ids - final.keys() for final in finals):
+        said.append("the planned members never all come: who waits for them waits in vain, as long as it may")
+    return said
 
 
 def _open(origin: Origin, outcomes: Sequence[Outcome]) -> list[str]:

@@ -20,10 +20,11 @@ class Comparison:
 
 
 def compare(snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: int = SEED) -> Comparison:
-    """`as-is`, and what it would be with static members, dynamic members, and the cooperative protocol.
+    """`as-is`, `standby` if the plan has a target size or pre-registered ids, and what it would be with static members,
+    dynamic members, and the cooperative protocol.
 
     Raises what `simulate` raises for the plan as it stands; what goes wrong in another scenario is data."""
-    scenarios = [simulate(snapshot, plan, draws=draws, seed=seed)]
+    scenarios = side_by_side(snapshot, plan, draws=draws, seed=seed)
     errors: list[KgmError] = []
     for name, what_if in _others(plan.what_if):
         try:
@@ -37,6 +38,16 @@ def compare(snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: in
         )
     )
     return Comparison(scenarios=tuple(scenarios), errors=tuple(errors))
+
+
+def side_by_side(snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: int = SEED) -> list[Scenario]:
+    """`as-is`, as any Apache Kafka does it; and `standby`, with a broker that heeds the plan's target size and
+    pre-registered ids, if it has any."""
+    scenarios = [simulate(snapshot, plan, draws=draws, seed=seed)]
+    if plan.plans_size:
+        heeded = replace(plan, what_if=replace(plan.what_if, standby=True))
+        scenarios.append(simulate(snapshot, heeded, name="standby", draws=draws, seed=seed))
+    return scenarios
 
 
 def _others(what_if: WhatIf) -> list[tuple[str, WhatIf]]:

@@ -83,6 +83,9 @@ class Member:
         self.extended_ms = 0.0
         self._last_beat: HeartbeatRequest | None = None
         self.beat: Alarm | None = None
+        self.started_ms = self.world.now_ms
+        self.waited_ms: float | None = None
+        """From its start to its first assignment."""
 
     # -- from outside
 
@@ -289,6 +292,8 @@ class Member:
         """Take what is new. In the cooperative protocol give up what is gone, and join again so that others get it."""
         world = self.world
         self.phase = Phase.STEADY
+        if self.waited_ms is None:
+            self.waited_ms = world.now_ms - self.started_ms
         self.remembered, self.remembered_generation = given, self.generation
         lost = _less(self.owned, given)
         world.ledger.drop(self.consumes_as, lost, world.now_ms)

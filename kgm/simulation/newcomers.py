@@ -19,10 +19,11 @@ class Newcomers:
     guessed: bool
 
 
-def newcomers(origin: Origin, count: int, chance: random.Random) -> Newcomers:
+def newcomers(origin: Origin, count: int, chance: random.Random, registered: Sequence[str] = ()) -> Newcomers:
     """`app-4` after `app-1` to `app-3`, as a StatefulSet counts; a random name where the ids show no such pattern.
 
-    They are static or dynamic as the members are, by share in a mixed group, and otherwise like one that is there.
+    registered: instance ids that are to come; the first new members have those that are not there yet. Others are
+    static or dynamic as the members are, by share in a mixed group, and otherwise like one that is there.
     Raises UsageError for a group without members: nobody knows what new ones would subscribe to."""
     if not count:
         return Newcomers(seats=(), guessed=False)
@@ -31,18 +32,24 @@ def newcomers(origin: Origin, count: int, chance: random.Random) -> Newcomers:
             f"group {origin.group_id} has no members: what new ones would subscribe to is not known",
             hint="make a group up: --members N --topic NAME:PARTITIONS",
         )
+    there = {seat.group_instance_id for seat in origin.seats}
+    called = [name for name in registered if name not in there][:count]
+    if called:
+        others = newcomers(origin, count - len(called), chance)
+        named = tuple(_static(chance.choice(origin.seats), name, chance) for name in called)
+        return replace(others, seats=named + others.seats)
     static = [seat for seat in origin.seats if seat.group_instance_id is not None]
     dynamic = [seat for seat in origin.seats if seat.group_instance_id is None]
     come_static = sum(chance.random() * len(origin.seats) < len(static) for _ in range(count))
-    named = _next_names([str(seat.group_instance_id) for seat in static], come_static)
+    next_names = _next_names([str(seat.group_instance_id) for seat in static], come_static)
     unlike = len({frozenset(seat.topics) for seat in origin.seats}) > 1
     seats = [
-        _static(chance.choice(static), None if named is None else named[number], chance)
+        _static(chance.choice(static), None if next_names is None else next_names[number], chance)
         for number in range(come_static)
     ]
     seats += _dynamic(dynamic, count - come_static, chance)
     mixed = bool(static and dynamic)
-    return Newcomers(seats=tuple(seats), guessed=mixed or unlike or (bool(static) and named is None))
+    return Newcomers(seats=tuple(seats), guessed=mixed or unlike or (bool(static) and next_names is None))
 
 
 def _static(like: Seat, name: str | None, chance: random.Random) -> Seat:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kgm.coordinator.planned import INSTANCE_IDS, TARGET_SIZE
 from kgm.model.errors import UsageError
 
 
@@ -40,6 +41,8 @@ class WhatIf:
     rebalance_timeout_ms: int | None = None
     assignor: str | None = None
     membership: Membership | None = None
+    standby: bool = False
+    """Whether the broker heeds the plan's target size and pre-registered ids, which no Apache Kafka does."""
 
     @property
     def resettles(self) -> bool:
@@ -53,8 +56,11 @@ class Plan:
 
     bounce: they stop and come back after `restart_time_ms`, together, or in batches in the order given (`rolling`).
     scale_in: they stop and stay away. remove: they stop, then one LeaveGroup of an operator removes them. scale_out: as
-    many new members come. What is done besides a rolling bounce is done first, and the group is stable before it.
-    heartbeat_interval_ms: of the clients, which no broker tells; None is most likely Kafka's default of 3 s."""
+    many new members come, each `scale_out_every_ms` after the one before. What is done besides a rolling bounce is done
+    first, and the group is stable before it.
+    heartbeat_interval_ms: of the clients, which no broker tells; None is most likely Kafka's default of 3 s.
+    target_size, pre_registered: how many members there are to be, and instance ids that are to come, for the what-if of
+    a broker that waits for them (`WhatIf.standby`). New members have pre-registered ids first."""
 
     bounce: tuple[str, ...] = ()
     scale_in: tuple[str, ...] = ()
@@ -66,6 +72,9 @@ class Plan:
     what_if: WhatIf = field(default_factory=WhatIf)
     settings: Mapping[str, str] = field(default_factory=dict)
     heartbeat_interval_ms: int | None = None
+    scale_out_every_ms: int = 0
+    target_size: int | None = None
+    pre_registered: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not (self.bounce or self.scale_in or self.remove or self.scale_out):
@@ -75,11 +84,13 @@ class Plan:
             )
         _refuse_overlap(self)
         _refuse_below("--scale-out", self.scale_out, 0)
+        _refuse_below("--scale-out-every", self.scale_out_every_ms, 0)
         _refuse_below("--restart-time", self.restart_time_ms, 0)
         for option, value in (
             ("--session-timeout", self.what_if.session_timeout_ms),
             ("--rebalance-timeout", self.what_if.rebalance_timeout_ms),
             ("--heartbeat-interval", self.heartbeat_interval_ms),
+            ("--target-size", self.target_size),
         ):
             if value is not None:
                 _refuse_below(option, value, 1)
@@ -91,6 +102,20 @@ class Plan:
     def named(self) -> tuple[str, ...]:
         """Every member that the plan names."""
         return self.bounce + self.scale_in + self.remove
+
+    @property
+    def plans_size(self) -> bool:
+        """Whether there is anything that a broker with `WhatIf.standby` would heed."""
+        return self.target_size is not None or bool(self.pre_registered)
+
+    def broker_settings(self, group_id: str) -> dict[str, str]:
+        """The broker's settings, with those that make it heed the plan for the group if that is supposed."""
+        found = dict(self.settings)
+        if self.what_if.standby and self.target_size is not None:
+            found[f"{TARGET_SIZE}.{group_id}"] = str(self.target_size)
+        if self.what_if.standby and self.pre_registered:
+            found[f"{INSTANCE_IDS}.{group_id}"] = ",".join(self.pre_registered)
+        return found
 
     def batches(self) -> tuple[tuple[str, ...], ...]:
         """Who of `bounce` is down at the same time, in order."""
@@ -107,6 +132,9 @@ class Plan:
             "scale_in": list(self.scale_in),
             "remove": list(self.remove),
             "scale_out": self.scale_out,
+            "scale_out_every_ms": self.scale_out_every_ms,
+            "target_size": self.target_size,
+            "pre_registered": list(self.pre_registered),
             "mode": "together" if rolling is None else "rolling",
             "max_unavailable": None if rolling is None else rolling.max_unavailable,
             "pause_ms": None if rolling is None else rolling.pause_ms,

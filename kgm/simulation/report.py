@@ -80,7 +80,8 @@ class Outcome:
     generations: by how much the coordinator's counter rose. rebalances: those of them that reached an assignment.
     handovers: how often a partition came to another owner, those on the way included. fenced, final_assignment: by
     identity. settled: whether the group came to rest within the time that was simulated. random_ids: whether it ended
-    with member ids that nobody can know beforehand."""
+    with member ids that nobody can know beforehand. newcomers_wait_ms: the longest that a new member was without
+    partitions, from its start; None if none has come to any."""
 
     generations: int
     rebalances: int
@@ -96,6 +97,7 @@ class Outcome:
     passed_empty: bool
     took_ms: int
     requests: int
+    newcomers_wait_ms: int | None = None
 
     @property
     def moved_partitions(self) -> int:
@@ -150,6 +152,7 @@ class Scenario:
                 for identity, assigned in typical.final_assignment.items()
             },
             "took_ms": typical.took_ms,
+            "newcomers_wait_ms": typical.newcomers_wait_ms,
             "timeline": [event.to_json() for event in typical.timeline],
             "exact": self.exact,
             "caveats": list(self.caveats),

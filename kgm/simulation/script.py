@@ -59,7 +59,8 @@ class Script:
         self.by_identity = {member.seat.identity: member for member in self.members}
         #: Member ids of stopped processes that the coordinator still counts on, with their identities.
         self.ghosts: dict[str, str] = {}
-        arrivals = newcomers(origin, plan.scale_out, random.Random(seed + "/names"))  # noqa: S311
+        names = random.Random(seed + "/names")  # noqa: S311
+        arrivals = newcomers(origin, plan.scale_out, names, plan.pre_registered)
         self.guessed_names = arrivals.guessed
         self.newcomers = [self._member(seat) for seat in arrivals.seats]
 
@@ -132,10 +133,11 @@ class Script:
             self._stop_soon(self.by_identity[identity])
         if plan.remove:
             self._soon(_STOP_SPREAD_MS + _REMOVAL_AFTER_MS, self._remove)
-        for member in self.newcomers:
-            self.members.append(member)
-            world.note("start", "a new member starts", member.identity)
-            member.start()
+        for number, member in enumerate(self.newcomers):
+            if plan.scale_out_every_ms and number:
+                self._soon(number * plan.scale_out_every_ms, self._start_new, member)
+            else:
+                self._start_new(member)
         if plan.rolling is None or not (plan.scale_in or plan.remove or plan.scale_out):
             return True
         settled = self._until_rest(with_ghosts=True)
@@ -175,6 +177,11 @@ class Script:
         self.world.note("start", "starts again", member.seat.identity)
         member.start()
 
+    def _start_new(self, member: Member) -> None:
+        self.members.append(member)
+        self.world.note("start", "a new member starts", member.identity)
+        member.start()
+
     def _remove(self) -> None:
         """One LeaveGroup for all of them, as an operator sends it: static members without their member id."""
         identities = []
@@ -210,9 +217,22 @@ class Script:
 
     def _at_rest(self, *, with_ghosts: bool) -> bool:
         world = self.world
-        if self._planned or world.in_flight or world.is_busy or world.restless or (with_ghosts and self.ghosts):
+        if self._planned or world.in_flight or world.is_busy or (with_ghosts and self.ghosts):
             return False
-        return all(member.generation == world.generation for member in self.members if member.is_up)
+        if world.restless and not self._only_spares():
+            return False
+        return all(
+            member.generation == world.generation
+            for member in self.members
+            if member.is_up and member not in world.restless
+        )
+
+    def _only_spares(self) -> bool:
+        """Whether all that want something are held back, by a group that has all its members: it is at rest so."""
+        standby = self.world.standby
+        return standby.has_all and all(
+            isinstance(one, Member) and one.identity in standby.held for one in self.world.restless
+        )
 
     def _wake_all(self) -> None:
         for member in self.members:
@@ -243,6 +263,11 @@ class Script:
 
     # -- the end
 
+    def _longest_wait_ms(self) -> int | None:
+        """How long a new member was without partitions at most, from its start; None if none has come to any."""
+        waits = [member.waited_ms for member in self.newcomers if member.waited_ms is not None]
+        return round(max(waits)) if waits else None
+
     def _outcome(self, *, settled: bool) -> Outcome:
         world = self.world
         view = world.engine.group(self.origin.group_id)
@@ -271,4 +296,5 @@ class Script:
             passed_empty=world.passed_empty,
             took_ms=world.at_ms,
             requests=world.requests,
+            newcomers_wait_ms=self._longest_wait_ms(),
         )

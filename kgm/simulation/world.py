@@ -23,6 +23,7 @@ from kgm.simulation.ledger import Ledger
 from kgm.simulation.library import NETWORK_MS, Tempo, drawn
 from kgm.simulation.origin import Origin, made_up_member_id
 from kgm.simulation.report import TimelineEvent
+from kgm.simulation.standby import Standby
 
 #: When a plan starts. Late enough that what happened before it has a time too.
 START_MS = 1_000_000
@@ -71,6 +72,7 @@ class World:
         self._waiting: dict[int, tuple[Client, int, Callable[[Any], None] | None]] = {}
         self.engine = Coordinator(settings=settings, new_member_id=self._new_member_id, topics=origin.topics)
         self.runtime = Runtime(self.engine, append=self._appended)
+        self.standby = Standby(self.engine, origin.group_id, self.note)
 
     # -- time
 
@@ -151,6 +153,8 @@ class World:
         if joining and not self._is_joining:
             self.note("rebalance", "the group prepares a rebalance; members hear of it at their next heartbeat")
         self._is_joining = joining
+        if self.standby.plan is not None:
+            self.standby.observe()
         was_busy = self.is_busy
         self.is_busy = joining or self.engine.deadline(self._sync_key) is not None
         if self.is_busy and not was_busy:

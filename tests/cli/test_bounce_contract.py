@@ -122,3 +122,61 @@ def test_a_saved_snapshot_that_is_none_is_named(tmp_path):
         run = kgm("simulate-bounce", "--from-file", str(path), "--all")
         assert run.code in (2, 3), (text, run)
         assert "Traceback" not in run.err
+
+
+@pytest.mark.slow
+def test_a_scale_out_with_a_target_size_is_shown_beside_what_kafka_does():
+    """KIP-345's future work: as-is stays Apache Kafka's, and the second scenario says that it is none."""
+    flags = (*SYNTHETIC, "--scale-out", "3", "--scale-out-every", "20s", "--target-size", "7", "--draws", "4")
+    data = simulate(*flags)
+    as_is, standby = data["scenarios"]
+    assert (as_is["name"], standby["name"]) == ("as-is", "standby")
+    assert as_is.keys() == standby.keys() >= SCENARIO_KEYS
+    assert (as_is["rebalances"], standby["rebalances"]) == (3, 1)
+    assert as_is["newcomers_wait_ms"] < 20_000
+    assert standby["newcomers_wait_ms"] >= 40_000
+    assert "Apache Kafka has neither" in standby["caveats"][0]
+    assert not any("Apache Kafka has neither" in caveat for caveat in as_is["caveats"])
+    assert {"scale_out_every_ms": 20_000, "target_size": 7, "pre_registered": []}.items() <= data["plan"].items()
+    assert [event["event"] for event in standby["timeline"]].count("held") == 2
+    # The gate is on what Kafka does.
+    assert kgm("simulate-bounce", *flags, "--fail-if-rebalances", "2").code == 8
+    assert kgm("simulate-bounce", *flags, "--fail-if-rebalances", "3").code == 0
+
+
+@pytest.mark.slow
+def test_the_table_says_what_a_wait_costs():
+    run = kgm("simulate-bounce", *SYNTHETIC, "--pre-registered", "member-{1..6}", "--scale-out", "1", "--draws", "2")
+    assert run.code == 0, run
+    assert "note (standby): what-if only: Apache Kafka has neither" in run.out
+    assert "waits in vain" in run.out
+    assert "timeline of standby" in run.out
+    assert "is held back until all pre-registered are there: 1 wait" in run.out
+    rows = {line.split()[0]: line.split() for line in run.out.splitlines() if line.startswith(("as-is", "standby"))}
+    assert float(rows["as-is"][6].removesuffix("s")) < 20
+    assert float(rows["standby"][6].removesuffix("s")) >= 300
+
+
+@pytest.mark.slow
+def test_pre_registered_ids_that_are_not_there_come():
+    data = simulate(*SYNTHETIC, "--pre-registered", "member-{1..4},extra-{1..2}", "--draws", "2")
+    assert data["plan"]["scale_out"] == 2
+    for scenario in data["scenarios"]:
+        assert {"extra-1", "extra-2"} <= scenario["final_assignment"].keys()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--scale-out", "1", "--target-size", "0"),
+        ("--scale-out", "1", "--target-size", "many"),
+        ("--scale-out", "1", "--pre-registered", "a,,b"),
+        ("--scale-out", "1", "--scale-out-every", "soon"),
+        ("--scale-out", "1", "--set", "kgm.group.target.size.synthetic=0"),
+        ("--target-size", "7"),
+    ],
+)  # fmt: skip
+def test_a_bad_plan_for_the_size_is_a_usage_error(flags):
+    run = kgm("simulate-bounce", *SYNTHETIC, *flags)
+    assert run.code == 2, run
+    assert "Traceback" not in run.err
