@@ -7,16 +7,9 @@ import struct
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from kgm.model.errors import ErrorCode
-from kgm.records.batch import checksum
+from kgm.model.errors import DecodeError, ErrorCode
+from kgm.records.batch import CONTROL, MAGIC, MAGIC_AT, TRANSACTIONAL, parse_batch
 
-#: base offset, length, leader epoch, magic, crc, attributes, last offset delta, first timestamp, last timestamp,
-#: producer id, producer epoch, base sequence, number of records
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-_BEHIND_LENGTH = 12
-_CHECKED_FROM = 21
-_MAGIC = 2
-_TRANSACTIONAL_OR_CONTROL = 0x30
 _BASE_OFFSET = struct.Struct(">q")
 _EPOCH_AT = 12
 _EPOCH = struct.Struct(">i")
@@ -153,19 +146,16 @@ def parse_batches(data: bytes | None) -> list[Batch] | ErrorCode:
     found = []
     at = 0
     while at < len(data):
-        if len(data) - at < _HEADER.size:
-            return ErrorCode.CORRUPT_MESSAGE
-        header = _HEADER.unpack_from(data, at)
-        _, length, _, magic, crc, attributes, last_delta, _, last_timestamp, _, _, _, count = header
-        end = at + _BEHIND_LENGTH + length
-        if magic != _MAGIC:
+        if len(data) - at > MAGIC_AT and data[at + MAGIC_AT] != MAGIC:
             return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
-        if length < _HEADER.size - _BEHIND_LENGTH or end > len(data) or count < 1 or last_delta != count - 1:
+        try:
+            batch = parse_batch(data, at)
+        except DecodeError:
             return ErrorCode.CORRUPT_MESSAGE
-        if attributes & _TRANSACTIONAL_OR_CONTROL:
+        if batch.attributes & (TRANSACTIONAL | CONTROL):
             return ErrorCode.INVALID_RECORD
-        if checksum(data[at + _CHECKED_FROM : end]) != crc:
+        if not 1 <= batch.record_count == batch.last_offset_delta + 1:
             return ErrorCode.CORRUPT_MESSAGE
-        found.append(Batch(0, last_delta, last_timestamp, data[at:end]))
-        at = end
+        found.append(Batch(0, batch.last_offset_delta, batch.max_timestamp, batch.data))
+        at += len(batch.data)
     return found
