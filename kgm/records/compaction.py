@@ -186,7 +186,10 @@ def compact(
     transactions = _Transactions()
     for segment in segments:
         for batch in _read(segment):
-            transactions.see(batch)
+            try:
+                transactions.see(batch)
+            except DecodeError as error:
+                raise _unreadable(segment, batch, error) from error
     stable = min(transactions.open_since.values(), default=segments[-1].base_offset)
     cleanable = [segment for segment in segments[:-1] if segment.next_offset <= stable]
     if not cleanable:
@@ -254,8 +257,7 @@ def _groups(segments: Sequence[Segment], segment_bytes: int) -> Iterator[list[Se
             yield group
             group = []
         group.append(segment)
-    if group:
-        yield group
+    yield group
 
 
 def _clean_group(directory: Path, group: list[Segment], segments: list[Segment], cleaning: _Cleaning) -> int:
@@ -287,10 +289,7 @@ def _write_cleaned(path: Path, group: list[Segment], cleaning: _Cleaning) -> int
     with os.fdopen(fd, "wb", buffering=1 << 20) as out:
         for segment in group:
             for batch in _read(segment):
-                try:
-                    data = cleaning.cleaned(batch)
-                except DecodeError as error:
-                    raise _unreadable(segment, batch, error) from error
+                data = cleaning.cleaned(batch)
                 if data is not None:
                     out.write(data)
         out.flush()

@@ -189,6 +189,25 @@ def test_unknown_codecs_are_refused():
         parse_batch(resealed(bytes(data)))
 
 
+def test_offsets_that_do_not_rise_are_refused():
+    rows = [RawRecord(0, 0, b"k", b"v"), RawRecord(0, 0, b"k", b"v")]
+    data = encode_batch(rows, base_offset=0, last_offset=1, base_timestamp=0, max_timestamp=0)
+    with pytest.raises(DecodeError, match="offset delta 0 after 0"):
+        _ = parse_batch(data).records
+
+
+def test_a_header_without_a_key_is_refused():
+    data = encode_batch(
+        [RawRecord(0, 0, b"k", b"v", ((None, b"v"),))], base_offset=0, last_offset=0, base_timestamp=0, max_timestamp=0
+    )
+    with pytest.raises(DecodeError, match="header without a key"):
+        _ = parse_batch(data).records
+
+
+def test_what_is_not_compressed_is_what_it_is():
+    assert compression.decompress(0, b"abc", limit=1) == b"abc"
+
+
 @pytest.mark.parametrize("magic", [0, 1, 3])
 def test_other_formats_are_refused(magic):
     data = bytearray(new_batch([(b"k", b"v")], base_offset=0, timestamp_ms=0))

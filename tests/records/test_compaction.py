@@ -269,6 +269,44 @@ def compaction_checksum(data):
     return checksum(bytes(data[21:])).to_bytes(4, "big")
 
 
+def test_damage_is_found_before_anything_is_changed(log):
+    put(log, b"k", b"1")
+    put(log, b"k", b"2")
+    log.roll()
+    spoiled = bytearray(log.segments[0].read_bytes())
+    spoiled[-1] ^= 1
+    log.segments[0].write_bytes(spoiled)
+    with pytest.raises(CorruptLogError, match="damaged at byte"):
+        log.compact(now_ms=0)
+    assert log.segments[0].read_bytes() == spoiled
+
+
+def test_the_last_batch_stays_empty_and_goes_the_next_time(log):
+    """So that the log does not end earlier than it did."""
+    put(log, b"k", b"1", producer=P)
+    log.append_marker(P, commit=False, now_ms=0)
+    log.roll()
+    for now in (0, 10, 10 + DAY):
+        log.compact(now_ms=now)
+    [batch] = log.read()
+    assert (batch.base_offset, batch.record_count, batch.is_control, batch.marker) == (1, 0, True, None)
+    put(log, b"k", b"2")
+    log.roll()
+    log.compact(now_ms=20 + DAY)
+    assert [batch.base_offset for batch in log.read()] == [2]
+
+
+def test_a_marker_that_cannot_be_read_is_an_error(log):
+    data = encode_batch(
+        [compaction.RawRecord(0, 0, b"", b"")],
+        base_offset=0, last_offset=0, base_timestamp=0, max_timestamp=0, attributes=0x30,
+    )  # fmt: skip
+    log._write(data, 1)
+    log.roll()
+    with pytest.raises(CorruptLogError, match="the batch at offset 0 is not readable"):
+        log.compact(now_ms=0)
+
+
 # -- crashes
 
 

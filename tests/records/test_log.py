@@ -56,3 +56,15 @@ def test_a_directory_has_one_owner(directory):
     with OffsetsLog.open(directory), pytest.raises(LogLockedError, match="in use"):
         OffsetsLog.open(directory)
     OffsetsLog.open(directory).close()
+
+
+def test_large_batches_are_read(directory):
+    """Larger than what is read at a time, and smaller ones across the edges of it."""
+    sizes = [400_000, 400_000, 400_000, 3_000_000, 10, 1_048_000, 10]
+    with OffsetsLog.open(directory) as log:
+        for size in sizes:
+            log.append_raw([(b"k", bytes(size))], now_ms=0)
+        assert [len(row.value) for batch in log.read() for row in batch.records] == sizes
+    with OffsetsLog.open(directory) as log:
+        assert (log.start_offset, log.next_offset) == (0, len(sizes))
+        assert log.size == log.segments[0].stat().st_size
