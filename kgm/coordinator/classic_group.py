@@ -4,14 +4,14 @@ A group in the coordinator is changed only when a draft of it takes effect: an e
 what is different in it, however large the group is. Members are frozen and are replaced."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kgm.assignors.java import map_order
 from kgm.coordinator.classic_state import ClassicState, can_move
 from kgm.coordinator.outcome import Millis, Ticket
-from kgm.coordinator.overlay import overlaid, settled
+from kgm.coordinator.overlay import Table, overlaid, settled
 from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol import codec
 from kgm.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -43,6 +43,13 @@ class Held(NamedTuple):
     protocol_type: str
     parked: Parked
     until_ms: Millis
+
+
+class Rows(NamedTuple):
+    """The members of a group as its last record has them: member ids and rows, in the same order. Never changed."""
+
+    member_ids: list[str]
+    rows: list[MemberMetadata]
 
 
 class InitialDelay(NamedTuple):
@@ -96,19 +103,19 @@ class ClassicGroup:
     protocol: str | None = None
     generation: int = 0
     leader: str | None = None
-    members: MutableMapping[str, ClassicMember] = field(default_factory=dict)
-    static_ids: MutableMapping[str, str] = field(default_factory=dict)
-    protocol_counts: MutableMapping[str, int] = field(default_factory=dict)
-    offers: MutableMapping[tuple[str, ...], int] = field(default_factory=dict)
-    pending_joins: MutableMapping[str, None] = field(default_factory=dict)
-    pending_syncs: MutableMapping[str, None] = field(default_factory=dict)
-    parked_joins: MutableMapping[str, Parked] = field(default_factory=dict)
-    parked_syncs: MutableMapping[str, Parked] = field(default_factory=dict)
+    members: Table[str, ClassicMember] = field(default_factory=dict)
+    static_ids: Table[str, str] = field(default_factory=dict)
+    protocol_counts: Table[str, int] = field(default_factory=dict)
+    offers: Table[tuple[str, ...], int] = field(default_factory=dict)
+    pending_joins: Table[str, None] = field(default_factory=dict)
+    pending_syncs: Table[str, None] = field(default_factory=dict)
+    parked_joins: Table[str, Parked] = field(default_factory=dict)
+    parked_syncs: Table[str, Parked] = field(default_factory=dict)
     subscribed_topics: frozenset[str] | None = None
     new_member_added: bool = False
     initial_delay: InitialDelay | None = None
     held: dict[str, Held] = field(default_factory=dict)
-    rows: dict[str, MemberMetadata] | None = None
+    rows: Rows | None = None
     is_shared: bool = False
 
     def draft(self) -> "ClassicGroup":

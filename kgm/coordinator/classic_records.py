@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from kgm.coordinator.classic_group import ClassicGroup, ClassicMember, Protocol
+from kgm.coordinator.classic_group import ClassicGroup, ClassicMember, Protocol, Rows
 from kgm.coordinator.classic_state import ClassicState
 from kgm.coordinator.outcome import Millis
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
@@ -21,20 +21,22 @@ def settled_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Rec
     """Likewise for a group that is Stable from now on; it remembers its rows for `replaced_record`."""
     record = group_record(group, assignments)
     assert isinstance(record.value, GroupMetadataValue)
-    group.rows = {row.member_id: row for row in record.value.members}
+    group.rows = Rows([row.member_id for row in record.value.members], record.value.members)
     return record
 
 
-def replaced_record(
-    group: ClassicGroup, rows: Mapping[str, MemberMetadata] | None, old_id: str, member: ClassicMember
-) -> Record:
+def replaced_record(group: ClassicGroup, before: Rows | None, old_id: str, member: ClassicMember) -> Record:
     """A Stable group in which a member has just taken the place of another, whose rows were these before."""
-    if rows is None:
+    if before is None:
         return settled_record(group, {each.member_id: each.assignment for each in group.members.values()})
-    group.rows = {**rows}
-    del group.rows[old_id]
-    group.rows[member.member_id] = _row(group, member, member.assignment)
-    return _record(group, list(group.rows.values()))
+    # Each step is a copy of pointers: the only part of a restart that grows with the group, as the record does.
+    member_ids, rows = before.member_ids.copy(), before.rows.copy()
+    place = member_ids.index(old_id)
+    del member_ids[place], rows[place]
+    member_ids.append(member.member_id)
+    rows.append(_row(group, member, member.assignment))
+    group.rows = Rows(member_ids, rows)
+    return _record(group, rows)
 
 
 def _record(group: ClassicGroup, rows: list[MemberMetadata]) -> Record:

@@ -14,25 +14,11 @@ SMALL: Final = 32
 _NOTHING: Final[Any] = object()
 
 
-def overlaid(base: MutableMapping[K, V], *, copies: bool) -> MutableMapping[K, V]:
+def overlaid(base: "Table[K, V]", *, copies: bool) -> "Table[K, V]":
     """A mapping equal to `base`, to be changed instead of it.
 
-    copies: `base` is not to be changed later either, by `settled`."""
-    if type(base) is dict and (copies or len(base) <= SMALL):
-        return base.copy()
-    return dict(base) if copies else Overlay(base)
-
-
-def settled(mapping: MutableMapping[K, V]) -> MutableMapping[K, V]:
-    """The changes of an overlay put into its base, which is returned; the overlay must not be used any more. Any other
-    mapping is returned as it is."""
-    return mapping.settle() if isinstance(mapping, Overlay) else mapping
-
-
-def whole(mapping: MutableMapping[K, V]) -> dict[K, V]:
-    """The mapping as a dictionary, which is the mapping's own: for those who go through all of it. Changes to the one
-    are changes to the other."""
-    return mapping.flatten() if isinstance(mapping, Overlay) else mapping  # type: ignore[return-value]
+    copies: `base` is not to be changed later either, when the mapping is settled."""
+    return base.copy() if copies or len(base) <= SMALL else Overlay(base)
 
 
 class Overlay(MutableMapping[K, V]):
@@ -40,15 +26,15 @@ class Overlay(MutableMapping[K, V]):
 
     __slots__ = ("_base", "_changed", "_gone", "_is_whole", "_size")
 
-    def __init__(self, base: MutableMapping[K, V]) -> None:
-        self._base = base
+    def __init__(self, base: "Table[K, V]") -> None:
+        self._base: Table[K, V] = base
         self._changed: dict[K, V] = {}
         self._gone: set[K] = set()
         self._size = len(base)
         self._is_whole = False
 
     def flatten(self) -> dict[K, V]:
-        """Leave the base alone from now on; everything, in order."""
+        """Everything, in order, and from now on independent of the base; the overlay changes as this does."""
         if not self._is_whole:
             self._is_whole = True
             everything = dict(self._base)
@@ -58,14 +44,17 @@ class Overlay(MutableMapping[K, V]):
             self._base, self._changed, self._gone = {}, everything, set()
         return self._changed
 
-    def settle(self) -> MutableMapping[K, V]:
-        """See `settled`."""
+    def settle(self) -> "Table[K, V]":
+        """Put the changes into the base, which is returned, or else everything. The overlay is not to be used then."""
         if self._is_whole:
             return self._changed
         for key in self._gone:
             del self._base[key]
         self._base.update(self._changed)
         return self._base
+
+    def copy(self) -> dict[K, V]:
+        return self.flatten().copy()
 
     def __getitem__(self, key: K) -> V:
         value = self.get(key, _NOTHING)
@@ -121,3 +110,17 @@ class Overlay(MutableMapping[K, V]):
 
     def items(self) -> ItemsView[K, V]:
         return self.flatten().items()
+
+
+#: A dictionary, or what is to become of one.
+Table = dict[K, V] | Overlay[K, V]
+
+
+def whole(table: Table[K, V]) -> dict[K, V]:
+    """A table as a dictionary, for those who go through all of it. Changes to the one are changes to the other."""
+    return table if isinstance(table, dict) else table.flatten()
+
+
+def settled(table: Table[K, V]) -> Table[K, V]:
+    """A table that takes effect."""
+    return table if isinstance(table, dict) else table.settle()

@@ -72,14 +72,7 @@ class Step:
         self.reply(self.ticket, message)
 
     def outcome(self) -> Outcome:
-        return Outcome(
-            records=tuple(self.records),
-            timers=tuple(
-                [
-                    CancelTimer(key) if deadline is None else SetTimer(key, deadline)
-                    for key, deadline in self.timers.items()
-                ]
-            ),
-            replies=tuple(self.replies),
-            producer=self.producer,
-        )
+        timers = [
+            CancelTimer(key) if deadline is None else SetTimer(key, deadline) for key, deadline in self.timers.items()
+        ]
+        return Outcome(tuple(self.records), tuple(timers), tuple(self.replies), self.producer)
