@@ -10,12 +10,14 @@ Clients built on librdkafka bring assignors of their own under the same names (`
 depends on which member leads.
 
 An assignor numbers the partitions of the topics it deals with (`layout`) and works on integers; names come back at the
-end. What client-side ones know of topics is what somebody subscribes to; the rest is left out.
+end (`answers`). What client-side ones know of topics is what somebody subscribes to; the rest is left out.
 
     spec      what goes in            range, round_robin    one module each, as in Kafka
     layout    partitions as numbers   sticky                eager and cooperative; _claims, _even, _mixed, _moves
-    java      hashes and hash maps    uniform, server_range the coordinator's; _mixed for unequal subscriptions
-    case      groups written as JSON  librdkafka            what its consumers answer as leaders
+    answers   what comes out          uniform, server_range the coordinator's; _mixed for unequal subscriptions
+    java      hashes and hash maps    librdkafka            what its consumers answer as leaders
+    case      groups written as JSON  custom                assignors of somebody's own, by entry points
+    foreign   groups that are refused: Kafka Streams, Connect, share groups
 """
 
 from collections.abc import Callable
@@ -30,7 +32,9 @@ from kgm.assignors.sticky import assign_cooperative_sticky, assign_sticky
 from kgm.assignors.uniform import assign_uniform
 from kgm.model.errors import UsageError
 
-__all__ = ["LIBRARIES", "NAMES", "Assigned", "GroupSpec", "MemberSpec", "TopicSpec", "assign", "is_cooperative"]
+__all__ = [
+    "LIBRARIES", "NAMES", "Assigned", "GroupSpec", "MemberSpec", "TopicSpec", "assign", "is_cooperative", "is_known",
+]  # fmt: skip
 
 _ASSIGNORS: Final[dict[str, Callable[[GroupSpec], Assigned]]] = {
     "range": assign_range,
@@ -50,13 +54,15 @@ LIBRARIES: Final = ("java", "librdkafka")
 def assign(name: str, group: GroupSpec, library: str = "java") -> Assigned:
     """Partitions by member id and topic: every member, no empty topic, partitions sorted.
 
+    name: a built-in assignor, or one that is installed beside kgm (`custom`), which runs whatever the library is.
     Raises UsageError for an assignor (or a library) that kgm does not know, for `sticky` in librdkafka, which has none,
-    and from `consumer-*` for a topic that is not there."""
+    and from `consumer-*` for a topic that is not there; RefusedError for Kafka Streams' assignor; AssignorError for an
+    installed one that is broken."""
     if library not in LIBRARIES:
         raise UsageError(f"library {library!r} is not known", hint=f"known are {', '.join(LIBRARIES)}")
     assignor = _ASSIGNORS.get(name)
     if assignor is None:
-        raise UsageError(f"assignor {name!r} is not known", hint=f"known are {', '.join(NAMES)}")
+        return _assign_custom(name, group)
     if library == "librdkafka" and not name.startswith("consumer-"):
         assignor = librdkafka.ASSIGNORS.get(name)
         if assignor is None:
@@ -64,6 +70,36 @@ def assign(name: str, group: GroupSpec, library: str = "java") -> Assigned:
     return assignor(group)
 
 
+def _assign_custom(name: str, group: GroupSpec) -> Assigned:
+    from kgm.assignors import custom
+    from kgm.assignors.foreign import refuse_streams
+
+    refuse_streams(name)
+    assignor = custom.find(name)
+    if assignor is None:
+        known = ", ".join([*NAMES, *custom.installed()])
+        raise UsageError(
+            f"assignor {name!r} is not known",
+            hint=f"known are {known}; an assignor of your own joins them by an entry point {custom.ENTRY_POINTS!r}",
+        )
+    return custom.run(name, assignor, group)
+
+
+def is_known(name: str) -> bool:
+    """Whether `assign` has an assignor of this name, built in or installed. Raises AssignorError for a broken one."""
+    return name in _ASSIGNORS or _is_installed(name)
+
+
 def is_cooperative(name: str) -> bool:
-    """Whether members of the group keep their partitions while it rebalances (KIP-429)."""
-    return name == "cooperative-sticky"
+    """Whether members of the group keep their partitions while it rebalances (KIP-429). Raises as `is_known`."""
+    if name in _ASSIGNORS:
+        return name == "cooperative-sticky"
+    return _is_installed(name, cooperative=True)
+
+
+def _is_installed(name: str, *, cooperative: bool = False) -> bool:
+    from kgm.assignors import custom
+    from kgm.assignors.foreign import STREAMS
+
+    assignor = None if name == STREAMS else custom.find(name)
+    return assignor is not None and (not cooperative or bool(assignor.is_cooperative))

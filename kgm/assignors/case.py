@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from kgm.assignors.foreign import refuse_foreign
 from kgm.assignors.spec import GroupSpec, MemberSpec, TopicSpec
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, snapshot_from_json
@@ -22,7 +23,8 @@ class Case:
 def cases_from_json(data: Any, assignor: str | None = None) -> list[Case]:
     """Read a JSON value: a case, a group of a snapshot, or the whole answer of `kgm describe -o json`.
 
-    assignor: the one to run whatever is written down. Raises UsageError that names the key that is wrong."""
+    assignor: the one to run whatever is written down. Raises UsageError that names the key that is wrong, RefusedError
+    for a group that is not one of consumers."""
     if not isinstance(data, Mapping):
         raise UsageError("not a JSON object")
     inner = data.get("data")
@@ -88,6 +90,7 @@ def _member(data: Mapping[str, Any], where: str) -> MemberSpec:
 
 
 def _snapshot_case(snapshot: GroupSnapshot, assignor: str | None) -> Case:
+    refuse_foreign(snapshot)
     name = assignor or snapshot.assignor
     if name is None:
         raise UsageError(f"group {snapshot.group_id} has no assignor", hint="name one: --assignor NAME")

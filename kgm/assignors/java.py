@@ -103,13 +103,27 @@ def _grown_capacity(hashes: Sequence[int]) -> int:
 def copied_set_order(numbers: Iterable[int]) -> list[int]:
     """Non-negative numbers in the order in which `new HashSet<Integer>(numbers)` iterates over them."""
     listed = list(numbers)
-    capacity = DEFAULT_CAPACITY
-    while capacity < len(listed) * 4 // 3 + 1:
-        capacity *= 2
-    mask = capacity - 1
+    mask = _copied_capacity(len(listed)) - 1
     if max(listed, default=0) <= _UNSPREAD:
         return sorted(listed, key=mask.__and__)
     return sorted(listed, key=lambda number: spread(number) & mask)
+
+
+def copied_run_order(run: Sequence[int]) -> Sequence[int]:
+    """Likewise for an ascending run without gaps: in a table larger than the run it is at most cut in two."""
+    if not run or run[-1] > _UNSPREAD:
+        return copied_set_order(run)
+    capacity = _copied_capacity(len(run))
+    cut = capacity - run[0] % capacity
+    return run if cut >= len(run) else [*run[cut:], *run[:cut]]
+
+
+def _copied_capacity(size: int) -> int:
+    """Size of the table of a `HashSet` made from a collection."""
+    capacity = DEFAULT_CAPACITY
+    while capacity < size * 4 // 3 + 1:
+        capacity *= 2
+    return capacity
 
 
 def scala_set_order(keys: Sequence[str]) -> list[str]:

@@ -54,10 +54,13 @@ class Layout:
         """For each member the positions of the topics that it subscribes to, ascending, as far as they are here.
 
         Members with equal subscriptions share one list."""
-        known: dict[tuple[str, ...], list[int]] = {}
+        by_value: dict[tuple[str, ...], list[int]] = {}
+        known: dict[int, list[int]] = {}
         for topics in distinct_subscriptions(members):
-            known[topics] = sorted({self.index[name] for name in topics if name in self.index})
-        return [known[member.topics] for member in members]
+            if topics not in by_value:
+                by_value[topics] = sorted({self.index[name] for name in topics if name in self.index})
+            known[id(topics)] = by_value[topics]
+        return [known[id(member.topics)] for member in members]
 
     def subscribers(self, members: Sequence[MemberSpec]) -> list[list[int]]:
         """For each topic the positions of the members that subscribe to it, ascending.
@@ -81,7 +84,7 @@ class Layout:
 
 
 def distinct_subscriptions(members: Sequence[MemberSpec]) -> Iterable[tuple[str, ...]]:
-    """The subscriptions that there are; some may be told twice."""
+    """The subscriptions that there are, each object once (to look at an object is quicker than to hash its names)."""
     return {id(member.topics): member.topics for member in members}.values()
 
 

@@ -6,10 +6,10 @@ them, first come first served, and a member that does not passes the chance on a
 (`UniformHomogeneousAssignmentBuilder`; unequal subscriptions are in `uniform_mixed`.)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kgm.assignors.answers import by_owner, numbers_below
-from kgm.assignors.java import copied_set_order
+from kgm.assignors.java import copied_run_order, copied_set_order
 from kgm.assignors.layout import NOBODY, Layout
 from kgm.assignors.server import server_layout
 from kgm.assignors.spec import Assigned, GroupSpec, MemberSpec
@@ -31,8 +31,10 @@ def assign_uniform(group: GroupSpec) -> Assigned:
     sizes = {layout.topics[topic].name: layout.topics[topic].partitions for topic in subscribed[0]}
     owned = [member.owned for member in members]
     found = _plain(owned, sizes)
-    rows = _Walk(sizes, *(found or _cleaned(owned, sizes))).build()
-    if found is None:
+    if found is not None:
+        rows = _Walk(sizes, *found, set_order=copied_run_order).build()
+    else:
+        rows = _Walk(sizes, *_cleaned(owned, sizes), set_order=copied_set_order).build()
         rows = [{name: tuple(sorted(partitions)) for name, partitions in row.items()} for row in rows]
     return {member.member_id: row for member, row in zip(members, rows, strict=True)}
 
@@ -98,9 +100,18 @@ def _cleaned(owned: Sequence[Mapping[str, Sequence[int]]], sizes: Mapping[str, i
 
 
 class _Walk:
-    """One computation. sizes: the partitions of each topic; rows: what each member owns; free: what nobody does."""
+    """One computation. sizes: the partitions of each topic; rows: what each member owns; free: what nobody does;
+    set_order: partitions of one topic as the Java set in which they come iterates."""
 
-    def __init__(self, sizes: Mapping[str, int], rows: list[_Row], free: list[_Run]) -> None:
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        rows: list[_Row],
+        free: list[_Run],
+        *,
+        set_order: Callable[[Sequence[int]], Sequence[int]],
+    ) -> None:
+        self._set_order = set_order
         self._sizes = sizes
         self._rows = rows
         self._free = free
@@ -132,7 +143,7 @@ class _Walk:
         for name in [name for name in self._sizes if name in row] if len(row) > 1 else row:
             partitions = row[name]
             if len(partitions) > quota:
-                ordered = copied_set_order(partitions)
+                ordered = self._set_order(partitions)
                 self._free += [(name, partition, partition + 1) for partition in ordered[quota:]]
                 partitions = tuple(sorted(ordered[:quota]))
             if partitions:

@@ -127,7 +127,7 @@ class _Removal:
             from kgm.client.preview import expected_moves
 
             lead = lead_of(plan.group, plan.member_ids)
-            self.moves = expected_moves(plan.group, plan.member_ids, lead=lead)
+            self.moves = expected_moves(plan.group, plan.member_ids, lead=lead, tell=self._tell_no_moves)
         if live.keys() & plan.member_ids:
             self._refuse_live(plan, live)
         if self.wanted.dry_run or not plan.found:
@@ -145,6 +145,9 @@ class _Removal:
             )
             raise
         self._finish(results)
+
+    def _tell_no_moves(self, why: str) -> None:
+        self.voice.note(f"which partitions will move is not known: {why}")
 
     def _plan(self) -> Plan:
         from kgm.client import removal

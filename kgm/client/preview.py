@@ -25,25 +25,38 @@ _MAX_ROUNDS = 4
 
 
 def expected_moves(
-    group: GroupSnapshot, removed_member_ids: Iterable[str], *, lead: Lead | None = None
+    group: GroupSnapshot,
+    removed_member_ids: Iterable[str],
+    *,
+    lead: Lead | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Move, ...] | None:
     """Every partition that changes hands, owners by identity; None when it cannot be computed.
 
-    lead: how the leader of a classic group assigns; by default as Kafka's Java client does."""
-    from kgm.assignors import NAMES
+    lead: how the leader of a classic group assigns; by default as Kafka's Java client does. tell: gets the reason when
+    the group is none of consumers or its assignor, one that was installed beside kgm, does not work."""
+    from kgm.assignors import is_known
+    from kgm.assignors.foreign import why_foreign
 
     removed = set(removed_member_ids)
     name = f"consumer-{group.assignor}" if group.type == "consumer" else group.assignor
     settled = group.type == "consumer" or group.state == "Stable"
-    if group.type not in ("classic", "consumer") or name not in NAMES or not settled:
+    foreign = why_foreign(group)
+    if foreign is not None:
+        tell(f"group {group.group_id} {foreign}")
+        return None
+    if name is None or not settled:
         return None
     staying = [member for member in group.in_listed_order().members if member.member_id not in removed]
     if any(not member.topics and not member.regex for member in staying):
         return None  # a subscription that could not be read
     before = {member.identity: member.assignment for member in group.members}
     try:
+        if not is_known(name):
+            return None
         after = _assigned(name, group, staying, lead if group.type == "classic" else None)
-    except KgmError:
+    except KgmError as error:
+        tell(error.message)
         return None
     return moves(before, after)
 

@@ -6,7 +6,8 @@ A consumer says what it owned in one of two places. `cooperative-sticky` looks i
 import struct
 from collections.abc import Mapping, Sequence
 
-from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, assign
+from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_known
+from kgm.assignors.foreign import STREAMS
 from kgm.assignors.java import DEFAULT_CAPACITY, map_order
 from kgm.assignors.librdkafka import with_metadata_order
 from kgm.model.assignment import Partitions
@@ -78,10 +79,16 @@ def assignments(
     """What the leader sends in its SyncGroup, by member id. least_capacity: see `as_broker_lists`.
 
     Raises RefusedError for an assignor kgm cannot run."""
-    if assignor not in NAMES:
+    if assignor == STREAMS:
+        raise RefusedError(
+            f"the group rebalances, and it is a Kafka Streams application: its assignor {STREAMS!r} places tasks by "
+            "what members write into their user data; who gets what cannot be predicted",
+        )
+    if not is_known(assignor):
         raise RefusedError(
             f"the group rebalances, and kgm does not know its assignor {assignor!r}: who gets what cannot be predicted",
-            hint="for an estimate name one that kgm knows, for example --assignor cooperative-sticky",
+            hint="for an estimate name one that kgm knows, for example --assignor cooperative-sticky; "
+            "an assignor of your own can be installed beside kgm (entry point kgm.assignors)",
         )
     known = tuple(TopicSpec(name=name, partitions=count) for name, count in topics.items())
     spec = GroupSpec(members=tuple(as_broker_lists(members, least_capacity)), topics=known)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign
+from kgm.assignors.foreign import STREAMS, refuse_foreign
 from kgm.assignors.java import DEFAULT_CAPACITY, map_capacity
 from kgm.model.assignment import Assignment, Partitions
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
@@ -71,6 +72,8 @@ class Origin:
 def origin_of(snapshot: GroupSnapshot, what_if: WhatIf) -> Origin:
     """The group of a snapshot. Raises RefusedError for a group that kgm cannot play, NotFoundError for none."""
     _refuse_unplayable(snapshot)
+    if snapshot.assignor == STREAMS and what_if.assignor not in (None, STREAMS):
+        refuse_foreign(snapshot)  # another assignor would share out partitions, where these members share out tasks
     snapshot = snapshot.in_listed_order()
     assignor = what_if.assignor or snapshot.assignor
     if assignor is None:
@@ -128,16 +131,13 @@ def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
     group_id = snapshot.group_id
     if snapshot.state == "Dead":
         raise NotFoundError(f"group {group_id} does not exist", group_id=group_id)
+    if snapshot.type not in ("classic", "consumer") or (snapshot.members and snapshot.assignor != STREAMS):
+        refuse_foreign(snapshot)
     if snapshot.type != "classic":
         raise RefusedError(
             f"group {group_id} is a {snapshot.type} group; kgm can only predict bounces of classic groups yet",
-            facts=("KIP-848 groups: no prediction is better than a wrong one",) if snapshot.type == "consumer" else (),
+            facts=("KIP-848 groups: no prediction is better than a wrong one",),
             hint="what classic members would do: --members N --topic NAME:PARTITIONS",
-            group_id=group_id,
-        )
-    if snapshot.members and snapshot.protocol_type not in (None, "", PROTOCOL_TYPE):
-        raise RefusedError(
-            f"group {group_id} has protocol type {snapshot.protocol_type}; its leader is no consumer",
             group_id=group_id,
         )
     if snapshot.state not in ("Stable", "Empty"):

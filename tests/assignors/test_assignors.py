@@ -3,7 +3,7 @@
 import pytest
 
 from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, is_cooperative, sticky_mixed
-from kgm.assignors.java import PartitionHashSet, copied_set_order, map_order
+from kgm.assignors.java import PartitionHashSet, copied_run_order, copied_set_order, map_order
 from kgm.model.errors import UsageError
 from tests.assignors.groups import assign
 
@@ -159,6 +159,13 @@ def test_hash_maps_of_java():
     # new HashSet<>(List.of(17, 1, 33, 2)): 1, 17 and 33 share a bucket of 16 and keep their order.
     assert copied_set_order([17, 1, 33, 2]) == [17, 1, 33, 2]
     assert copied_set_order(range(20, 33)) == [32, *range(20, 32)]
+
+
+@pytest.mark.parametrize("size", [0, 1, 11, 12, 13, 100])
+@pytest.mark.parametrize("first", [0, 3, 16, 31, 127, 1000, 65_530, 70_000])
+def test_a_run_in_a_hash_set_is_cut_at_most_once(first, size):
+    run = tuple(range(first, first + size))
+    assert list(copied_run_order(run)) == copied_set_order(run)
 
 
 def test_a_crowded_bucket_doubles_a_small_table():

@@ -74,7 +74,7 @@ def test_an_empty_group_has_no_assignor_and_needs_none():
 def test_what_ifs_resettle_the_group():
     seen = group(member("b", assignment={"t": (0, 1, 2, 3)}), member("a", assignment={}))
     as_range = origin_of(seen, WhatIf(assignor="range"))
-    assert as_range.assignment == {"b": {"t": [2, 3]}, "a": {"t": [0, 1]}}
+    assert as_range.assignment == {"b": {"t": (2, 3)}, "a": {"t": (0, 1)}}
     assert "settled under range" in as_range.caveats[-1]
     sticky = origin_of(seen, WhatIf(assignor="cooperative-sticky")).assignment
     assert sorted(len(topics["t"]) for topics in sticky.values()) == [2, 2]
