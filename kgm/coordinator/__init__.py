@@ -36,6 +36,8 @@ Where it differs from Apache Kafka 4.3.0, on purpose
 - An OffsetCommit that stores nothing creates no group.
 - Timers of members that are gone are cancelled; Kafka lets them fire without effect.
 - There are no transactions and no topic ids: OffsetCommit and OffsetFetch go up to version 9.
+- Where an operator has planned a group's size or instance ids, which Apache Kafka has no setting for, newcomers wait
+  for each other and spares take the place of members that go (`standby`). Without such a setting nothing differs.
 Quirks of Kafka's that a simulation has to show are kept; the tests name them (a static member that restarts between
 JoinGroup and SyncGroup costs a rebalance when the sync phase ends; a changed subscription of a restarted static member
 does not, KAFKA-12759).
@@ -47,5 +49,6 @@ loading (a log -> its coordinator) · step (a draft of what one event does) · o
 classic_state (states and legal moves) · classic_group (the data of a group) ·
 classic_round (a rebalance: join phase, sync phase, alarms) · classic_join (JoinGroup, static replacement) ·
 classic_requests (SyncGroup, Heartbeat, LeaveGroup) · classic_records (group <-> record) · offsets (the store, expiry) ·
+planned (what an operator plans for a group) · standby (who is held back for it, and takes over) ·
 offset_requests · admin (describe, list, delete) · refusals (the error form of each response) · view (read-only views).
 """

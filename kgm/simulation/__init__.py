@@ -21,4 +21,5 @@ what makes an hour of a thousand members take seconds.
     script     plays a plan in a world              library    habits and pace of the client libraries
     bounce     draws -> prediction                  ledger     who consumes what, over time
     compare    scenarios side by side               report     what comes out; caveats: in words
+    standby    who is held back for a plan
 """
