@@ -106,6 +106,33 @@ def test_a_line_that_is_wrong(assign, text, message):
     assert err.startswith(f"error: {message}")
 
 
+SNAPSHOT = {
+    "group_id": "g", "type": "classic", "state": "Stable", "protocol_type": "consumer", "assignor": "range",
+    "coordinator": None, "generation": 1, "group_epoch": None, "assignment_epoch": None, "session_timeout_ms": None,
+    "rebalance_timeout_ms": None, "topics": [{"name": "t", "partitions": 1}], "members": [], "offsets": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"assignor": "stream"}, "is a Kafka Streams application: its assignor 'stream' places tasks"),
+        ({"type": "streams", "protocol_type": "streams"}, "is a streams group (KIP-1071)"),
+        ({"type": "share", "protocol_type": "share"}, "is a share group (KIP-932)"),
+        ({"protocol_type": "connect", "assignor": "sessioned"}, "is a Kafka Connect group"),
+        ({"protocol_type": "sr"}, "has protocol type sr: its members are no consumers"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_groups_that_are_not_of_consumers_are_refused(assign, change, message):
+    text = json.dumps({**SNAPSHOT, **change})
+    for options in ([], ["--assignor", "range"]):  # nor is there a guess for those who insist
+        code, out, err = assign(text, *options)
+        assert (code, out) == (6, "")
+        assert err.startswith(f"error: group g {message}")
+    assert assign(json.dumps({**CASE, "assignor": "stream"}))[0] == 6
+
+
 def test_what_was_answered_before_a_wrong_line_is_printed(assign):
     code, out, _ = assign(json.dumps(CASE) + "\n{")
     assert (code, lines(out)) == (2, [ANSWER])

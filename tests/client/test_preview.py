@@ -1,5 +1,7 @@
 """What a removal would do: the assignor of the group on those who stay."""
 
+import dataclasses
+
 import pytest
 
 from kgm.client.liveness import Liveness, Sign
@@ -86,6 +88,17 @@ def test_consumer_groups_use_the_servers_assignor_and_the_target():
 )
 def test_no_answer_rather_than_a_guess(before):
     assert expected_moves(before, ["a-1"]) is None
+
+
+def test_why_there_is_no_answer_is_told_where_somebody_could_wonder():
+    told = []
+    streams = group(member("a", {"t": [0]}), member("b", {"t": [1]}), assignor="stream")
+    assert expected_moves(streams, ["a-1"], tell=told.append) is None
+    connect = dataclasses.replace(streams, protocol_type="connect", assignor="sessioned")
+    assert expected_moves(connect, ["a-1"], tell=told.append) is None
+    assert [reason.split(":")[0] for reason in told] == [
+        "group g is a Kafka Streams application", "group g is a Kafka Connect group",
+    ]  # fmt: skip
 
 
 def test_absent_static_members_that_stay_hold_everybody_up():

@@ -40,14 +40,18 @@ def test_what_a_snapshot_does_not_tell_is_assumed_and_said():
 
 
 def test_a_topic_that_is_missing_has_as_many_partitions_as_are_assigned():
-    seen = replace(group(member("a", topics=("t", "u"), assignment={"u": (0, 5)})), session_timeout_ms=1, rebalance_timeout_ms=1)
+    seen = replace(
+        group(member("a", topics=("t", "u"), assignment={"u": (0, 5)})), session_timeout_ms=1, rebalance_timeout_ms=1
+    )
     origin = origin_of(seen, WhatIf())
     assert origin.topics == {"t": 4, "u": 6}
     assert "topic u is not in the snapshot" in origin.caveats[0]
 
 
 def test_topics_that_nobody_subscribes_to_are_left_out():
-    seen = replace(group(member("a")), topics=(TopicSnapshot(name="t", partitions=4), TopicSnapshot(name="old", partitions=9)))
+    seen = replace(
+        group(member("a")), topics=(TopicSnapshot(name="t", partitions=4), TopicSnapshot(name="old", partitions=9))
+    )
     assert origin_of(seen, WhatIf()).topics == {"t": 4}
 
 
@@ -65,6 +69,13 @@ def test_topics_that_nobody_subscribes_to_are_left_out():
 def test_what_cannot_be_played_is_refused(change, error, says):
     with pytest.raises(error, match=says):
         origin_of(group(member("a"), **change), WhatIf())
+
+
+def test_members_that_share_out_tasks_are_not_imagined_to_share_out_partitions():
+    streams = group(member("a"), assignor="stream")
+    assert origin_of(streams, WhatIf()).assignor == "stream"
+    with pytest.raises(RefusedError, match="is a Kafka Streams application: its assignor 'stream'"):
+        origin_of(streams, WhatIf(assignor="range"))
 
 
 def test_an_empty_group_has_no_assignor_and_needs_none():
@@ -119,7 +130,9 @@ def test_a_made_up_group_is_settled(membership, assignor):
         [f"member-{n}" for n in range(1, 6)] if membership is STATIC else [None] * 5
     )
     again = origin_of(made, WhatIf(assignor=assignor)).assignment
-    assert {who: list(topics["t"]) for who, topics in again.items()} == {m.identity: list(m.assignment["t"]) for m in made.members}
+    assert {who: list(topics["t"]) for who, topics in again.items()} == {
+        m.identity: list(m.assignment["t"]) for m in made.members
+    }
     assert snapshot_from_json(json.loads(json.dumps(made.to_json()))).to_json() == made.to_json()
 
 
