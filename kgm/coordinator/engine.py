@@ -95,8 +95,8 @@ class Coordinator:
         match record.key, record.value:
             case OffsetCommitKey() as key, (OffsetCommitValue() | None) as value:
                 self._offsets.replay(key, value, None if producer is None else producer[0])
-                if value is not None:
-                    self._groups.setdefault(key.group, ClassicGroup(group_id=key.group))
+                if value is not None and key.group not in self._groups:
+                    self._groups[key.group] = ClassicGroup(group_id=key.group)
             case LegacyOffsetCommitKey() as key, (LegacyOffsetCommitValue() | None) as value:
                 self.replay(from_legacy(key, value), producer)
             case GroupMetadataKey() as key, None:
