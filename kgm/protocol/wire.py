@@ -5,7 +5,7 @@ always have header v0, because the client cannot know yet what the broker speaks
 
 import struct
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kgm.model.errors import DecodeError
 from kgm.protocol import codec
@@ -18,9 +18,9 @@ _REQUEST = struct.Struct(">hhih")
 _LENGTH = struct.Struct(">i")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeader:
-    """The header of a request; `body_at` is the offset of its body in the frame."""
+class RequestHeader(NamedTuple):
+    """The header of a request; `body_at` is the offset of its body in the frame. (One for every request: hence a named
+    tuple.)"""
 
     api_key: int
     version: int
@@ -52,6 +52,11 @@ def encode_request(message: Message, *, version: int, correlation_id: int, clien
     return header + tags + codec.encode(message, version)
 
 
+def _behind_tags(frame: bytes, at: int) -> int:
+    """The offset behind the tag section of a header, which nearly always is empty. Raises what codecs raise."""
+    return at + 1 if frame[at] == 0 else read_tags(frame, at, len(frame))[1]
+
+
 def decode_request_header(frame: bytes) -> RequestHeader:
     """The header alone: enough to answer an unknown version. Raises DecodeError."""
     try:
@@ -63,7 +68,7 @@ def decode_request_header(frame: bytes) -> RequestHeader:
         info = API.get(key)
         # An ApiVersions request of a version unknown to us still has a flexible header; its body is not read then.
         if info is not None and version >= info.flexible_from:
-            _, at = read_tags(frame, at, len(frame))
+            at = _behind_tags(frame, at)
     except codec.LOW_LEVEL as error:
         raise DecodeError(f"request header: {error}") from error
     return RequestHeader(key, version, correlation_id, client_id, at)
@@ -97,7 +102,7 @@ def decode_response(cls: type[M], frame: bytes, *, version: int) -> tuple[int, M
     at = _LENGTH.size
     if version >= cls.FLEXIBLE_FROM and cls.API_KEY != ApiKey.API_VERSIONS:
         try:
-            _, at = read_tags(frame, at, len(frame))
+            at = _behind_tags(frame, at)
         except codec.LOW_LEVEL as error:
             raise DecodeError(f"response header: {error}") from error
     return correlation_id, codec.decode(cls, frame, version, offset=at, allow_trailing=True)

@@ -1,6 +1,9 @@
-"""What passes between the broker and whoever owns the connections: calls in, events out. Every call gets one event."""
+"""What passes between the broker and whoever owns the connections: calls in, events out. Every call gets one event.
+
+One of each is made for every request: hence named tuples."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kgm.coordinator.outcome import Millis, Reply, Ticket
 from kgm.protocol.struct import Message
@@ -18,8 +21,7 @@ class Peer:
     port: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(NamedTuple):
     """One decoded request."""
 
     message: Message
@@ -30,23 +32,20 @@ class Call:
     now: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A response frame, without its length."""
 
     ticket: Ticket
     frame: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class NoAnswer:
+class NoAnswer(NamedTuple):
     """The request is done and gets no response: Produce with acks=0."""
 
     ticket: Ticket
 
 
-@dataclass(frozen=True, slots=True)
-class Hangup:
+class Hangup(NamedTuple):
     """Close the connection that the request came from, as Kafka does with what it cannot read."""
 
     ticket: Ticket

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Warnings of one kind that are said; a hostile client cannot fill a disk with them.
 _SAID = 5
+#: The most that is read from a socket in one go.
+_INBOX_SIZE = 64 * 1024
 #: Loading goes on for this long before the connections have another turn.
 _PIECE_S = 0.005
 
@@ -41,6 +43,7 @@ class Hub:
         self.limits = cluster.limits
         self.connections: set[Connection] = set()
         self.buffered = 0
+        self.inbox = memoryview(bytearray(_INBOX_SIZE))
         self.now = clock.now
         self._say = warn
         self._warned: dict[str, int] = {}
@@ -118,7 +121,8 @@ class Hub:
     def _rearm(self) -> None:
         """One alarm for the cluster's next deadline; it is touched only when the deadline has come closer."""
         deadline = self.cluster.next_deadline()
-        if deadline is None or (self._alarm_at is not None and self._alarm_at <= deadline):
+        at = self._alarm_at
+        if deadline is None or (at is not None and at <= deadline):
             return
         if self._alarm is not None:
             self._alarm.cancel()

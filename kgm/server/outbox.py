@@ -1,7 +1,7 @@
 """Responses on their way out: what is needed to encode each, and those that wait for the log to be flushed."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kgm.model.errors import EncodeError
 from kgm.protocol.struct import Message
@@ -9,8 +9,7 @@ from kgm.protocol.wire import encode_response
 from kgm.server.exchange import Answer, Call, Event, Hangup, NoAnswer, Reply, Response, Ticket
 
 
-@dataclass(frozen=True, slots=True)
-class _Owed:
+class _Owed(NamedTuple):
     correlation_id: int
     call: Call
 
