@@ -36,18 +36,25 @@ def encode(message: Message, version: int) -> bytes:
 def decode(cls: type[M], data: bytes, version: int, *, offset: int = 0, allow_trailing: bool = False) -> M:
     """The message in `data[offset:]`. Raises DecodeError; trailing bytes are one too unless allowed (brokers must
     allow them in requests: librdkafka sends some)."""
-    decoder = _decoders.get((cls, version))
-    if decoder is None:
-        _check_version(cls, version, DecodeError)
-        decoder = _decoders[cls, version] = compile_decoder(cls, version)
     end = len(data)
+    compiled = _decoders.get((cls, version)) or decoder(cls, version)
     try:
-        message, position = decoder(data, offset, end)
+        message, position = compiled(data, offset, end)
     except LOW_LEVEL as error:
         raise DecodeError(f"{cls.__name__} v{version}: {error}") from error
     if position != end and not (allow_trailing and position < end):
         raise DecodeError(f"{cls.__name__} v{version}: {end - position} bytes are left over")
     return message  # type: ignore[no-any-return]
+
+
+def decoder(cls: type[Message], version: int) -> Any:
+    """The compiled function (bytes, position, end) -> (message, next position) under `decode`, which raises what is in
+    LOW_LEVEL and does not look whether the end was met. Raises DecodeError for a version that there is not."""
+    found = _decoders.get((cls, version))
+    if found is None:
+        _check_version(cls, version, DecodeError)
+        found = _decoders[cls, version] = compile_decoder(cls, version)
+    return found
 
 
 def _check_version(cls: type[Message], version: int, error: type[Exception]) -> None:

@@ -155,17 +155,24 @@ def parse_batch(data: bytes, at: int = 0) -> Batch:
     if left < HEADER.size:
         raise DecodeError(f"{left} bytes are no batch: a header has {HEADER.size}")
     header = HEADER.unpack_from(data, at)
-    _, length, _, magic, crc, attributes, last_delta, *_, count = header
-    if magic != MAGIC:
-        raise DecodeError(f"record format v{magic} is not read, only v{MAGIC}")
+    length = header[1]
+    if header[3] != MAGIC:
+        raise DecodeError(f"record format v{header[3]} is not read, only v{MAGIC}")
     if not HEADER.size - BEHIND_LENGTH <= length <= left - BEHIND_LENGTH:
         raise DecodeError(f"a batch says that {length} bytes follow, but {left - BEHIND_LENGTH} do")
-    whole = data[at : at + BEHIND_LENGTH + length]
-    if checksum(whole[_ATTRIBUTES_AT:]) != crc:
+    batch = Batch._make((*header, data[at : at + BEHIND_LENGTH + length]))
+    if checksum(batch.data[_ATTRIBUTES_AT:]) != batch.crc:
         raise DecodeError("the checksum of a batch is wrong")
-    if not 0 <= count <= last_delta + 1 or attributes & CODEC_MASK >= len(CODECS) or header[0] < 0:
-        raise DecodeError(f"a batch with {count} records, last offset delta {last_delta}, attributes {attributes:#x}")
-    return Batch._make((*header, whole))
+    if (
+        not 0 <= batch.record_count <= batch.last_offset_delta + 1
+        or batch.attributes & CODEC_MASK >= len(CODECS)
+        or batch.base_offset < 0
+    ):
+        raise DecodeError(
+            f"a batch at offset {batch.base_offset} with {batch.record_count} records, last offset delta "
+            f"{batch.last_offset_delta}, attributes {batch.attributes:#x}"
+        )
+    return batch
 
 
 def decode_batches(data: bytes) -> list[Batch]:
@@ -258,6 +265,7 @@ def checksum(data: bytes) -> int:
 def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
     """Straight-line, because reloading a coordinator is this loop: nearly every varint here has one byte."""
     base_offset, base_timestamp, count = batch.base_offset, batch.base_timestamp, batch.record_count
+    last_delta = batch.last_offset_delta
     append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
     end = len(b)
     if count * _LEAST_RECORD > end - p:
@@ -265,12 +273,18 @@ def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
     found = []
     previous = -1
     for _ in range(count):
-        length, p = _varint(b, p)
+        byte = b[p]
+        length, p = (byte >> 1, p + 1) if byte < 128 and not byte & 1 else _varint(b, p)
         stop = p + length
         if length < 0 or stop > end:
             raise DecodeError(f"a record of {length} bytes, but {end - p} are left")
-        timestamp, p = _varint(b, p + 1)
-        delta, p = _varint(b, p)
+        if b[p + 1] == 0:
+            stamp, p = base_timestamp, p + 2
+        else:
+            timestamp, p = _varint(b, p + 1)
+            stamp = base_timestamp + timestamp
+        byte = b[p]
+        delta, p = (byte >> 1, p + 1) if byte < 128 and not byte & 1 else _varint(b, p)
         key, p = _bytes(b, p, stop)
         value, p = _bytes(b, p, stop)
         headers: Headers = ()
@@ -280,11 +294,10 @@ def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
             headers, p = _headers(b, p, stop)
         if p != stop:
             raise DecodeError(f"a record of {length} bytes has its end elsewhere")
-        if not previous < delta <= batch.last_offset_delta:
+        if not previous < delta <= last_delta:
             raise DecodeError(f"a record with offset delta {delta} after {previous}")
         previous = delta
-        stamp = base_timestamp + timestamp if append_time is None else append_time
-        found.append(RawRecord(base_offset + delta, stamp, key, value, headers))
+        found.append(RawRecord(base_offset + delta, stamp if append_time is None else append_time, key, value, headers))
     if p != end:
         raise DecodeError(f"{end - p} bytes are left over behind the records of a batch")
     return tuple(found)
@@ -311,13 +324,12 @@ def _varint(b: bytes, p: int) -> tuple[int, int]:
 
 def _bytes(b: bytes, p: int, stop: int) -> tuple[bytes | None, int]:
     length, p = _varint(b, p)
-    if length < 0:
-        if length != -1:
-            raise DecodeError(f"a field of {length} bytes")
-        return None, p
-    if length > stop - p:
+    end = p + length
+    if length >= 0 and end <= stop:
+        return b[p:end], end
+    if length != -1:
         raise DecodeError(f"a field of {length} bytes, but {stop - p} are left")
-    return b[p : p + length], p + length
+    return None, p
 
 
 def _headers(b: bytes, p: int, stop: int) -> tuple[Headers, int]:

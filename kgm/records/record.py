@@ -8,6 +8,7 @@ import re
 import struct
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from kgm.model.errors import DecodeError
 from kgm.protocol import codec
@@ -26,6 +27,8 @@ TYPES = {
     20: "StreamsGroupTargetAssignmentMetadata", 21: "StreamsGroupTargetAssignmentMember",
     22: "StreamsGroupCurrentMemberAssignment", 23: "StreamsGroupTopology",
 }  # fmt: skip
+#: What decodes key and value of a record, by the first two bytes of each (None: a tombstone).
+_decoders: dict[tuple[bytes, bytes | None], tuple[Any, Any]] = {}
 #: Value versions that 4.3 brokers write where it is not 0 (a group's metadata stays at 3, KAFKA-16115 and KIP-915).
 WRITTEN_VERSIONS = {1: 4, 2: 3}
 
@@ -52,6 +55,23 @@ def encode_record(record: Record) -> tuple[bytes, bytes | None]:
 
 def decode_record(key: bytes, value: bytes | None) -> Record:
     """Raises DecodeError for an unknown record type, an unknown value version, or malformed bytes."""
+    # A log holds few kinds of records, many times each: what decodes a kind is looked up once, by its bytes.
+    found = _decoders.get((key[:2], None if value is None else value[:2]))
+    if found is None:
+        return _decode_first(key, value)
+    decode_key, decode_value = found
+    try:
+        message, position = decode_key(key, 2, len(key))
+        if value is None:
+            return Record(message, None) if position <= len(key) else _decode_first(key, value)
+        content, end = decode_value(value, 2, len(value))
+    except codec.LOW_LEVEL:
+        return _decode_first(key, value)
+    return Record(message, content) if position <= len(key) and end <= len(value) else _decode_first(key, value)
+
+
+def _decode_first(key: bytes, value: bytes | None) -> Record:
+    """The same by the codec, which says what is wrong with bytes."""
     kind = _short(key, "key")
     if kind not in TYPES:
         raise DecodeError(f"record type {kind} is not known")
@@ -59,8 +79,12 @@ def decode_record(key: bytes, value: bytes | None) -> Record:
     # The key schemas of Kafka say version 0 only: the record type in front is what tells them apart.
     message = codec.decode(key_class, key, key_class.MIN_VERSION, offset=2, allow_trailing=True)
     if value is None:
+        _decoders[key[:2], None] = codec.decoder(key_class, key_class.MIN_VERSION), None
         return Record(message, None)
-    return Record(message, codec.decode(value_class, value, _short(value, "value"), offset=2, allow_trailing=True))
+    version = _short(value, "value")
+    content = codec.decode(value_class, value, version, offset=2, allow_trailing=True)
+    _decoders[key[:2], value[:2]] = codec.decoder(key_class, key_class.MIN_VERSION), codec.decoder(value_class, version)
+    return Record(message, content)
 
 
 def _short(data: bytes, what: str) -> int:
