@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kgm.client.removal import MemberResult, Plan
     from kgm.model.assignment import Assignment, Move
     from kgm.model.snapshot import GroupSnapshot
+    from kgm.simulation.library import Library
 
 SCHEMA = "kgm.remove-members/v1"
 
@@ -128,6 +129,7 @@ class _Removal:
 
             lead = lead_of(plan.group, plan.member_ids)
             self.moves = expected_moves(plan.group, plan.member_ids, lead=lead, tell=self._tell_no_moves)
+            self._tell_who_is_taken_to_lead(plan.group, plan.member_ids)
         if live.keys() & plan.member_ids:
             self._refuse_live(plan, live)
         if self.wanted.dry_run or not plan.found:
@@ -145,6 +147,17 @@ class _Removal:
             )
             raise
         self._finish(results)
+
+    def _tell_who_is_taken_to_lead(self, group: GroupSnapshot, removed_member_ids: Collection[str]) -> None:
+        """No API tells who leads; it is said where the moves hang on it."""
+        from kgm.client.preview import expected_moves
+
+        other = other_lead_of(group, removed_member_ids) if self.moves is not None else None
+        if other is not None and expected_moves(group, removed_member_ids, lead=other) != self.moves:
+            self.voice.note(
+                "which partitions will move is told as if a Java consumer led the group; "
+                "one of librdkafka, which may lead it as well, hands them out differently"
+            )
 
     def _tell_no_moves(self, why: str) -> None:
         self.voice.note(f"which partitions will move is not known: {why}")
@@ -323,14 +336,34 @@ class _Removal:
 
 def lead_of(group: GroupSnapshot, removed_member_ids: Collection[str]) -> Lead | None:
     """How the leader assigns, when everybody who stays runs on librdkafka; otherwise Java is assumed."""
+    from kgm.simulation.library import Library
+
+    return _librdkafka_leads(group) if _libraries(group, removed_member_ids) == {Library.LIBRDKAFKA} else None
+
+
+def other_lead_of(group: GroupSnapshot, removed_member_ids: Collection[str]) -> Lead | None:
+    """How a leader of librdkafka would assign, where Java is assumed although some of those who stay run on librdkafka,
+    which gives itself away."""
+    from kgm.assignors.librdkafka import ASSIGNORS
+    from kgm.simulation.library import Library
+
+    libraries = _libraries(group, removed_member_ids)
+    mixed = Library.LIBRDKAFKA in libraries and len(libraries) > 1
+    return _librdkafka_leads(group) if mixed and group.type == "classic" and group.assignor in ASSIGNORS else None
+
+
+def _libraries(group: GroupSnapshot, removed_member_ids: Collection[str]) -> set[Library | None]:
+    from kgm.simulation.library import guess
+
+    staying = [member for member in group.members if member.member_id not in removed_member_ids]
+    return {guess(one.client_library, one.client_id, one.member_id) for one in staying}
+
+
+def _librdkafka_leads(group: GroupSnapshot) -> Lead:
     from kgm.assignors.java import DEFAULT_CAPACITY, map_capacity
     from kgm.protocol.subscription import decode_assignment
     from kgm.simulation.assigning import assignments
-    from kgm.simulation.library import Library, guess
-
-    staying = [member for member in group.members if member.member_id not in removed_member_ids]
-    if {guess(one.client_library, one.client_id, one.member_id) for one in staying} != {Library.LIBRDKAFKA}:
-        return None
+    from kgm.simulation.library import Library
 
     capacity = map_capacity([member.member_id for member in group.in_listed_order().members]) or DEFAULT_CAPACITY
 

@@ -9,7 +9,7 @@ from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import NotFoundError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.caveats import INITIAL_DELAY, caveats, hangs_on_session
-from kgm.simulation.library import HABITS, usual_interval_ms
+from kgm.simulation.library import HABITS, Library, usual_interval_ms
 from kgm.simulation.origin import Origin, origin_of
 from kgm.simulation.plan import Plan
 from kgm.simulation.report import Outcome, Range, Ranges, Scenario
@@ -42,7 +42,8 @@ def simulate(
     settings = _allowing(origin, plan)
     outcomes = _play(origin, plan, settings, draws=draws, seed=seed)
     otherwise = _were_the_session_shorter(snapshot, origin, plan, settings, outcomes, seed=seed)
-    every = (*outcomes, *otherwise)
+    led = _led_by_each(origin, plan, settings, outcomes, seed=seed)
+    every = (*outcomes, *otherwise, *led)
     exact = all(outcome.verdict == every[0].verdict for outcome in every) and not _is_open(every)
     typical = _typical(outcomes)
     return Scenario(
@@ -52,7 +53,7 @@ def simulate(
         typical=outcomes[typical],
         exact=exact,
         caveats=(*hangs_on_session(otherwise, SHORTEST_SESSION_MS), *caveats(origin, plan, settings, outcomes)),
-        ranges=None if exact else _ranges(outcomes, otherwise),
+        ranges=None if exact else _ranges(outcomes, (*otherwise, *led)),
     )
 
 
@@ -138,6 +139,19 @@ def _were_the_session_shorter(
         return ()
     short = replace(origin, session_timeout_ms=SHORTEST_SESSION_MS)
     played = _play(short, plan, settings, draws=_FEWEST_DRAWS, seed=seed)
+    seen = {outcome.verdict for outcome in outcomes}
+    return () if all(outcome.verdict in seen for outcome in played) else played
+
+
+def _led_by_each(
+    origin: Origin, plan: Plan, settings: BrokerSettings, outcomes: Sequence[Outcome], *, seed: int
+) -> Sequence[Outcome]:
+    """No Kafka API tells who leads a group. Where members of both libraries may, a draw led by each shows whether the
+    outcome hangs on it, however rare one of them is; none are returned where it does not."""
+    libraries = {seat.library or Library.JAVA for seat in origin.seats}
+    if len(libraries) == 1 or not any(outcome.rebalances for outcome in outcomes):
+        return ()
+    played = [Script(origin, plan, settings, f"{seed}/led", led_by=library).play() for library in Library]
     seen = {outcome.verdict for outcome in outcomes}
     return () if all(outcome.verdict in seen for outcome in played) else played
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from kgm.assignors import is_cooperative
+from kgm.assignors.librdkafka import ASSIGNORS
 from kgm.coordinator.settings import BrokerSettings
 from kgm.simulation.library import HEARTBEAT_INTERVAL_MS, Library
 from kgm.simulation.origin import Origin
@@ -112,8 +113,10 @@ def _clients(origin: Origin, plan: Plan) -> list[str]:
 
 
 def _leaders(origin: Origin) -> list[str]:
-    """Java and librdkafka leaders hand partitions out differently where the assignor is sticky."""
-    if not is_cooperative(origin.assignor):
+    """Java and librdkafka leaders hand partitions out differently where the assignor is sticky, and where static and
+    dynamic members are in one group."""
+    kinds = {seat.group_instance_id is None for seat in origin.seats}
+    if not is_cooperative(origin.assignor) and (len(kinds) == 1 or origin.assignor not in ASSIGNORS):
         return []
     said = []
     libraries = {seat.library for seat in origin.seats}

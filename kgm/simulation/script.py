@@ -45,9 +45,11 @@ class Operator:
 
 
 class Script:
-    """One draw of a plan."""
+    """One draw of a plan. led_by: of which library the leader is, or any."""
 
-    def __init__(self, origin: Origin, plan: Plan, settings: BrokerSettings, seed: str) -> None:
+    def __init__(
+        self, origin: Origin, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: Library | None = None
+    ) -> None:
         self.origin = origin
         self.plan = plan
         self.world = World(origin, settings, seed, heartbeat_interval_ms=plan.heartbeat_interval_ms)
@@ -55,6 +57,7 @@ class Script:
         self.world.on_record = self._recorded
         self.world.on_timer = self._timer_fired
         self._planned = 0
+        self._led_by = led_by
         self.members = [self._member(seat) for seat in origin.seats]
         self.by_identity = {member.seat.identity: member for member in self.members}
         #: Member ids of stopped processes that the coordinator still counts on, with their identities.
@@ -92,7 +95,9 @@ class Script:
         world, origin = self.world, self.origin
         if not self.members:
             return
-        leader = world.chance.choice(self.members)
+        leader = world.chance.choice(
+            [member for member in self.members if self._led_by in (None, member.habits.library)] or self.members
+        )
         value = GroupMetadataValue(
             protocol_type="consumer",
             generation=origin.generation,
