@@ -6,7 +6,7 @@ as columns, one list for each topic with an entry for each member, whose `Row`s 
 handed out alike share one column."""
 
 from bisect import bisect_left
-from collections.abc import ItemsView, Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
 from functools import lru_cache
 from itertools import chain
 from typing import Final
@@ -47,6 +47,9 @@ class Row(Mapping[str, tuple[int, ...]]):
     def items(self) -> ItemsView[str, tuple[int, ...]]:
         return _Items(self)
 
+    def values(self) -> ValuesView[tuple[int, ...]]:
+        return _Values(self)
+
     def pairs(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Topics and partitions."""
         position = self._position
@@ -65,6 +68,15 @@ class _Items(ItemsView[str, tuple[int, ...]]):
 
     def __iter__(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         return self._mapping.pairs()
+
+
+class _Values(ValuesView[tuple[int, ...]]):
+    """Likewise for the values."""
+
+    _mapping: Row
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        return (partitions for _, partitions in self._mapping.pairs())
 
 
 def numbers_below(count: int) -> tuple[int, ...]:
@@ -151,27 +163,6 @@ def in_turn(layout: Layout, members: Sequence[MemberSpec], subscribers_of: Seque
         answer.deal(topic.name, subscribers, first, dealt[key])
         turn = subscribers[(first + topic.partitions - 1) % count] + 1
     return answer.done()
-
-
-def in_sequence(
-    layout: Layout, members: Sequence[MemberSpec], topics: Sequence[int], quotas: Sequence[int]
-) -> Assigned:
-    """All partitions of some topics, one after the other: so many to the first member, so many to the next."""
-    rows: list[dict[str, tuple[int, ...]]] = [{} for _ in members]
-    numbers = _numbers(layout)
-    position, room = 0, quotas[0]
-    for topic in topics:
-        name, end = layout.topics[topic].name, layout.topics[topic].partitions
-        done = 0
-        while done < end:
-            while not room:
-                position += 1
-                room = quotas[position]
-            taken = min(room, end - done)
-            rows[position][name] = numbers[done : done + taken]
-            done += taken
-            room -= taken
-    return {member.member_id: row for member, row in zip(members, rows, strict=True)}
 
 
 def by_owner(layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int]) -> Assigned:

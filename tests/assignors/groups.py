@@ -2,10 +2,11 @@
 
 import copy
 import dataclasses
+import os
 import random
 import string
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kgm import assignors
@@ -23,8 +24,21 @@ KINDS = (
     "stale-generation",
     "resubscribe",
     "remove-topic",
+    "several",
 )
 RACKS = ("rack-a", "rack-b", "rack-c")
+
+
+#: How many sequences of rounds the comparisons with Kafka and with the slow versions play for each assignor: some 5.2
+#: cases each. (1000 is the long run, see `test_kafka`.)
+SEQUENCES = int(os.environ.get("KGM_ASSIGNOR_SEQUENCES", "100"))
+
+
+def every_case(assignor: str) -> Iterator[Case]:
+    """Groups through their rounds, now and then through many, so that drift is seen."""
+    for seed in range(SEQUENCES):
+        for case in sequence(random.Random(f"{assignor}-{seed}"), assignor, steps=9 if seed % 5 == 0 else 3):
+            yield {**case, "case": f"seed {assignor}-{seed}, round {case['case']}"}
 
 
 def group_of(case: Case) -> GroupSpec:
@@ -201,6 +215,12 @@ def _remove_topic(rng: random.Random, case: Case) -> None:
                 member["topics"] = [topic for topic in member["topics"] if topic != gone]
 
 
+def _several(rng: random.Random, case: Case) -> None:
+    """What happens while nobody looks: two or three of the above before the group assigns again."""
+    for kind in rng.sample(KINDS[:-1], rng.randint(2, 3)):
+        _CHANGES[kind](rng, case)
+
+
 _CHANGES: dict[str, Callable[[random.Random, Case], None]] = {
     "join": _join,
     "leave": _leave,
@@ -210,4 +230,5 @@ _CHANGES: dict[str, Callable[[random.Random, Case], None]] = {
     "stale-generation": _stale_generation,
     "resubscribe": _resubscribe,
     "remove-topic": _remove_topic,
+    "several": _several,
 }

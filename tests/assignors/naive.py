@@ -4,7 +4,7 @@ Written from the rules, not from the fast versions. Racks are left out; the JVM 
 
 from collections import defaultdict
 
-from kgm.assignors.java import map_order, utf16_key
+from kgm.assignors.java import copied_set_order, map_order, utf16_key
 
 NO_GENERATION = -1
 
@@ -249,3 +249,109 @@ def even_out(state, tps, older):
             moved = moved_any = True
         if not moved:
             return moved_any
+
+
+def uniform(group):
+    """The coordinator's. Members and topics count in the order given."""
+    wants = [set(member.topics) for member in group.members]
+    topics = {t.name: t.partitions for t in group.topics if any(t.name in wanted for wanted in wants)}
+    owner = {}
+    for member, wanted in zip(group.members, wants, strict=True):
+        for topic, partitions in member.owned.items():
+            for tp in [(topic, p) for p in partitions if topic in wanted and p < topics[topic]]:
+                if tp not in owner:
+                    owner[tp] = member.member_id
+    if all(wanted == wants[0] for wanted in wants):
+        return answer(group, uniform_alike(group, topics, owner))
+    # Who claims without subscribing hides the claim of whoever comes later.
+    hidden = {}
+    for member in group.members:
+        for topic, partitions in member.owned.items():
+            for p in partitions:
+                hidden.setdefault((topic, p), member.member_id)
+    owner = {tp: member for tp, member in owner.items() if hidden[tp] == member}
+    return answer(group, UniformMixed(group, topics, owner).build())
+
+
+def uniform_alike(group, topics, owner):
+    """Everybody keeps up to a quota; what is left fills up those below theirs."""
+    free = [(topic, p) for topic, count in topics.items() for p in range(count) if (topic, p) not in owner]
+    floor, extras = divmod(sum(topics.values()), len(group.members))
+    unfilled = []
+    for position, member in enumerate(group.members):
+        takes_extra = extras > 0
+        room = floor + 1 if takes_extra else floor
+        for topic in topics:
+            claimed = dict.fromkeys(member.owned.get(topic, ()))
+            mine = [p for p in claimed if owner.get((topic, p)) == member.member_id]
+            if len(mine) > room:
+                mine = copied_set_order(mine)
+            for p in mine[room:]:
+                del owner[topic, p]
+                free.append((topic, p))
+            room -= len(mine[:room])
+        followers = len(group.members) - position - 1
+        if room and takes_extra and followers >= extras:
+            room, takes_extra = room - 1, False
+        if takes_extra:
+            extras -= 1
+        if room:
+            unfilled.append((member.member_id, room))
+    for member_id, room in unfilled:
+        for _ in range(room):
+            owner[free.pop(0)] = member_id
+    assert not free
+    return owner
+
+
+class UniformMixed:
+    """Free partitions to the least loaded; then from the most to the least loaded, topic by topic."""
+
+    def __init__(self, group, topics, owner):
+        self.topics = topics
+        self.owner = owner
+        self.subscribers = {t: [m.member_id for m in group.members if t in m.topics] for t in topics}
+        self.members = [member.member_id for member in group.members]
+
+    def load(self, member):
+        return sum(owner == member for owner in self.owner.values())
+
+    def build(self):
+        def demand(topic):
+            return -self.topics[topic] / len(self.subscribers[topic]), len(self.subscribers[topic])
+
+        ordered = sorted(self.topics, key=demand)
+        for topic in ordered:
+            line = sorted(self.subscribers[topic], key=self.load)
+            for p in range(self.topics[topic]):
+                if (topic, p) not in self.owner:
+                    self.owner[topic, p] = min(line, key=self.load)
+        unchanged_since = None
+        for topic in [topic for topic in ordered if len(self.subscribers[topic]) > 1] * 16:
+            if topic == unchanged_since:
+                break
+            if self.even_out(topic) or unchanged_since is None:
+                unchanged_since = topic
+        return self.owner
+
+    def even_out(self, topic):
+        """Moves partitions of one topic; whoever has none of it to give steps aside. Returns whether any moved."""
+        line = sorted(self.subscribers[topic], key=self.load)
+        givers = list(line)
+        held = {member: [p for p in range(self.topics[topic]) if self.owner[topic, p] == member] for member in line}
+        moved = False
+        if self.load(line[-1]) - self.load(line[0]) <= 1:
+            return False
+        while givers:
+            most = max(self.load(member) for member in givers)
+            giver = max((i for i, member in enumerate(givers) if self.load(member) == most))
+            if not held[givers[giver]]:
+                givers[giver] = givers[-1]  # it is the last one that takes the place
+                givers.pop()
+                continue
+            taker = min(line, key=self.load)
+            if most - self.load(taker) <= 1:
+                break
+            self.owner[topic, held[givers[giver]].pop()] = taker
+            moved = True
+        return moved

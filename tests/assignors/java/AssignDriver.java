@@ -48,7 +48,7 @@ public final class AssignDriver {
 
     public static void main(String[] args) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+        PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             JsonNode group = JSON.readTree(line);
             Map<String, Object> answer = new TreeMap<>();
@@ -60,7 +60,6 @@ public final class AssignDriver {
             }
             out.println(JSON.writeValueAsString(answer));
         }
-        out.flush();
     }
 
     private static Map<String, Map<String, List<Integer>>> inClient(JsonNode group) {

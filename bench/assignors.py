@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""Large groups through Kafka's assignors in a JVM and through ours, in turn; both give the same answer or this stops.
+
+usage: python bench/assignors.py [--rounds N] [--only TEXT] [--heap MB]     (needs Java 17+, Maven for the jars, 5 GB)
+
+Timed is the public call, from a group in memory to an answer in memory: here `kgm.assignors.assign`, there `assign` of
+ConsumerPartitionAssignor or ConsumerGroupPartitionAssignor (kafka-clients and kafka-group-coordinator 4.3.0), in
+process and warm. CPU time, the best of N rounds taken in turn (fewer where a JVM's round takes half a minute, and then
+the table says so). The JVM's is that of the calling thread: its collector and compiler are not counted, while ours pays
+for its memory as it goes. In brackets what it takes to read the answer once from end to end, adding up all partitions.
+Memory is what the call takes on top of the group: ours as tracemalloc sees it at its peak, in a round that is not
+timed; the JVM's is what its heap rises by from a full collection before the call, and in brackets what the answer alone
+holds after another one (objects of the group that it shares not included).
+"""
+
+import argparse
+import dataclasses
+import functools
+import gc
+import json
+import random
+import signal
+import sys
+import tempfile
+import time
+import tracemalloc
+import uuid
+import zlib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, assign
+from tests.kafka.jars import classpath
+from tests.kafka.java_tools import compiled, java_command
+from tests.kafka.process import Child
+
+SOURCE = ROOT / "bench" / "java" / "AssignBench.java"
+WARM_UP = 5
+# One side of one row, warming up and measuring, in seconds.
+PATIENCE = 75
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """A family of groups. kinds: which subscriptions there are; members have them in turn."""
+
+    title: str
+    members: int
+    topics: int
+    partitions: int
+    steps: tuple[str, ...]
+    assignors: tuple[str, ...]
+    kinds: str = "equal"
+
+    def subscriptions(self):
+        names = [f"topic-{i:03d}" for i in range(self.topics)]
+        match self.kinds:
+            case "equal":
+                return [names]
+            case "halves":  # every other member the even topics, every other the odd ones, one in ten all
+                return [names if i % 10 == 0 else names[i % 2 :: 2] for i in range(10)]
+            case "one less":  # as in Kafka's own test: all members all topics, but one
+                return [names[1:], *[names] * (self.members - 1)]
+        chance = random.Random("kinds")
+        return [sorted(chance.sample(names, self.topics // 2)) for _ in range(20)]
+
+
+UNEQUAL = ("sticky", "cooperative-sticky", "consumer-uniform")
+SHAPES = (
+    Shape("2,000 members, 500 topics x 2,000", 2000, 500, 2000, ("fresh", "one leaves", "one joins", "100 bounce"), NAMES),
+    Shape("10,000 members x 50, 100 topics", 10_000, 100, 5000, ("fresh", "one leaves"), NAMES),
+    Shape("1,000 members, 200 topics x 1,000, one with a topic less", 1000, 200, 1000, ("fresh", "one leaves"), UNEQUAL, "one less"),
+    Shape("1,000 members, 200 topics x 1,000, even or odd topics", 1000, 200, 1000, ("fresh", "one leaves"), UNEQUAL, "halves"),
+    Shape("1,000 members, 200 topics x 1,000, random halves", 1000, 200, 1000, ("fresh", "one leaves"), UNEQUAL, "random"),
+)  # fmt: skip
+
+
+class Jvm:
+    """The driver in its JVM."""
+
+    def __init__(self, heap, options):
+        self._temp = tempfile.TemporaryDirectory(prefix="kgm-bench-")
+        path = f"{compiled([SOURCE], classpath('kafka'))}:{classpath('kafka')}"
+        command = java_command("AssignBench", class_path=path, options=["-XX:+UseSerialGC", *options], heap_mb=heap)
+        self._child = Child(command, log=Path(self._temp.name) / "jvm.log", pipe_stdout=True)
+
+    def ask(self, do, **more):
+        self._child.stdin.write(json.dumps({"do": do, **more}) + "\n")
+        line = self._child.stdout.readline()
+        if not line:
+            raise SystemExit(f"the JVM has ended: {self._child.log_tail()}")
+        return json.loads(line)
+
+    def close(self):
+        self._child.kill()
+        self._temp.cleanup()
+
+
+def new_id(chance):
+    return f"consumer-{uuid.UUID(int=chance.getrandbits(128))}"
+
+
+def changed(step, ids, chance):
+    """Ids of the members, and the position of each one's subscription, after a step."""
+    members = [(member_id, position) for position, member_id in enumerate(ids)]
+    if step == "one leaves":
+        del members[len(members) // 3]
+    elif step == "one joins":
+        members.append((new_id(chance), len(members)))
+    elif step == "100 bounce":
+        for position in chance.sample(range(len(members)), 100):
+            members[position] = new_id(chance), position
+    return members
+
+
+def digest(answer):
+    """As AssignBench does."""
+    crc = 0
+    for member, topics in sorted(answer.items()):
+        text = "".join([f"{member}\n", *(f"{topic}{list(ps)}\n" for topic, ps in sorted(topics.items()))])
+        crc = zlib.crc32(text.encode(), crc)
+    return crc
+
+
+def timed(work):
+    """CPU nanoseconds of one call."""
+    gc.collect()
+    start = time.process_time_ns()
+    answer = work()
+    spent = time.process_time_ns() - start
+    del answer
+    return spent
+
+
+def our_peak(work):
+    gc.collect()
+    tracemalloc.start()
+    answer = work()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    del answer
+    return peak
+
+
+def walked(answer):
+    """CPU nanoseconds for reading all of it."""
+    start = time.process_time_ns()
+    total = 0
+    for row in answer.values():
+        for partitions in row.values():
+            total += sum(partitions)
+    return time.process_time_ns() - start, total
+
+
+def measure(jvm, name, group, described, rounds):
+    """One row: figures of both sides, and the answer."""
+    work = functools.partial(assign, name, group)
+    jvm.ask("group", **described)
+    start = time.monotonic()
+    memory = jvm.ask("run", collect=True)
+    ours, theirs = [], []
+    if time.monotonic() - start > PATIENCE:
+        theirs.append(memory["thread_ns"])  # once must do
+        ours.append(timed(work))
+    else:
+        warm = 1
+        while warm < WARM_UP and time.monotonic() - start < PATIENCE:
+            jvm.ask("run", collect=False)
+            warm += 1
+        start = time.monotonic()
+        while len(ours) < rounds and (not ours or time.monotonic() - start < PATIENCE):
+            theirs.append(jvm.ask("run", collect=False)["thread_ns"])
+            ours.append(timed(work))
+        memory = jvm.ask("run", collect=True)
+    peak = our_peak(work)
+    answer = work()
+    if digest(answer) != jvm.ask("digest")["digest"]:
+        raise SystemExit(f"{described['assignor']}: our answer is not the JVM's")
+    walks = [(jvm.ask("walk"), walked(answer)) for _ in range(3)]
+    assert all(said["total"] == total for said, (_, total) in walks)
+    figures = {
+        "ours": min(ours), "theirs": min(theirs), "rounds": len(ours), "peak": peak,
+        "their_peak": memory["peak"], "held": memory["retained"],
+        "walk": min(ns for _, (ns, _) in walks), "their_walk": min(said["ns"] for said, _ in walks),
+    }  # fmt: skip
+    return figures, answer
+
+
+def rows(jvm, shape, rounds, only):
+    """Run a shape; yields Markdown rows."""
+    kinds = shape.subscriptions()
+    subscriptions = [tuple(kind) for kind in kinds]
+    topics = tuple(TopicSpec(name=f"topic-{i:03d}", partitions=shape.partitions) for i in range(shape.topics))
+    for name in shape.assignors:
+        if not any(only in f"{shape.title}, {name}, {step}" for step in shape.steps):
+            continue
+        chance = random.Random("ids")
+        ids = [new_id(chance) for _ in range(shape.members)]
+        before = {}
+        jvm.ask("forget")
+        for step in shape.steps:
+            members = changed(step, ids, chance)
+            group = GroupSpec(
+                topics=topics,
+                members=tuple(
+                    MemberSpec(
+                        member_id=member_id,
+                        topics=subscriptions[position % len(kinds)],
+                        owned=before.get(member_id, {}),
+                        generation=1 if before.get(member_id) else None,
+                    )
+                    for member_id, position in members
+                ),
+            )
+            described = {
+                "assignor": name,
+                "topics": [[topic.name, topic.partitions] for topic in topics],
+                "kinds": kinds,
+                "members": [[member_id, position % len(kinds)] for member_id, position in members],
+                "generation": 1,
+            }
+            if step != "fresh" and only not in f"{shape.title}, {name}, {step}":
+                continue
+            found, answer = measure(jvm, name, group, described, rounds)
+            if step == "fresh":
+                before = answer
+                jvm.ask("keep")
+            yield row(f"| {shape.title} | {name} | {step}", found, rounds)
+            del answer, group
+
+
+def row(title, found, rounds):
+    ms, mb = 1e6, 1024 * 1024
+    note = f" (of {found['rounds']})" if found["rounds"] < rounds else ""
+    return (
+        f"{title} | {found['ours'] / ms:.1f} ({found['walk'] / ms:.0f}) | {found['theirs'] / ms:.1f} ({found['their_walk'] / ms:.0f}){note}"
+        f" | {found['ours'] / found['theirs']:.2f} | {found['peak'] / mb:.1f} | {found['their_peak'] / mb:.0f} ({found['held'] / mb:.0f})"
+        f" | {found['peak'] / found['their_peak']:.2f} |"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--heap", type=int, default=4096, metavar="MB")
+    parser.add_argument("--only", default="", help="rows whose text contains this")
+    parser.add_argument("--option", action="append", default=[], help="for the JVM")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and the JVM with it
+    jvm = Jvm(arguments.heap, arguments.option)
+    try:
+        print(
+            "| group | assignor | step | ours, ms (read) | JVM, ms (read) | ratio | ours, MB | JVM, MB (held) | ratio |"
+        )
+        print("|---|---|---|---|---|---|---|---|---|")
+        for shape in SHAPES:
+            for line in rows(jvm, shape, arguments.rounds, arguments.only):
+                print(line, flush=True)
+    finally:
+        jvm.close()
+
+
+if __name__ == "__main__":
+    main()
