@@ -131,7 +131,7 @@ class Harness:
 
     def reload(self, records=None, **overrides):
         """A new coordinator that has loaded this one's log."""
-        other = Harness(**overrides)
+        other = self.another(**overrides)
         other.ids = self.ids
         other.engine._new_member_id = self.ids
         other.now = self.now
@@ -143,6 +143,9 @@ class Harness:
                 other.engine.replay(record, producer)
         other.take(other.runtime.loaded(now=self.now))
         return other
+
+    def another(self, **overrides):
+        return Harness(**overrides)
 
     def state(self, group="g"):
         view = self.engine.group(group)

@@ -12,6 +12,7 @@ from kgm.coordinator.classic_state import ClassicState
 from kgm.coordinator.offsets import Offsets
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.join_group_request import JoinGroupRequest
+from kgm.protocol.messages.leave_group_request import LeaveGroupRequest
 
 MUTANTS = {}
 
@@ -55,7 +56,13 @@ def kafka_13435_a_restarted_leader_has_to_assign(patch):
 
 @mutant
 def kafka_10284_the_new_id_is_not_written(patch):
-    patch.setattr(classic_join, "group_record", lambda group, _: classic_join.new_group_record(group))
+    original = classic_join._replace_static
+
+    def replace_static(joining, *ids):
+        original(joining, *ids)
+        joining.step.records.clear()
+
+    patch.setattr(classic_join, "_replace_static", replace_static)
 
 
 @mutant
@@ -156,7 +163,7 @@ def assignments_outlive_a_broken_sync_phase(patch):
         before = {member.member_id: member.assignment for member in group.members.values()}
         original(group, step, *error)
         for member_id, member in list(group.members.items()):
-            group.members[member_id] = replace(member, assignment=before[member_id])
+            group.members[member_id] = member._replace(assignment=before[member_id])
 
     patch.setattr(rounds, "_fail_sync_phase", fail_sync_phase)
 
@@ -272,3 +279,117 @@ def state_filters_mind_the_case(patch):
         original(message, groups, step)
 
     patch.setattr(admin, "handle_list", handle_list)
+
+
+# -- one for each of the properties that the stateful tests hold
+
+
+@mutant
+def s1_a_restart_leaves_the_instance_with_its_old_id(patch):
+    original = ClassicGroup.rename
+
+    def rename(self, old_id, new_id):
+        renamed = original(self, old_id, new_id)
+        self.static_ids[renamed.group_instance_id] = old_id
+        return renamed
+
+    patch.setattr(ClassicGroup, "rename", rename)
+
+
+@mutant
+def s2_everybody_gets_what_one_of_them_should(patch):
+    original = rounds.complete_sync
+    patch.setattr(
+        rounds,
+        "complete_sync",
+        lambda group, step, given: original(group, step, dict.fromkeys(given, next(iter(given.values()), b""))),
+    )
+
+
+@mutant
+def s3_everybody_gets_what_the_next_one_should(patch):
+    original = rounds.complete_sync
+
+    def complete_sync(group, step, given):
+        original(group, step, dict(zip(given, [*list(given.values())[1:], *list(given.values())[:1]], strict=True)))
+
+    patch.setattr(rounds, "complete_sync", complete_sync)
+
+
+@mutant
+def s6_a_commit_is_taken_from_whoever_sends_it(patch):
+    patch.setattr(offset_requests, "_commit_error", lambda *_: ErrorCode.NONE)
+    patch.setattr(offset_requests, "_extend_session", lambda *_: None)
+
+
+@mutant
+def s7_a_generation_is_left_out(patch):
+    original = ClassicGroup.start_generation
+
+    def start_generation(self, now):
+        self.generation += 1
+        original(self, now)
+
+    patch.setattr(ClassicGroup, "start_generation", start_generation)
+
+
+@mutant
+def s9_kafka_18188_a_leave_answers_with_the_id_it_found(patch):
+    original = classic_requests.handle_leave
+
+    def handle_leave(message, installed, step, *rest):
+        known = {} if installed is None else dict(installed.static_ids)
+        original(message, installed, step, *rest)
+        for reply in step.replies:
+            for member in getattr(reply.message, "members", ()):
+                member.member_id = member.member_id or known.get(member.group_instance_id, "")
+
+    patch.setattr(classic_requests, "handle_leave", handle_leave)
+
+
+@mutant
+def s10_who_leaves_is_not_missed(patch):
+    original = rounds.prepare_rebalance
+
+    def prepare_rebalance(group, step):
+        if step.request is None or not isinstance(step.request.message, LeaveGroupRequest):
+            original(group, step)
+
+    patch.setattr(rounds, "prepare_rebalance", prepare_rebalance)
+
+
+@mutant
+def s12_nobody_leads_when_the_leader_has_gone(patch):
+    original = ClassicGroup.remove
+
+    def remove(self, member_id):
+        leader = self.leader
+        original(self, member_id)
+        self.leader = leader
+
+    patch.setattr(ClassicGroup, "remove", remove)
+
+
+@mutant
+def s14_a_group_is_stable_at_once(patch):
+    original = ClassicGroup.start_generation
+
+    def start_generation(self, now):
+        original(self, now)
+        if self.members:
+            self.state = ClassicState.STABLE
+
+    patch.setattr(ClassicGroup, "start_generation", start_generation)
+
+
+@mutant
+def l3_a_join_phase_goes_on_until_everybody_is_there(patch):
+    original = rounds.join_phase_expired
+
+    def join_phase_expired(group, step):
+        if group.previous_state is ClassicState.EMPTY:
+            original(group, step)
+        else:
+            step.set_timer(rounds.join_key(group), max(group.rebalance_timeout_ms, 1_000))
+
+    patch.setattr(rounds, "join_phase_expired", join_phase_expired)

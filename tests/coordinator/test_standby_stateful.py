@@ -105,6 +105,7 @@ class PlannedCoordination(Coordination):
             setattr(self.h, name, getattr(before, name))
         self.fenced = {(m, i) for m, i in self.fenced if not self.group or m not in self.group.members}
         self.generation = self.group.generation if self.group else 0
+        self.state = None
 
     # -- what holds
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from kgm.coordinator.classic_group import ClassicGroup
 from kgm.coordinator.classic_state import ClassicState
 from kgm.coordinator.outcome import TimerKey, TimerKind
 from kgm.model.errors import ErrorCode as E
@@ -17,6 +18,14 @@ INSTANCES = ["a", "b", "c"]
 BOTH = subscription("orders", "payments", "ghost")
 OFFERS = [{"range": subscription()}, {"range": BOTH, "roundrobin": b""}, {"roundrobin": BOTH, "range": b""}]
 GROUP = "g"
+#: Kafka's table, written down a second time: from where a group may get to a state.
+VALID_PREVIOUS_STATES = {
+    "Empty": {"PreparingRebalance"},
+    "PreparingRebalance": {"Stable", "CompletingRebalance", "Empty"},
+    "CompletingRebalance": {"PreparingRebalance"},
+    "Stable": {"CompletingRebalance"},
+    "Dead": {"Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"},
+}
 
 
 def hard(engine):
@@ -47,6 +56,12 @@ class Coordination(RuleBasedStateMachine):
         self.h = Harness(group_max_size=4, group_initial_rebalance_delay_ms=1_000)
         self.fenced = set()
         self.generation = 0
+        self.state = None
+        self.moves = []
+        # Generations with which join phases began, and with which they ended.
+        self.begun, self.ended = set(), set()
+        self.patch = pytest.MonkeyPatch()
+        self.see_moves()
         self.batches = [0]
 
     # -- what is there
@@ -224,6 +239,7 @@ class Coordination(RuleBasedStateMachine):
         # What was not written is lost with its coordinator: generations, and the restart of a static member.
         self.fenced = {(m, i) for m, i in self.fenced if not self.group or m not in self.group.members}
         self.generation = self.group.generation if self.group else 0
+        self.state = None
 
     # -- what holds
 
@@ -247,6 +263,30 @@ class Coordination(RuleBasedStateMachine):
         assert group.state is not ClassicState.EMPTY or not group.members
         assert not group.is_in(ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE) or group.members
 
+    def see_moves(self):
+        """Every move of a group from state to state, also of drafts that come to nothing."""
+        original = ClassicGroup.move_to
+
+        def move_to(group, state, now):
+            self.moves.append((group.state.value, state.value))
+            if state is ClassicState.PREPARING_REBALANCE:
+                self.begun.add(group.generation)
+            elif group.is_in(ClassicState.PREPARING_REBALANCE) and state is not ClassicState.DEAD:
+                self.ended.add(group.generation)
+            original(group, state, now)
+
+        self.patch.setattr(ClassicGroup, "move_to", move_to)
+
+    @invariant()
+    def s14_states_follow_each_other_as_in_kafka(self):
+        """And no group changes its state without a move; what is new, loaded or deleted has none."""
+        before, after = self.state, self.group and self.group.state.value
+        self.state = after
+        assert all(earlier in VALID_PREVIOUS_STATES[later] for earlier, later in self.moves)
+        if None not in (before, after) and before != after:
+            assert after in [later for _, later in self.moves]
+        self.moves.clear()
+
     @invariant()
     def s2_nobody_shares_an_assignment(self):
         if self.group and self.group.is_in(ClassicState.STABLE):
@@ -255,9 +295,11 @@ class Coordination(RuleBasedStateMachine):
 
     @invariant()
     def s7_generations_grow_by_one(self):
+        """By one for each join phase, and at no other time."""
         if self.group:
             assert self.generation <= self.group.generation
             self.generation = self.group.generation
+            assert {generation - 1 for generation in self.ended} <= self.begun
 
     @invariant()
     def s8_who_waits_is_parked_and_everybody_else_has_one_answer(self):
@@ -318,6 +360,12 @@ class Coordination(RuleBasedStateMachine):
     def teardown(self):
         """L1: when faults end and clients behave, the group becomes Stable. L3: when they all go, nobody is left
         without an answer, and the group is Empty."""
+        try:
+            self.all_ends_well()
+        finally:
+            self.patch.undo()
+
+    def all_ends_well(self):
         self.heal()
         self.h.fail_with = None
         self.h.sleep(2_000_000)
