@@ -4,14 +4,14 @@ A group in the coordinator is changed only when a draft of it takes effect: an e
 what is different in it, however large the group is. Members are frozen and are replaced."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kgm.assignors.java import map_order
 from kgm.coordinator.classic_state import ClassicState, can_move
 from kgm.coordinator.outcome import Millis, Ticket
-from kgm.coordinator.overlay import Table, overlaid, settled
+from kgm.coordinator.overlay import Overlay, Table, copied, overlaid
 from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol import codec
 from kgm.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -91,8 +91,9 @@ class ClassicGroup:
 
     pending_joins: ids given out with MEMBER_ID_REQUIRED that have not joined yet. pending_syncs: members that got a
     JoinGroup reply of this generation and sent no SyncGroup since. subscribed_topics: None when not known.
-    held: newcomers that are no members yet; replaced as a whole, never changed in place. rows: the members as the last
-    record of the group has them, as long as that is what they are; likewise.
+    Replaced as a whole, never changed in place: held, newcomers that are no members yet; rows, the members as the last
+    record of the group has them, as long as that is what they are; protocol_counts, how many members offer a protocol;
+    offers, how many offer a list of them.
     is_shared: a fork has the same group, so that taking effect must not change the containers of this one."""
 
     group_id: str
@@ -105,8 +106,8 @@ class ClassicGroup:
     leader: str | None = None
     members: Table[str, ClassicMember] = field(default_factory=dict)
     static_ids: Table[str, str] = field(default_factory=dict)
-    protocol_counts: Table[str, int] = field(default_factory=dict)
-    offers: Table[tuple[str, ...], int] = field(default_factory=dict)
+    protocol_counts: dict[str, int] = field(default_factory=dict)
+    offers: dict[tuple[str, ...], int] = field(default_factory=dict)
     pending_joins: Table[str, None] = field(default_factory=dict)
     pending_syncs: Table[str, None] = field(default_factory=dict)
     parked_joins: Table[str, Parked] = field(default_factory=dict)
@@ -120,7 +121,7 @@ class ClassicGroup:
 
     def draft(self) -> "ClassicGroup":
         """A group like this one that can be changed without changing this group, until it is `settled`."""
-        copies = self.is_shared
+        own: Callable[[Table[str, Any]], Table[str, Any]] = copied if self.is_shared else overlaid
         twin = object.__new__(ClassicGroup)
         twin.group_id = self.group_id
         twin.state = self.state
@@ -130,14 +131,14 @@ class ClassicGroup:
         twin.protocol = self.protocol
         twin.generation = self.generation
         twin.leader = self.leader
-        twin.members = overlaid(self.members, copies=copies)
-        twin.static_ids = overlaid(self.static_ids, copies=copies)
-        twin.protocol_counts = overlaid(self.protocol_counts, copies=copies)
-        twin.offers = overlaid(self.offers, copies=copies)
-        twin.pending_joins = overlaid(self.pending_joins, copies=copies)
-        twin.pending_syncs = overlaid(self.pending_syncs, copies=copies)
-        twin.parked_joins = overlaid(self.parked_joins, copies=copies)
-        twin.parked_syncs = overlaid(self.parked_syncs, copies=copies)
+        twin.members = own(self.members)
+        twin.static_ids = own(self.static_ids)
+        twin.protocol_counts = self.protocol_counts
+        twin.offers = self.offers
+        twin.pending_joins = own(self.pending_joins)
+        twin.pending_syncs = own(self.pending_syncs)
+        twin.parked_joins = own(self.parked_joins)
+        twin.parked_syncs = own(self.parked_syncs)
         twin.subscribed_topics = self.subscribed_topics
         twin.new_member_added = self.new_member_added
         twin.initial_delay = self.initial_delay
@@ -148,14 +149,18 @@ class ClassicGroup:
 
     def settled(self) -> "ClassicGroup":
         """A draft that takes effect in the place of the group that it was made of."""
-        self.members = settled(self.members)
-        self.static_ids = settled(self.static_ids)
-        self.protocol_counts = settled(self.protocol_counts)
-        self.offers = settled(self.offers)
-        self.pending_joins = settled(self.pending_joins)
-        self.pending_syncs = settled(self.pending_syncs)
-        self.parked_joins = settled(self.parked_joins)
-        self.parked_syncs = settled(self.parked_syncs)
+        if type(self.members) is Overlay:
+            self.members = self.members.settle()
+        if type(self.static_ids) is Overlay:
+            self.static_ids = self.static_ids.settle()
+        if type(self.pending_joins) is Overlay:
+            self.pending_joins = self.pending_joins.settle()
+        if type(self.pending_syncs) is Overlay:
+            self.pending_syncs = self.pending_syncs.settle()
+        if type(self.parked_joins) is Overlay:
+            self.parked_joins = self.parked_joins.settle()
+        if type(self.parked_syncs) is Overlay:
+            self.parked_syncs = self.parked_syncs.settle()
         return self
 
     # -- questions
@@ -248,7 +253,7 @@ class ClassicGroup:
         before = self.members[member.member_id]
         if member == before:
             return
-        if member.protocols != before.protocols:
+        if [offered.name for offered in member.protocols] != [offered.name for offered in before.protocols]:
             self._count(before.protocols, -1)
             self._count(member.protocols, +1)
         self.members[member.member_id] = member
@@ -309,13 +314,13 @@ class ClassicGroup:
 
     def _count(self, protocols: Sequence[Protocol], by: int) -> None:
         names = tuple([offered.name for offered in protocols])
-        offering = self.offers.get(names, 0) + by
-        if offering:
-            self.offers[names] = offering
-        else:
-            del self.offers[names]
-        for name in set(names):
-            self.protocol_counts[name] = self.protocol_counts.get(name, 0) + by
+        offers, counts = self.offers.copy(), self.protocol_counts.copy()
+        offers[names] = offers.get(names, 0) + by
+        if not offers[names]:
+            del offers[names]
+        for name in dict.fromkeys(names):
+            counts[name] = counts.get(name, 0) + by
+        self.offers, self.protocol_counts = offers, counts
 
 
 def successor(candidates: Iterable[str]) -> str | None:

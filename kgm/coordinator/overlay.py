@@ -14,11 +14,14 @@ SMALL: Final = 32
 _NOTHING: Final[Any] = object()
 
 
-def overlaid(base: "Table[K, V]", *, copies: bool) -> "Table[K, V]":
-    """A mapping equal to `base`, to be changed instead of it.
+def overlaid(base: "Table[K, V]") -> "Table[K, V]":
+    """A table equal to `base`, to be changed instead of it, until it is settled."""
+    return base.copy() if len(base) <= SMALL else Overlay(base)
 
-    copies: `base` is not to be changed later either, when the mapping is settled."""
-    return base.copy() if copies or len(base) <= SMALL else Overlay(base)
+
+def copied(base: "Table[K, V]") -> "Table[K, V]":
+    """A table equal to `base`, which will never be changed for it."""
+    return base.copy()
 
 
 class Overlay(MutableMapping[K, V]):
@@ -119,8 +122,3 @@ Table = dict[K, V] | Overlay[K, V]
 def whole(table: Table[K, V]) -> dict[K, V]:
     """A table as a dictionary, for those who go through all of it. Changes to the one are changes to the other."""
     return table if isinstance(table, dict) else table.flatten()
-
-
-def settled(table: Table[K, V]) -> Table[K, V]:
-    """A table that takes effect."""
-    return table if isinstance(table, dict) else table.settle()

@@ -71,6 +71,10 @@ class Runtime:
         """Fire one timer at its deadline, whatever else is due; nothing happens if it has been moved or cancelled."""
         return self._execute(self.engine.expire(timer.key, now=timer.deadline_ms), timer.deadline_ms)
 
+    def is_quiet_until(self, at_ms: float) -> bool:
+        """Whether for certain no timer fires up to and at that time; cheaper than `next_deadline`."""
+        return not self._heap or self._heap[0][0] > at_ms
+
     def next_deadline(self) -> Millis | None:
         """When the next timer fires; None if none is set."""
         timer = self.next_timer()

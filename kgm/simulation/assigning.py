@@ -5,6 +5,7 @@ A consumer says what it owned in one of two places. `cooperative-sticky` looks i
 
 import struct
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_known
 from kgm.assignors.foreign import STREAMS
@@ -16,30 +17,73 @@ from kgm.protocol.messages.join_group_response import JoinGroupResponseMember
 from kgm.protocol.subscription import (
     NO_GENERATION,
     MemberAssignment,
+    Subscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
+    encode_subscription,
 )
 from kgm.simulation.library import Library
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 STICKY = "sticky"
+#: How many of each kind `Blobs` knows at most.
+_REMEMBERED = 20_000
 _INT = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
 
 
 class Blobs:
-    """Subscriptions and assignments as bytes and back, each worked out once: they are the same over and over."""
+    """Subscriptions and assignments as bytes and back, each worked out once: they are the same over and over.
+
+    What has not been seen for a long time is forgotten, so that a long simulation stays small."""
 
     def __init__(self) -> None:
         self._members: dict[tuple[str, str, str | None, bytes], MemberSpec] = {}
+        self._said: dict[tuple[str, bytes], _Said] = {}
+        self._plain: dict[tuple[tuple[str, ...], int, str | None], bytes] = {}
         self._assignments: dict[bytes, Partitions] = {}
+        self._encoded: dict[tuple[tuple[str, tuple[int, ...]], ...], bytes] = {}
+
+    def subscription(
+        self, topics: tuple[str, ...], owned: Partitions, data: bytes | None, generation: int, rack: str | None
+    ) -> bytes:
+        """What a member says of itself."""
+        if owned or data is not None:
+            return _subscription(topics, owned, data, generation, rack)
+        key = (topics, generation, rack)
+        known = self._plain.get(key)
+        if known is None:
+            known = _room(self._plain)[key] = _subscription(topics, owned, data, generation, rack)
+        return known
 
     def member(self, assignor: str, row: JoinGroupResponseMember) -> MemberSpec:
         """What a leader reads of a member."""
         key = (assignor, row.member_id, row.group_instance_id, row.metadata)
         known = self._members.get(key)
         if known is None:
-            known = self._members[key] = _read(assignor, row)
+            said = self._said.get((assignor, row.metadata))
+            if said is None:
+                said = _room(self._said)[assignor, row.metadata] = _read(assignor, row.metadata)
+            known = _room(self._members)[key] = MemberSpec(
+                member_id=row.member_id,
+                group_instance_id=row.group_instance_id,
+                rack=said.rack,
+                topics=said.topics,
+                owned=said.owned,
+                generation=said.generation,
+                names_generation=said.names_generation,
+            )
+        return known
+
+    def encoded(self, partitions: Partitions) -> bytes:
+        """An assignment as a leader writes it."""
+        key = tuple([(topic, tuple(numbers)) for topic, numbers in partitions.items()])
+        known = self._encoded.get(key)
+        if known is None:
+            known = _room(self._encoded)[key] = encode_assignment(MemberAssignment(partitions=partitions))
         return known
 
     def assignment(self, blob: bytes) -> Partitions:
@@ -47,26 +91,43 @@ class Blobs:
         known = self._assignments.get(blob)
         if known is None:
             partitions = decode_assignment(blob).partitions
-            known = self._assignments[blob] = {topic: tuple(numbers) for topic, numbers in partitions.items()}
+            known = _room(self._assignments)[blob] = {topic: tuple(numbers) for topic, numbers in partitions.items()}
         return known
 
 
-def _read(assignor: str, row: JoinGroupResponseMember) -> MemberSpec:
-    said = decode_subscription(row.metadata)
+def _room(memory: dict[K, V]) -> dict[K, V]:
+    """The memory with room for one more."""
+    if len(memory) >= _REMEMBERED:
+        memory.clear()
+    return memory
+
+
+class _Said(NamedTuple):
+    """What a subscription tells a leader."""
+
+    rack: str | None
+    topics: tuple[str, ...]
+    owned: Partitions
+    generation: int | None
+    names_generation: bool
+
+
+def _subscription(
+    topics: tuple[str, ...], owned: Partitions, data: bytes | None, generation: int, rack: str | None
+) -> bytes:
+    return encode_subscription(
+        Subscription(topics=topics, user_data=data, owned_partitions=owned, generation_id=generation, rack_id=rack)
+    )
+
+
+def _read(assignor: str, metadata: bytes) -> _Said:
+    said = decode_subscription(metadata)
     named = None if said.generation_id == NO_GENERATION else said.generation_id
     owned: Partitions = {topic: tuple(numbers) for topic, numbers in said.owned_partitions.items()}
     generation = named
     if assignor == STICKY:
         owned, generation = decode_sticky_data(said.user_data)
-    return MemberSpec(
-        member_id=row.member_id,
-        group_instance_id=row.group_instance_id,
-        rack=said.rack_id,
-        topics=said.topics,
-        owned=owned,
-        generation=generation,
-        names_generation=named is not None,
-    )
+    return _Said(said.rack_id, said.topics, owned, generation, named is not None)
 
 
 def assignments(
@@ -75,6 +136,8 @@ def assignments(
     topics: Mapping[str, int],
     library: Library,
     least_capacity: int = DEFAULT_CAPACITY,
+    *,
+    blobs: Blobs | None = None,
 ) -> dict[str, bytes]:
     """What the leader sends in its SyncGroup, by member id. least_capacity: see `as_broker_lists`.
 
@@ -94,10 +157,9 @@ def assignments(
     spec = GroupSpec(members=tuple(as_broker_lists(members, least_capacity)), topics=known)
     if library is Library.LIBRDKAFKA:
         spec = with_metadata_order(spec)
-    return {
-        member_id: encode_assignment(MemberAssignment(partitions=partitions))
-        for member_id, partitions in assign(assignor, spec, library.value).items()
-    }
+    encoded = (Blobs() if blobs is None else blobs).encoded
+    given = assign(assignor, spec, library.value)
+    return {member_id: encoded(partitions) for member_id, partitions in given.items()}
 
 
 def as_broker_lists(members: Sequence[MemberSpec], least_capacity: int = DEFAULT_CAPACITY) -> Sequence[MemberSpec]:

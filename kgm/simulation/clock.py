@@ -4,6 +4,8 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
+_Entry = tuple[float, int, "Alarm | None", Callable[..., None] | None, tuple[Any, ...]]
+
 
 class Alarm:
     """Something that is going to happen, unless it is cancelled."""
@@ -22,35 +24,44 @@ class Alarm:
 class Clock:
     """Time goes on only when `run_next` is called. What is due at one time happens in the order it was asked for."""
 
+    __slots__ = ("_heap", "_sequence", "now_ms")
+
     def __init__(self, now_ms: float) -> None:
         self.now_ms = now_ms
         self._sequence = 0
-        self._heap: list[tuple[float, int, Alarm]] = []
+        self._heap: list[_Entry] = []
 
     def at(self, at_ms: float, action: Callable[..., None], *arguments: Any) -> Alarm:
         """Do it then; now, if that is past."""
-        alarm = Alarm(max(at_ms, self.now_ms), action, arguments)
+        at_ms = max(at_ms, self.now_ms)
+        alarm = Alarm(at_ms, action, arguments)
         self._sequence += 1
-        heapq.heappush(self._heap, (alarm.at_ms, self._sequence, alarm))
+        heapq.heappush(self._heap, (at_ms, self._sequence, alarm, None, ()))
         return alarm
 
     def after(self, delay_ms: float, action: Callable[..., None], *arguments: Any) -> Alarm:
         return self.at(self.now_ms + delay_ms, action, *arguments)
 
+    def post(self, at_ms: float, action: Callable[..., None], *arguments: Any) -> None:
+        """Do it then, not before now; it cannot be cancelled."""
+        self._sequence += 1
+        heapq.heappush(self._heap, (at_ms, self._sequence, None, action, arguments))
+
     def next_at(self) -> float | None:
         """When the next thing happens; None if nothing will."""
         heap = self._heap
         while heap:
-            if heap[0][2].action is not None:
-                return heap[0][0]
+            at_ms, _, alarm, _, _ = heap[0]
+            if alarm is None or alarm.action is not None:
+                return at_ms
             heapq.heappop(heap)
         return None
 
     def run_next(self) -> None:
         """Go to the next thing that happens, and do it. There must be one (`next_at`)."""
-        at_ms, _, alarm = heapq.heappop(self._heap)
-        self.now_ms = at_ms
-        action = alarm.action
+        self.now_ms, _, alarm, action, arguments = heapq.heappop(self._heap)
+        if alarm is not None:
+            action, arguments = alarm.action, alarm.arguments
+            alarm.action = None
         assert action is not None
-        alarm.action = None
-        action(*alarm.arguments)
+        action(*arguments)

@@ -31,11 +31,11 @@ class Ledger:
         self.handovers = 0
         held = owners(assignment)
         self._rows = {
-            (topic, partition): _Row(
-                set() if (owner := held.get((topic, partition))) is None else {owner}, owner, now_ms, now_ms
-            )
+            topic: [
+                _Row(set() if (owner := held.get((topic, number))) is None else {owner}, owner, now_ms, now_ms)
+                for number in range(count)
+            ]
             for topic, count in topics.items()
-            for partition in range(count)
         }
 
     def take(self, identity: str, partitions: Partitions, now_ms: float) -> None:
@@ -59,10 +59,9 @@ class Ledger:
 
     def stopped_ms(self, now_ms: float) -> int:
         """The time nobody consumed them, added up over the partitions, until now."""
-        idle = sum(
-            now_ms - row.idle_since_ms for row in self._rows.values() if not row.consumers and row.last is not None
-        )
-        return round(idle + sum(row.stopped_ms for row in self._rows.values()))
+        rows = [row for rows in self._rows.values() for row in rows]
+        idle = sum(now_ms - row.idle_since_ms for row in rows if not row.consumers and row.last is not None)
+        return round(idle + sum(row.stopped_ms for row in rows))
 
     def moves(self, after: Assignment) -> tuple[TimedMove, ...]:
         """What has another owner than in the beginning."""
@@ -78,15 +77,17 @@ class Ledger:
         )
 
     def _changed_at(self, topic: str, partition: int, *, gone: bool) -> int:
-        row = self._rows.get((topic, partition))
-        if row is None:
+        rows = self._rows.get(topic, ())
+        if partition >= len(rows):
             return 0
+        row = rows[partition]
         return round((row.idle_since_ms if gone else row.changed_ms) - self._start_ms)
 
     def _of(self, partitions: Partitions) -> Iterable[_Row]:
-        rows = self._rows
+        found: list[_Row] = []
         for topic, numbers in partitions.items():
-            for number in numbers:
-                row = rows.get((topic, number))
-                if row is not None:
-                    yield row
+            rows = self._rows.get(topic)
+            if rows is not None:
+                count = len(rows)
+                found += [rows[number] for number in numbers if number < count]
+        return found

@@ -16,7 +16,7 @@ from kgm.protocol.messages.join_group_response import JoinGroupResponse
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
-from kgm.protocol.subscription import NO_GENERATION, PROTOCOL_TYPE, Subscription, encode_subscription
+from kgm.protocol.subscription import NO_GENERATION, PROTOCOL_TYPE
 from kgm.simulation.assigning import STICKY, assignments, encode_sticky_data
 from kgm.simulation.clock import Alarm
 from kgm.simulation.library import Habits, Library, drawn, period_ms
@@ -65,8 +65,9 @@ class Member:
         self.keeps_while_joining = is_cooperative(self.assignor)
         self.life = 0
         self.link_busy_until_ms = 0.0
-        self._phase = Phase.DOWN
-        self._intent: Alarm | None = None
+        self.phase = Phase.DOWN
+        #: What it is going to send next, heartbeats aside.
+        self.intent: Alarm | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -96,33 +97,7 @@ class Member:
 
     @property
     def is_up(self) -> bool:
-        return self.phase not in (Phase.DOWN, Phase.DEAD)
-
-    @property
-    def phase(self) -> Phase:
-        return self._phase
-
-    @phase.setter
-    def phase(self, phase: Phase) -> None:
-        self._phase = phase
-        self._mark()
-
-    @property
-    def intent(self) -> Alarm | None:
-        """What it is going to send next, heartbeats aside."""
-        return self._intent
-
-    @intent.setter
-    def intent(self, alarm: Alarm | None) -> None:
-        self._intent = alarm
-        self._mark()
-
-    def _mark(self) -> None:
-        """Tell the world whether it is about something."""
-        if self.is_up and (self._phase is not Phase.STEADY or self._intent is not None):
-            self.world.restless.add(self)
-        else:
-            self.world.restless.discard(self)
+        return self.phase is not Phase.DOWN and self.phase is not Phase.DEAD
 
     def take_seat(self) -> None:
         """It is a member of the Stable group from before the plan; its last heartbeat was less than a period ago."""
@@ -146,6 +121,7 @@ class Member:
         self.life += 1
         self._forget()
         self.phase = Phase.STARTING
+        self.world.restless.add(self)
         self.intent = self.world.clock.after(
             self.world.tempo.start(self.habits.start, may_be_slow=may_be_slow), self._join
         )
@@ -174,6 +150,7 @@ class Member:
             at_ms = max(at_ms, self.last_join_ms + self.habits.rejoin_gap_ms)
         if self.intent is not None:
             self.intent.cancel()
+        world.restless.add(self)
         self.intent = world.clock.at(at_ms, self._join)
 
     def _join(self) -> None:
@@ -201,15 +178,9 @@ class Member:
         if eager and not self.habits.tells_generation_when_eager:
             generation = NO_GENERATION
         has_data = self.assignor == STICKY and self.remembered_generation != NO_GENERATION
-        return encode_subscription(
-            Subscription(
-                topics=self.seat.topics,
-                user_data=encode_sticky_data(self.remembered, self.remembered_generation) if has_data else None,
-                owned_partitions={} if eager else self.owned,
-                generation_id=generation,
-                rack_id=self.seat.rack,
-            )
-        )
+        data = encode_sticky_data(self.remembered, self.remembered_generation) if has_data else None
+        owned: Partitions = {} if eager else self.owned
+        return self.world.blobs.subscription(self.seat.topics, owned, data, generation, self.seat.rack)
 
     def _on_join(self, reply: JoinGroupResponse) -> None:
         match reply.error_code:
@@ -256,7 +227,9 @@ class Member:
         if leading is not None and not leading.skip_assignment:
             members = [world.blobs.member(self.assignor, row) for row in leading.members]
             origin = world.origin
-            given = assignments(self.assignor, members, origin.topics, self.habits.library, origin.listing_capacity)
+            given = assignments(
+                self.assignor, members, origin.topics, self.habits.library, origin.listing_capacity, blobs=world.blobs
+            )
             rows = [SyncGroupRequestAssignment(member_id=who, assignment=blob) for who, blob in given.items()]
         names = self.habits.sync_version >= _SYNC_NAMES_PROTOCOL_FROM
         request = SyncGroupRequest(
@@ -292,6 +265,8 @@ class Member:
         """Take what is new. In the cooperative protocol give up what is gone, and join again so that others get it."""
         world = self.world
         self.phase = Phase.STEADY
+        if self.intent is None:
+            world.restless.discard(self)
         if self.waited_ms is None:
             self.waited_ms = world.now_ms - self.started_ms
         self.remembered, self.remembered_generation = given, self.generation
@@ -327,8 +302,8 @@ class Member:
         world = self.world
         return (
             not world.is_busy
-            and self._phase is Phase.STEADY
-            and self._intent is None
+            and self.phase is Phase.STEADY
+            and self.intent is None
             and self.generation == world.generation
         )
 
@@ -428,6 +403,7 @@ class Member:
             self.intent.cancel()
             self.intent = None
         self.phase = phase
+        self.world.restless.discard(self)
         self.life += 1
 
 
@@ -435,7 +411,8 @@ def _less(partitions: Partitions, others: Partitions) -> dict[str, tuple[int, ..
     """Those of `partitions` that are not among `others`."""
     left: dict[str, tuple[int, ...]] = {}
     for topic, numbers in partitions.items():
-        kept = tuple(sorted(set(numbers).difference(others.get(topic, ()))))
+        gone = others.get(topic)
+        kept = tuple(sorted(set(numbers).difference(gone))) if gone else tuple(numbers)
         if kept:
             left[topic] = kept
     return left

@@ -13,7 +13,6 @@ from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.outcome import Millis, Producer, Reply, Request, Ticket, TimerKey, TimerKind
 from kgm.coordinator.runtime import Runtime
 from kgm.coordinator.settings import BrokerSettings
-from kgm.protocol.apis import ApiKey
 from kgm.protocol.struct import Message
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import Record
@@ -65,13 +64,12 @@ class World:
         self.restless: set[object] = set()
         self.on_record: Callable[[GroupMetadataValue], None] = lambda _: None
         self._is_joining = False
-        self._deadline: Millis | None = None
-        self._deadline_is_stale = True
         self._join_key = TimerKey(TimerKind.JOIN, origin.group_id)
         self._sync_key = TimerKey(TimerKind.SYNC, origin.group_id)
         self._waiting: dict[int, tuple[Client, int, Callable[[Any], None] | None]] = {}
         self.engine = Coordinator(settings=settings, new_member_id=self._new_member_id, topics=origin.topics)
         self.runtime = Runtime(self.engine, append=self._appended)
+        self._deadlines = self.engine.deadlines
         self.standby = Standby(self.engine, origin.group_id, self.note)
 
     # -- time
@@ -88,55 +86,52 @@ class World:
     def run_next(self) -> None:
         """Let the next thing happen: a client's doing or a timer of the coordinator."""
         next_at = self.clock.next_at()
-        if self._deadline_is_stale or (self._deadline is not None and (next_at is None or self._deadline <= next_at)):
-            self._deadline, self._deadline_is_stale = self.runtime.next_deadline(), False
-        deadline = self._deadline
-        if deadline is not None and (next_at is None or deadline <= next_at):
-            self.clock.now_ms = max(self.clock.now_ms, float(deadline))
-            self._deadline_is_stale = True
-            self._deliver(self.runtime.advance(deadline))
-            self._observe()
-            self.on_timer()
-        else:
-            self.clock.run_next()
+        if next_at is None or not self.runtime.is_quiet_until(next_at):
+            deadline = self.runtime.next_deadline()
+            if deadline is not None and (next_at is None or deadline <= next_at):
+                self.clock.now_ms = max(self.clock.now_ms, float(deadline))
+                self._deliver(self.runtime.advance(deadline))
+                self._observe()
+                self.on_timer()
+                return
+        self.clock.run_next()
 
     # -- the wire
 
     def send(self, client: Client, message: Message, version: int, on_reply: Callable[[Any], None] | None) -> None:
         """A request on its way. on_reply is called with the response, if the client still lives then."""
-        arrives = max(self.now_ms + drawn(self.chance, NETWORK_MS), client.link_busy_until_ms)
+        arrives = max(self.clock.now_ms + drawn(self.chance, NETWORK_MS), client.link_busy_until_ms)
         client.link_busy_until_ms = arrives
         self.in_flight += 1
-        self.clock.at(arrives, self._arrive, client, client.life, message, version, on_reply)
+        self.clock.post(arrives, self._arrive, client, client.life, message, version, on_reply)
 
     def submit(
         self, client: Client, message: Message, version: int, on_reply: Callable[[Any], None] | None, at_ms: float
     ) -> tuple[Reply, ...]:
         """A request that has arrived, now or (a heartbeat that was left out) before."""
         self.requests += 1
-        # What a heartbeat of a calm group moves, it moves back: the deadline known is early, if anything.
-        self._deadline_is_stale = self._deadline_is_stale or on_reply is not None or message.API_KEY != ApiKey.HEARTBEAT
         ticket = Ticket(self.requests)
         if on_reply is not None:
             self._waiting[ticket] = (client, client.life, on_reply)
-        request = Request(message=message, version=version, client_id=client.client_id, client_host=client.client_host)
+        request = Request(message, version, client.client_id, client.client_host)
         return self.runtime.submit(request, ticket=ticket, now=Millis(int(at_ms)))
 
     def _arrive(
         self, client: Client, life: int, message: Message, version: int, on_reply: Callable[[Any], None] | None
     ) -> None:
         self.in_flight -= 1
-        replies = self.submit(client, message, version, on_reply if client.life == life else None, self.now_ms)
-        self._deliver(replies)
+        replies = self.submit(client, message, version, on_reply if client.life == life else None, self.clock.now_ms)
+        if replies:
+            self._deliver(replies)
         self._observe()
 
     def _deliver(self, replies: Sequence[Reply]) -> None:
-        for reply in replies:
-            waiting = self._waiting.pop(reply.ticket, None)
+        now_ms, chance, post = self.clock.now_ms, self.chance, self.clock.post
+        for ticket, message in replies:
+            waiting = self._waiting.pop(ticket, None)
             if waiting is not None:
-                client, life, on_reply = waiting
                 self.in_flight += 1
-                self.clock.after(drawn(self.chance, NETWORK_MS), self._hand_over, client, life, on_reply, reply.message)
+                post(now_ms + drawn(chance, NETWORK_MS), self._hand_over, *waiting, message)
 
     def _hand_over(self, client: Client, life: int, on_reply: Callable[[Any], None], message: Message) -> None:
         self.in_flight -= 1
@@ -149,14 +144,14 @@ class World:
         self.timeline.append(TimelineEvent(at_ms=self.at_ms, event=event, detail=detail, member=member))
 
     def _observe(self) -> None:
-        joining = self.engine.deadline(self._join_key) is not None
+        joining = self._join_key in self._deadlines
         if joining and not self._is_joining:
             self.note("rebalance", "the group prepares a rebalance; members hear of it at their next heartbeat")
         self._is_joining = joining
         if self.standby.plan is not None:
             self.standby.observe()
         was_busy = self.is_busy
-        self.is_busy = joining or self.engine.deadline(self._sync_key) is not None
+        self.is_busy = joining or self._sync_key in self._deadlines
         if self.is_busy and not was_busy:
             self.wake()
 

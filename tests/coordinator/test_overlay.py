@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from kgm.coordinator import overlay
-from kgm.coordinator.overlay import Overlay, overlaid, settled, whole
+from kgm.coordinator.overlay import Overlay, copied, overlaid, whole
 from kgm.model.errors import ErrorCode as E
 from tests.coordinator.harness import Harness
 
@@ -53,7 +53,7 @@ def test_an_overlay_is_a_copy(start, deeds):
             if key in copy:
                 assert lazy[key] == copy[key]
         assert list(start.items()) == list(base.items())
-    assert list(settled(lazy).items()) == list(copy.items())
+    assert list(lazy.settle().items()) == list(copy.items())
 
 
 @given(st.dictionaries(KEYS, st.integers(0, 99)), CHANGES)
@@ -63,7 +63,7 @@ def test_settling_costs_what_was_changed(start, deeds):
     for deed in deeds:
         change(lazy, deed)
     through = any(deed[0] in ("iterate", "whole set", "clear") for deed in deeds)
-    assert (settled(lazy) is start) is not through
+    assert (lazy.settle() is start) is not through
 
 
 def test_what_is_missing_is_missing():
@@ -79,11 +79,11 @@ def test_what_is_missing_is_missing():
 
 def test_small_mappings_are_copied_and_shared_ones_are_never_settled_into():
     small, large = {1: 1}, dict.fromkeys(range(overlay.SMALL + 1))
-    assert type(overlaid(small, copies=False)) is dict
-    assert type(overlaid(large, copies=True)) is dict
-    assert type(overlaid(large, copies=False)) is Overlay
-    assert type(overlaid(Overlay(large), copies=True)) is dict
-    assert settled(overlaid(large, copies=False)) is large
+    assert type(overlaid(small)) is dict
+    assert type(copied(large)) is dict
+    assert type(overlaid(large)) is Overlay
+    assert type(copied(Overlay(large))) is dict
+    assert overlaid(large).settle() is large
 
 
 # -- groups as if they were large
