@@ -14,8 +14,6 @@ from kgm.protocol import codec
 from kgm.protocol.apis import API, ApiKey, request_class
 from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
 from kgm.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
-from kgm.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from kgm.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from kgm.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from kgm.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from kgm.protocol.struct import Struct
@@ -25,6 +23,7 @@ from kgm.server.groups import Groups
 from kgm.server.log_dirs import LogDirs
 from kgm.server.metadata import Metadata
 from kgm.server.topic_admin import TopicAdmin
+from kgm.server.transaction_apis import TransactionApis
 
 if TYPE_CHECKING:
     from kgm.server.cluster import Cluster
@@ -51,6 +50,20 @@ class Broker:
         admin = TopicAdmin(cluster.topics, cluster.limits, cluster.placement, follow=cluster.follow, save=cluster.save)
         log_dirs = LogDirs(cluster.storage.where, cluster.topics, len(cluster.placement), cluster.size_of)
         groups, data = Groups(self.node_id, cluster.shards, cluster.topics, cluster.limits), cluster.data
+        transactions = TransactionApis(
+            self.node_id,
+            cluster.nodes,
+            cluster.topics,
+            cluster.placement,
+            cluster.transactions,
+            new_producer_id=cluster.new_producer_id,
+            hold=cluster.hold_for_transactions,
+        )
+
+        def ending(handler: Handler) -> Handler:
+            """What may end a transaction, whose markers follow at once if nothing has to be flushed before."""
+            return lambda call: (*handler(call), *cluster.end_transactions(call.now))
+
         return {
             ApiKey.PRODUCE: data.produce,
             ApiKey.FETCH: data.fetch,
@@ -68,7 +81,11 @@ class Broker:
             ApiKey.SASL_HANDSHAKE: _sasl_handshake,
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.CREATE_TOPICS: admin.create_topics,
-            ApiKey.INIT_PRODUCER_ID: self._init_producer_id,
+            ApiKey.INIT_PRODUCER_ID: ending(transactions.init_producer_id),
+            ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions,
+            ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets,
+            ApiKey.END_TXN: ending(transactions.end),
+            ApiKey.TXN_OFFSET_COMMIT: lambda call: transactions.refuse_commit(call) or groups.create(call),
             ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe,
             ApiKey.SASL_AUTHENTICATE: _sasl_authenticate,
             ApiKey.DELETE_GROUPS: groups.delete,
@@ -130,16 +147,6 @@ class Broker:
         if call.version >= _SOFTWARE_FROM and not all(_SOFTWARE.fullmatch(name) for name in names):
             response = ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         return (Reply(call.ticket, response),)
-
-    def _init_producer_id(self, call: Call) -> Response:
-        """A new id for an idempotent producer; there are no transactions."""
-        message = call.message
-        assert isinstance(message, InitProducerIdRequest)
-        if message.transactional_id is not None:
-            refused = InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
-            return (Reply(call.ticket, refused),)
-        producer_id = next(self.cluster.producer_ids)
-        return (Reply(call.ticket, InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)),)
 
 
 def _sasl_handshake(call: Call) -> Response:

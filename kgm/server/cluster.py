@@ -3,12 +3,14 @@
 Like the coordinators in it, it never waits and reads no clock. Responses that rest on records which are not flushed
 stay in the outbox until `flush`."""
 
+import contextlib
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
-from kgm.coordinator.outcome import Request
+from kgm.coordinator.outcome import Producer, Request
 from kgm.coordinator.refusals import refusal
 from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import ErrorCode, UsageError
@@ -21,6 +23,8 @@ from kgm.server.nodes import OFFSETS_TOPIC, Nodes, Placement
 from kgm.server.outbox import Outbox
 from kgm.server.shards import InMemory, Logs, Shards, View
 from kgm.server.topics import Topics
+from kgm.server.transaction_apis import verify_produce
+from kgm.server.transactions import NoLog, TopicPartition, TransactionLog, Transactions
 
 CLUSTER_ID = "kgm-embedded-cluster"
 
@@ -46,6 +50,9 @@ class Storage(Protocol):
     def assigned(self) -> Mapping[int, list[int]]:
         """Replicas of the partitions of `__consumer_offsets` that were placed by hand."""
 
+    @property
+    def transactions(self) -> TransactionLog: ...
+
     def data_logs(self, topics: Topics, limits: Limits) -> DataLogs:
         """The records of the topics. Raises KgmError."""
 
@@ -60,6 +67,7 @@ class Nowhere:
     """A cluster that is forgotten when it ends."""
 
     offsets: Logs = field(default_factory=InMemory)
+    transactions: TransactionLog = field(default_factory=NoLog)
     where: str = "memory"
     cluster_id: str = CLUSTER_ID
     topics: Mapping[str, int] = field(default_factory=dict)
@@ -103,7 +111,17 @@ class Cluster:
         self.nodes = Nodes(brokers)
         self.topics = Topics(_merged(self.storage.topics, topics))
         self.placement = Placement(self.nodes, settings.offsets_topic_num_partitions, self.storage.assigned)
-        self.data = Data(self.topics, self.limits, self.storage.data_logs(self.topics, self.limits))
+        self.transactions = Transactions(
+            self.storage.transactions, new_producer_id=self.new_producer_id, limit=self.limits.max_transactional_ids
+        )
+        # No earlier run has given out these.
+        self._producer_ids = itertools.count(max(now, self.transactions.highest_producer_id + 1))
+        self.data = Data(
+            self.topics,
+            self.limits,
+            self.storage.data_logs(self.topics, self.limits),
+            partial(verify_produce, self.transactions),
+        )
         self.shards = Shards(
             settings=settings,
             topics=self.topics,
@@ -112,7 +130,7 @@ class Cluster:
             logs=self.storage.offsets,
             warn=warn,
         )
-        self.producer_ids = itertools.count(now)  # no earlier run has given out these
+        self._unflushed: set[Ticket] = set()
         self.outbox = Outbox()
         self.view = View(self.shards)
         self.brokers = {node_id: Broker(node_id, self) for node_id in self.nodes.ids}
@@ -126,6 +144,7 @@ class Cluster:
     def close(self) -> None:
         """Give back what the storage holds; what was acknowledged is in it."""
         self.shards.close()
+        self.transactions.close()
         self.storage.close()
 
     # -- events
@@ -142,14 +161,17 @@ class Cluster:
         deadline = self.next_deadline()
         if deadline is None or deadline > now:
             return ()
-        return self.answer((*self.shards.advance(now), *self.data.advance(now)))
+        with contextlib.suppress(OSError):  # it is tried again, when the disk will do it
+            self.transactions.advance(now)
+        return self.answer((*self.shards.advance(now), *self.data.advance(now), *self.end_transactions(now)))
 
     def next_deadline(self) -> Millis | None:
         """When `advance` has something to do, if nothing happens before; never later than that."""
-        group, data = self.shards.next_deadline(), self.data.next_deadline()
-        if group is None or data is None:
-            return data if group is None else group
-        return min(group, data)
+        nearest = self.shards.next_deadline()
+        for other in (self.data.next_deadline(), self.transactions.next_deadline()):
+            if other is not None and (nearest is None or other < nearest):
+                nearest = other
+        return nearest
 
     def forget(self, ticket: Ticket) -> None:
         """The connection is gone; whatever answers the ticket later leads to no event."""
@@ -168,18 +190,46 @@ class Cluster:
     @property
     def is_dirty(self) -> bool:
         """Whether something has to be flushed before anything more is said."""
-        return bool(self.shards.dirty or self.data.dirty)
+        return bool(self.shards.dirty) or self.data.dirty or self.transactions.is_dirty
 
     def flush(self, now: Millis) -> tuple[Event, ...]:
         """Make durable what is not, and then say what rests on it. Whose log fails is refused instead."""
-        replies, void = self.shards.flush(now)
-        void |= self.data.flush()
+        replies, void, done = self.shards.flush(now)
+        lost, kept = self.data.flush()
+        void |= lost
+        unflushed, self._unflushed = self._unflushed, set()
+        try:
+            self.transactions.note_markers(durable=done and kept)
+            self.transactions.flush()
+        except OSError:
+            void |= unflushed
         self.outbox.hold(replies)
-        return self.outbox.release(void, _refuse)
+        return self.outbox.release(void, _refuse) + self.answer(self.end_transactions(now))
 
     def tidy(self, now: Millis) -> tuple[Event, ...]:
         """Look for logs to compact."""
+        if not self.transactions.is_dirty:
+            with contextlib.suppress(OSError):  # the log is as it was
+                self.transactions.tidy(now)
         return self.answer(self.shards.tidy(now))
+
+    # -- transactions
+
+    def new_producer_id(self) -> int:
+        return next(self._producer_ids)
+
+    def hold_for_transactions(self, ticket: Ticket) -> None:
+        """The reply to this ticket rests on the log of transactions."""
+        if self.transactions.is_dirty:
+            self._unflushed.add(ticket)
+
+    def end_transactions(self, now: Millis) -> Response:
+        """Write the markers of transactions whose end is decided, and on the disk."""
+        if not self.transactions.is_prepared or self.transactions.is_dirty:
+            return ()
+        markers = _Markers(self)
+        self.transactions.complete(markers, now)
+        return markers.woken
 
     # -- who leads what
 
@@ -221,6 +271,24 @@ class Cluster:
             if self.placement.elect(partition):
                 response += self.follow(partition, now)
         return self.answer(response)
+
+
+class _Markers:
+    """Takes the markers to the partitions."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.woken: Response = ()
+
+    def end_in_topic(self, at: TopicPartition, producer: Producer, *, commit: bool, now: Millis) -> bool:
+        try:
+            self.woken += self._cluster.data.end_transaction(at, producer, commit=commit, now=now)
+        except OSError:
+            return False
+        return True
+
+    def end_in_offsets(self, partition: int, producer: Producer, *, commit: bool, now: Millis) -> bool:
+        return self._cluster.shards.end_transaction(partition, producer, commit=commit, now=now)
 
 
 def _merged(kept: Mapping[str, int], wanted: Mapping[str, int]) -> Mapping[str, int]:

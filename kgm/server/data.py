@@ -1,26 +1,35 @@
 """Produce, Fetch and ListOffsets: just enough of a log that real producers and consumers can move.
 
-Not done: transactions, fetch sessions (every Fetch is a full one, which the answer's session id 0 tells the client),
-duplicate detection of idempotent producers, timestamps finer than a batch in ListOffsets. Kafka: ReplicaManager."""
+Not done: fetch sessions (every Fetch is a full one, which the answer's session id 0 tells the client), duplicate
+detection of idempotent producers, timestamps finer than a batch in ListOffsets. Kafka: ReplicaManager."""
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from kgm.coordinator.outcome import Producer
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from kgm.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from kgm.protocol.messages.fetch_response import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
 from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from kgm.protocol.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kgm.protocol.messages.produce_request import ProduceRequest, TopicProduceData
+from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kgm.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from kgm.records.batch import Marker, ProducerInfo, marker_batch, parse_batch
 from kgm.server.exchange import Call, Hangup, Millis, NoAnswer, Reply, Response, Ticket
 from kgm.server.limits import Limits
-from kgm.server.log import LEADER_EPOCH, Batch, Logs, PartitionLog, parse_batches
+from kgm.server.log import LEADER_EPOCH, Batch, Logs, PartitionLog, kept, parse_batches
 from kgm.server.topics import Topic, Topics
+from kgm.server.transactions import TopicPartition
 
 #: A Fetch waits no longer than this, whatever it asks for; it is answered with no records then.
 LONGEST_WAIT_MS = 60_000
@@ -28,6 +37,10 @@ _BY_TOPIC_ID_FROM = 13
 _FULL_FETCH_EPOCHS = (-1, 0)
 _LEADER_EPOCH_FROM = 4
 _NO_OFFSET = _NO_TIMESTAMP = -1
+_READ_COMMITTED = 1
+
+#: Whether a producer may write to a partition in its transaction: transactional id, producer, partition, the Produce.
+Verify = Callable[[str, Producer, TopicPartition, Call], ErrorCode]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +56,11 @@ class _Waiting:
 class Data:
     """The records of all topics and those who wait for more of them."""
 
-    def __init__(self, topics: Topics, limits: Limits, logs: Logs) -> None:
+    def __init__(self, topics: Topics, limits: Limits, logs: Logs, verify: Verify) -> None:
         self._topics = topics
         self._limits = limits
         self._logs = logs
+        self._verify = verify
         self._unflushed: set[Ticket] = set()
         self._waiting: dict[Ticket, _Waiting] = {}
         self._deadlines: list[tuple[Millis, Ticket]] = []
@@ -58,7 +72,7 @@ class Data:
         message = call.message
         assert isinstance(message, ProduceRequest)
         written: set[tuple[str, int]] = set()
-        rows = [self._produce_topic(message, data, call.version, written) for data in message.topic_data]
+        rows = [self._produce_topic(message, data, call, written) for data in message.topic_data]
         response = ProduceResponse(responses=rows)
         if written and self.dirty:
             self._unflushed.add(call.ticket)
@@ -71,14 +85,14 @@ class Data:
         return (NoAnswer(call.ticket), *woken)
 
     def _produce_topic(
-        self, message: ProduceRequest, data: TopicProduceData, version: int, written: set[tuple[str, int]]
+        self, message: ProduceRequest, data: TopicProduceData, call: Call, written: set[TopicPartition]
     ) -> TopicProduceResponse:
-        by_id = version >= _BY_TOPIC_ID_FROM
+        by_id = call.version >= _BY_TOPIC_ID_FROM
         topic = self._topics.identified(data.topic_id) if by_id else self._topics.named(data.name)
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         rows = []
         for part in data.partition_data:
-            error, parsed = self._check_produce(message, topic, part.index, part.records, unknown)
+            error, parsed = self._check_produce(call, message, topic, part, unknown)
             row = PartitionProduceResponse(index=part.index, error_code=error, base_offset=_NO_OFFSET)
             if topic is not None and not error:
                 self._append(topic.name, part.index, parsed, row)
@@ -95,18 +109,36 @@ class Data:
         row.log_start_offset = self._logs.get(topic, partition).start_offset
 
     def _check_produce(
-        self, message: ProduceRequest, topic: Topic | None, partition: int, records: bytes | None, unknown: ErrorCode
+        self,
+        call: Call,
+        message: ProduceRequest,
+        topic: Topic | None,
+        part: PartitionProduceData,
+        unknown: ErrorCode,
     ) -> tuple[ErrorCode, list[Batch]]:
         if message.acks not in (-1, 0, 1):
             return ErrorCode.INVALID_REQUIRED_ACKS, []
-        if message.transactional_id is not None:
-            return ErrorCode.INVALID_TXN_STATE, []
         if topic is None:
             return unknown, []
+        partition, records = part.index, part.records
         if not topic.has(partition):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []
-        parsed = parse_batches(records)
-        return (parsed, []) if isinstance(parsed, ErrorCode) else (ErrorCode.NONE, parsed)
+        transactional_id = message.transactional_id
+        parsed = parse_batches(records, transactional=transactional_id is not None)
+        if isinstance(parsed, ErrorCode):
+            return parsed, []
+        for batch in parsed if transactional_id is not None else ():
+            assert transactional_id is not None
+            producer = Producer(batch.producer_id, batch.producer_epoch)
+            if error := self._verify(transactional_id, producer, (topic.name, partition), call):
+                return error, []
+        return ErrorCode.NONE, parsed
+
+    def end_transaction(self, at: TopicPartition, producer: Producer, *, commit: bool, now: Millis) -> Response:
+        """Write a marker, and wake those who wait for what it makes stable. Raises OSError."""
+        data = marker_batch(ProducerInfo(*producer), Marker(commit, 0), base_offset=0, timestamp_ms=now)
+        self._logs.append(*at, [kept(parse_batch(data), at=0)])
+        return self._wake({at})
 
     # -- Fetch v4-18
 
@@ -148,7 +180,8 @@ class Data:
                     return True
                 assert topic is not None
                 log = self._logs.get(topic.name, part.partition)
-                missing -= log.readable(part.fetch_offset, min(part.partition_max_bytes, self._limits.fetch_max_bytes))
+                most = min(part.partition_max_bytes, self._limits.fetch_max_bytes)
+                missing -= log.readable(part.fetch_offset, most, below=_bound(log, message.isolation_level))
                 if missing <= 0:
                     return True
         return False
@@ -173,7 +206,7 @@ class Data:
             topic = self._topic_of(row, version)
             answer = FetchableTopicResponse(topic=row.topic, topic_id=row.topic_id)
             for part in row.partitions:
-                data = self._read_partition(topic, part, version, room=room, at_least_one=empty)
+                data = self._read_partition(topic, part, message, version, room=room, at_least_one=empty)
                 size = len(data.records or b"")
                 room -= size
                 empty = empty and size == 0
@@ -182,7 +215,14 @@ class Data:
         return response
 
     def _read_partition(
-        self, topic: Topic | None, part: FetchPartition, version: int, *, room: int, at_least_one: bool
+        self,
+        topic: Topic | None,
+        part: FetchPartition,
+        message: FetchRequest,
+        version: int,
+        *,
+        room: int,
+        at_least_one: bool,
     ) -> PartitionData:
         error = self._fetch_error(topic, part, version)
         if topic is None or (error and error is not ErrorCode.OFFSET_OUT_OF_RANGE):
@@ -192,13 +232,19 @@ class Data:
             partition_index=part.partition,
             error_code=error,
             high_watermark=log.end_offset,
-            last_stable_offset=log.end_offset,
+            last_stable_offset=log.stable_offset,
             log_start_offset=log.start_offset,
             aborted_transactions=None,
         )
         if not error:
             most = max(min(part.partition_max_bytes, room), 0)
-            data.records = log.read(part.fetch_offset, most, at_least_one=at_least_one)
+            below = _bound(log, message.isolation_level)
+            data.records = log.read(part.fetch_offset, most, at_least_one=at_least_one, below=below)
+            if below is not None:
+                data.aborted_transactions = [
+                    AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+                    for one in log.aborted_in(part.fetch_offset, below)
+                ]
         return data
 
     # -- what is not on the disk yet
@@ -211,14 +257,14 @@ class Data:
         """Whether records have been appended that have to be flushed."""
         return self._logs.is_dirty
 
-    def flush(self) -> set[Ticket]:
-        """Make durable what was appended. Returns the tickets whose records may be lost."""
+    def flush(self) -> tuple[set[Ticket], bool]:
+        """Make durable what was appended. Returns the tickets whose records may be lost, and whether none are."""
         unflushed, self._unflushed = self._unflushed, set()
         try:
             self._logs.flush()
         except OSError:
-            return unflushed
-        return set()
+            return unflushed, False
+        return set(), True
 
     # -- those who wait
 
@@ -265,31 +311,38 @@ class Data:
         rows = [
             ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=[self._list_one(topic.name, part, call.version) for part in topic.partitions],
+                partitions=[self._list_one(topic.name, part, message, call.version) for part in topic.partitions],
             )
             for topic in message.topics
         ]
         return (Reply(call.ticket, ListOffsetsResponse(topics=rows)),)
 
-    def _list_one(self, name: str, part: ListOffsetsPartition, version: int) -> ListOffsetsPartitionResponse:
+    def _list_one(
+        self, name: str, part: ListOffsetsPartition, message: ListOffsetsRequest, version: int
+    ) -> ListOffsetsPartitionResponse:
         row = ListOffsetsPartitionResponse(partition_index=part.partition_index)
         topic = self._topics.named(name)
         if topic is None or not topic.has(part.partition_index):
             row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return row
         log = self._logs.get(name, part.partition_index)
-        found = _find(log, part.timestamp)
+        found = _find(log, part.timestamp, _bound(log, message.isolation_level))
         if found is not None:
             row.timestamp, row.offset = found
             row.leader_epoch = LEADER_EPOCH if version >= _LEADER_EPOCH_FROM else row.leader_epoch
         return row
 
 
-def _find(log: PartitionLog, timestamp: int) -> tuple[int, int] | None:
+def _bound(log: PartitionLog, isolation_level: int) -> int | None:
+    """How far a reader may read who wants nothing of open transactions; None: everything."""
+    return log.stable_offset if isolation_level == _READ_COMMITTED else None
+
+
+def _find(log: PartitionLog, timestamp: int, below: int | None) -> tuple[int, int] | None:
     """(timestamp, offset) for the special times of ListOffsets (ListOffsetsRequest) and for times in ms."""
     match timestamp:
         case -1:  # latest
-            return _NO_TIMESTAMP, log.end_offset
+            return _NO_TIMESTAMP, log.end_offset if below is None else below
         case -2 | -4:  # earliest, and earliest that is not in tiered storage
             return _NO_TIMESTAMP, log.start_offset
         case -3:  # the latest timestamp

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kgm.model.errors import DecodeError
 from kgm.records.batch import parse_batch
-from kgm.server.log import Batch, Logs, PartitionLog
+from kgm.server.log import Batch, Logs, PartitionLog, kept
 from kgm.server.topics import Topics
 
 #: A new segment is begun at this size; whole segments are what can be deleted.
@@ -77,7 +77,7 @@ class DataFiles(Logs):
                 warn(f"{path} is cut off at byte {at}, {len(data) - at} bytes are gone: {error.message}")
                 os.truncate(path, at)
                 return
-            log.add([Batch(batch.base_offset, batch.last_offset, batch.max_timestamp, batch.data)])
+            log.add([kept(batch, at=batch.base_offset)])
             at += len(batch.data)
 
     # -- appending

@@ -86,7 +86,7 @@ class Groups:
         return (Reply(call.ticket, answer),)
 
     def create(self, call: Call) -> Response:
-        """JoinGroup v0-9, TxnOffsetCommit v0-5 and the older OffsetCommits. A group that would be one too many is
+        """JoinGroup v0-9, TxnOffsetCommit v0-5, and OffsetCommit of before v10. A group that would be one too many is
         refused with GROUP_MAX_SIZE_REACHED, which clients take as final."""
         return self._refuse_one_too_many(call) or self.submit(call)
 

@@ -31,6 +31,7 @@ class Limits:
     max_partitions: int = 20_000
     """Partitions of all topics together that clients may create."""
     max_groups: int = 10_000
+    max_transactional_ids: int = 1_000
     offsets_topic_segment_bytes: int = 4 * MIB
     """A partition of `__consumer_offsets` on disk is compacted segment by segment, but for the one written to."""
     log_cleaner_backoff_ms: int = 15_000

@@ -1,14 +1,16 @@
 """A small log of records in memory, so that real producers and consumers have something to send and read.
 
 Record batches (format v2, KIP-98) are kept as they came; only the base offset and the leader epoch, which the batch's
-checksum does not cover, are written into them. No compaction, no transactions."""
+checksum does not cover, are written into them. No compaction."""
 
 import struct
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from kgm.model.errors import DecodeError, ErrorCode
 from kgm.records.batch import CONTROL, MAGIC, MAGIC_AT, TRANSACTIONAL, parse_batch
+from kgm.records.batch import Batch as RecordBatch
 
 _BASE_OFFSET = struct.Struct(">q")
 _EPOCH_AT = 12
@@ -24,6 +26,17 @@ class Batch:
     last_offset: int
     max_timestamp: int
     data: bytes
+    attributes: int = 0
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+class Aborted(NamedTuple):
+    """A transaction that was aborted: its first record, and its marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
 
 
 @dataclass(slots=True)
@@ -34,6 +47,15 @@ class PartitionLog:
     start_offset: int = 0
     end_offset: int = 0
     size: int = 0
+    open: dict[int, int] = field(default_factory=dict)
+    """The first offset of each producer's open transaction."""
+    aborted: list[Aborted] = field(default_factory=list)
+    """Transactions that were aborted, in the order of their markers."""
+
+    @property
+    def stable_offset(self) -> int:
+        """Below it every transaction has ended (Kafka: last stable offset)."""
+        return min(self.open.values(), default=self.end_offset)
 
     def placed(self, batches: list[Batch]) -> list[Batch]:
         """The batches with the offsets that they get when they are added."""
@@ -44,7 +66,7 @@ class PartitionLog:
             _BASE_OFFSET.pack_into(data, 0, offset)
             _EPOCH.pack_into(data, _EPOCH_AT, LEADER_EPOCH)
             last = offset + batch.last_offset - batch.base_offset
-            found.append(Batch(offset, last, batch.max_timestamp, bytes(data)))
+            found.append(replace(batch, base_offset=offset, last_offset=last, data=bytes(data)))
             offset = last + 1
         return found
 
@@ -54,24 +76,43 @@ class PartitionLog:
             self.batches.append(batch)
             self.end_offset = batch.last_offset + 1
             self.size += len(batch.data)
+            if batch.attributes & CONTROL:
+                self._end_transaction(batch)
+            elif batch.attributes & TRANSACTIONAL:
+                self.open.setdefault(batch.producer_id, batch.base_offset)
 
-    def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes:
-        """Whole batches from the one that holds `offset` on, within `max_bytes`; `at_least_one` whatever its size."""
+    def _end_transaction(self, batch: Batch) -> None:
+        marker = parse_batch(batch.data).marker
+        first = self.open.pop(batch.producer_id, None)
+        if first is not None and marker is not None and not marker.commit:
+            self.aborted.append(Aborted(batch.producer_id, first, batch.last_offset))
+
+    def aborted_in(self, start: int, end: int) -> list[Aborted]:
+        """The aborted transactions with records from `start` on and below `end`."""
+        return [one for one in self.aborted if one.last_offset >= start and one.first_offset < end]
+
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool, below: int | None = None) -> bytes:
+        """Whole batches from the one that holds `offset` on, within `max_bytes`; `at_least_one` whatever its size; none
+        that begins at the offset `below` or behind."""
         found: list[bytes] = []
         size = 0
         at = bisect_left(self.batches, offset, key=lambda batch: batch.last_offset)
         for batch in self.batches[at:]:
+            if below is not None and batch.base_offset >= below:
+                break
             if size + len(batch.data) > max_bytes and (found or not at_least_one):
                 break
             found.append(batch.data)
             size += len(batch.data)
         return b"".join(found)
 
-    def readable(self, offset: int, max_bytes: int) -> int:
-        """How many bytes there are behind `offset`, counted up to `max_bytes`."""
+    def readable(self, offset: int, max_bytes: int, *, below: int | None = None) -> int:
+        """How many bytes there are behind `offset` and `below` another, counted up to `max_bytes`."""
         at = bisect_left(self.batches, offset, key=lambda batch: batch.last_offset)
         size = 0
         for batch in self.batches[at:]:
+            if below is not None and batch.base_offset >= below:
+                break
             size += len(batch.data)
             if size >= max_bytes:
                 break
@@ -82,6 +123,8 @@ class PartitionLog:
         gone = self.batches.pop(0)
         self.start_offset = gone.last_offset + 1
         self.size -= len(gone.data)
+        if self.aborted:
+            self.aborted = [one for one in self.aborted if one.last_offset >= self.start_offset]
         return len(gone.data)
 
     def offset_at(self, timestamp: int) -> tuple[int, int] | None:
@@ -139,7 +182,20 @@ class Logs:
             self._dropped(topic, partition, largest.start_offset)
 
 
-def parse_batches(data: bytes | None) -> list[Batch] | ErrorCode:
+def kept(batch: RecordBatch, *, at: int) -> Batch:
+    """What is kept of a batch, at an offset."""
+    return Batch(
+        at,
+        at + batch.last_offset_delta,
+        batch.max_timestamp,
+        batch.data,
+        batch.attributes,
+        batch.producer_id,
+        batch.producer_epoch,
+    )
+
+
+def parse_batches(data: bytes | None, *, transactional: bool = False) -> list[Batch] | ErrorCode:
     """The batches in the records of a Produce request, offsets counted from 0 in each; or why they are refused."""
     if not data:
         return ErrorCode.INVALID_RECORD
@@ -152,10 +208,10 @@ def parse_batches(data: bytes | None) -> list[Batch] | ErrorCode:
             batch = parse_batch(data, at)
         except DecodeError:
             return ErrorCode.CORRUPT_MESSAGE
-        if batch.attributes & (TRANSACTIONAL | CONTROL):
+        if batch.attributes & CONTROL or (batch.attributes & TRANSACTIONAL and not transactional):
             return ErrorCode.INVALID_RECORD
         if not 1 <= batch.record_count == batch.last_offset_delta + 1:
             return ErrorCode.CORRUPT_MESSAGE
-        found.append(Batch(0, batch.last_offset_delta, batch.max_timestamp, batch.data))
+        found.append(kept(batch, at=0))
         at += len(batch.data)
     return found

@@ -23,6 +23,7 @@ from kgm.server.exchange import Call, Peer, Reply, Response
 from kgm.server.log import LEADER_EPOCH
 from kgm.server.nodes import OFFSETS_TOPIC, Nodes, Placement
 from kgm.server.topics import NO_ID, Topic, Topics, is_legal_name, topic_id
+from kgm.server.transaction_apis import coordinator_of
 
 _OFFSETS_TOPIC_ID = topic_id(OFFSETS_TOPIC)
 #: Every right there is, as bit fields over AclOperation's codes; what a broker without an authorizer reports.
@@ -31,6 +32,7 @@ _ALL_CLUSTER_OPERATIONS = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 
 _NAME_NULLABLE_FROM = 12
 _NULL_IS_ALL_FROM = 1
 _GROUP_KEY = 0
+_TRANSACTION_KEY = 1
 _MANY_KEYS_FROM = 4
 _BROKERS = 1
 _NO_LEADER = -1
@@ -157,8 +159,9 @@ class Metadata:
     # -- FindCoordinator v0-6
 
     def find_coordinator(self, call: Call) -> Response:
-        """The leader of the group's partition of `__consumer_offsets`. Transactions and share groups have none:
-        INVALID_REQUEST makes clients give up at once, where COORDINATOR_NOT_AVAILABLE would have them ask for ever."""
+        """The leader of the group's partition of `__consumer_offsets`; for a transactional id the broker that it hashes
+        to. Share groups have none: INVALID_REQUEST makes clients give up at once, where COORDINATOR_NOT_AVAILABLE would
+        have them ask for ever."""
         message = call.message
         assert isinstance(message, FindCoordinatorRequest)
         if call.version >= _MANY_KEYS_FROM:
@@ -178,9 +181,10 @@ class Metadata:
     def _coordinator(self, key_type: int, key: str, peer: Peer) -> Coordinator:
         if key_type == _GROUP_KEY:
             leader = self._placement[self._placement.of_group(key)].leader
+        elif key_type == _TRANSACTION_KEY:
+            leader = coordinator_of(self._nodes, key)
         else:
-            text = "kgm serve coordinates consumer groups only, no transactions and no share groups."
-            return _nobody(key, ErrorCode.INVALID_REQUEST, text)
+            return _nobody(key, ErrorCode.INVALID_REQUEST, "kgm serve coordinates no share groups.")
         if leader is None:
             return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
         return Coordinator(

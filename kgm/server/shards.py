@@ -11,7 +11,7 @@ from typing import Protocol
 
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.offsets import CommittedOffset, TopicPartition
-from kgm.coordinator.outcome import Millis, Reply, Request, Ticket
+from kgm.coordinator.outcome import Millis, Producer, Reply, Request, Ticket
 from kgm.coordinator.settings import BrokerSettings
 from kgm.coordinator.view import GroupView
 from kgm.model.errors import KgmError
@@ -163,6 +163,18 @@ class Shards:
             heapq.heappush(self._alarms, (deadline, shard.partition))
         return replies
 
+    def end_transaction(self, partition: int, producer: Producer, *, commit: bool, now: Millis) -> bool:
+        """Write a marker. False: not now, as the partition is not led, not loaded, or its disk will not do it."""
+        shard = self.at(partition, now)
+        if shard.phase is not Phase.ACTIVE:
+            return False
+        try:
+            shard.end_transaction(producer, commit=commit, now=now)
+        except OSError:
+            return False
+        self._settle(shard, ())
+        return True
+
     # -- moving
 
     @property
@@ -200,22 +212,24 @@ class Shards:
 
     # -- the log
 
-    def flush(self, now: Millis) -> tuple[tuple[Reply, ...], set[Ticket]]:
-        """Make durable what was appended. Returns replies to whoever waited in a shard whose log has failed, and the
-        tickets whose replies must not go out."""
+    def flush(self, now: Millis) -> tuple[tuple[Reply, ...], set[Ticket], bool]:
+        """Make durable what was appended. Returns replies to whoever waited in a shard whose log has failed, the
+        tickets whose replies must not go out, and whether there was no failure."""
         replies: tuple[Reply, ...] = ()
         void: set[Ticket] = set()
+        done = True
         for shard in self.dirty:
             try:
                 if shard.failure is None:
                     shard.log.flush()
             except OSError as error:
+                done = False
                 void.update(shard.unflushed)
                 replies += self._fail(shard, error, now)
             shard.unflushed = []
             shard.is_dirty = False
         self.dirty = []
-        return replies, void
+        return replies, void, done
 
     def _fail(self, shard: Shard, error: KgmError | OSError, now: Millis | None = None) -> tuple[Reply, ...]:
         """A log cannot be used: its groups have no coordinator until another broker leads, or the server restarts."""

@@ -4,6 +4,7 @@
     DIR/kgm.json                     cluster id, topics, placement: written whole and renamed
     DIR/__consumer_offsets-N/        Kafka's own log format, see kgm.records.log
     DIR/TOPIC-N/                     records of user topics, see data_files
+    DIR/kgm-transactions/            the last state of each transaction
 
 A copy of a Kafka broker's `__consumer_offsets-N` folders is a data directory too: kgm.json is made when missing."""
 
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from kgm.coordinator.loading import Replayed, replay_into
+from kgm.coordinator.loading import Loader, Replayed
 from kgm.coordinator.outcome import Millis, Producer
 from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import KgmError, RefusedError, UsageError
@@ -30,15 +31,37 @@ from kgm.server.log import Logs as DataLogs
 from kgm.server.memory_log import ShardLog
 from kgm.server.nodes import OFFSETS_TOPIC
 from kgm.server.topics import Topics
+from kgm.server.transactions import Transaction
 
 _FILE = "kgm.json"
 _LOCK = ".lock"
+TRANSACTIONS = "kgm-transactions"
 _FORMAT = 1
 _FOLDER = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)")
 #: Closed segments are compacted when so much of them is new (Kafka's `log.cleaner.min.cleanable.ratio`).
 _DIRTY_RATIO = 0.5
 
 Warn = Callable[[str], None]
+
+
+def _opened(folder: Path, limits: Limits, warn: Warn) -> OffsetsLog:
+    """A log, made if there is none. Raises KgmError and OSError."""
+    log = OffsetsLog.open(folder, segment_bytes=limits.offsets_topic_segment_bytes)
+    found = log.recovered
+    if found.cut_bytes:
+        warn(
+            f"{found.file} is cut off at byte {found.position}, {found.cut_bytes} bytes of a batch that was not "
+            f"finished are gone: {found.reason}"
+        )
+    for path in found.finished_swaps:
+        warn(f"{path} was compacted when the process ended, and is in place now")
+    return log
+
+
+def _compact(log: OffsetsLog, limits: Limits, now: Millis) -> None:
+    """Compact if it is worth it. Raises KgmError and OSError."""
+    if log.dirty_ratio >= _DIRTY_RATIO:
+        log.compact(now_ms=now, delete_retention_ms=limits.log_cleaner_delete_retention_ms)
 
 
 class DiskLog:
@@ -53,16 +76,7 @@ class DiskLog:
         self._log: OffsetsLog | None = self._open() if folder.exists() else None
 
     def _open(self) -> OffsetsLog:
-        log = OffsetsLog.open(self._folder, segment_bytes=self._limits.offsets_topic_segment_bytes)
-        found = log.recovered
-        if found.cut_bytes:
-            self._warn(
-                f"{found.file} is cut off at byte {found.position}, {found.cut_bytes} bytes of a batch that was not "
-                f"finished are gone: {found.reason}"
-            )
-        for path in found.finished_swaps:
-            self._warn(f"{path} was compacted when the process ended, and is in place now")
-        return log
+        return _opened(self._folder, self._limits, self._warn)
 
     @property
     def size(self) -> int:
@@ -83,15 +97,20 @@ class DiskLog:
             self._log.flush()
 
     def replay(self, into: Replayed) -> Iterator[None]:
-        """One batch is one piece."""
-        for batch in () if self._log is None else self._log.read():
-            for offset, why in replay_into(into, (batch,)).unreadable:
-                self._warn(f"{self._folder.name} at offset {offset}: a record is left out: {why}")
+        """One batch is one piece, and in the end each group."""
+        if self._log is None:
+            return
+        loader = Loader(into)
+        for batch in self._log.read():
+            loader.replay(batch)
             yield
+        yield from loader.finish()
+        for offset, why in loader.report.unreadable:
+            self._warn(f"{self._folder.name} at offset {offset}: a record is left out: {why}")
 
     def tidy(self, now: Millis) -> None:
-        if self._log is not None and self._log.dirty_ratio >= _DIRTY_RATIO:
-            self._log.compact(now_ms=now, delete_retention_ms=self._limits.log_cleaner_delete_retention_ms)
+        if self._log is not None:
+            _compact(self._log, self._limits, now)
 
     def close(self) -> None:
         if self._log is not None:
@@ -114,6 +133,46 @@ class _OffsetsLogs:
         return DiskLog(self._folder / f"{OFFSETS_TOPIC}-{partition}", self._limits, self._warn)
 
 
+class _TransactionsOnDisk:
+    """The last state of each transaction: a log like those of `__consumer_offsets`, with transactional ids as keys and
+    JSON as values."""
+
+    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
+        self.is_dirty = False
+        self._folder = folder
+        self._limits = limits
+        self._warn = warn
+        self._log: OffsetsLog | None = None
+
+    def load(self) -> Iterable[Transaction]:
+        if not self._folder.exists():
+            return ()
+        self._log = _opened(self._folder, self._limits, self._warn)
+        rows = [row for batch in self._log.read() for row in batch.records]
+        last = {(row.key or b"").decode(): json.loads(row.value or b"{}") for row in rows}
+        return [Transaction.from_json(transactional_id, row) for transactional_id, row in last.items()]
+
+    def append(self, transaction: Transaction) -> None:
+        self._log = self._log or _opened(self._folder, self._limits, self._warn)
+        pair = transaction.transactional_id.encode(), json.dumps(transaction.as_json()).encode()
+        self._log.append_raw([pair], now_ms=transaction.started_ms)
+        self.is_dirty = True
+
+    def flush(self) -> None:
+        self.is_dirty = False
+        if self._log is not None:
+            self._log.flush()
+
+    def tidy(self, now: Millis) -> None:
+        if self._log is not None:
+            _compact(self._log, self._limits, now)
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
 class Directory:
     """An open data directory."""
 
@@ -127,6 +186,7 @@ class Directory:
         self.topics: dict[str, int] = kept["topics"]
         self.assigned = {int(partition): replicas for partition, replicas in kept["assigned"].items()}
         self.offsets = _OffsetsLogs(folder, limits, warn)
+        self.transactions = _TransactionsOnDisk(folder / TRANSACTIONS, limits, warn)
         self._data: DataFiles | None = None
 
     @classmethod

@@ -71,7 +71,7 @@ def test_what_was_produced_can_be_fetched(version):
         (produce(batch(), partition=3), 13, "UNKNOWN_TOPIC_OR_PARTITION"),
         (produce(batch(), partition=-1), 13, "UNKNOWN_TOPIC_OR_PARTITION"),
         (produce(batch(), acks=2), 13, "INVALID_REQUIRED_ACKS"),
-        (produce(batch(), transactional_id="x"), 13, "INVALID_TXN_STATE"),
+        (produce(batch(), transactional_id="x"), 13, "INVALID_PRODUCER_ID_MAPPING"),
         (produce(b"garbage"), 13, "CORRUPT_MESSAGE"),
         (produce(batch(magic=0)), 13, "UNSUPPORTED_FOR_MESSAGE_FORMAT"),
     ],
