@@ -87,6 +87,16 @@ class Coordinator:
         self._alarm(key, step)
         return self._finish(step)
 
+    def hung_up(self, ticket: Ticket, *, now: Millis) -> Outcome:
+        """The connection of a request that waits for its reply is gone, which matters to who is held back only: a
+        member that waits in a rebalance has a session for that. Its ticket is answered all the same."""
+        step = Step(now=now, settings=self.settings, live=self._deadlines)
+        for installed in self._groups.values() if self.settings.plans else ():
+            if any(held.parked.ticket == ticket for held in installed.held.values()):
+                standby.hung_up(step.draft(installed), step, ticket)
+                break
+        return self._finish(step)
+
     def replay(self, record: Record, producer: Producer | tuple[int, int] | None = None) -> None:
         """A record is in the log: one of the last outcome, in order, or, on loading, whatever is in the log.
 

@@ -108,6 +108,10 @@ class Runtime:
         (`engine.replay`, `engine.replay_end_transaction`)."""
         return self._execute(self.engine.loaded(now=now), now)
 
+    def hung_up(self, ticket: Ticket, *, now: Millis) -> tuple[Reply, ...]:
+        """The connection over which a request came that still waits is gone."""
+        return self._execute(self.engine.hung_up(ticket, now=now), now)
+
     def unload(self, *, now: Millis) -> tuple[Reply, ...]:
         """Send whoever waits to another broker."""
         return self._execute(self.engine.unloaded(now=now), now)

@@ -18,8 +18,9 @@ Rules
 - Nobody is held longer than its own rebalance timeout, counted from its first JoinGroup, or than
   `kgm.group.newcomer.max.wait.ms` if that is less. Then all that have a place are let in, incomplete as the group is,
   and a spare is told REBALANCE_IN_PROGRESS, on which every client joins again, and is a spare again.
-- A held newcomer that starts again is fenced by its next life and keeps its place in time; one that leaves is gone,
-  which the group does not notice. What is held is soft state: a coordinator that moves sends everybody to the next.
+- A held newcomer that starts again is fenced by its next life and keeps its place in time; one that leaves, or whose
+  connection ends, is gone, which the group does not notice: it has no session by which its death would show.
+- What is held is soft state: a coordinator that moves sends everybody to the next.
 - Nothing here makes anybody leave. Who goes is dealt with at once, as ever: its partitions are unread until then."""
 
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ from collections.abc import Sequence
 from kgm.coordinator.classic_group import ClassicGroup, ClassicMember, Held, Parked, topics_of
 from kgm.coordinator.classic_records import group_record
 from kgm.coordinator.classic_state import ClassicState
-from kgm.coordinator.outcome import Millis, TimerKey, TimerKind
+from kgm.coordinator.outcome import Millis, Ticket, TimerKey, TimerKind
 from kgm.coordinator.planned import GroupPlan
 from kgm.coordinator.refusals import join_refusal
 from kgm.coordinator.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, BrokerSettings
@@ -183,6 +184,13 @@ def withdraw(group: ClassicGroup, step: Step, leaving: MemberIdentity) -> bool:
             _dismiss(group, step, held, ErrorCode.UNKNOWN_MEMBER_ID)
             return True
     return False
+
+
+def hung_up(group: ClassicGroup, step: Step, ticket: Ticket) -> None:
+    """The connection over which a held newcomer asked is gone, and so most likely is the newcomer."""
+    for held in list(group.held.values()):
+        if held.parked.ticket == ticket:
+            _dismiss(group, step, held, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def dismiss_all(group: ClassicGroup, step: Step, error: ErrorCode) -> None:

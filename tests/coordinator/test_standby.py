@@ -582,3 +582,39 @@ def test_a_group_above_its_target_lets_members_go():
     assert (more.state(), more.got(s)) == ("PreparingRebalance", None)
     more.joined(more.join(ids[0], "a"))
     assert (more.member_ids(), held(more)) == ([ids[0]], ("s",))
+
+
+# -- connections
+
+
+@pytest.mark.parametrize("instance", [None, "c"])
+def test_a_held_newcomer_whose_connection_ends_is_given_up(instance):
+    """Else it would get partitions when the others have come, and nobody would read them until its session ends."""
+    h = planned(size=4)
+    a, b = h.stable("a", "b")
+    ticket = h.join("" if instance else h.got(h.join("")).member_id, instance)
+    h.take(h.runtime.hung_up(ticket, now=h.now))
+    assert h.got(ticket).error_code == E.UNKNOWN_MEMBER_ID
+    assert (h.state(), held(h)) == ("Stable", ())
+    assert HOLD not in h.engine.deadlines
+    h.join("", "d")
+    assert held(h) == ("d",)  # it is the third, not the fourth
+    assert alive(h, a, b) == {E.NONE}
+
+
+def test_a_connection_that_ends_means_nothing_to_who_is_not_held():
+    h = planned(size=3)
+    a, b = h.stable("a", "b")
+    c = h.join("", "c")  # complete: a rebalance
+    before = h.engine.group("g"), dict(h.engine.deadlines)
+    assert h.runtime.hung_up(c, now=h.now) == ()
+    assert (h.engine.group("g"), dict(h.engine.deadlines)) == before
+    finish(h, [h.joined(t) for t in (h.join(a, "a"), h.join(b, "b"), c)])
+
+
+def test_without_plans_connections_mean_nothing():
+    h = Harness()
+    h.stable("a")
+    ticket = h.join("", "b")
+    assert h.runtime.hung_up(ticket, now=h.now) == ()
+    assert h.state() == "PreparingRebalance"

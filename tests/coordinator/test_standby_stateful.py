@@ -75,6 +75,17 @@ class PlannedCoordination(Coordination):
             assert held.member_id not in self.group.held
             assert (self.group.state, self.group.members) == (before.state, before.members)
 
+    @rule(data=st.data())
+    def a_connection_ends(self, data):
+        """Of somebody who waits for a reply: it matters to who is held only."""
+        waiting = sorted(set(self.h.sent) - set(self.h.replies))
+        if waiting:
+            before, ticket = self.group, data.draw(st.sampled_from(waiting))
+            was_held = any(held.parked.ticket == ticket for held in before.held.values())
+            self.h.take(self.h.runtime.hung_up(ticket, now=self.h.now))
+            assert (ticket in self.h.replies) == was_held
+            assert (self.group.state, self.group.members) == (before.state, before.members)
+
     @rule(data=st.data(), count=st.integers(1, 3))
     def an_operator_removes(self, data, count):
         """S9, and S10 but for spares: those that take a place spare the group the rebalance."""
