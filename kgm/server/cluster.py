@@ -177,6 +177,7 @@ class Cluster:
         """The connection is gone; whatever answers the ticket later leads to no event."""
         self.outbox.forget(ticket)
         self.data.forget(ticket)
+        self.shards.forget(ticket)
 
     # -- the log
 

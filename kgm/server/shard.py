@@ -107,6 +107,13 @@ class Shard:
         self._now = now
         return self._runtime.advance(now)
 
+    def hung_up(self, ticket: Ticket) -> tuple[Reply, ...]:
+        """The connection of a request that may be waiting is gone."""
+        if self.phase is not Phase.ACTIVE:
+            return ()
+        assert self._runtime is not None
+        return self._runtime.hung_up(ticket, now=self._now)
+
     def next_deadline(self) -> Millis | None:
         return None if self.phase is not Phase.ACTIVE or self._runtime is None else self._runtime.next_deadline()
 

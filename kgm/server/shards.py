@@ -136,6 +136,12 @@ class Shards:
         """Hand a request to a shard that is active."""
         return self._settle(shard, shard.submit(request, ticket=ticket, now=now))
 
+    def forget(self, ticket: Ticket) -> None:
+        """The connection of a request that may be waiting is gone."""
+        if self.settings.plans:  # it matters to none but those who are held back for a plan
+            for shard in self.all():
+                self._settle(shard, shard.hung_up(ticket))
+
     def advance(self, now: Millis) -> tuple[Reply, ...]:
         """Fire the timers that are due."""
         replies: tuple[Reply, ...] = ()

@@ -2,6 +2,7 @@
 taking somebody's place (KIP-345, future works)."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -147,6 +148,33 @@ def test_a_spare_that_has_waited_as_long_as_it_may_asks_again(cluster, kind, ins
         assert not spare.of_kind("fatal", "assigned")
         assert [event for event in there["a"].events[seen:] if event.kind in MOVES] == []
         assert (group(server).generation, group(server).state) == (generation, "Stable")
+
+
+def test_a_newcomer_that_is_killed_while_it_waits_is_not_waited_for(cluster):
+    """Its connection ends, and its place in the plan is open again: nobody is assigned what it would not read."""
+    server = cluster({"t": 6}, plans=GroupPlans(target_sizes=(("g", 2),)), kgm_group_newcomer_max_wait_ms=120_000)
+    with RdMembers(server.bootstrap) as members:
+        there, options = formed(members, server, "a", 6)
+        generation, seen = group(server).generation, len(there["a"].events)
+        plan = GroupPlans(target_sizes=(("g", 3),))
+        server.inspect(lambda view: _plan(view, plan))
+        for instance_id in ("killed", None):
+            killed = members.start(instance_id=instance_id, **options)
+            until(lambda: len(group(server).held) == 1, "the newcomer is not held")
+            killed.crash()
+            until(lambda: group(server).held == (), "the newcomer is waited for")
+        late = members.start(instance_id="late", **options)
+        until(lambda: group(server).held == ("late",), "the newcomer is not held")
+        assert not [event for event in there["a"].events[seen:] if event.kind in MOVES]
+        assert (group(server).generation, group(server).state) == (generation, "Stable")
+        members.start(instance_id="last", **options)
+        until(lambda: group(server).generation == generation + 1 and len(late.assignment) == 2, "not let in")
+
+
+def _plan(view, plans):
+    """Change the plans of a running server, as a restart with another --set would."""
+    engine = view._engine("g")
+    engine.settings = view._shards.settings = replace(engine.settings, plans=plans)
 
 
 @pytest.mark.kafka
