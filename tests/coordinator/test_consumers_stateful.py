@@ -215,9 +215,14 @@ class Consumers(Coordination):
     def l3_nobody_waits_beyond_its_time(self):
         if self.group is None:
             return
-        parked = (*self.group.parked_joins.values(), *self.group.parked_syncs.values())
-        self.waits = {p.ticket: self.waits.get(p.ticket, (self.h.now, self.group.rebalance_timeout_ms)) for p in parked}
-        assert all(self.h.now < since + longest for since, longest in self.waits.values())
+        until = self.h.now + self.group.rebalance_timeout_ms
+        self.waits = {ticket: self.waits.get(ticket, until) for ticket in waiting(self.group)}
+        if self.waits:
+            last = max(self.waits.values())
+            assert min(self.waits.values()) > self.h.now
+            fork = self.h.runtime.fork()
+            fork.advance(last)
+            assert not waiting(fork.engine._groups[GROUP]) & set(self.waits)
 
     def in_the_log(self):
         """Whether the last generation is: an Empty one is not, if writing it failed."""
@@ -265,6 +270,10 @@ class Consumers(Coordination):
             if record is not None and record.key.group == group_id and hasattr(record.value, "generation")
         ]
         return generations[-1:] == [row[1]]
+
+
+def waiting(group):
+    return {parked.ticket for parked in (*group.parked_joins.values(), *group.parked_syncs.values())}
 
 
 def join_phase_end(group, deadlines):

@@ -92,7 +92,7 @@ class Coordination(RuleBasedStateMachine):
         self.heal()
 
     @rule(instance=st.sampled_from(INSTANCES), offer=st.sampled_from(OFFERS), v=st.sampled_from([5, 9]),
-          session=st.sampled_from([6_000, 12_000]))  # fmt: skip
+          session=st.sampled_from([6_000, 12_000, 30_000]))  # fmt: skip
     def a_static_process_starts(self, instance, offer, v, session):
         """S5: whoever had the instance id before is fenced from now on."""
         self.h.sleep(0)  # whatever is due happens before
