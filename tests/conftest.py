@@ -14,6 +14,7 @@ import pytest
 if TYPE_CHECKING:  # imported late below: only some tests need them
     from tests.kafka.broker import KafkaCluster, OldKafka
     from tests.kafka.oracle import MessageOracle
+    from tests.kafka.secured import SecuredKafka
 
 
 @pytest.hookimpl(trylast=True)
@@ -42,6 +43,15 @@ def old_kafka() -> Iterator[OldKafka]:
     from tests.kafka.broker import OldKafka
 
     with OldKafka() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def secured() -> Iterator[SecuredKafka]:
+    """One Kafka 4.3 broker with TLS, SASL and ACLs for the session: give users rights on groups of your own name."""
+    from tests.kafka.secured import SecuredKafka
+
+    with SecuredKafka() as cluster:
         yield cluster
 
 

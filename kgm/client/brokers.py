@@ -72,7 +72,28 @@ class Brokers:
 
     def start(self, deadline: Deadline) -> None:
         """Reach any bootstrap address and learn who the brokers are. Raises KgmError."""
-        self.metadata((), deadline)
+        try:
+            self.metadata((), deadline)
+        except LostError as error:
+            raise self._wants_login(deadline) or error from None
+
+    def _wants_login(self, deadline: Deadline) -> AuthenticationError | None:
+        """Whether a listener that tells its versions and then closes is one that wants a login (SASL) first."""
+        if self._security.name.startswith("SASL"):
+            return None
+        from kgm.client.security.sasl import offered
+
+        try:
+            connection = self._any_connection(deadline.within(2))
+            mechanisms = offered(connection, deadline.within(2))
+        except KgmError:
+            return None
+        return AuthenticationError(
+            f"{connection.address}: this listener wants a login (SASL), and kgm came without one",
+            facts=(f"it offers {', '.join(mechanisms)}",),
+            hint=f"set security.protocol=SASL_{self._security.name}, sasl.mechanism and sasl.jaas.config in a "
+            "--command-config file",
+        ) if mechanisms else None  # fmt: skip
 
     # -- connections ---------------------------------------------------------------------------------------------------
 

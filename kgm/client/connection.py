@@ -1,20 +1,23 @@
 """One connection to one broker: bytes out, bytes in, every step under an absolute deadline.
 
 `Security` is the seam where TLS and SASL plug in: it wraps the socket before the first byte and logs in after the
-versions are known. A `Connection` is used by one request at a time (it holds a lock); any failure closes it, because
-after a lost answer nobody knows what the next bytes mean."""
+versions are known, and again when the session that the broker granted is nearly over (KIP-368). A `Connection` is used
+by one request at a time (it holds a lock); any failure closes it, because after a lost answer nobody knows what the
+next bytes mean."""
 
 import contextlib
+import enum
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Protocol, TypeVar, cast
 
 from kgm import __version__
 from kgm.client.config import Address
 from kgm.client.deadline import Deadline
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongSpeechError, from_code
-from kgm.model.errors import DecodeError, ErrorCode, UnsupportedError
+from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnsupportedError
 from kgm.protocol import wire
 from kgm.protocol.apis import API, ApiKey
 from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -41,9 +44,29 @@ class Security(Protocol):
         """The socket to speak through: itself, or a TLS one after its handshake. Raises AuthenticationError."""
         ...
 
-    def authenticate(self, connection: "Connection", deadline: Deadline) -> None:
-        """Log in (SASL). Called once, when the versions are known. Raises AuthenticationError."""
+    def authenticate(self, connection: "Connection", deadline: Deadline) -> int:
+        """Log in (SASL). Called when the versions are known, and again before the session ends.
+
+        Returns the session's lifetime in ms, 0 when it does not end. Raises AuthenticationError."""
         ...
+
+    def explain(self, error: BaseException | None, where: str) -> KgmError | None:
+        """A better error for what ended a connection, if this knows one: TLS alerts that come after the handshake."""
+        ...
+
+
+class Step(enum.StrEnum):
+    """What happens, one after the other, until a connection may be used."""
+
+    NAME = "name"
+    CONNECT = "connect"
+    TLS = "tls"
+    VERSIONS = "versions"
+    SASL = "sasl"
+
+
+def _silent(step: Step) -> None:
+    """Nobody wants to know."""
 
 
 class Plaintext:
@@ -54,8 +77,11 @@ class Plaintext:
     def wrap(self, sock: socket.socket, host: str, deadline: Deadline) -> socket.socket:  # noqa: ARG002
         return sock
 
-    def authenticate(self, connection: "Connection", deadline: Deadline) -> None:
-        pass
+    def authenticate(self, connection: "Connection", deadline: Deadline) -> int:  # noqa: ARG002
+        return 0
+
+    def explain(self, error: BaseException | None, where: str) -> KgmError | None:  # noqa: ARG002
+        return None
 
 
 def resolve(address: Address, deadline: Deadline) -> list[tuple[int, tuple[str, int]]]:
@@ -88,9 +114,11 @@ def _budget(deadline: Deadline) -> str:
     return f"the time allowed ({deadline.budget_ms} ms)"
 
 
-def _open_socket(address: Address, deadline: Deadline) -> socket.socket:
+def _open_socket(address: Address, deadline: Deadline, told: Callable[[Step], None]) -> socket.socket:
     """A connected TCP socket, by the first of the host's addresses that answers. Raises ConnectError."""
+    told(Step.NAME)
     targets = resolve(address, deadline)
+    told(Step.CONNECT)
     why = ""
     for index, (family, target) in enumerate(targets):
         # A silent first address must leave time for the others.
@@ -110,6 +138,13 @@ def _open_socket(address: Address, deadline: Deadline) -> socket.socket:
     raise ConnectError(f"{address}: {why}")
 
 
+def _wants_tls(address: Address, fact: str) -> WrongSpeechError:
+    return WrongSpeechError(
+        f"{address}: this port speaks TLS, and kgm came without it", facts=(fact,),
+        hint="add -X security.protocol=SSL (or SASL_SSL), or use the port of a PLAINTEXT listener",
+    )  # fmt: skip
+
+
 class Connection:
     """An open connection with its negotiated versions. Make one with `connect`."""
 
@@ -119,23 +154,40 @@ class Connection:
         self.features: dict[str, int] = {}
         self.closed = False
         self._socket = sock
+        self._peer: tuple[str, int] | None = None
         self._correlation_id = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a login in the middle of a session is calls within a call
         self._muted_until = 0.0
+        self._security: Security = Plaintext()
+        self._log_in_at = float("inf")
 
     @classmethod
-    def connect(cls, address: Address, deadline: Deadline, security: Security) -> "Connection":
-        """Connect, secure, negotiate versions, log in. Raises KgmError; nothing is left open then."""
-        sock = _open_socket(address, deadline)
+    def connect(
+        cls, address: Address, deadline: Deadline, security: Security, *, told: Callable[[Step], None] = _silent
+    ) -> "Connection":
+        """Connect, secure, negotiate versions, log in. Raises KgmError; nothing is left open then.
+
+        told: called with each step before it is taken."""
+        sock = _open_socket(address, deadline, told)
         connection = cls(sock, address)
+        connection._security = security
         try:
+            connection._peer = sock.getpeername()
+            told(Step.TLS)
             connection._socket = security.wrap(sock, address.host, deadline)
+            told(Step.VERSIONS)
             connection._negotiate(deadline)
-            security.authenticate(connection, deadline)
+            told(Step.SASL)
+            connection._log_in(deadline)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _log_in(self, deadline: Deadline) -> None:
+        lifetime_ms = self._security.authenticate(self, deadline)
+        # As Java's client does, at 85 to 95 % of the time that was granted.
+        self._log_in_at = time.monotonic() + 0.85 * lifetime_ms / 1000 if lifetime_ms else float("inf")
 
     def close(self) -> None:
         """Close; more than once is fine. A thread that waits in `call` gets LostError."""
@@ -178,6 +230,9 @@ class Connection:
         Raises LostError (its `sent` tells whether the broker may have acted), WrongSpeechError, BadAnswerError,
         DecodeError; the connection is closed then. EncodeError leaves it open."""
         with self._lock:
+            if time.monotonic() >= self._log_in_at:
+                self._log_in_at = float("inf")
+                self._log_in(deadline)
             frame = self._exchange(request, version, deadline)
             try:
                 self._check_correlation(frame)
@@ -237,11 +292,7 @@ class Connection:
         head = self._read(4, deadline)
         length = int.from_bytes(head, "big", signed=True)
         if head[0] in _TLS_RECORDS and head[1] == 3:
-            raise WrongSpeechError(
-                f"{self.address}: this port speaks TLS, and kgm came without it",
-                facts=(f"the answer begins with a TLS record ({head.hex(' ')})",),
-                hint="add -X security.protocol=SSL (or SASL_SSL), or use the port of a PLAINTEXT listener",
-            )
+            raise _wants_tls(self.address, f"the answer begins with a TLS record ({head.hex(' ')})")
         if head == b"HTTP":
             raise WrongSpeechError(f"{self.address}: this port speaks HTTP, not Kafka's protocol")
         if not 0 < length <= MAX_FRAME_BYTES:
@@ -274,8 +325,7 @@ class Connection:
                 newest = min(offered[0], API[ApiKey.API_VERSIONS].max_version) if offered else _OLDEST
                 answer = self._ask_versions(max(newest, _OLDEST), deadline)
         except LostError as error:
-            hint = "is this the port of a Kafka listener, and one without TLS?"
-            raise ConnectError(error.message, facts=error.facts, hint=hint) from error
+            raise self._not_understood(error, deadline) from error
         if answer.error_code:
             raise from_code(
                 answer.error_code, f"broker {self.address} does not tell its versions", broker=str(self.address),
@@ -283,6 +333,22 @@ class Connection:
             )  # fmt: skip
         self.versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
         self.features = {row.name: row.max_version_level for row in answer.finalized_features}
+
+    def _not_understood(self, error: LostError, deadline: Deadline) -> KgmError:
+        """Why the first request got no answer."""
+        from kgm.client.security import probe
+
+        cause, where = error.__cause__, str(self.address)
+        hint = "is this the port of a Kafka listener? if it wants a client certificate: ssl.keystore.location"
+        if isinstance(self._security, Plaintext):
+            if self._peer is not None and probe.speaks_tls(self._peer, deadline):
+                return _wants_tls(self.address, "a TLS handshake that was tried then was answered")
+            hint = "is this the port of a Kafka listener, and one without TLS?"
+        elif isinstance(cause, ConnectionError) and self._peer is not None:
+            # A reset overtakes the alert that came before it, so one that sends nothing hears more.
+            cause = probe.late_alert(self._security, self.address.host, self._peer, deadline)
+        known = self._security.explain(cause, where)
+        return known or ConnectError(error.message, facts=error.facts, hint=hint)
 
     def _ask_versions(self, version: int, deadline: Deadline) -> ApiVersionsResponse:
         request = ApiVersionsRequest()

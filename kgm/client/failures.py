@@ -57,16 +57,17 @@ class BadAnswerError(BrokerError):
 
 def from_code(
     code: int, doing: str, *, broker: str = "", api: str = "", operation: str = "DESCRIBE", group_id: str | None = None,
-    text: str | None = None,
+    text: str | None = None, hint: str | None = None,
 ) -> KgmError:  # fmt: skip
-    """The error for a Kafka error code. doing: what failed, in the user's names; operation: the right it takes."""
+    """The error for a Kafka error code. doing: what failed, in the user's names; operation: the right it takes; hint:
+    for a login that failed."""
     facts = [f"{api or 'the broker'}{' at ' + broker if broker else ''} answered {error_name(code)}"]
     if text:
         facts.append(f"the broker says: {text}")
     if code in _AUTHORIZATION:
         return _authorization(code, doing, facts, operation, group_id)
     if code in _AUTHENTICATION:
-        return AuthenticationError(doing, facts=facts, group_id=group_id, kafka_error=code)
+        return AuthenticationError(doing, facts=facts, hint=hint, group_id=group_id, kafka_error=code)
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         return not_found(group_id or "", facts)
     if code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_ASSIGNOR):

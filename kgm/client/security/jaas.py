@@ -1,0 +1,96 @@
+"""`sasl.jaas.config`: a login module, a control flag, options, a semicolon.
+
+Read as Kafka reads it (`org.apache.kafka.common.security.JaasConfig`, a `java.io.StreamTokenizer`): values in single or
+double quotes with C escapes, `//` and `/* */` comments. Laxer in one point: a bare number is a value. No error shows a
+value, because it may be a password."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kgm.model.errors import UsageError
+
+_FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
+_ESCAPES = {"a": "\x07", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_TOKEN = re.compile(
+    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)
+      | "(?P<double>(?:\\.|[^"\\\n])*)"
+      | '(?P<single>(?:\\.|[^'\\\n])*)'
+      | (?P<word>[\w.$\-\u00a0-\U0010ffff]+)
+      | (?P<sign>[=;])""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jaas:
+    """One login module. Options may hold secrets, so they do not show in `repr`."""
+
+    module: str
+    options: Mapping[str, str] = field(repr=False)
+
+    @property
+    def short_name(self) -> str:
+        """`ScramLoginModule`, without its package."""
+        return self.module.rpartition(".")[2]
+
+
+def parse_jaas(text: str) -> Jaas:
+    """The one login module of a `sasl.jaas.config`. Raises UsageError that shows no value."""
+    tokens = _tokens(text)
+    module = _word(tokens, "names no login module")
+    if _word(tokens, "has no control flag after the login module").lower() not in _FLAGS:
+        raise _bad("has no control flag after the login module")
+    options: dict[str, str] = {}
+    for kind, key in tokens:
+        if (kind, key) == ("sign", ";"):
+            break
+        if kind == "sign" or next(tokens, None) != ("sign", "="):
+            raise _bad(f"has no value for option {key!r}" if key.isidentifier() else "has an option without a name")
+        what, value = next(tokens, ("sign", ""))
+        if what == "sign":
+            raise _bad(f"has no value for option {key!r}")
+        options[key] = value
+    else:
+        raise _bad("does not end in a semicolon")
+    if next(tokens, None) is not None:
+        raise _bad("names more than one login module")
+    return Jaas(module=module, options=options)
+
+
+def _word(tokens: Iterator[tuple[str, str]], problem: str) -> str:
+    kind, value = next(tokens, ("sign", ""))
+    if kind == "sign":
+        raise _bad(problem)
+    return value
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            quote = "a quote that is not closed" if text[at] in "\"'" else "something that must be quoted"
+            raise _bad(f"has {quote}, {at} characters in")
+        at = found.end()
+        kind = found.lastgroup or "skip"
+        if kind in ("single", "double"):
+            yield "text", _unescaped(found[kind])
+        elif kind != "skip":
+            yield kind, found[kind]
+
+
+def _unescaped(text: str) -> str:
+    def one(match: re.Match[str]) -> str:
+        if match[1] is not None:
+            return chr(int(match[1], 8))
+        return _ESCAPES.get(match[2], match[2])
+
+    return re.sub(r"\\(?:([0-3]?[0-7]{1,2})|(.))", one, text, flags=re.DOTALL)
+
+
+def _bad(problem: str) -> UsageError:
+    return UsageError(
+        f"sasl.jaas.config {problem}",
+        hint="""write MODULE required username="NAME" password="..."; with every value in quotes""",
+    )

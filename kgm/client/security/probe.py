@@ -1,0 +1,78 @@
+"""What a port speaks, asked on a connection of its own, after an attempt in another language has failed."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+from kgm.client.deadline import Deadline
+from kgm.model.errors import KgmError
+
+if TYPE_CHECKING:
+    from kgm.client.connection import Security
+
+#: Seconds: this only makes an error better.
+_PATIENCE_S = 2.0
+_LATE_S = 0.5
+_API_VERSIONS = 18
+
+
+def speaks_kafka_in_the_clear(peer: tuple[str, int], deadline: Deadline) -> bool:
+    """Whether ApiVersions v0 without TLS gets an answer."""
+    asked = 0x6B676D00  # "kgm": the correlation id comes back
+    answer = _exchange(peer, struct.pack(">hhih", _API_VERSIONS, 0, asked, -1), deadline)
+    return answer[:4] == struct.pack(">i", asked)
+
+
+def speaks_tls(peer: tuple[str, int], deadline: Deadline) -> bool:
+    """Whether a TLS ClientHello gets a TLS record."""
+    import ssl
+
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing but the first bytes is looked at
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(incoming, outgoing).do_handshake()
+    try:
+        with _connected(peer, deadline) as sock:
+            sock.sendall(outgoing.read())
+            head = sock.recv(3)
+    except OSError:
+        return False
+    return len(head) == 3 and head[0] in (0x15, 0x16) and head[1] == 3
+
+
+def late_alert(security: Security, host: str, peer: tuple[str, int], deadline: Deadline) -> OSError | None:
+    """What ends a connection after its TLS handshake when we say nothing: with TLS 1.3 that is where a broker tells
+    what it thinks of our certificate."""
+    try:
+        with security.wrap(_connected(peer, deadline), host, deadline.within(_PATIENCE_S)) as sock:
+            sock.settimeout(max(deadline.within(_LATE_S).remaining(), 0.001))
+            sock.recv(1)
+    except OSError as error:
+        return error
+    except KgmError:
+        pass
+    return None
+
+
+def _connected(peer: tuple[str, int], deadline: Deadline) -> socket.socket:
+    return socket.create_connection(peer[:2], timeout=max(deadline.within(_PATIENCE_S).remaining(), 0.001))
+
+
+def _exchange(peer: tuple[str, int], request: bytes, deadline: Deadline) -> bytes:
+    """The answer's frame, up to 64 KiB; empty when there is none."""
+    limit = 64 * 1024
+    try:
+        with _connected(peer, deadline) as sock, sock.makefile("rb") as stream:
+            sock.sendall(struct.pack(">i", len(request)) + request)
+            head = stream.read(4)
+            length = int.from_bytes(head, "big") if len(head) == 4 else 0
+            return stream.read(length) if 0 < length <= limit else b""
+    except OSError:
+        return b""
+
+
+__all__ = ["late_alert", "speaks_kafka_in_the_clear", "speaks_tls"]

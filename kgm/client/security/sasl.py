@@ -1,0 +1,225 @@
+"""The login: SaslHandshake v1, then SaslAuthenticate until both sides are content (KIP-43, KIP-152, KIP-368).
+
+A mechanism is a generator: it yields what the client says and is sent what the broker answers. It ends when nothing
+is left to say, which for SCRAM means that the broker has proved itself too."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from kgm.client.failures import ConnectError, LostError, from_code
+from kgm.client.security.jaas import Jaas, parse_jaas
+from kgm.client.security.keys import ALLOW_PLAINTEXT, scrubbed
+from kgm.model.errors import AuthenticationError, ErrorCode, KgmError, UnsupportedError, UsageError
+from kgm.protocol.apis import ApiKey
+from kgm.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from kgm.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
+from kgm.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from kgm.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
+
+if TYPE_CHECKING:
+    from kgm.client.connection import Connection
+    from kgm.client.deadline import Deadline
+
+_MODULES = {
+    "PLAIN": "PlainLoginModule", "SCRAM-SHA-256": "ScramLoginModule", "SCRAM-SHA-512": "ScramLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+}  # fmt: skip
+#: More rounds than any mechanism has.
+_MAX_ROUNDS = 8
+
+
+class Mechanism(Protocol):
+    """One way to log in."""
+
+    name: str
+    #: How errors name who logs in.
+    who: str
+    secrets: tuple[str, ...]
+
+    def exchange(self, deadline: Deadline) -> Generator[bytes, bytes, None]: ...
+
+
+class Password:
+    """PLAIN or SCRAM."""
+
+    def __init__(self, name: str, username: str, password: str, *, token_auth: bool = False) -> None:
+        self.name, self.who = name, f"user {username!r}"
+        self.secrets: tuple[str, ...] = (password,)
+        self._username, self._password, self._token_auth = username, password, token_auth
+
+    def exchange(self, deadline: Deadline) -> Generator[bytes, bytes, None]:  # noqa: ARG002
+        if self.name == "PLAIN":
+            yield f"\0{self._username}\0{self._password}".encode()
+            return
+        import secrets
+
+        from kgm.client.security import scram
+
+        nonce = secrets.token_urlsafe(24)
+        yield from scram.exchange(self.name, self._username, self._password, nonce, token_auth=self._token_auth)
+
+
+class Bearer:
+    """OAUTHBEARER (RFC 7628, KIP-255)."""
+
+    name = "OAUTHBEARER"
+    who = "the bearer token"
+
+    def __init__(self, settings: Mapping[str, str], jaas: Jaas | None) -> None:
+        from kgm.client.security.oauth import tokens_of
+
+        self._tokens = tokens_of(settings, jaas)
+        self.secrets: tuple[str, ...] = ()
+
+    def exchange(self, deadline: Deadline) -> Generator[bytes, bytes, None]:
+        token = self._tokens.get(deadline).value
+        self.secrets = (token,)
+        more = "".join(f"{name}={value}\x01" for name, value in sorted(self._tokens.extensions.items()))
+        refusal = yield f"n,,\x01auth=Bearer {token}\x01{more}\x01".encode()
+        if refusal:  # the reason as JSON; the error code comes after this answer
+            yield b"\x01"
+
+
+def make_mechanism(settings: Mapping[str, str], *, encrypted: bool) -> Mechanism:
+    """The mechanism that the settings ask for. Raises UsageError that shows no secret."""
+    name = (settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or "").strip().upper()
+    if name in ("", "GSSAPI"):
+        raise UsageError(
+            "sasl.mechanism is not set, and Kafka's default is GSSAPI, which kgm does not speak" if not name else
+            "sasl.mechanism=GSSAPI (Kerberos): kgm does not speak it",
+            hint=f"use {', '.join(_MODULES)}; or a listener with TLS and a client certificate (security.protocol=SSL)",
+        )  # fmt: skip
+    if name not in _MODULES:
+        raise UsageError(f"sasl.mechanism={name}: kgm speaks {', '.join(_MODULES)}")
+    jaas = None
+    if settings.get("sasl.jaas.config"):
+        jaas = parse_jaas(settings["sasl.jaas.config"])
+        if jaas.short_name != _MODULES[name]:
+            raise UsageError(
+                f"sasl.jaas.config names {jaas.short_name}, but sasl.mechanism is {name}, which takes {_MODULES[name]}"
+            )
+    if name == "OAUTHBEARER":
+        bearer = Bearer(settings, jaas)
+        is_secret = bearer._tokens.source != "an unsecured token"  # noqa: SLF001
+        _check_encrypted(settings, name, encrypted=encrypted or not is_secret)
+        return bearer
+    _check_encrypted(settings, name, encrypted=encrypted or name != "PLAIN")
+    return _password(settings, name, jaas)
+
+
+def _check_encrypted(settings: Mapping[str, str], name: str, *, encrypted: bool) -> None:
+    if not encrypted and settings.get(ALLOW_PLAINTEXT, "").strip().lower() != "true":
+        raise UsageError(
+            f"{name} over SASL_PLAINTEXT sends {'the password' if name == 'PLAIN' else 'the token'} in the clear",
+            hint=f"use security.protocol=SASL_SSL or a SCRAM mechanism; -X {ALLOW_PLAINTEXT}=true does it nevertheless",
+        )
+
+
+def _password(settings: Mapping[str, str], name: str, jaas: Jaas | None) -> Password:
+    options = {} if jaas is None else jaas.options
+    username = options.get("username", settings.get("sasl.username"))
+    password = options.get("password", settings.get("sasl.password"))
+    for what, value in (("username", username), ("password", password)):
+        if not value:
+            raise UsageError(
+                f"{name}: no {what} is set",
+                hint=f"sasl.jaas.config=org.apache.kafka.common.security.{'plain' if name == 'PLAIN' else 'scram'}."
+                f'{_MODULES[name]} required username="..." password="..."; in a file (mode 600) for --command-config',
+            )
+        if "\0" in value:
+            raise UsageError(f"{name}: the {what} holds a NUL character")
+    assert username is not None
+    assert password is not None
+    return Password(name, username, password, token_auth=options.get("tokenauth", "").lower() == "true")
+
+
+def log_in(connection: Connection, mechanism: Mechanism, deadline: Deadline) -> int:
+    """Log in on an open connection; the session's lifetime in ms, 0 when it does not end.
+
+    Raises AuthenticationError, and ConnectError when the connection breaks meanwhile."""
+    try:
+        _handshake(connection, mechanism, deadline)
+        return _authenticate(connection, mechanism, deadline)
+    except LostError as error:
+        hint = "the broker's log says why; kgm config test shows each step"
+        raise ConnectError(
+            f"{error.message}, during the login ({mechanism.name})", facts=error.facts, hint=hint
+        ) from None
+
+
+def _handshake(connection: Connection, mechanism: Mechanism, deadline: Deadline) -> None:
+    if not connection.supports(ApiKey.SASL_HANDSHAKE, 1) or not connection.supports(ApiKey.SASL_AUTHENTICATE):
+        raise UnsupportedError(
+            f"broker {connection.address} is too old to log in to: SaslAuthenticate came with Kafka 1.0",
+            kafka_error=ErrorCode.UNSUPPORTED_VERSION,
+        )
+    version = connection.version(ApiKey.SASL_HANDSHAKE)
+    request = SaslHandshakeRequest(mechanism=mechanism.name)
+    answer = connection.call(request, SaslHandshakeResponse, version=version, deadline=deadline)
+    if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        offered = ", ".join(answer.mechanisms) or "none"
+        raise AuthenticationError(
+            f"broker {connection.address} does not offer {mechanism.name} on this listener",
+            facts=(f"SaslHandshake answered UNSUPPORTED_SASL_MECHANISM; it offers: {offered}",),
+            hint=f"set sasl.mechanism to one of: {offered}", kafka_error=answer.error_code,
+        )  # fmt: skip
+    if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+        raise AuthenticationError(
+            f"broker {connection.address} takes no login on this listener",
+            facts=("SaslHandshake answered ILLEGAL_SASL_STATE",),
+            hint="use security.protocol=PLAINTEXT or SSL here, or the port of a SASL listener",
+            kafka_error=answer.error_code,
+        )  # fmt: skip
+    if answer.error_code:
+        raise from_code(
+            answer.error_code, f"broker {connection.address} refuses to begin a login", broker=str(connection.address),
+            api="SaslHandshake",
+        )  # fmt: skip
+
+
+def offered(connection: Connection, deadline: Deadline) -> list[str]:
+    """The mechanisms of this listener; none when it takes no login. Raises KgmError; of no use for requests then."""
+    version = connection.version(ApiKey.SASL_HANDSHAKE)
+    request = SaslHandshakeRequest(mechanism="NONE-OF-THEM")
+    answer = connection.call(request, SaslHandshakeResponse, version=version, deadline=deadline)
+    return answer.mechanisms if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM else []
+
+
+def _authenticate(connection: Connection, mechanism: Mechanism, deadline: Deadline) -> int:
+    from kgm.client.security.scram import ScramError
+
+    version = connection.version(ApiKey.SASL_AUTHENTICATE)
+    exchange = mechanism.exchange(deadline)
+    data = next(exchange)
+    reason = ""
+    for _ in range(_MAX_ROUNDS):
+        request = SaslAuthenticateRequest(auth_bytes=data)
+        answer = connection.call(request, SaslAuthenticateResponse, version=version, deadline=deadline)
+        if answer.error_code:
+            raise _refused(connection, mechanism, answer, reason)
+        reason = answer.auth_bytes.decode("utf-8", "replace") if mechanism.name == "OAUTHBEARER" else ""
+        try:
+            data = exchange.send(answer.auth_bytes)
+        except StopIteration:
+            return max(answer.session_lifetime_ms, 0)
+        except ScramError as error:
+            raise AuthenticationError(
+                f"broker {connection.address}: the login of {mechanism.who} failed ({mechanism.name}): {error}"
+            ) from None
+    raise AuthenticationError(f"broker {connection.address} does not come to an end of the login ({mechanism.name})")
+
+
+def _refused(connection: Connection, mechanism: Mechanism, answer: SaslAuthenticateResponse, reason: str) -> KgmError:
+    says = dict.fromkeys(text for text in (answer.error_message, reason) if text)
+    hints = {
+        "PLAIN": "check username and password, and that the user is known to this listener",
+        "OAUTHBEARER": "check the token's issuer, audience, scope and end, and this machine's clock",
+    }
+    return from_code(
+        answer.error_code, f"broker {connection.address} does not accept {mechanism.who} ({mechanism.name})",
+        api="SaslAuthenticate", text=scrubbed("; ".join(says), mechanism.secrets) or None,
+        hint=hints.get(mechanism.name, f"check username and password, and that the user has {mechanism.name} "
+                       "credentials: kafka-configs --describe --entity-type users"),
+    )  # fmt: skip

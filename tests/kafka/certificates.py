@@ -1,0 +1,98 @@
+"""Certificates made on the spot: a CA that brokers and clients trust, one that nobody trusts, and what they signed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from pathlib import Path
+
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.hazmat.primitives.serialization.pkcs12 import (
+    PKCS12Certificate,
+    serialize_java_truststore,
+    serialize_key_and_certificates,
+)
+from cryptography.x509 import load_pem_x509_certificate, load_pem_x509_certificates
+
+STORE_PASSWORD = "store-s3cret-Canary"
+KEY_PASSWORD = "key-s3cret-Canary"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A certificate chain and its key (PKCS8, which is all that Java reads) as PEM texts and files."""
+
+    chain: str
+    key: str
+    encrypted_key: str
+    chain_file: Path
+    key_file: Path
+    both_file: Path
+    encrypted_file: Path
+    p12_file: Path
+
+
+class Certificates:
+    """Everything in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._ca, self._stranger = trustme.CA(), trustme.CA()
+        self.ca = self._ca.cert_pem.bytes().decode()
+        self.ca_file = self._file("ca.pem", self.ca)
+        self.other_ca_file = self._file("stranger.pem", self._stranger.cert_pem.bytes().decode())
+        certificate = load_pem_x509_certificate(self.ca.encode())
+        self.ca_p12_file = folder / "trust.p12"
+        self.ca_p12_file.write_bytes(
+            serialize_java_truststore(
+                [PKCS12Certificate(certificate, b"ca")], BestAvailableEncryption(STORE_PASSWORD.encode())
+            )
+        )
+        # For the address only: `localhost` is another host to TLS.
+        self.broker = self.issue("broker", "127.0.0.1")
+        self.client = self.issue("client", "client.example", common_name="mtls-user")
+        self.stranger = self.issue("stranger-client", "client.example", ca=self._stranger, common_name="mtls-user")
+
+    def issue(
+        self, name: str, *identities: str, ca: trustme.CA | None = None, expired: bool = False, **more: str
+    ) -> Pair:
+        """A certificate for names or addresses."""
+        now = dt.datetime.now(dt.UTC)
+        dates = {"not_before": now - dt.timedelta(9), "not_after": now - dt.timedelta(2)} if expired else {}
+        made = (ca or self._ca).issue_cert(*identities, **more, **dates)
+        chain = "".join(blob.bytes().decode() for blob in made.cert_chain_pems)
+        key = load_pem_private_key(made.private_key_pem.bytes(), None)
+
+        def pem(encryption: KeySerializationEncryption) -> str:
+            return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode()
+
+        plain, encrypted = pem(NoEncryption()), pem(BestAvailableEncryption(KEY_PASSWORD.encode()))
+        certificates = load_pem_x509_certificates(chain.encode())
+        p12 = self.folder / f"{name}.p12"
+        p12.write_bytes(
+            serialize_key_and_certificates(
+                name.encode(), key, certificates[0], [*certificates[1:], load_pem_x509_certificate(self.ca.encode())],
+                BestAvailableEncryption(STORE_PASSWORD.encode()),
+            )
+        )  # fmt: skip
+        p12.chmod(0o600)
+        return Pair(
+            chain=chain, key=plain, encrypted_key=encrypted, chain_file=self._file(f"{name}.crt", chain),
+            key_file=self._file(f"{name}.key", plain), both_file=self._file(f"{name}.pem", plain + chain),
+            encrypted_file=self._file(f"{name}-encrypted.pem", encrypted + chain), p12_file=p12,
+        )  # fmt: skip
+
+    def _file(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.write_text(text)
+        path.chmod(0o600)
+        return path

@@ -1,0 +1,109 @@
+"""A Kafka with every kind of login: TLS, mTLS, PLAIN, SCRAM, OAUTHBEARER (unsecured tokens), and StandardAuthorizer.
+
+`PLAINTEXT` and `SSL` are anonymous, and anonymous is a super user: what the broker and the tests themselves use. Every
+other listener has users without any right until a test gives them some."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Self
+
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.certificates import Certificates
+
+#: Searched for in everything that kgm prints: no password is without it.
+CANARY: Final = "s3cret-Canary"
+#: With what quoting, SCRAM names and Java's properties trip over.
+ODD_USER, ODD_PASSWORD = "o=d,d", f"\u00fc'{CANARY} x"
+USERS: Final[Mapping[str, str]] = {name: f"{name}-{CANARY}" for name in ("nobody", "viewer", "operator")}
+LISTENERS: Final = {
+    "SSL": "SSL", "MTLS": "SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL", "SHORT": "SASL_PLAINTEXT",
+}  # fmt: skip
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+SESSION_MS: Final = 1_500
+_SECURITY = "org.apache.kafka.common.security"
+
+
+def jaas(mechanism: str, user: str, password: str) -> str:
+    """The `sasl.jaas.config` of a client."""
+    if mechanism == "OAUTHBEARER":
+        return f'{_SECURITY}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="{user}";'
+    kind, module = ("plain", "PlainLoginModule") if mechanism == "PLAIN" else ("scram", "ScramLoginModule")
+    return f'{_SECURITY}.{kind}.{module} required username="{user}" password="{password}";'
+
+
+class SecuredKafka(KafkaCluster):
+    """One broker; `certificates` are made before it starts."""
+
+    def __init__(self) -> None:
+        self._store = Path(tempfile.mkdtemp(prefix="kgm-certificates-"))
+        self.certificates = Certificates(self._store)
+        properties = {
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.certificates.broker.both_file),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.certificates.ca_file),
+            "listener.name.mtls.ssl.client.auth": "required",
+            "listener.name.short.connections.max.reauth.ms": str(SESSION_MS),
+            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            "connection.failed.authentication.delay.ms": "0",
+        }
+        users = "".join(f' user_{name}="{password}"' for name, password in USERS.items())
+        for listener in ("sasl_plaintext", "sasl_ssl", "short"):
+            prefix = f"listener.name.{listener}"
+            properties[f"{prefix}.plain.sasl.jaas.config"] = f"{_SECURITY}.plain.PlainLoginModule required{users};"
+            properties[f"{prefix}.oauthbearer.sasl.jaas.config"] = (
+                f'{_SECURITY}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
+            )
+        super().__init__(1, properties, listeners=LISTENERS, scram_users=dict(USERS), heap_mb=320)
+
+    def start(self) -> Self:
+        super().start()
+        self.create_topics({"orders": 6})
+        return self
+
+    def stop(self) -> None:
+        super().stop()
+        shutil.rmtree(self._store, ignore_errors=True)
+
+    def settings(self, listener: str, user: str = "operator", mechanism: str = "SCRAM-SHA-512") -> dict[str, str]:
+        """A client's settings for a listener."""
+        found = {
+            "bootstrap.servers": self.bootstrap_of(listener),
+            "security.protocol": LISTENERS.get(listener, listener),
+        }
+        if "SSL" in LISTENERS.get(listener, listener):
+            found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.certificates.ca_file)}
+        if listener == "MTLS":
+            found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.certificates.client.both_file)}
+        if LISTENERS.get(listener, "").startswith("SASL"):
+            found |= {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas(mechanism, user, USERS.get(user, ""))}
+        if mechanism == "PLAIN" and LISTENERS.get(listener) == "SASL_PLAINTEXT":
+            found["kgm.allow.plaintext.password"] = "true"
+        return found
+
+    def allow(self, user: str, operation: str, *, group: str | None = None, topic: str | None = None) -> None:
+        """Give a user a right on a group, a topic or the cluster; returns when it is in force for new requests."""
+        kind, name = (
+            (ResourceType.GROUP, group) if group is not None
+            else (ResourceType.TOPIC, topic) if topic is not None
+            else (ResourceType.BROKER, "kafka-cluster")
+        )  # fmt: skip
+        binding = AclBinding(
+            kind,
+            name,
+            ResourcePatternType.LITERAL,
+            f"User:{user}",
+            "*",
+            AclOperation[operation],
+            AclPermissionType.ALLOW,
+        )
+        for future in self.admin().create_acls([binding]).values():
+            future.result(30)
