@@ -8,6 +8,8 @@ import pytest
 
 from kgm.coordinator.outcome import TimerKey, TimerKind
 from kgm.coordinator.planned import GroupPlans
+from kgm.coordinator.settings import BrokerSettings
+from kgm.server import serve_in_thread
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 
 pytestmark = pytest.mark.slow
@@ -82,10 +84,9 @@ def test_three_newcomers_of_a_static_group_cost_one_rebalance(cluster, kind):
             ]
 
 
-@KINDS
-def test_without_a_plan_each_of_them_costs_one(cluster, kind):
+def test_without_a_plan_each_of_them_costs_one(cluster):
     server = cluster({"t": 14})
-    with members_of(kind, server) as members:
+    with RdMembers(server.bootstrap) as members:
         old, options = formed(members, server, "abcd", 14)
         generation = group(server).generation
         there = list(old.values())
@@ -128,8 +129,10 @@ def test_a_spare_takes_the_place_of_a_leader_that_crashed(cluster, kind, assigno
         assert not back.of_kind("fatal")
 
 
-@KINDS
-@pytest.mark.parametrize("instance_id", ["s", None])
+@pytest.mark.parametrize(
+    ("kind", "instance_id"),
+    [("librdkafka", "s"), ("librdkafka", None), pytest.param("java", None, marks=pytest.mark.kafka)],
+)
 def test_a_spare_that_has_waited_as_long_as_it_may_asks_again(cluster, kind, instance_id):
     """It is told REBALANCE_IN_PROGRESS, and every client joins again after that, static or dynamic."""
     plans = GroupPlans(target_sizes=(("g", 1),))
@@ -169,6 +172,30 @@ def test_a_newcomer_that_is_killed_while_it_waits_is_not_waited_for(cluster):
         assert (group(server).generation, group(server).state) == (generation, "Stable")
         members.start(instance_id="last", **options)
         until(lambda: group(server).generation == generation + 1 and len(late.assignment) == 2, "not let in")
+
+
+def test_a_newcomer_that_waits_follows_its_coordinator():
+    """What is held is not in the log: the next coordinator is asked again, and waits for as many."""
+    warnings = []
+    settings = BrokerSettings(plans=GroupPlans(instance_ids=(("g", frozenset(["n1", "n2"])),)))
+    with (
+        serve_in_thread(topics={"t": 6}, settings=settings, brokers=2, warn=warnings.append) as server,
+        RdMembers(server.bootstraps) as members,
+    ):
+        there, options = formed(members, server, "a", 6)
+        generation, seen = group(server).generation, len(there["a"].events)
+        new = [members.start(instance_id="n1", **options)]
+        until(lambda: group(server).held == ("n1",), "the newcomer is not held")
+        partition, from_broker = server.partition_of("g"), server.coordinator_of("g")
+        server.move_coordinator(partition, 3 - from_broker)
+        until(lambda: group(server) is not None and group(server).held == ("n1",), "the newcomer is not held again")
+        assert (group(server).generation, group(server).state) == (generation, "Stable")
+        assert not [event for event in there["a"].events[seen:] if event.kind in MOVES]
+        new.append(members.start(instance_id="n2", **options))
+        wait_settled([there["a"], *new], 6, timeout_s=60)
+        stable_with(server, "a", "n1", "n2")
+        assert group(server).generation == generation + 1
+    assert warnings == []
 
 
 def _plan(view, plans):
