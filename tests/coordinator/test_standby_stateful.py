@@ -1,6 +1,7 @@
 """With a plan for the group, whatever happens: nobody is held beyond its bound, and all that holds without one holds."""
 
 import os
+import random
 
 import hypothesis.strategies as st
 import pytest
@@ -13,7 +14,7 @@ from kgm.coordinator.outcome import TimerKey, TimerKind
 from kgm.coordinator.planned import GroupPlans
 from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import ErrorCode as E
-from tests.coordinator.harness import Harness
+from tests.coordinator.harness import Harness, subscription
 from tests.coordinator.test_stateful import GROUP, INSTANCES, Coordination
 
 NEWCOMERS = ["n1", "n2"]
@@ -168,20 +169,44 @@ PlannedCoordination.TestCase.settings = settings(
 TestPlannedCoordination = pytest.mark.slow(PlannedCoordination.TestCase)
 
 
-def test_a_plan_for_another_group_changes_nothing():
+def play(h, chance, steps=150):
+    """A random history of group g, by somebody who obeys now and then; the same for the same `chance`."""
+    offers = [{"range": subscription()}, {"range": subscription(), "roundrobin": b""}]
+    for _ in range(steps):
+        group = h.engine.group("g")
+        members = [("", None)] if group is None else [(m.member_id, m.group_instance_id) for m in group.members]
+        member, instance = chance.choice(members or [("", None)])
+        generation = 0 if group is None else group.generation - (chance.random() < 0.1)
+        match chance.randrange(9):
+            case 0:
+                h.join("", chance.choice("abc"), v=chance.choice([5, 9]), protocols=chance.choice(offers))
+            case 1:
+                reply = h.got(h.join("", v=chance.choice([3, 4])))
+                if reply is not None and reply.error_code == E.MEMBER_ID_REQUIRED and chance.random() < 0.8:
+                    h.join(reply.member_id, v=4)
+            case 2 | 3:
+                for member, instance in members:
+                    if member and chance.random() < 0.9:
+                        h.join(member, instance, protocols=offers[0])
+            case 4 | 5:
+                plan = {member: f"{generation} {member}".encode() for member, _ in members}
+                for member, instance in members:
+                    h.sync(member, generation, plan, instance, protocol_name=None, protocol_type=None, v=3)
+            case 6:
+                h.heartbeat(member, generation, instance)
+            case 7:
+                h.leave((member, instance), *([("", "a")] if chance.random() < 0.3 else []))
+            case 8:
+                h.sleep(chance.choice([1, 500, 3_000, 6_000, 60_000]))
+    h.sleep(400_000)
+    return h.replies, h.log, h.batches, dict(h.engine.deadlines), h.engine.groups()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_plan_for_another_group_changes_nothing(seed):
     """What every event asks for is the same to the last timer, whether plans exist for other groups or not."""
-
-    def played(**how):
-        h = Harness(**how)
-        a, b = h.stable("a", "b")
-        c = h.join("", "c")
-        h.join(a, "a")
-        h.join(b, "b")
-        pending = h.got(h.join("")).member_id
-        h.join(pending)
-        h.leave(("", "c"), (pending, None))
-        h.sleep(400_000)
-        return h.replies, h.log, h.batches, dict(h.engine.deadlines), h.engine.groups(), h.got(c)
-
-    elsewhere = GroupPlans(target_sizes=(("other*", 2),), instance_ids=(("x", frozenset("a")),))
-    assert played() == played(plans=elsewhere)
+    elsewhere = GroupPlans(target_sizes=(("other*", 2),), instance_ids=(("x", frozenset("abc")),))
+    without = play(Harness(), random.Random(seed))
+    assert len(without[0]) > 100
+    assert without == play(Harness(plans=elsewhere), random.Random(seed))
+    assert without != play(Harness(plans=GroupPlans(target_sizes=(("g", 3),))), random.Random(seed))
