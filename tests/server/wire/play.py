@@ -10,12 +10,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from kgm.model.errors import ErrorCode
 from kgm.protocol.apis import ApiKey, response_class
 from kgm.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kgm.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from kgm.protocol.messages.list_groups_request import ListGroupsRequest
 from kgm.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from kgm.protocol.struct import Message
+from kgm.protocol.struct import Message, Struct
 from kgm.protocol.wire import decode_response, encode_request, framed
 from tests.server.wire import replies
 from tests.server.wire.requests import UNKNOWN_TOPIC_ID, VERBS, millis
@@ -108,6 +109,16 @@ def _unread(server: int, client: int) -> int:
     return found
 
 
+def errors_in(value: Any) -> set[str]:
+    """The names of all errors in a reply."""
+    if isinstance(value, list):
+        return set().union(*map(errors_in, value))
+    if not isinstance(value, Struct):
+        return set()
+    found = {ErrorCode(value.error_code).name} if hasattr(value, "error_code") else set()
+    return found.union(*(errors_in(getattr(value, row[0])) for row in value.FIELDS))
+
+
 class Actor:
     """Somebody with a connection and, once it joined, ids."""
 
@@ -120,20 +131,34 @@ class Actor:
         self.member_id = ""
         self.old_id = ""
         self.generation = -1
+        self.producer_id = self.producer_epoch = -1
         self.pending: asyncio.Task[Message | None] | None = None
         self.pending_version: int | None = None
 
     def learn(self, message: Message | None) -> None:
-        """Remember what a JoinGroup told."""
+        """Remember what a JoinGroup told, or an InitProducerId."""
+        told: Any = message
+        if getattr(told, "producer_id", -1) >= 0:
+            self.producer_id, self.producer_epoch = told.producer_id, told.producer_epoch
         if message is None or message.API_KEY != ApiKey.JOIN_GROUP:
             return
-        told: Any = message
         if told.member_id and told.member_id != self.member_id:
             self.old_id, self.member_id = self.member_id, told.member_id
         if not told.error_code:
             self.generation = told.generation_id
             self.protocol_type = told.protocol_type or self.protocol_type
             self.protocol_name = told.protocol_name
+
+
+async def _warm_up_transactions(connection: Connection) -> None:
+    """Wait until there is a coordinator for every transactional id."""
+    for number in range(16):  # ids for each of the few partitions of its log
+        reply: Any = None
+        while reply is None or reply.error_code:
+            await connection.send(FindCoordinatorRequest(key=f"warm-{number}", key_type=1), 2, "wire")
+            request = InitProducerIdRequest(transactional_id=f"warm-{number}", transaction_timeout_ms=60_000)
+            reply = await connection.send(request, 0, "wire")
+            await asyncio.sleep(_POLL_S)
 
 
 class Server:
@@ -168,6 +193,8 @@ class Server:
         topics = [MetadataRequestTopic(name=name) for name in TOPICS]
         found: Any = await connection.send(MetadataRequest(topics=topics), 12, "wire")
         place: Any = await connection.send(FindCoordinatorRequest(key="x"), 2, "wire")
+        if len(found.brokers) == 1:
+            await _warm_up_transactions(connection)
         await connection.close()
         ids = {topic.name: topic.topic_id for topic in found.topics}
         nodes = sorted(found.brokers, key=lambda node: node.node_id != place.node_id)
@@ -356,7 +383,11 @@ class Run:
             actor.pending, actor.pending_version = task, version
             await actor.connection.taken()
             return version, lines
-        lines.append(self._heard(actor, await task))
+        reply = await task
+        while set(step.options.get("retry", "-").split(",")) & errors_in(reply):
+            await asyncio.sleep(_POLL_S)
+            reply = await actor.connection.send(build(), version, sent_as, trailing)
+        lines.append(self._heard(actor, reply))
         return version, lines
 
     async def _until(self, step: Step, actor: Actor, build: Any, version: int) -> Message:

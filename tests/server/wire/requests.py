@@ -1,19 +1,21 @@
 """What the verbs of a story send. Options are words like `session=500ms`; each verb lists its own below.
 
-Common options: at=other (the broker beside the coordinator, on the slow cluster) group=g (names a group of the run; `group=` is the empty id), v=N (this version only), member= (`@b` is
+Common options: retry=ERROR,... (send again until the reply has none of them) at=other (the broker beside the coordinator, on the slow cluster) group=g (names a group of the run; `group=` is the empty id), v=N (this version only), member= (`@b` is
 b's member id, `@b.old` the one before it), instance= (`-` for none), generation= (a number, +1 or `previous`, seen
 from what the actor knows). An actor that has joined is known by its own ids if nothing else is said."""
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgm.protocol.apis import API, ApiKey
+from kgm.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from kgm.protocol.messages.end_txn_request import EndTxnRequest
 from kgm.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -39,6 +41,11 @@ from kgm.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from kgm.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from kgm.protocol.struct import Message
 from kgm.protocol.subscription import Subscription, encode_subscription
 
@@ -348,8 +355,55 @@ def api_versions(step: "Step", actor: "Actor", version: int, run: "Run") -> Mess
 
 
 def init_producer(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
-    """id=TEXT (a transactional id)"""
-    return InitProducerIdRequest(transactional_id=step.options.get("id"), transaction_timeout_ms=60_000)
+    """id=TEXT (a transactional id) timeout=60s"""
+    transactional_id = run.group(step.options["id"]) if "id" in step.options else None
+    timeout_ms = millis(step.options.get("timeout", "60s"))
+    return InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+
+
+def _producer(step: "Step", actor: "Actor", run: "Run") -> dict[str, Any]:
+    """id=TEXT epoch=+1 or a number producer=N (else what InitProducerId told)"""
+    epoch = step.options.get("epoch", "+0")
+    return {
+        "transactional_id": run.group(step.options.get("id", "tx")),
+        "producer_id": int(step.options.get("producer", actor.producer_id)),
+        "producer_epoch": actor.producer_epoch + int(epoch) if epoch.startswith("+") else int(epoch),
+    }
+
+
+def add_offsets(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
+    """See _producer."""
+    return AddOffsetsToTxnRequest(group_id=_group(step, run), **_producer(step, actor, run))
+
+
+def txn_commit(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
+    """orders-0=5 ... as: generation= member= instance= (v3+), without which nothing is said of a member"""
+    topics = []
+    for topic, rows in partitions(step.words).items():
+        parts = []
+        for index, value in rows:
+            offset, colon, text = value.partition(":")
+            part = TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=int(offset))
+            if colon:
+                part.committed_metadata = text
+            parts.append(part)
+        topics.append(TxnOffsetCommitRequestTopic(name=topic, partitions=parts))
+    message = TxnOffsetCommitRequest(group_id=_group(step, run), topics=topics, **_producer(step, actor, run))
+    if "generation" in step.options:
+        message.generation_id = _generation(step, actor)
+    if "member" in step.options:
+        message.member_id = run.member(step.options["member"])
+    message.group_instance_id = step.options.get("instance")
+    return message
+
+
+def _txn_commit_bounds(step: "Step", *, static: bool) -> Bounds:
+    return 3 if {"generation", "member", "instance"} & step.options.keys() else 0, None
+
+
+def end_txn(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
+    """commit or abort; see _producer."""
+    return EndTxnRequest(committed="commit" in step.words, **_producer(step, actor, run))
 
 
 def metadata(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
@@ -387,5 +441,8 @@ VERBS = {
     "find": Verb(ApiKey.FIND_COORDINATOR, find, _find_bounds),
     "api-versions": Verb(ApiKey.API_VERSIONS, api_versions, _any),
     "init-producer": Verb(ApiKey.INIT_PRODUCER_ID, init_producer, _any),
+    "add-offsets": Verb(ApiKey.ADD_OFFSETS_TO_TXN, add_offsets, _any),
+    "txn-commit": Verb(ApiKey.TXN_OFFSET_COMMIT, txn_commit, _txn_commit_bounds),
+    "end-txn": Verb(ApiKey.END_TXN, end_txn, _any),
     "metadata": Verb(ApiKey.METADATA, metadata, _metadata_bounds),
 }

@@ -25,7 +25,6 @@ _LOG = "tests/coordinator/test_requests.py, and the lockstep with Kafka's coordi
 NOT_IN_A_STORY = {
     "COORDINATOR_NOT_AVAILABLE": f"of a group that is Dead, or of a log that fails: {_LOG}",
     "COORDINATOR_LOAD_IN_PROGRESS": "while a coordinator moves: tests/server/test_failover.py",
-    "UNSTABLE_OFFSET_COMMIT": "of an open transaction: tests/coordinator, lockstep",
     **dict.fromkeys(
         (
             "INVALID_FETCH_SIZE",
