@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kgm.cli.broker_settings import parse_settings
 from kgm.cli.sanitize import clean
 from kgm.model.errors import UsageError
 
@@ -64,7 +65,7 @@ def serve(
     """
     host, port = parse_listen(listen)
     topics = parse_topics(topic or ())
-    overrides = dict(_pair(item, "--set", "BROKER.KEY=VALUE") for item in settings or ())
+    overrides = parse_settings(settings or ())
 
     import signal
     from pathlib import Path
@@ -109,13 +110,6 @@ def parse_topics(items: list[str] | tuple[()]) -> dict[str, int]:
             raise UsageError(f"--topic {item}: the topic is given twice")
         topics[name] = int(count)
     return topics
-
-
-def _pair(item: str, option: str, form: str) -> tuple[str, str]:
-    key, equals, value = item.partition("=")
-    if not equals or not key.strip():
-        raise UsageError(f"{option} {item}: write {form}")
-    return key.strip(), value.strip()
 
 
 def _say_listening(addresses: Mapping[int, tuple[str, int]]) -> None:

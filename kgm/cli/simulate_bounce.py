@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from kgm.cli.bounce_report import report
+from kgm.cli.broker_settings import parse_settings
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import cluster_json, emit
 from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, RefusedError, UsageError
@@ -165,7 +166,7 @@ def simulate_bounce(
             assignor=None if made_up else assignor,
             membership=None if made_up else membership_of,
         ),
-        settings={**broker, **_settings(settings)},
+        settings={**broker, **parse_settings(settings or ())},
         heartbeat_interval_ms=_duration(heartbeat_interval, "--heartbeat-interval"),
     )
     if draws < 1:
@@ -370,13 +371,3 @@ def _duration(text: str | None, option: str) -> int | None:
     from kgm.cli.durations import parse_duration
 
     return None if text is None else parse_duration(text, option)
-
-
-def _settings(texts: list[str] | None) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in texts or ():
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            raise UsageError(f"--set {text}: write KEY=VALUE")
-        found[key.strip()] = value.strip()
-    return found

@@ -9,6 +9,7 @@ names of kgm's own, and off unless set. Settings are per group:
 GROUP is a group id or a glob; left out with its dot, all groups are meant. A group id counts before a glob, and an
 earlier glob before a later one. The rules that follow from a plan are in `standby`."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -21,6 +22,8 @@ T = TypeVar("T")
 TARGET_SIZE = "kgm.group.target.size"
 INSTANCE_IDS = "kgm.group.pre.registered.instance.ids"
 _EVERY_GROUP = "*"
+#: What clients allow (Kafka: JoinGroupRequest.validateGroupInstanceId); no broker checks it.
+_LEGAL_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _INT32 = 2**31 - 1
 
 
@@ -98,4 +101,10 @@ def _ids(name: str, value: str | int) -> frozenset[str]:
     ids = [part.strip() for part in str(value).split(",")]
     if not all(ids):
         raise UsageError(f"setting {name} holds an empty instance id: {value!r}", hint="write a,b,c")
+    illegal = [each for each in ids if not _LEGAL_ID.fullmatch(each) or each in (".", "..")]
+    if illegal:
+        raise UsageError(
+            f"setting {name}: {illegal[0]!r} cannot be a group.instance.id, and would never come",
+            facts=("clients allow letters, digits, '.', '_' and '-', 249 at most",),
+        )
     return frozenset(ids)

@@ -83,6 +83,8 @@ def test_there_are_no_plans_by_default():
         ("kgm.group.target.size.g", str(2**31)),
         ("kgm.group.pre.registered.instance.ids.g", ""),
         ("kgm.group.pre.registered.instance.ids.g", "a,,b"),
+        ("kgm.group.pre.registered.instance.ids.g", "a-{1..3}"),
+        ("kgm.group.pre.registered.instance.ids.g", "a,.."),
         ("kgm.group.target.sizes.g", "3"),
         ("kgm.group.newcomer.max.wait.ms", "-1"),
     ],
