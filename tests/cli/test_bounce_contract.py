@@ -165,6 +165,7 @@ def test_pre_registered_ids_that_are_not_there_come():
         assert {"extra-1", "extra-2"} <= scenario["final_assignment"].keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [
