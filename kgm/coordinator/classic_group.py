@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kgm.assignors.java import map_order
+from kgm.assignors.java import DEFAULT_CAPACITY, map_order, spread, string_hash
 from kgm.coordinator.classic_state import ClassicState, can_move
 from kgm.coordinator.outcome import Millis, Ticket
 from kgm.coordinator.overlay import Overlay, Table, copied, overlaid
@@ -94,7 +94,8 @@ class ClassicGroup:
     Replaced as a whole, never changed in place: held, newcomers that are no members yet; rows, the members as the last
     record of the group has them, as long as that is what they are; protocol_counts, how many members offer a protocol;
     offers, how many offer a list of them.
-    is_shared: a fork has the same group, so that taking effect must not change the containers of this one."""
+    is_shared: a fork has the same group, so that taking effect must not change the containers of this one.
+    most_members: how many members there were at most, which tells the size of Kafka's hash map of them."""
 
     group_id: str
     state: ClassicState = ClassicState.EMPTY
@@ -118,6 +119,7 @@ class ClassicGroup:
     held: dict[str, Held] = field(default_factory=dict)
     rows: Rows | None = None
     is_shared: bool = False
+    most_members: int = 0
 
     def draft(self) -> "ClassicGroup":
         """A group like this one that can be changed without changing this group, until it is `settled`."""
@@ -145,6 +147,7 @@ class ClassicGroup:
         twin.held = self.held
         twin.rows = self.rows
         twin.is_shared = False
+        twin.most_members = self.most_members
         return twin
 
     def settled(self) -> "ClassicGroup":
@@ -244,6 +247,7 @@ class ClassicGroup:
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
+        self.most_members = max(self.most_members, len(self.members))
         self._count(member.protocols, +1)
         self.pending_joins.pop(member.member_id, None)
         self.rows = None
@@ -260,7 +264,7 @@ class ClassicGroup:
         self.rows = None
 
     def remove(self, member_id: str) -> None:
-        """Remove a member or a pending id, if there is one. If it led, the member that joined first leads."""
+        """Remove a member or a pending id, if there is one. If it led, Kafka's next one leads."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member.protocols, -1)
@@ -268,7 +272,7 @@ class ClassicGroup:
                 del self.static_ids[member.group_instance_id]
             self.rows = None
         if self.leader == member_id:
-            self.leader = successor(self.members)
+            self.leader = successor(self.members, self.most_members)
         self.pending_joins.pop(member_id, None)
         self.pending_syncs.pop(member_id, None)
 
@@ -289,10 +293,12 @@ class ClassicGroup:
         return renamed
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is one who joined: itself, else the first in order of joining. False if nobody."""
+        """Make sure that the leader is one who joined: itself, else the next one. False if nobody."""
         if self.leader in self.parked_joins:
             return True
-        joined = successor(member_id for member_id in self.members if member_id in self.parked_joins)
+        joined = successor(
+            (member_id for member_id in self.members if member_id in self.parked_joins), self.most_members
+        )
         if joined is None:
             return False
         self.leader = joined
@@ -323,9 +329,13 @@ class ClassicGroup:
         self.offers, self.protocol_counts = offers, counts
 
 
-def successor(candidates: Iterable[str]) -> str | None:
-    """Who leads when the leader has gone: the first in order of joining (Kafka: the first in a hash map)."""
-    return next(iter(candidates), None)
+def successor(candidates: Iterable[str], most_members: int) -> str | None:
+    """Who leads when the leader has gone: the first of the candidates, which are in order of joining, in Kafka's hash
+    map of the members. A table never shrinks: its size is that for the most members that there were."""
+    buckets = DEFAULT_CAPACITY
+    while most_members * 4 > buckets * 3:
+        buckets *= 2
+    return min(candidates, key=lambda member_id: spread(string_hash(member_id)) & (buckets - 1), default=None)
 
 
 def winner(votes: Mapping[str, int]) -> str:

@@ -1,8 +1,8 @@
 """Our coordinator and Kafka's own, step by step on one clock: each must do what the other does.
 
-Kafka goes first. Its new member ids become ours, and where its choice hangs on the order of a hash map (the leader
-after the leader went) ours is told to choose the same, if that is a legal choice.
-Everything else must be equal: replies byte by byte, records, timers, and the whole state of every group."""
+Kafka goes first, and its new member ids become ours. Everything else must be equal: replies byte by byte (but for the
+order in which members, groups, topics and partitions are listed), records, timers, and the whole state of every group
+and of every offset."""
 
 import base64
 import json
@@ -10,7 +10,6 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from kgm.coordinator import classic_group
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.outcome import Millis, Producer, Request, Ticket, TimerKey, TimerKind
 from kgm.coordinator.runtime import AppendError, Runtime
@@ -196,11 +195,9 @@ class Lockstep:
     def _ours(self, act, fail):
         self.fail, self.appended, self.producer = fail, [], None
         self._find_new_ids()
-        original, classic_group.successor = classic_group.successor, self._successor
         try:
             replies = act()
         finally:
-            classic_group.successor = original
             self.fail = None
         for reply in replies:
             assert reply.ticket in self.requests, f"ticket {reply.ticket} is answered twice"
@@ -311,11 +308,6 @@ class Lockstep:
         assert member_id.startswith(f"{prefix}-"), (member_id, prefix)
         self._note_id(member_id)
         return member_id
-
-    def _successor(self, candidates):
-        candidates = list(candidates)
-        chosen = [g["leader"] for g in self.answer["groups"].values() if g["leader"] in candidates]
-        return chosen[0] if chosen else next(iter(candidates), None)
 
     def _append(self, records, producer=None):
         self.appended, self.producer = list(records), producer

@@ -15,6 +15,9 @@ import pytest
 pytest.register_assert_rewrite("tests.coordinator.lockstep")
 
 from kgm.coordinator import overlay  # noqa: E402
+from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol  # noqa: E402
+from kgm.protocol.messages.leave_group_request import LeaveGroupRequest  # noqa: E402
+from tests.coordinator.harness import subscription  # noqa: E402
 from tests.coordinator.lockstep import KafkasCoordinator, Lockstep  # noqa: E402
 from tests.coordinator.mutants import MUTANTS  # noqa: E402
 from tests.coordinator.walk import Walk  # noqa: E402
@@ -110,6 +113,32 @@ def test_random_histories_are_kafkas(kafka, monkeypatch):
         seen += step.seen
     # The walks have been to the places that matter.
     assert {place for place in PLACES if not seen[place]} == set(), seen
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+def test_who_leads_next_is_who_leads_next_in_kafka(kafka):
+    """Also in a group that was large once: the leader leaves, again and again."""
+    step = Lockstep(kafka, group_initial_rebalance_delay_ms=0)
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=subscription())]
+
+    def join(member_id):
+        message = JoinGroupRequest(
+            group_id="g", session_timeout_ms=60_000, rebalance_timeout_ms=60_000, member_id=member_id,
+            protocol_type="consumer", protocols=protocols,
+        )  # fmt: skip
+        step.request(message, 3)
+
+    for _ in range(40):
+        join("")
+    step.sleep(0)
+    leaders = []
+    while step.answer["groups"]["g"]["members"]:
+        leaders.append(step.answer["groups"]["g"]["leader"])
+        step.request(LeaveGroupRequest(group_id="g", member_id=leaders[-1]), 1)
+        if len(leaders) % 4 == 0:
+            join("")
+    assert len(set(leaders)) > 50
 
 
 # -- can they fail?
