@@ -6,7 +6,7 @@ as columns, one list for each topic with an entry for each member, whose `Row`s 
 handed out alike share one column."""
 
 from bisect import bisect_left
-from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Collection, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from functools import lru_cache
 from itertools import chain
 from typing import Final
@@ -20,20 +20,22 @@ _Pieces = list[tuple[int, ...]]
 _LARGE: Final = 20_000
 _SMALLEST_RUN: Final = 256
 _LARGEST_KEPT_RUN: Final = 1 << 16
+# So many partitions of one topic are few.
+_FEW: Final = 8
 _NOTHING: Final[tuple[int, ...]] = ()
 
 
 class Row(Mapping[str, tuple[int, ...]]):
     """What one member gets: its line through the columns. Topics of which it gets nothing are not in it."""
 
-    __slots__ = ("_columns", "_position")
+    __slots__ = ("columns", "position")
 
     def __init__(self, columns: Mapping[str, Sequence[tuple[int, ...]]], position: int) -> None:
-        self._columns = columns
-        self._position = position
+        self.columns = columns
+        self.position = position
 
     def __getitem__(self, topic: str) -> tuple[int, ...]:
-        partitions = self._columns[topic][self._position]
+        partitions = self.columns[topic][self.position]
         if not partitions:
             raise KeyError(topic)
         return partitions
@@ -52,8 +54,8 @@ class Row(Mapping[str, tuple[int, ...]]):
 
     def pairs(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Topics and partitions."""
-        position = self._position
-        for topic, column in self._columns.items():
+        position = self.position
+        for topic, column in self.columns.items():
             if partitions := column[position]:
                 yield topic, partitions
 
@@ -174,7 +176,11 @@ def by_owner(layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int]
         owners = owner[start:end]
         if answer.is_dense:
             column = [_NOTHING] * (len(members) + 1)  # the last entry is what nobody gets
-            if len(set(owners)) * 4 > len(owners) * 3:
+            different = len(set(owners))
+            if different == len(owners):
+                for position, single in zip(owners, singles, strict=False):
+                    column[position] = single
+            elif different * _FEW > len(owners):  # adding one by one is quicker than gathering
                 for position, single in zip(owners, singles, strict=False):
                     column[position] += single
             else:
@@ -186,6 +192,38 @@ def by_owner(layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int]
             for position, partitions in _gathered(owners).items():
                 rows[position][topic.name] = singles[partitions[0]] if len(partitions) == 1 else tuple(partitions)
     return answer.done()
+
+
+def lines_of(members: Sequence[MemberSpec]) -> tuple[Mapping[str, Sequence[tuple[int, ...]]], list[int]] | None:
+    """The columns and, line by line, the position of the member that owns that line (NOBODY: nobody does any more), if
+    all that these members own is lines of one earlier answer in columns. None otherwise."""
+    columns: Mapping[str, Sequence[tuple[int, ...]]] | None = None
+    lines: list[int] = []
+    for position, member in enumerate(members):
+        row = member.owned
+        if type(row) is Row:
+            if columns is None:
+                columns = row.columns
+                lines = [NOBODY] * max(map(len, columns.values()), default=0)
+            if row.columns is not columns or lines[row.position] != NOBODY:
+                return None
+            lines[row.position] = position
+        elif row:
+            return None
+    return None if columns is None else (columns, lines)
+
+
+def with_changes(
+    layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int], changed: Collection[int]
+) -> Assigned:
+    """As `by_owner`, where all members but the changed ones have what they own, which came from an answer."""
+    mine: dict[int, list[int]] = {position: [] for position in changed}
+    for number, position in enumerate(owner):
+        if position in mine:
+            mine[position].append(number)
+    new = by_member(layout, [members[position] for position in mine], list(mine.values()))
+    kept: Assigned = {member.member_id: member.owned for member in members}  # type: ignore[misc]  # tuples
+    return kept | new
 
 
 def by_member(layout: Layout, members: Sequence[MemberSpec], numbers: Sequence[Sequence[int]]) -> Assigned:

@@ -62,7 +62,8 @@ class MixedStickyBuilder:
         slack: int = 1,
     ) -> None:
         self._layout = layout
-        self._topics = subscribed
+        sizes = [topic.partitions for topic in layout.topics]
+        self._most = [sum([sizes[topic] for topic in topics]) for topics in subscribed]
         self._claims = older_claims
         self._racks = racks
         self._order = order
@@ -164,15 +165,14 @@ class MixedStickyBuilder:
 
     def _fixed(self, movable: Sequence[bool]) -> set[int]:
         """Members that can neither give nor take: they have all that they can have, and nobody else can have it."""
-        sizes = [topic.partitions for topic in self._layout.topics]
         held_movable = [False] * len(self._loads)
         for number, owner in enumerate(self._owner):
             if movable[self._topic_of[number]]:
                 held_movable[self._holder.get(number, owner)] = True
         return {
             position
-            for position, topics in enumerate(self._topics)
-            if self._loads[position] >= sum(sizes[topic] for topic in topics) and not held_movable[position]
+            for position, most in enumerate(self._most)
+            if self._loads[position] >= most and not held_movable[position]
         }
 
     def evening(self, movable: Sequence[bool], older_claims: Mapping[int, int]) -> "_Evening":
@@ -189,13 +189,17 @@ class MixedStickyBuilder:
             holder=self._holder,
             kept_too=self._kept_too,
             slack=self._slack,
+            most=self._most,
         )
 
 
 @dataclass(slots=True, kw_only=True)
 class _Evening:
     """Step 3. A topic is uneven while one of its owners is ahead of one of its subscribers by more than the slack; the
-    group is balanced when no topic is uneven."""
+    group is balanced when no topic is uneven.
+
+    most: how many partitions each member can have. A former owner that has left a topic may get a partition of it back
+    (`_strays`); once it has as many as it can have of its own topics, nobody asks whether it lacks any of them."""
 
     topic_of: list[int]
     subscribers: list[list[int]]
@@ -208,6 +212,8 @@ class _Evening:
     holder: dict[int, int]
     kept_too: list[tuple[int, int]]
     slack: int
+    most: list[int]
+    _strays: bool = False
     _held: list[Counter[int]] = field(default_factory=list)
     _version: int = 0
     _lightest: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -234,6 +240,8 @@ class _Evening:
                     taker = self._lightest_of(topic_of[number])
                     if load <= loads[taker] + 1:
                         continue
+                elif not self._strays:
+                    self._strays = taker not in self.subscribers[topic_of[number]]
                 self._reassign(number, taker)
                 moved = True
             if not moved:
@@ -249,7 +257,12 @@ class _Evening:
 
     def _is_uneven(self, topic: int) -> bool:
         loads = self.loads
-        return max(loads[owner] for owner in self._held[topic]) > loads[self._lightest_of(topic)] + self.slack
+        if self._strays:
+            wanting = [loads[p] for p in self.subscribers[topic] if loads[p] != self.most[p]]
+            least = min(wanting, default=len(self.owner))
+        else:
+            least = loads[self._lightest_of(topic)]
+        return max(loads[owner] for owner in self._held[topic]) > least + self.slack
 
     def _lightest_of(self, topic: int) -> int:
         known = self._lightest.get(topic)

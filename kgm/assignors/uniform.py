@@ -7,12 +7,13 @@ them, first come first served, and a member that does not passes the chance on a
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 
-from kgm.assignors.answers import by_owner, numbers_below
+from kgm.assignors.answers import numbers_below
 from kgm.assignors.java import copied_run_order, copied_set_order
-from kgm.assignors.layout import NOBODY, Layout
+from kgm.assignors.layout import NOBODY
 from kgm.assignors.server import server_layout
-from kgm.assignors.spec import Assigned, GroupSpec, MemberSpec
+from kgm.assignors.spec import Assigned, GroupSpec
 from kgm.assignors.uniform_mixed import MixedBuilder
 
 _Row = Mapping[str, tuple[int, ...]]
@@ -27,11 +28,12 @@ def assign_uniform(group: GroupSpec) -> Assigned:
     if not any(subscribed):
         return {member.member_id: {} for member in members}
     if any(topics is not subscribed[0] and topics != subscribed[0] for topics in subscribed):
-        return by_owner(layout, members, MixedBuilder(layout, subscribed, _owners(members, layout)).build())
+        return MixedBuilder(layout, subscribed, members).build()
     sizes = {layout.topics[topic].name: layout.topics[topic].partitions for topic in subscribed[0]}
     owned = [member.owned for member in members]
-    found = _plain(owned, sizes)
-    if found is not None:
+    if not any(owned):
+        rows = _new(sizes, len(members))
+    elif (found := _plain(owned, sizes)) is not None:
         rows = _Walk(sizes, *found, set_order=copied_run_order).build()
     else:
         rows = _Walk(sizes, *_cleaned(owned, sizes), set_order=copied_set_order).build()
@@ -39,49 +41,70 @@ def assign_uniform(group: GroupSpec) -> Assigned:
     return {member.member_id: row for member, row in zip(members, rows, strict=True)}
 
 
-def _owners(members: Sequence[MemberSpec], layout: Layout) -> list[int]:
-    """For each partition who owns it; one claimed twice stays with the first (no broker has such)."""
-    owner = [NOBODY] * layout.total
-    for position, member in enumerate(members):
-        for number in layout.owned(member):
-            if owner[number] == NOBODY:
-                owner[number] = position
-    return owner
+def _new(sizes: Mapping[str, int], members: int) -> list[_Row]:
+    """Nobody owns anything: one partition after the other, and the last members get one more."""
+    least, extras = divmod(sum(sizes.values()), members)
+    numbers = numbers_below(max(sizes.values()))
+    rows: list[_Row] = []
+    left = iter(sizes.items())
+    name, first, size = "", 0, 0
+    for quota in (*repeat(least, members - extras), *repeat(least + 1, extras)):
+        row = {}
+        room = quota
+        while room:
+            while first == size:
+                name, size = next(left)
+                first = 0
+            after = min(first + room, size)
+            row[name] = numbers[first:after]
+            room -= after - first
+            first = after
+        rows.append(row)
+    return rows
 
 
 def _plain(
     owned: Sequence[Mapping[str, Sequence[int]]], sizes: Mapping[str, int]
-) -> tuple[list[_Row], list[_Run]] | None:
-    """What members own and what is free, if it is as an assignor would have left it: ascending runs without gaps of
-    topics that they subscribe to, no partition twice. None otherwise."""
-    pieces: dict[str, list[tuple[int, ...]]] = {name: [] for name in sizes}
-    rows: list[_Row] = []
-    for mine in owned:
-        for name, partitions in mine.items():
-            if type(partitions) is not tuple or not partitions or name not in pieces:
-                return None
-            pieces[name].append(partitions)
-        rows.append(mine)  # type: ignore[arg-type]  # all tuples, as has been seen
+) -> tuple[list[_Row], list[int], list[_Run]] | None:
+    """What members own, how much that is, and what is free, if it is as an assignor would have left it: ascending runs
+    without gaps of topics that they subscribe to, no partition twice. None otherwise."""
+    pieces: dict[str, list[Sequence[int]]] = {name: [] for name in sizes}
+    loads = []
+    try:
+        for mine in owned:
+            load = 0
+            for name, partitions in mine.items():
+                pieces[name].append(partitions)
+                load += len(partitions)
+            loads.append(load)
+        for those in pieces.values():
+            those.sort()  # type: ignore[call-arg]  # tuples; if not, this is not plain
+    except (KeyError, TypeError):
+        return None
     numbers = numbers_below(max(sizes.values()))
     free: list[_Run] = []
     for name, size in sizes.items():
         done = 0
-        for piece in sorted(pieces[name]):
-            first = piece[0]
+        for piece in pieces[name]:
+            first = piece[0] if piece else NOBODY
             after = first + len(piece)
-            if first < done or piece != numbers[first:after]:
-                return None
-            if first > done:
+            if first != done:
+                if first < done:
+                    return None
                 free.append((name, done, first))
+            if piece != numbers[first:after]:
+                return None
             done = after
         if done > size:
             return None
         if done < size:
             free.append((name, done, size))
-    return rows, free
+    return list(owned), loads, free  # type: ignore[arg-type]  # tuples, as has been seen
 
 
-def _cleaned(owned: Sequence[Mapping[str, Sequence[int]]], sizes: Mapping[str, int]) -> tuple[list[_Row], list[_Run]]:
+def _cleaned(
+    owned: Sequence[Mapping[str, Sequence[int]]], sizes: Mapping[str, int]
+) -> tuple[list[_Row], list[int], list[_Run]]:
     """Likewise for whatever members claim, without what is not there, not subscribed to, or claimed before."""
     taken = {name: bytearray(size) for name, size in sizes.items()}
     rows: list[_Row] = []
@@ -96,17 +119,19 @@ def _cleaned(owned: Sequence[Mapping[str, Sequence[int]]], sizes: Mapping[str, i
             if kept:
                 row[name] = tuple(kept)
         rows.append(row)
-    return rows, [(name, p, p + 1) for name, marks in taken.items() for p, mark in enumerate(marks) if not mark]
+    free = [(name, p, p + 1) for name, marks in taken.items() for p, mark in enumerate(marks) if not mark]
+    return rows, [sum(map(len, row.values())) for row in rows], free
 
 
 class _Walk:
-    """One computation. sizes: the partitions of each topic; rows: what each member owns; free: what nobody does;
-    set_order: partitions of one topic as the Java set in which they come iterates."""
+    """One computation. sizes: the partitions of each topic; rows: what each member owns, and how much; free: what
+    nobody does;    set_order: partitions of one topic as the Java set in which they come iterates."""
 
     def __init__(
         self,
         sizes: Mapping[str, int],
         rows: list[_Row],
+        loads: list[int],
         free: list[_Run],
         *,
         set_order: Callable[[Sequence[int]], Sequence[int]],
@@ -114,14 +139,14 @@ class _Walk:
         self._set_order = set_order
         self._sizes = sizes
         self._rows = rows
+        self._loads = loads
         self._free = free
 
     def build(self) -> list[_Row]:
         """What each member gets."""
         least, extras = divmod(sum(self._sizes.values()), len(self._rows))
         unfilled: list[tuple[int, int]] = []
-        for position, row in enumerate(self._rows):
-            load = sum(map(len, row.values()))
+        for position, load in enumerate(self._loads):
             has_extra = extras > 0
             quota = least + has_extra
             if load > quota:

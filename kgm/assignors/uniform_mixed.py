@@ -5,42 +5,81 @@ to; what nobody owns goes, topic by topic, to the least loaded subscribers; then
 around, partitions go from the most to the least loaded subscribers until they differ by one or nothing can be given.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Final
 
+from kgm.assignors.answers import by_owner, lines_of, with_changes
 from kgm.assignors.layout import NOBODY, Layout
+from kgm.assignors.spec import Assigned, MemberSpec
 
 _MOST_ROUNDS: Final = 16
 
 
 class MixedBuilder:
-    """One computation. Members, topics and partitions are numbers: positions in the group and in the layout.
+    """One computation. Members, topics and partitions are numbers: positions in the group and in the layout."""
 
-    owner: for each partition who owns it, or NOBODY; it is worked on."""
-
-    def __init__(self, layout: Layout, subscribed: Sequence[Sequence[int]], owner: list[int]) -> None:
+    def __init__(self, layout: Layout, subscribed: Sequence[Sequence[int]], members: Sequence[MemberSpec]) -> None:
         self._layout = layout
-        self._loads = [0] * len(subscribed)
-        self._owner = owner
-        self._subscribers: dict[int, list[int]] = {}
-        for member, topics in enumerate(subscribed):
+        self._members = members
+        self._subscribers: list[list[int]] = [[] for _ in layout.topics]
+        for position, topics in enumerate(subscribed):
             for topic in topics:
-                self._subscribers.setdefault(topic, []).append(member)
-        for topic in range(len(layout.topics)):
-            may_have = set(self._subscribers.get(topic, ()))
-            for number in layout.range(topic):
-                member = owner[number]
-                if member != NOBODY and member not in may_have:
-                    owner[number] = NOBODY
-                elif member != NOBODY:
-                    self._loads[member] += 1
+                self._subscribers[topic].append(position)
+        # Members that get something else than they own; None: nobody knows.
+        self._changed: set[int] | None = set()
+        columns = self._columns_of_lines()
+        if columns is None:
+            self._changed = None
+            columns = self._columns_of_members(subscribed)
+        self._owner = list(chain.from_iterable(columns))
+        loads = Counter(self._owner)
+        self._loads = [loads[position] for position in range(len(members))]
 
-    def build(self) -> list[int]:
-        """For each partition who gets it."""
-        topics = sorted(self._subscribers, key=self._topic_key)
+    def _columns_of_members(self, subscribed: Sequence[Sequence[int]]) -> list[list[int]]:
+        """For each topic the owners of its partitions."""
+        topics = self._layout.topics
+        columns = [[NOBODY] * topic.partitions for topic in topics]
+        mine: dict[str, list[int]] = {}
+        for position, member in enumerate(self._members):
+            if not position or subscribed[position] is not subscribed[position - 1]:
+                mine = {topics[topic].name: columns[topic] for topic in subscribed[position]}
+            _keep_owned(position, member, mine)
+        return columns
+
+    def _columns_of_lines(self) -> list[list[int]] | None:
+        """Likewise, and quicker, when what members own comes from one earlier answer: it owns nothing twice."""
+        found = lines_of(self._members)
+        if found is None:
+            return None
+        before, lines = found
+        columns = []
+        for topic, subscribers in zip(self._layout.topics, self._subscribers, strict=True):
+            column = [NOBODY] * topic.partitions
+            may_have = set(subscribers)
+            try:
+                for position, partitions in zip(lines, before.get(topic.name, ()), strict=False):
+                    if partitions and position in may_have:
+                        for partition in partitions:
+                            column[partition] = position
+                    elif partitions and position != NOBODY and self._changed is not None:
+                        self._changed.add(position)
+            except IndexError:  # the topic was larger once
+                return None
+            columns.append(column)
+        if not before.keys() <= self._layout.index.keys():
+            return None
+        return columns
+
+    def build(self) -> Assigned:
+        """Who gets what."""
+        topics = sorted((t for t, those in enumerate(self._subscribers) if those), key=self._topic_key)
         self._assign_free(topics)
         self._balance([topic for topic in topics if len(self._subscribers[topic]) > 1])
-        return self._owner
+        if self._changed is None:
+            return by_owner(self._layout, self._members, self._owner)
+        return with_changes(self._layout, self._members, self._owner, self._changed)
 
     def _topic_key(self, topic: int) -> tuple[float, int, int]:
         """Topics with most partitions per subscriber first, then those with fewest subscribers."""
@@ -48,12 +87,22 @@ class MixedBuilder:
         return -self._layout.topics[topic].partitions / count, count, topic
 
     def _assign_free(self, topics: Sequence[int]) -> None:
+        loads = self._loads
         for topic in topics:
-            free = [number for number in self._layout.range(topic) if self._owner[number] == NOBODY]
-            if free:
-                scales = _Scales(self._subscribers[topic], self._loads)
-                for number in free:
-                    self._give(number, scales.lightest())
+            numbers = self._layout.range(topic)
+            column = self._owner[numbers.start : numbers.stop]
+            count = column.count(NOBODY)
+            if not count:
+                continue
+            takers = _least_loaded(self._subscribers[topic], loads, count)
+            for taker in takers:
+                loads[taker] += 1
+            if self._changed is not None:
+                self._changed.update(takers)
+            if count < len(column):
+                given = iter(takers)
+                takers = [next(given) if owner == NOBODY else owner for owner in column]
+            self._owner[numbers.start : numbers.stop] = takers
 
     def _give(self, number: int, member: int) -> None:
         before = self._owner[number]
@@ -61,6 +110,8 @@ class MixedBuilder:
             self._loads[before] -= 1
         self._owner[number] = member
         self._loads[member] += 1
+        if self._changed is not None:
+            self._changed |= {before, member} - {NOBODY}
 
     def _balance(self, topics: Sequence[int]) -> None:
         last_changed = None
@@ -93,6 +144,31 @@ class MixedBuilder:
                 return moved
             self._give(number, lightest)
             moved += 1
+
+
+def _keep_owned(position: int, member: MemberSpec, columns: Mapping[str, list[int]]) -> None:
+    """Enter what a member owns into the columns of the topics that it subscribes to.
+
+    A partition claimed twice stays with the first (no broker has such)."""
+    for name, partitions in member.owned.items():
+        column = columns.get(name)
+        if column is not None:
+            for partition in partitions:
+                if NOBODY < partition < len(column) and column[partition] == NOBODY:
+                    column[partition] = position
+
+
+def _least_loaded(members: Sequence[int], loads: Sequence[int], count: int) -> list[int]:
+    """Who gets one after the other: everybody on the lowest level, then again with those that are on the next, ..."""
+    order = sorted(members, key=loads.__getitem__)
+    takers: list[int] = []
+    level, end = loads[order[0]], 0
+    while len(takers) < count:
+        while end < len(order) and loads[order[end]] == level:
+            end += 1
+        takers += order[:end]
+        level += 1
+    return takers[:count]
 
 
 class _Scales:

@@ -263,13 +263,6 @@ def uniform(group):
                     owner[tp] = member.member_id
     if all(wanted == wants[0] for wanted in wants):
         return answer(group, uniform_alike(group, topics, owner))
-    # Who claims without subscribing hides the claim of whoever comes later.
-    hidden = {}
-    for member in group.members:
-        for topic, partitions in member.owned.items():
-            for p in partitions:
-                hidden.setdefault((topic, p), member.member_id)
-    owner = {tp: member for tp, member in owner.items() if hidden[tp] == member}
     return answer(group, UniformMixed(group, topics, owner).build())
 
 

@@ -134,6 +134,20 @@ def test_partitions_of_a_topic_do_not_trade_places():
     }  # fmt: skip
 
 
+def test_a_former_owner_that_has_left_the_topic_may_get_a_partition_of_it_back():
+    """m2 claims t11-0 of an older generation and no longer subscribes; with it, it has as many partitions as it could
+    ever have of t12, so that Kafka does not see that t12-0 had better go to m2 as well (found by the long run)."""
+    racks = {"t6": ("a",), "t7": None, "t11": ("a", "b"), "t12": None, "t17": ("a", "b", "c")}
+    topics = tuple(TopicSpec(name=t, partitions=1, racks=there and (there,)) for t, there in racks.items())
+    members = (
+        member("worker-381368-801717f4-d284-db48-5d06-6962cb4cff76", "t7", "t11"),
+        member("worker-324862-486b46b4-3846-21ec-fa66-e281f592ad3c", "t12", owned={"t11": [0]}, rack="b"),
+        member("consumer-d39d1c51-f05b-78e2-92a9-0a4e61086cdb", "t12", "t11", "t6", "t17", generation=3),
+    )
+    answer = assign("sticky", GroupSpec(members=members, topics=topics))
+    assert [answer[m.member_id] for m in members] == [{"t7": [0]}, {"t11": [0]}, {"t6": [0], "t12": [0], "t17": [0]}]
+
+
 def test_a_move_that_does_not_help_is_undone(monkeypatch):
     """No group is known for which evening out ends worse than it began; Kafka guards against it, and so do we."""
     members = [member("m1", "t", "u", owned={"t": [0, 1, 2, 3]}, generation=1), member("m2", "t")]
