@@ -11,8 +11,11 @@ import time
 
 import pytest
 
+from kgm.coordinator.outcome import Request, Ticket
 from kgm.protocol import codec
+from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
+from tests.coordinator.harness import Harness
 
 
 def cpu_of_children() -> float:
@@ -50,9 +53,57 @@ def test_the_codec_handles_500_members_in_milliseconds():
 
 
 @pytest.mark.slow
+def test_a_thousand_heartbeats_take_milliseconds():
+    """Measured: 7 ms, whatever the size of the group."""
+    h = Harness()
+    ids = h.stable(*(f"seat-{i}" for i in range(200)), session=45_000)
+    beats = [
+        Request(message=HeartbeatRequest(group_id="g", generation_id=1, member_id=each), version=4) for each in ids * 5
+    ]
+
+    def all_beat():
+        for ticket, each in enumerate(beats):
+            h.runtime.submit(each, ticket=Ticket(ticket), now=h.now)
+
+    assert best(all_beat, 5) < 0.07
+
+
+@pytest.mark.slow
+def test_what_a_member_does_costs_the_same_in_a_large_group():
+    """Measured: restarts of static members cost 1.3 times as much among 2,000 as among 20, of which the record is most;
+    members that come cost the same."""
+    restarts, joins = {}, {}
+    for members in (20, 2_000):
+        h = Harness()
+        names = [f"seat-{i}" for i in range(members)]
+        start = time.process_time()
+        h.stable(*names, session=45_000)
+        joins[members] = (time.process_time() - start) / members
+        some = names[:20] * 5
+        restarts[members] = best(lambda h=h, some=some: [h.join("", each, v=9, session=45_000) for each in some], 5)
+        assert h.state() == "Stable"
+    assert restarts[2_000] < 0.1
+    assert restarts[2_000] < 8 * restarts[20]
+    assert joins[2_000] < 8 * joins[20]
+
+
+@pytest.mark.slow
 def test_a_rolling_bounce_of_300_static_members_takes_seconds():
-    """Measured: 3 s."""
+    """Measured: 0.8 s."""
     start = cpu_of_children()
     flags = ["--members", "300", "--topic", "orders:3000", "--all", "--rolling", "--restart-time", "5s"]
-    subprocess.run([sys.executable, "-m", "kgm.cli.main", "simulate-bounce", *flags, "-o", "json"], check=True, capture_output=True)
-    assert cpu_of_children() - start < 25
+    subprocess.run(
+        [sys.executable, "-m", "kgm.cli.main", "simulate-bounce", *flags, "-o", "json"], check=True, capture_output=True
+    )
+    assert cpu_of_children() - start < 8
+
+
+@pytest.mark.slow
+def test_a_rolling_bounce_of_50_dynamic_members_takes_seconds():
+    """Measured: 0.8 s, for 100 rebalances of 50 members."""
+    start = cpu_of_children()
+    flags = ["--members", "50", "--topic", "orders:500", "--as", "dynamic", "--all", "--rolling", "--draws", "1"]
+    subprocess.run(
+        [sys.executable, "-m", "kgm.cli.main", "simulate-bounce", *flags, "-o", "json"], check=True, capture_output=True
+    )
+    assert cpu_of_children() - start < 8
