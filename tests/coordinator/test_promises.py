@@ -422,3 +422,83 @@ def test_without_generations_two_claims_are_worth_the_same():
         assert sum(map(len, fleet.assigned.values())) == 2
         kept = set(fleet.assigned["B"])
         assert len(kept) == 1
+
+
+# -- requests, one by one
+
+
+def test_the_six_cases_of_the_join_discussion():
+    """KIP-345, the comments below it: member id known, unknown or empty, with and without an instance id. Where Kafka's
+    code ended up stricter than the discussion, what the code does is said here."""
+    h = Harness()
+    a, b, dynamic = h.stable("A", "B", dynamic=1)
+    leader = h.engine.group("g").leader
+    assert leader == a
+    # 1. Known, none: as before. An unchanged follower is told the generation that is; nothing rebalances.
+    assert h.got(h.join(dynamic)).generation_id == 1
+    # 2. Unknown, none: rejected.
+    assert h.got(h.join("nobody")).error_code == E.UNKNOWN_MEMBER_ID
+    # 3. Empty, none: an id is made, and the member has to come back with it (KIP-394).
+    reply = h.got(h.join(""))
+    assert (reply.error_code, bool(reply.member_id)) == (E.MEMBER_ID_REQUIRED, True)
+    h.leave((reply.member_id, None))
+    finish = [h.join(member, instance) for member, instance in ((a, "A"), (b, "B"), (dynamic, None))]
+    assert {h.joined(ticket).generation_id for ticket in finish} == {2}
+    plan = {a: b"A", b: b"B", dynamic: b"D"}
+    for member in (b, dynamic, a):
+        h.sync(member, 2, plan)
+    # 4. Known, given: who does not match is refused (MEMBER_ID_MISMATCH in the discussion, FENCED_INSTANCE_ID now) ...
+    assert h.got(h.join(b, "B")).generation_id == 2
+    assert h.got(h.join(dynamic, "B")).error_code == E.FENCED_INSTANCE_ID
+    # ... and a dynamic member does not become a static one in place: its instance id is not known.
+    assert h.got(h.join(dynamic, "C")).error_code == E.UNKNOWN_MEMBER_ID
+    # 5. Unknown, given: the discussion would let it take over; Kafka asks it to come without its old id.
+    assert h.got(h.join("nobody", "B")).error_code == E.FENCED_INSTANCE_ID
+    assert h.got(h.join("nobody", "C")).error_code == E.UNKNOWN_MEMBER_ID
+    assert (h.state(), h.generation()) == ("Stable", 2)
+    # 6. Empty, given: known, it takes over with the old assignment and no MEMBER_ID_REQUIRED; new, it is added.
+    again = h.got(h.join("", "B"))
+    assert (again.error_code, again.generation_id) == (E.NONE, 2)
+    assert h.got(h.sync(again.member_id, 2)).assignment == b"B"
+    assert h.got(h.join("", "C")) is None
+    assert h.state() == "PreparingRebalance"
+
+
+def test_leaving_with_an_instance_id_a_member_id_or_both():
+    """KIP-345, Leave Group Logic Change: the instance id is enough; a member id beside it must match; an instance id
+    that is not there, or nothing at all, is UNKNOWN_MEMBER_ID; and one bad row spoils no other."""
+    h = Harness()
+    a, b, c, dynamic = h.stable("A", "B", "C", dynamic=1)
+    rows = [("", "A"), (b, "B"), (b, "C"), ("", "nobody"), ("", None), ("", ""), (dynamic, None)]
+    errors = [row.error_code for row in h.leave(*rows).members]
+    fenced, unknown = E.FENCED_INSTANCE_ID, E.UNKNOWN_MEMBER_ID
+    # B has gone by the second row: its id is fenced where it says that it is C.
+    assert errors == [E.NONE, E.NONE, fenced, unknown, unknown, unknown, E.NONE]
+    assert h.member_ids() == [c]
+    assert a not in h.member_ids()
+
+
+def test_static_members_outlive_their_coordinator():
+    """KIP-345, Fault-tolerance of Static Membership: the mapping of instance ids is in `__consumer_offsets`, and another
+    broker that takes the leadership loads it: who restarts then gets what it had, without a rebalance."""
+    fleet = Fleet("range", partitions=9)
+    fleet.form("A", "B", "C")
+    fleet.stop("B")
+    fleet.start("B")
+    fleet.settle()
+    fleet.h = fleet.h.reload()
+    assert (fleet.h.state(), fleet.generation) == ("Stable", 1)
+    for name in "ABC":
+        fleet.stop(name)
+        fleet.run(6_000)
+        fleet.start(name)
+        fleet.settle()
+    assert (fleet.h.state(), fleet.generation, fleet.owned) == ("Stable", 1, thirds("A", "B", "C"))
+    # Whoever is silent from then on has one whole session.
+    fleet.kill("C")
+    fleet.h = fleet.h.reload()
+    fleet.run(9_000)
+    assert fleet.generation == 1
+    fleet.run(3_000)
+    fleet.settle()
+    assert (fleet.generation, fleet.members) == (2, ["A", "B"])
