@@ -16,6 +16,7 @@ from kgm.protocol.struct import Message
 M = TypeVar("M", bound=Message)
 _REQUEST = struct.Struct(">hhih")
 _LENGTH = struct.Struct(">i")
+_API_VERSIONS = int(ApiKey.API_VERSIONS)  # an IntEnum compares slowly
 
 
 class RequestHeader(NamedTuple):
@@ -84,8 +85,9 @@ def decode_request(frame: bytes) -> RequestFrame:
 
 def encode_response(message: Message, *, version: int, correlation_id: int) -> bytes:
     """A response frame."""
-    tags = b"\0" if version >= message.FLEXIBLE_FROM and message.API_KEY != ApiKey.API_VERSIONS else b""
-    return _LENGTH.pack(correlation_id) + tags + codec.encode(message, version)
+    if version >= message.FLEXIBLE_FROM and message.API_KEY != _API_VERSIONS:
+        return _LENGTH.pack(correlation_id) + b"\0" + codec.encode(message, version)
+    return _LENGTH.pack(correlation_id) + codec.encode(message, version)
 
 
 def correlation_of(frame: bytes) -> int:
@@ -100,7 +102,7 @@ def decode_response(cls: type[M], frame: bytes, *, version: int) -> tuple[int, M
     """(correlation id, response). Raises DecodeError."""
     correlation_id = correlation_of(frame)
     at = _LENGTH.size
-    if version >= cls.FLEXIBLE_FROM and cls.API_KEY != ApiKey.API_VERSIONS:
+    if version >= cls.FLEXIBLE_FROM and cls.API_KEY != _API_VERSIONS:
         try:
             at = _behind_tags(frame, at)
         except codec.LOW_LEVEL as error:

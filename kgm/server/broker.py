@@ -16,7 +16,7 @@ from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
 from kgm.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from kgm.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from kgm.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
-from kgm.protocol.struct import Struct
+from kgm.protocol.struct import Message, Struct
 from kgm.protocol.wire import RequestHeader, decode_request_header, encode_response
 from kgm.server.exchange import Answer, Call, Event, Hangup, Millis, Peer, Reply, Response, Ticket
 from kgm.server.groups import Groups
@@ -32,6 +32,8 @@ Handler = Callable[[Call], Response]
 #: What Kafka accepts as the name and version of a client's software (ApiVersionsRequest, KIP-511).
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3
+#: No version at all.
+_NOT_SERVED: tuple[int, int, type[Message]] = (0, -1, Message)
 
 
 class Broker:
@@ -42,7 +44,8 @@ class Broker:
         self.cluster = cluster
         self.limits = cluster.limits
         self._handlers = self._table(cluster)
-        self._requests = {key: request_class(key) for key in self._handlers}
+        # The versions of each API, and the class of its requests.
+        self._served = {key: (API[key].min_version, API[key].max_version, request_class(key)) for key in self._handlers}
 
     def _table(self, cluster: "Cluster") -> dict[int, Handler]:
         """Everything that is served, each in all versions that kgm speaks."""
@@ -103,37 +106,31 @@ class Broker:
             header = decode_request_header(frame)
         except DecodeError as error:
             return (Hangup(ticket, error.message),)
-        refusal = self._check_version(header, ticket)
-        if refusal is not None:
-            return (refusal,)
+        key, version = header.api_key, header.version
+        lowest, highest, cls = self._served.get(key, _NOT_SERVED)
+        if not lowest <= version <= highest:
+            return (self._refuse(header, ticket),)
         try:
-            message = codec.decode(
-                self._requests[header.api_key], frame, header.version, offset=header.body_at, allow_trailing=True
-            )
+            message = codec.decode(cls, frame, version, offset=header.body_at, allow_trailing=True)
         except DecodeError as error:
             return (Hangup(ticket, error.message),)
         if (items := count_items(message)) > self.limits.max_items:
             return (Hangup(ticket, f"{type(message).__name__} with {items} entries"),)
         cluster = self.cluster
         overdue = cluster.advance(now)
-        call = Call(
-            message=message, version=header.version, client_id=header.client_id, peer=peer, ticket=ticket, now=now
-        )
+        call = Call(message, version, header.client_id, peer, ticket, now)
         cluster.outbox.owe(call, header.correlation_id)
-        return overdue + cluster.answer(self._handlers[header.api_key](call))
+        return overdue + cluster.answer(self._handlers[key](call))
 
     # -- inside
 
-    def _check_version(self, header: RequestHeader, ticket: Ticket) -> Event | None:
+    def _refuse(self, header: RequestHeader, ticket: Ticket) -> Event:
         """What Kafka does with an API or version it does not have: hang up; but ApiVersions is answered in the layout
         of version 0, so that the client can ask again in a version that both speak (KIP-511)."""
         if header.api_key not in self._handlers:
             return Hangup(ticket, f"API key {header.api_key} is not served")
-        info = API[header.api_key]
-        if info.min_version <= header.version <= info.max_version:
-            return None
         if header.api_key != ApiKey.API_VERSIONS:
-            return Hangup(ticket, f"{info.name} version {header.version} is not served")
+            return Hangup(ticket, f"{API[header.api_key].name} version {header.version} is not served")
         response = ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range_of(ApiKey.API_VERSIONS)]
         )

@@ -43,12 +43,7 @@ _MANY_GROUPS_FROM = 8
 
 
 def _request(call: Call, version: int, message: Message | None = None) -> Request:
-    return Request(
-        message=call.message if message is None else message,
-        version=version,
-        client_id=call.client_id,
-        client_host=call.peer.client_host,
-    )
+    return Request(call.message if message is None else message, version, call.client_id, call.peer.client_host)
 
 
 def _self(element: str) -> str:

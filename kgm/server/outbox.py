@@ -4,13 +4,13 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from kgm.model.errors import EncodeError
-from kgm.protocol.struct import Message
 from kgm.protocol.wire import encode_response
 from kgm.server.exchange import Answer, Call, Event, Hangup, NoAnswer, Reply, Response, Ticket
 
 
 class _Owed(NamedTuple):
     correlation_id: int
+    version: int
     call: Call
 
 
@@ -22,7 +22,7 @@ class Outbox:
         self._held: list[Reply | NoAnswer | Hangup] = []
 
     def owe(self, call: Call, correlation_id: int) -> None:
-        self._owed[call.ticket] = _Owed(correlation_id, call)
+        self._owed[call.ticket] = _Owed(correlation_id, call.version, call)
 
     def forget(self, ticket: Ticket) -> None:
         """Whatever answers the ticket later leads to no event."""
@@ -44,14 +44,17 @@ class Outbox:
         """Encode what is owed; what nobody waits for any more is dropped."""
         events: list[Event] = []
         for item in response:
-            owed = self._owed.pop(item.ticket, None)
-            if owed is not None:
-                events.append(_encode(item.ticket, item.message, owed) if isinstance(item, Reply) else item)
+            ticket = item.ticket
+            owed = self._owed.pop(ticket, None)
+            if owed is None:
+                continue
+            if not isinstance(item, Reply):
+                events.append(item)
+                continue
+            try:
+                frame = encode_response(item.message, version=owed.version, correlation_id=owed.correlation_id)
+            except EncodeError as error:
+                events.append(Hangup(ticket, error.message))
+            else:
+                events.append(Answer(ticket, frame))
         return tuple(events)
-
-
-def _encode(ticket: Ticket, message: Message, owed: _Owed) -> Event:
-    try:
-        return Answer(ticket, encode_response(message, version=owed.call.version, correlation_id=owed.correlation_id))
-    except EncodeError as error:
-        return Hangup(ticket, error.message)
