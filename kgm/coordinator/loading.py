@@ -4,8 +4,10 @@ Records of a transaction are pending until its marker: they count when it says C
 Record types and versions that are not known are counted and otherwise left alone; so is a record that cannot be read.
 (Kafka's loader skips unknown types too, and gives up on the rest.)
 
-A log has many records of one classic group, and each of them is the whole group. Only the last one is decoded, at the
-end; nothing that comes between makes a difference, but a tombstone, at which the one before it is forgotten."""
+Nearly every record of a log is superseded by a later one: a classic group is written as a whole each time, an offset
+is committed again and again. Such records are put off until something else is said about their group, or until the
+end, and only the last one of each key is decoded. What comes out is what replaying every record gives, if all can be
+read."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,11 +15,25 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kgm.model.errors import DecodeError
-from kgm.records.batch import Batch, RawRecord
-from kgm.records.messages.group_metadata_key import GroupMetadataKey
+from kgm.protocol.struct import Message
+from kgm.records.batch import CONTROL, TRANSACTIONAL, Batch, RawRecord
+from kgm.records.messages.group_metadata_value import GroupMetadataValue
+from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record, decode_record
 
-_GROUP_METADATA = GroupMetadataKey.API_KEY.to_bytes(2, "big")
+
+def _versions(value: type[Message]) -> frozenset[bytes]:
+    """The first two bytes that the values of a record type may have."""
+    return frozenset(version.to_bytes(2, "big") for version in range(value.MIN_VERSION, value.MAX_VERSION + 1))
+
+
+_OFFSET_COMMIT = OffsetCommitValue.API_KEY.to_bytes(2, "big")
+_GROUP_METADATA = GroupMetadataValue.API_KEY.to_bytes(2, "big")
+#: What may be put off. A value of an unknown version may not: it is left out, and supersedes nothing.
+_PUT_OFF = {_OFFSET_COMMIT: _versions(OffsetCommitValue), _GROUP_METADATA: _versions(GroupMetadataValue)}
+_NOTHING: frozenset[bytes] = frozenset()
+#: In every key the record type is followed by the group id, whose length has two bytes.
+_GROUP_ID_AT = 4
 
 
 class Replayed(Protocol):
@@ -47,7 +63,9 @@ class Loader:
 
     def __init__(self, engine: Replayed) -> None:
         self._engine = engine
+        # Put off: the last record of each classic group, and of each partition that its group has committed.
         self._groups: dict[bytes, RawRecord] = {}
+        self._commits: dict[bytes, dict[bytes, RawRecord]] = {}
         self._kinds: dict[bytes, int] = {}
         self._unreadable: list[tuple[int, str]] = []
         self._batches = self._markers = self._next_offset = 0
@@ -57,30 +75,49 @@ class Loader:
         whoever wrote it was wrong."""
         self._batches += 1
         self._next_offset = batch.last_offset + 1
-        if batch.is_control:
+        if batch.attributes & CONTROL:
             marker = batch.marker
             if marker is not None:
                 self._markers += 1
                 self._engine.replay_end_transaction(batch.producer_id, batch.producer_epoch, commit=marker.commit)
             return
-        producer = (batch.producer_id, batch.producer_epoch) if batch.transactional else None
+        producer = (batch.producer_id, batch.producer_epoch) if batch.attributes & TRANSACTIONAL else None
         kinds = self._kinds
         for row in batch.records:
             key = row.key or b""
             kind = key[:2]
             kinds[kind] = kinds.get(kind, 0) + 1
-            if kind == _GROUP_METADATA:
-                self._groups.pop(key, None)
-                if row.value is not None:
-                    self._groups[key] = row
-                    continue
-            self._apply(row, producer)
+            if producer is not None or row.value is None or row.value[:2] not in _PUT_OFF.get(kind, _NOTHING):
+                self._catch_up(key)
+                self._apply(row, producer)
+            elif kind == _GROUP_METADATA:
+                self._groups[key] = row
+            else:
+                commits = self._commits.setdefault(_group_of(key), {})
+                commits.pop(key, None)
+                commits[key] = row
 
     def finish(self) -> Iterator[None]:
-        """Decode what was put off, in pieces."""
-        while self._groups:
-            self._apply(self._groups.pop(next(iter(self._groups))), None)
+        """Replay what is put off still, a group at a time."""
+        commits, self._commits = self._commits, {}
+        for rows in commits.values():
+            for row in rows.values():
+                self._apply(row, None)
             yield
+        groups, self._groups = self._groups, {}
+        for row in groups.values():
+            self._apply(row, None)
+            yield
+
+    def _catch_up(self, key: bytes) -> None:
+        """Replay what is put off of a group before something else is said about it. The group's own record may wait
+        until it is the group itself of which something is said: what is between changes nothing of it."""
+        for row in self._commits.pop(_group_of(key), {}).values():
+            self._apply(row, None)
+        if key[:2] == _GROUP_METADATA:
+            put_off = self._groups.pop(key, None)
+            if put_off is not None:
+                self._apply(put_off, None)
 
     @property
     def report(self) -> LoadReport:
@@ -113,3 +150,7 @@ def replay_into(engine: Replayed, batches: Iterable[Batch]) -> LoadReport:
     for _ in loader.finish():
         pass
     return loader.report
+
+
+def _group_of(key: bytes) -> bytes:
+    return key[_GROUP_ID_AT : _GROUP_ID_AT + int.from_bytes(key[2:_GROUP_ID_AT], "big")]

@@ -262,6 +262,9 @@ def checksum(data: bytes) -> int:
 # -- records
 
 
+_raw = RawRecord._make
+
+
 def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
     """Straight-line, because reloading a coordinator is this loop: nearly every varint here has one byte."""
     base_offset, base_timestamp, count = batch.base_offset, batch.base_timestamp, batch.record_count
@@ -285,7 +288,12 @@ def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
             stamp = base_timestamp + timestamp
         byte = b[p]
         delta, p = (byte >> 1, p + 1) if byte < 128 and not byte & 1 else _varint(b, p)
-        key, p = _bytes(b, p, stop)
+        byte = b[p]
+        if byte < 128 and not byte & 1:
+            start, p = p + 1, p + 1 + (byte >> 1)
+            key: bytes | None = b[start:p]
+        else:
+            key, p = _bytes(b, p, stop)
         value, p = _bytes(b, p, stop)
         headers: Headers = ()
         if b[p] == 0:
@@ -297,7 +305,8 @@ def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
         if not previous < delta <= last_delta:
             raise DecodeError(f"a record with offset delta {delta} after {previous}")
         previous = delta
-        found.append(RawRecord(base_offset + delta, stamp if append_time is None else append_time, key, value, headers))
+        stamp = stamp if append_time is None else append_time
+        found.append(_raw((base_offset + delta, stamp, key, value, headers)))
     if p != end:
         raise DecodeError(f"{end - p} bytes are left over behind the records of a batch")
     return tuple(found)

@@ -15,6 +15,7 @@ from kgm.protocol.messages.txn_offset_commit_request import (
 from kgm.records.batch import ProducerInfo, parse_batch
 from kgm.records.compaction import _Cleaning, _Transactions
 from kgm.records.log import OffsetsLog
+from kgm.records.record import decode_record
 from tests.coordinator.harness import Harness, subscription
 from tests.coordinator.test_stateful import hard
 
@@ -96,6 +97,22 @@ def loaded(batches):
     return engine
 
 
+def producer_of(batch):
+    return (batch.producer_id, batch.producer_epoch) if batch.transactional else None
+
+
+def record_by_record(batches):
+    """The coordinator that every single record makes: the obvious way to load."""
+    engine = Coordinator(new_member_id=lambda _: "nobody")
+    for batch in batches:
+        if batch.is_control:
+            engine.replay_end_transaction(batch.producer_id, batch.producer_epoch, commit=batch.marker.commit)
+        else:
+            for row in batch.records:
+                engine.replay(decode_record(row.key, row.value), producer_of(batch))
+    return engine
+
+
 def meaning(engine):
     """The hard state. A group that is nothing but a name is left out: offsets that have gone since make one, and a
     compaction takes them away without a trace (in Kafka, too)."""
@@ -141,6 +158,17 @@ def test_every_prefix_is_the_coordinator_of_that_moment(history):
             compared += 1
         assert pending(engine) == live_pending
     assert compared > 300
+
+
+@pytest.mark.slow
+def test_putting_records_off_makes_no_difference(history):
+    """Of every fifth prefix, and of many compactions: the same groups, down to those that are but a name."""
+    batches, _ = history
+    for end in range(0, stable_end(batches) + 1, 5):
+        for some in (batches[:end], compacted(batches, end // 2, end)):
+            whole, mine = record_by_record(some), loaded(some)
+            assert hard(mine) == hard(whole)
+            assert pending(mine) == pending(whole)
 
 
 def compacted(batches, first, last, *, now_ms=0):
