@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeAlias
 
 import typer
 
@@ -17,6 +18,8 @@ from kgm.model.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from kgm.assignors.case import Case
     from kgm.model.assignment import Assignment
+
+    _Answer: TypeAlias = tuple[Case, dict[str, dict[str, Sequence[int]]]]
 
 SCHEMA = "kgm.assign/v1"
 
@@ -39,15 +42,15 @@ def assign_command(
 
     A line: {"assignor": NAME, "topics": [{"name", "partitions", "racks"?}], "members": [{"member_id",
     "group_instance_id"?, "rack"?, "topics", "owned"?, "generation"?}], "case"?}. What `kgm describe -o json` prints is
-    read too. NAME: range, roundrobin, sticky, cooperative-sticky, consumer-uniform, consumer-range.
+    read too. NAME: range, roundrobin, sticky, cooperative-sticky, consumer-uniform, consumer-range, or an assignor of
+    your own that is installed beside kgm. With -o table, loads and moves of a single case are shown as well.
     """
     with _opened(from_file) as source:
         answers = _answers(source, assignor, library)
         if common.output == "ndjson":
             # One by one, so that another program can hold a conversation through two pipes.
-            for answer in answers:
-                item = {"case": answer["case"], "assignment": answer["assignment"]}
-                emit(Report(schema=SCHEMA, data={}, items=[item]), common)
+            for case, assignment in answers:
+                emit(Report(schema=SCHEMA, data={}, items=[{"case": case.case, "assignment": assignment}]), common)
         else:
             emit(_report(list(answers)), common)
 
@@ -63,22 +66,18 @@ def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
         raise UsageError(f"file {path} cannot be read: {error.strerror}") from error
 
 
-def _answers(source: BinaryIO, assignor: str | None, library: str) -> Iterator[dict[str, Any]]:
-    """One JSON object for each case. Raises UsageError with the number of the line that is wrong."""
+def _answers(source: BinaryIO, assignor: str | None, library: str) -> Iterator[_Answer]:
+    """Each case and its answer. Raises UsageError with the number of the line that is wrong."""
     from kgm.assignors import assign
     from kgm.assignors.case import cases_from_json
 
     for number, data in _documents(source):
         try:
             for case in cases_from_json(data, assignor):
-                yield _answer(case, assign(case.assignor, case.group, library))
+                given = assign(case.assignor, case.group, library)
+                yield case, {member: dict(topics) for member, topics in given.items()}
         except UsageError as error:
             raise UsageError(f"line {number}: {error.message}", hint=error.hint) from error
-
-
-def _answer(case: Case, assignment: Assignment) -> dict[str, Any]:
-    plain = {member: dict(topics) for member, topics in assignment.items()}
-    return {"case": case.case, "assignor": case.assignor, "assignment": plain}
 
 
 def _documents(source: BinaryIO) -> Iterator[tuple[int, Any]]:
@@ -112,16 +111,17 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def _report(answers: Iterable[dict[str, Any]]) -> Report:
+def _report(answers: Sequence[_Answer]) -> Report:
+    from kgm.cli.wording import many
     from kgm.model.assignment import as_ranges, count
 
-    answers = list(answers)
-    rows: list[list[Cell]] = [
-        [_label(answer["case"]), answer["assignor"], member, topic, as_ranges(partitions) or None, len(partitions)]
-        for answer in answers
-        for member, topics in answer["assignment"].items()
-        for topic, partitions in (topics or {None: []}).items()
-    ]
+    rows: list[list[Cell]] = []
+    for case, assignment in answers:
+        for member, topics in assignment.items():
+            start: list[Cell] = [_label(case.case), case.assignor, member]
+            rows += [[*start, topic, as_ranges(numbers), len(numbers)] for topic, numbers in topics.items()]
+            if not topics:
+                rows.append([*start, None, None, 0])
     columns = [
         Column(title="CASE"),
         Column(title="ASSIGNOR", wide=True),
@@ -130,14 +130,50 @@ def _report(answers: Iterable[dict[str, Any]]) -> Report:
         Column(title="PARTITIONS"),
         Column(title="COUNT", right=True),
     ]
-    noun = "case" if len(answers) == 1 else "cases"
-    assigned = sum(count(topics) for answer in answers for topics in answer["assignment"].values())
+    assigned = sum(count(topics) for _, assignment in answers for topics in assignment.values())
+    note = f"{many(len(answers), 'case')}, {many(assigned, 'partition')} assigned"
+    tables = [Table(columns=columns, rows=rows, notes=[note])]
+    if len(answers) == 1:
+        tables += _loads_and_moves(*answers[0])
     return Report(
         schema=SCHEMA,
-        data={"cases": answers},
-        tables=[Table(columns=columns, rows=rows, notes=[f"{len(answers)} {noun}, {assigned} partitions assigned"])],
-        names=[member for answer in answers for member in answer["assignment"]],
+        data={
+            "cases": [
+                {"case": case.case, "assignor": case.assignor, "assignment": assignment} for case, assignment in answers
+            ]
+        },
+        tables=tables,
+        names=[member for _, assignment in answers for member in assignment],
     )
+
+
+def _loads_and_moves(case: Case, assignment: Assignment) -> list[Table]:
+    """For people, of a single case: how much everybody has, before and after, and what goes from whom to whom."""
+    from kgm.model.assignment import as_ranges, count, moves
+
+    before = {member.member_id: member.owned for member in case.group.members}
+    changes = moves(before, assignment)
+    gained = Counter(move.owner_after for move in changes)
+    lost = Counter(move.owner_before for move in changes)
+    loads: list[list[Cell]] = [
+        [member, count(before[member]), count(topics), gained[member], lost[member]]
+        for member, topics in assignment.items()
+    ]
+    handovers: dict[tuple[str, str | None, str | None], list[int]] = {}
+    for move in changes:
+        handovers.setdefault((move.topic, move.owner_before, move.owner_after), []).append(move.partition)
+    counts = [count(topics) for topics in assignment.values()] or [0]
+    moved = sum(1 for move in changes if move.owner_before is not None and move.owner_after is not None)
+    none, new = gained[None], len(changes) - moved - gained[None]
+    note = f"{moved} moved from one member to another, {new} that nobody owned before, {none} that nobody gets"
+    load_columns = [Column(title="MEMBER-ID")]
+    load_columns += [Column(title=title, right=True) for title in ("BEFORE", "AFTER", "GAINED", "LOST")]
+    move_columns = [Column(title=title) for title in ("TOPIC", "PARTITIONS", "FROM", "TO")]
+    handed: list[list[Cell]] = [[t, as_ranges(numbers), a, b] for (t, a, b), numbers in handovers.items()]
+    return [
+        Table(heading="Loads", columns=load_columns, rows=loads, notes=[f"loads from {min(counts)} to {max(counts)}"]),
+        Table(heading="Moves", columns=move_columns, rows=handed, notes=[note]),
+    ]
 
 
 def _label(case: Any) -> Cell:

@@ -74,7 +74,7 @@ def test_another_library(assign):
 
 def test_other_formats(assign):
     _, out, _ = assign(json.dumps({**CASE, "case": {"n": 1}}), "-o", "table")
-    assert [line.split() for line in out.splitlines()] == [
+    assert [line.split() for line in out.splitlines()[:5]] == [
         ["CASE", "MEMBER-ID", "TOPIC", "PARTITIONS", "COUNT"],
         ['{"n":', "1}", "a", "t", "0-1", "2"],
         ['{"n":', "1}", "b", "t", "2", "1"],
@@ -86,6 +86,28 @@ def test_other_formats(assign):
     assert (report["schema"], report["errors"]) == ("kgm.assign/v1", [])
     assert report["data"]["cases"] == [{**ANSWER, "assignor": "range"}]
     assert assign(json.dumps(CASE), "-o", "name")[1].split() == ["a", "b", "c"]
+
+
+def test_the_table_of_one_case_has_loads_and_moves(assign):
+    members = [
+        {"member_id": "a", "topics": ["t", "u"], "owned": {"t": [0, 1, 2, 3]}, "generation": 3},
+        {"member_id": "b", "topics": ["t", "u"], "owned": {"t": [4, 5]}, "generation": 3},
+    ]
+    topics = [{"name": "t", "partitions": 6}, {"name": "u", "partitions": 2}]
+    case = {"assignor": "cooperative-sticky", "topics": topics, "members": members}
+    loads = "MEMBER-ID BEFORE AFTER GAINED LOST\na 4 4 0 0\nb 2 4 2 0\nloads from 4 to 4"
+    moves = "TOPIC PARTITIONS FROM TO\nu 0-1 - b\n0 moved from one member to another, 2 that nobody owned before, 0 that nobody gets"
+    assert _tables(assign(json.dumps(case), "-o", "table")[1])[1:] == [f"Loads\n{loads}", f"Moves\n{moves}"]
+    case["members"] = [members[0], {**members[1], "owned": {}}, {"member_id": "c", "topics": ["t", "u"]}]
+    loads, moves = _tables(assign(json.dumps(case), "-o", "table")[1])[1:]
+    assert "\na 4 3 0 1\n" in loads
+    assert "\nt 3 a -\n" in moves  # given up first, handed on in the next round
+    assert len(_tables(assign(f"{json.dumps(case)}\n" * 2, "-o", "table")[1])) == 1
+    assert "GAINED" not in assign(json.dumps(case), "-o", "csv")[1]
+
+
+def _tables(out):
+    return ["\n".join(" ".join(line.split()) for line in part.splitlines()) for part in out.strip().split("\n\n")]
 
 
 @pytest.mark.parametrize(
