@@ -19,28 +19,52 @@ generations and assignments, and offsets. `loaded` then arms the timers. Kafka's
 four points only: created, emptied, static member replaced, leader's SyncGroup. What happens between them is soft
 state and dies with the process, as it does in a broker.
 
+Offsets of a transaction (TxnOffsetCommit) are written with their producer (`Outcome.producer`), and are *pending* until
+`replay_end_transaction` says that the marker is in the log. They are to be replayed with their producer, too. That the
+producer may write, with this epoch and to this partition, is for the log and a transaction coordinator to say before a
+request comes here, as in Kafka; neither is part of this package.
+
 Rules that bind every module here
 ---------------------------------
 - A refusal is a response with an error code, never an exception. An exception is a bug.
-- Order: members are kept in the order in which they joined; a static member that comes back is the last of them.
-  Where Kafka's result hangs on the order of a Java hash map of member ids (the next leader after the leader left), the
-  order here is the order of joining. What is listed (groups, topics, partitions) is sorted.
+- Order: members are kept in the order in which they joined; a static member that comes back is the last of them. What
+  is listed (groups, topics, partitions) is sorted. Where Kafka's choice hangs on the order of a Java hash map (the next
+  leader after the leader left, a tie in the vote for a protocol) that order is worked out.
 - Deadlines are absolute. The table of live timers is the coordinator's; an alarm that is not in it is ignored.
 
 Where it differs from Apache Kafka 4.3.0, on purpose
 ----------------------------------------------------
+`tests/coordinator/test_against_kafka.py` holds everything else equal, reply by reply and record by record.
+
+Said to clients:
 - A parked request that Kafka never answers is answered: REBALANCE_IN_PROGRESS when a repeat of the same member takes
-  its place, UNKNOWN_MEMBER_ID for the SyncGroup of a member that leaves.
+  its place, UNKNOWN_MEMBER_ID for the SyncGroup of a member that leaves. (A client would wait for its own timeout.)
 - A subscription that names more topics than it has bytes counts as unreadable, like any other garbage; in Kafka it
-  escapes as a server error and leaves the group stuck.
-- An OffsetCommit that stores nothing creates no group.
-- Timers of members that are gone are cancelled; Kafka lets them fire without effect.
-- There are no transactions and no topic ids: OffsetCommit and OffsetFetch go up to version 9.
+  escapes as a server error and leaves the group stuck. (A bug.)
+- An OffsetCommit or TxnOffsetCommit that stores nothing, all its metadata being too long, creates no group; in Kafka it
+  leaves one in memory that no log knows of. (It would be gone after a restart.)
+- Members in replies, and groups, topics and partitions, are listed in the order said above; in Kafka in that of hash
+  maps, and so are tombstones in the log. (The same answer each time.)
+- There are classic groups only: ConsumerGroupHeartbeat is answered with UNSUPPORTED_VERSION, as by a broker whose
+  `group.coordinator.rebalance.protocols` has no `consumer`, and records of other groups are skipped on loading.
+- Every right on a group is granted. (There is no authorizer.)
+
+In memory, where it can be noticed by the clock or the log only:
+- Timers of members that are gone are cancelled; Kafka lets them fire without effect. Timers due in the same millisecond
+  fire in the order in which they were set; in Kafka in that of its timing wheel. (The same run each time.)
+- A record that cannot be read is left out on loading and counted; Kafka gives the partition up. (`loading`: what can be
+  saved is.) A record type that nobody knows is skipped by both.
+- There are no topic ids: v10 of OffsetCommit and OffsetFetch is answered with UNKNOWN_TOPIC_ID, and whoever stands in
+  front turns ids into names and back. So no topic id is written with an offset, and an offset outlives its topic, even
+  one of the same name, until it expires or is deleted. (Topics are not deleted here.)
+- The next leader is Kafka's unless nine member ids fall into one bucket of its hash map. (Random ids do not.)
 - Where an operator has planned a group's size or instance ids, which Apache Kafka has no setting for, newcomers wait
   for each other and spares take the place of members that go (`standby`). Without such a setting nothing differs.
+
 Quirks of Kafka's that a simulation has to show are kept; the tests name them (a static member that restarts between
 JoinGroup and SyncGroup costs a rebalance when the sync phase ends; a changed subscription of a restarted static member
-does not, KAFKA-12759).
+does not, KAFKA-12759; a member that is refused for the size of its group is removed without a look at whether the join
+phase could end now).
 
 Modules
 -------
@@ -50,5 +74,6 @@ classic_state (states and legal moves) · classic_group (the data of a group) ·
 classic_round (a rebalance: join phase, sync phase, alarms) · classic_join (JoinGroup, static replacement) ·
 classic_requests (SyncGroup, Heartbeat, LeaveGroup) · classic_records (group <-> record) · offsets (the store, expiry) ·
 planned (what an operator plans for a group) · standby (who is held back for it, and takes over) ·
-offset_requests · admin (describe, list, delete) · refusals (the error form of each response) · view (read-only views).
+offset_requests · transactions (TxnOffsetCommit) · admin (describe, list, delete) ·
+refusals (the error form of each response) · view (read-only views).
 """

@@ -176,6 +176,18 @@ def test_b014_pending_ids_are_not_counted_but_are_dropped_when_refused():
     assert h.engine.group("g").pending_member_ids == ()
 
 
+def test_b014_who_is_refused_is_removed_and_the_join_phase_goes_on_until_its_timer():
+    """Kafka does not look whether everybody who is left has joined."""
+    h = Harness(group_max_size=4)
+    a, b = h.stable("a", "b", rebalance=15_000)
+    waiting = [h.join(a, "a", rebalance=15_000), *(h.join("", instance, rebalance=15_000) for instance in "cde")]
+    assert h.got(h.join(b, "b", rebalance=15_000)).error_code == E.GROUP_MAX_SIZE_REACHED
+    assert (b in h.member_ids(), h.state()) == (False, "PreparingRebalance")
+    assert [h.got(ticket) for ticket in waiting] == [None] * 4
+    h.sleep(15_000)
+    assert [h.joined(ticket).generation_id for ticket in waiting] == [2] * 4
+
+
 def test_b015_known_members_come_back_at_the_limit():
     h = Harness(group_max_size=2)
     a, b = h.stable("a", "b")
