@@ -46,6 +46,7 @@ COMMANDS = {
     "simulate-bounce": ("simulate_bounce", "simulate_bounce", "Say what a planned bounce would move."),
     "assign": ("assign", "assign_command", "Run one of Kafka's assignors on written-down groups."),
     "serve": ("serve", "serve", "Run the embedded coordinator: real Kafka clients can join it."),
+    "config": ("config", "app", "Show where settings come from; try to connect and log in."),
     "demo": ("demo", "demo", "Show the main job end to end, on the embedded coordinator."),
 }
 
@@ -55,7 +56,11 @@ def register(name: str) -> None:
     import importlib
 
     module, function, _ = COMMANDS[name]
-    app.command(name)(getattr(importlib.import_module(f"kgm.cli.{module}"), function))
+    bound = getattr(importlib.import_module(f"kgm.cli.{module}"), function)
+    if isinstance(bound, typer.Typer):
+        app.add_typer(bound, name=name)
+    else:
+        app.command(name)(bound)
 
 
 def _register(arguments: Sequence[str]) -> None:

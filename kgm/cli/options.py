@@ -8,24 +8,23 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kgm.cli.durations import parse_duration
-from kgm.model.errors import UsageError
+from kgm.model.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from kgm.client import Cluster
+    from kgm.cli.settings import Gathered
+    from kgm.client import Cluster, Security
 
 FORMATS = ("table", "wide", "json", "yaml", "csv", "tsv", "name", "ndjson", "markdown")
 COLORS = ("auto", "always", "never")
 
-Output = Annotated[
-    str, typer.Option("-o", "--output", envvar="KGM_OUTPUT", metavar="FORMAT", help=" | ".join(FORMATS))
-]
+Output = Annotated[str, typer.Option("-o", "--output", envvar="KGM_OUTPUT", metavar="FORMAT", help=" | ".join(FORMATS))]
 NoHeaders = Annotated[bool, typer.Option("--no-headers", envvar="KGM_NO_HEADERS", help="Leave out the header line.")]
 Color = Annotated[str, typer.Option("--color", envvar="KGM_COLOR", metavar="WHEN", help="auto | always | never")]
 Debug = Annotated[bool, typer.Option("--debug", envvar="KGM_DEBUG", help="Show tracebacks.")]
@@ -38,6 +37,10 @@ Brokers = Annotated[str | None, typer.Option("--brokers", hidden=True)]
 CommandConfig = Annotated[
     str | None,
     typer.Option("--command-config", envvar="KGM_COMMAND_CONFIG", metavar="FILE", help="A Java client.properties."),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option("--profile", envvar="KGM_PROFILE", metavar="NAME", help="A profile of kgm/config.toml."),
 ]
 Extra = Annotated[
     list[str] | None, typer.Option("-X", metavar="KEY=VALUE", help="One setting of client.properties; repeatable.")
@@ -59,64 +62,117 @@ class Common:
     timeout_ms: int = 30_000
     bootstrap: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    profile: str | None = None
+    expect_cluster_id: str | None = None
+    #: Things to say before a cluster is asked.
+    warnings: tuple[str, ...] = ()
+    #: Where the options came from, by name.
+    origins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_data(self) -> bool:
         """Whether stdout is for a program rather than for a person."""
         return self.output not in ("table", "wide")
 
-    def cluster(self, *, reads_only: bool) -> Cluster:
-        """A client of the cluster (a context manager). Raises UsageError without a bootstrap server."""
+    def bootstrap_for(self, *, reads_only: bool) -> str:
+        """The bootstrap list. What is exported for other tools is good enough to read, not to change anything.
+
+        Raises UsageError when there is none."""
         bootstrap = self.bootstrap or (os.environ.get("KAFKA_BOOTSTRAP_SERVERS") if reads_only else None)
         if not bootstrap:
             hint = "name one: --bootstrap-server HOST:PORT, or export KGM_BOOTSTRAP_SERVER=HOST:PORT"
             raise UsageError("no bootstrap server is given", hint=hint)
-        protocol = self.settings.get("security.protocol", "PLAINTEXT").upper()
-        if protocol != "PLAINTEXT":
-            raise UsageError(f"security.protocol={protocol} is not supported by this version of kgm, only PLAINTEXT")
+        return bootstrap
+
+    def security(self) -> Security:
+        """How to protect connections. Says on stderr what is odd about the settings. Raises UsageError."""
+        from kgm.cli.output import Voice
+        from kgm.client.security import make_security
+
+        voice = Voice(self)
+        for warning in self.warnings:
+            voice.warn(warning)
+        security, warnings = make_security(self.settings)
+        for warning in warnings:
+            voice.warn(warning)
+        return security
+
+    def cluster(self, *, reads_only: bool) -> Cluster:
+        """A client of the cluster (a context manager). Raises UsageError without a bootstrap server, RefusedError when
+        it is not the cluster that is expected."""
         from kgm.client import connect
 
-        return connect(bootstrap, timeout_ms=self.timeout_ms)
+        bootstrap = self.bootstrap_for(reads_only=reads_only)
+        connected = connect(bootstrap, timeout_ms=self.timeout_ms, security=self.security())
+        try:
+            self.check_cluster(connected.cluster_id)
+        except BaseException:
+            connected.close()
+            raise
+        return connected
+
+    def check_cluster(self, cluster_id: str | None) -> None:
+        """Raises RefusedError unless this is the cluster that is expected."""
+        if self.expect_cluster_id and cluster_id != self.expect_cluster_id:
+            raise RefusedError(
+                f"this is cluster {cluster_id}, not {self.expect_cluster_id}: nothing was done",
+                facts=(f"expect_cluster_id is from: {self.origins.get('expect_cluster_id', 'the settings')}",),
+                hint="check --bootstrap-server and --profile",
+            )
 
 
-def _settings(command_config: str | None, extra: list[str] | None) -> dict[str, str]:
-    settings: dict[str, str] = {}
-    if command_config:
-        from kgm.cli.properties import read_properties
+def _common(values: dict[str, Any], sources: Mapping[str, str] | None = None) -> Common:
+    """Check and merge. values: the parameters; sources: `flag` or `environment` for those that were given."""
+    if "bootstrap_server" not in values and "extra" not in values and "command_config" not in values:
+        return _checked(values)
+    from kgm.cli.settings import gather
 
-        settings.update(read_properties(command_config))
-    for item in extra or ():
-        key, equals, value = item.partition("=")
-        if not equals or not key.strip():
-            raise UsageError(f"-X {item}: write KEY=VALUE")
-        settings[key.strip()] = value.strip()
-    return settings
+    sources = dict(sources or {})
+    found = gather(
+        extra=values.get("extra") or (), command_config=values.get("command_config"), profile=values.get("profile")
+    )
+    values = dict(values)
+    for name in ("output", "color", "timeout", "no_headers"):
+        if name in found.options and name not in sources:
+            text = found.options[name].value
+            values[name] = text == "true" if name == "no_headers" else text
+            sources[name] = found.options[name].origin
+    bootstrap, sources["bootstrap_server"] = _bootstrap(values, found)
+    expected = os.environ.get("KGM_EXPECT_CLUSTER_ID")
+    sources["expect_cluster_id"] = "environment (KGM_EXPECT_CLUSTER_ID)"
+    if not expected and "expect_cluster_id" in found.options:
+        expected, sources["expect_cluster_id"] = (
+            getattr(found.options["expect_cluster_id"], k) for k in ("value", "origin")
+        )
+    return replace(
+        _checked(values), bootstrap=bootstrap, settings=found.settings, profile=found.profile,
+        expect_cluster_id=expected or None, warnings=found.warnings, origins=sources,
+    )  # fmt: skip
 
 
-def _common(values: dict[str, Any]) -> Common:
+def _bootstrap(values: dict[str, Any], found: Gathered) -> tuple[str | None, str]:
+    """Flag, then -X, environment, command-config, profile; there the option's name comes before Kafka's."""
+    flag = values.get("bootstrap_server") or values.get("brokers")
+    if flag:
+        return flag, "flag"
+    setting, option = found.settings.get("bootstrap.servers"), found.options.get("bootstrap_server")
+    if setting and not (option is not None and found.settings.origin("bootstrap.servers") == option.origin):
+        return setting, found.settings.origin("bootstrap.servers")
+    return (option.value, option.origin) if option is not None else (None, "default")
+
+
+def _checked(values: dict[str, Any]) -> Common:
     output, color = values["output"], values["color"]
     if output not in FORMATS:
         raise UsageError(f"--output: {output!r} is not one of {', '.join(FORMATS)}")
     if color not in COLORS:
         raise UsageError(f"--color: {color!r} is not one of {', '.join(COLORS)}")
-    settings = _settings(values.get("command_config"), values.get("extra"))
-    extra_keys = {item.partition("=")[0].strip() for item in values.get("extra") or ()}
-    # Order: flag, -X, environment, command-config.
-    bootstrap = (
-        values.get("bootstrap_server")
-        or values.get("brokers")
-        or (settings.get("bootstrap.servers") if "bootstrap.servers" in extra_keys else None)
-        or os.environ.get("KGM_BOOTSTRAP_SERVER")
-        or settings.get("bootstrap.servers")
-    )
     return Common(
         output=output,
         headers=not values["no_headers"],
         color=color,
         debug=values["debug"],
         timeout_ms=parse_duration(values.get("timeout", "30s"), "--timeout"),
-        bootstrap=bootstrap,
-        settings=settings,
     )
 
 
@@ -131,6 +187,7 @@ _CLUSTER: dict[str, tuple[Any, Any]] = {
     "brokers": (Brokers, None),
     "command_config": (CommandConfig, None),
     "extra": (Extra, None),
+    "profile": (Profile, None),
     "timeout": (Timeout, "30s"),
 }
 
@@ -154,6 +211,17 @@ def cluster(command: Callable[..., None]) -> Callable[..., None]:
     return _with_options(command, {**_CLUSTER, **_PLAIN})
 
 
+def _sources(names: Iterable[str]) -> dict[str, str]:
+    """`flag` or `environment` for each parameter of the running command that was given."""
+    import click
+    from click.core import ParameterSource
+
+    kinds = {ParameterSource.COMMANDLINE: "flag", ParameterSource.ENVIRONMENT: "environment"}
+    context = click.get_current_context()
+    found = {name: kinds.get(source) for name in names if (source := context.get_parameter_source(name)) is not None}
+    return {name: kind for name, kind in found.items() if kind is not None}
+
+
 def _with_options(command: Callable[..., None], added: dict[str, tuple[Any, Any]]) -> Callable[..., None]:
     signature = inspect.signature(command, eval_str=True)
     own = [parameter for name, parameter in signature.parameters.items() if name != "common"]
@@ -161,7 +229,7 @@ def _with_options(command: Callable[..., None], added: dict[str, tuple[Any, Any]
     @functools.wraps(command)
     def run(**values: Any) -> None:
         taken = {name: values.pop(name) for name in added}
-        command(**values, common=_common(taken))
+        command(**values, common=_common(taken, _sources(added)))
 
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -196,6 +196,12 @@ class Connection:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
+    @property
+    def tls_version(self) -> str:
+        """`TLSv1.3`; empty without TLS."""
+        version = getattr(self._socket, "version", None)
+        return version() or "" if version is not None else ""
+
     def supports(self, key: ApiKey, version: int = 0) -> bool:
         """Whether kgm and the broker both speak this API at `version` or above."""
         best = self.best_version(key)

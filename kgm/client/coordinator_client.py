@@ -92,6 +92,16 @@ class Cluster:
     def cluster_id(self) -> str | None:
         return self.brokers.cluster_id
 
+    def may_list_all(self) -> bool:
+        """Whether a listing has every group: DESCRIBE on the cluster. True where the brokers do not tell."""
+        from kgm.client.checkup import cluster_operations, may_list_all
+
+        deadline = self.deadline
+        try:
+            return may_list_all(self.brokers.on_any(lambda one: cluster_operations(one, deadline), deadline))
+        except KgmError:
+            return True
+
     # -- list ----------------------------------------------------------------------------------------------------------
 
     def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> Listing:

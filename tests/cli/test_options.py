@@ -67,5 +67,5 @@ def test_the_environment_of_other_tools_is_for_reads_only(monkeypatch):
 
 
 def test_a_secured_cluster_is_refused_rather_than_spoken_to_in_plaintext():
-    with pytest.raises(UsageError, match="SASL_SSL"):
+    with pytest.raises(UsageError, match=r"sasl\.mechanism is not set"):
         Common(bootstrap="127.0.0.1:1", settings={"security.protocol": "SASL_SSL"}).cluster(reads_only=True)
