@@ -260,9 +260,12 @@ def _snapshot(
     if from_file is not None:
         return _from_file(from_file, name), None, {}
     assert name is not None
+    from kgm.client.group_log import completed_from_log
+
     with common.cluster(reads_only=True) as connected:
-        found = connected.describe_group(name, offsets=False)
-        return found, cluster_json(connected), connected.broker_settings(name, _BROKER_SETTINGS)
+        settings = connected.broker_settings(name, _BROKER_SETTINGS)
+        found = completed_from_log(connected, connected.describe_group(name, offsets=False))
+        return found, cluster_json(connected), settings
 
 
 def _from_file(path: str, name: str | None) -> GroupSnapshot:

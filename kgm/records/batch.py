@@ -186,6 +186,18 @@ def decode_batches(data: bytes) -> list[Batch]:
     return found
 
 
+def whole_batches(data: bytes) -> list[Batch]:
+    """The batches of a Fetch response, the last of which may be cut off: it is left out. Raises DecodeError."""
+    found = []
+    at = 0
+    while (
+        len(data) - at >= HEADER.size and LENGTH.unpack_from(data, at + LENGTH_AT)[0] <= len(data) - at - BEHIND_LENGTH
+    ):
+        found.append(parse_batch(data, at))
+        at += len(found[-1].data)
+    return found
+
+
 def encode_batch(
     records: Sequence[RawRecord], *, base_offset: int, last_offset: int, base_timestamp: int, max_timestamp: int,
     attributes: int = 0, leader_epoch: int = 0, producer_id: int = NO_PRODUCER_ID,
