@@ -317,6 +317,18 @@ def s3_everybody_gets_what_the_next_one_should(patch):
 
 
 @mutant
+def s4_a_static_restart_costs_a_rebalance(patch):
+    original = classic_join._replace_static
+
+    def replace_static(joining, *ids):
+        original(joining, *ids)
+        if joining.group.is_in(ClassicState.STABLE):
+            rounds.prepare_rebalance(joining.group, joining.step)
+
+    patch.setattr(classic_join, "_replace_static", replace_static)
+
+
+@mutant
 def s6_a_commit_is_taken_from_whoever_sends_it(patch):
     patch.setattr(offset_requests, "_commit_error", lambda *_: ErrorCode.NONE)
     patch.setattr(offset_requests, "_extend_session", lambda *_: None)

@@ -221,6 +221,31 @@ def test_superseded_timers_do_not_pile_up(h):
     assert h.state() == "Empty"
 
 
+def test_cancelled_timers_do_not_pile_up(h):
+    (member,) = h.stable("a")
+    for _ in range(200):
+        pending = h.got(h.join("", v=4)).member_id
+        h.leave((pending, None))
+    assert len(h.engine.deadlines) == 2
+    assert len(h.runtime._heap) <= 4 * 2 + 64 + 1
+    h.sleep(SESSION_MS - 1)
+    assert h.member_ids() == [member]
+    h.sleep(1)
+    assert h.state() == "Empty"
+
+
+def test_it_is_quiet_until_the_next_timer_and_may_be_so_for_longer(h):
+    assert h.runtime.is_quiet_until(h.now + 1_000_000)
+    (member,) = h.stable("a")
+    deadline = h.runtime.next_deadline()
+    assert h.runtime.is_quiet_until(deadline - 1)
+    assert not h.runtime.is_quiet_until(deadline)
+    h.sleep(1_000)
+    h.heartbeat(member, 1)
+    # A timer that was moved is asked for at its old deadline, too: no promise is given then.
+    assert h.runtime.next_deadline() == deadline + 1_000
+
+
 def test_timer_keys_are_readable():
     assert str(TimerKey(TimerKind.SESSION, "g", "m")) == "session:g:m"
     assert str(TimerKey(TimerKind.OFFSET_EXPIRATION)) == "offset-expiration"

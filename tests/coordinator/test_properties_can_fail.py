@@ -21,7 +21,7 @@ CASES = [
     (Coordination, "s1_s12_members_and_indexes_agree", "s1_a_restart_leaves_the_instance_with_its_old_id"),
     (Coordination, "s2_nobody_shares_an_assignment", "s2_everybody_gets_what_one_of_them_should"),
     (Consumers, "s3_members_have_what_their_leader_gave_them", "s3_everybody_gets_what_the_next_one_should"),
-    (Coordination, RULES, "kafka_13435_a_restarted_leader_has_to_assign"),  # S4
+    (Coordination, RULES, "s4_a_static_restart_costs_a_rebalance"),
     (Coordination, RULES, "nobody_is_fenced"),  # S5
     (Consumers, RULES, "s6_a_commit_is_taken_from_whoever_sends_it"),
     (Coordination, "s7_generations_grow_by_one", "s7_a_generation_is_left_out"),
@@ -39,7 +39,7 @@ CASES = [
     (Coordination, "s13_timers_belong_to_somebody", "kafka_12890_a_sync_phase_may_last_for_ever"),
     (Coordination, "s14_states_follow_each_other_as_in_kafka", "s14_a_group_is_stable_at_once"),
     (Coordination, "all_ends_well", "static_members_outlive_their_session"),  # L1
-    (Consumers, "l2_a_join_phase_ends_when_it_must", "pending_ids_do_not_hold_a_join_phase"),
+    (Consumers, "l2_a_join_phase_ends_when_it_must", "l3_a_join_phase_goes_on_until_everybody_is_there"),
     (Consumers, "l3_nobody_waits_beyond_its_time", "l3_a_join_phase_goes_on_until_everybody_is_there"),
 ]
 
@@ -57,7 +57,9 @@ def only(machine, kept):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("machine", "kept", "name"), CASES, ids=[name for _, _, name in CASES])
+@pytest.mark.parametrize(
+    ("machine", "kept", "name"), CASES, ids=[f"{kept or 'rules'}-{name}" for _, kept, name in CASES]
+)
 def test_a_property_alone_finds_who_breaks_it(monkeypatch, machine, kept, name):
     MUTANTS[name](monkeypatch)
     with pytest.raises(Exception) as failure:

@@ -103,12 +103,13 @@ class Coordination(RuleBasedStateMachine):
         if old is None or after is None or after.static_ids.get(instance) in (None, old):
             return
         self.fenced.add((old, instance))
-        if before.is_in(ClassicState.STABLE) and after.is_in(ClassicState.STABLE):
+        as_before = tuple(offer.items()) == before.members[old].protocols
+        if before.is_in(ClassicState.STABLE) and (as_before or after.is_in(ClassicState.STABLE)):
             self.nothing_moved(before, after, reply, v)
 
     def nothing_moved(self, before, after, reply, v):
         """S4: a restart in Stable; and KIP-814: a leader then knows that it leads, and that it need not assign."""
-        assert after.generation == before.generation
+        assert (after.state, after.generation) == (before.state, before.generation)
         assert {m.assignment for m in after.members.values()} == {m.assignment for m in before.members.values()}
         leads = after.leader == reply.member_id
         assert reply.leader == (after.leader if v == 9 else before.leader)
