@@ -93,8 +93,10 @@ class Loader:
             elif kind == _GROUP_METADATA:
                 self._groups[key] = row
             else:
-                commits = self._commits.setdefault(_group_of(key), {})
-                commits.pop(key, None)
+                group = _group_of(key)
+                commits = self._commits.get(group)
+                if commits is None:
+                    commits = self._commits[group] = {}
                 commits[key] = row
 
     def finish(self) -> Iterator[None]:
