@@ -1,10 +1,21 @@
-"""The embedded coordinator: a broker of one that real Kafka clients join, commit to, fetch from and describe.
+"""The embedded coordinator: a small cluster that real Kafka clients join, commit to, fetch from and describe.
 
 How it works
 ------------
-`listener` owns the sockets and the clock. It cuts the stream of a connection into frames and hands each to the
-`Broker` with a *ticket*; the broker gives back events by ticket: an answer, no answer, or "hang up". The broker is as
-pure as the coordinator behind it: it never waits, and time is an argument.
+`listener` owns the sockets of one broker and cuts the stream of a connection into frames. The `hub` owns the clock; it
+hands each frame to the connection's `Broker` with a *ticket* and gets back events by ticket: an answer, no answer, or
+"hang up". The brokers share one `Cluster`, which is as pure as the coordinators in it: it never waits, and time is an
+argument.
+
+Groups belong to *shards*, one for each partition of `__consumer_offsets`: a log, and on the broker that leads the
+partition a coordinator. When the leader changes, the shard is unloaded (who waits is told NOT_COORDINATOR) and loaded
+from its log on the other broker, in pieces between which everybody else is served. So what survives a failover is what
+the log has, in memory as on disk, and every failover tests what a restart would find. Brokers share one process and one
+copy of everything: they are for the clients' side of failover, not for more safety.
+
+With a data directory, what a response rests on is on the disk before the response leaves. The frames of one turn of the
+event loop are worked on first, each log that they wrote to is flushed once, then all answers go out. A flush that fails
+acknowledges nothing: the shard goes offline, its groups have no coordinator until somebody moves the partition.
 
 A connection has one request in work at a time. The next frame is looked at when the one before is answered, as in
 Kafka, whose socket server mutes a connection while it owes it a response. So replies are in the order of requests
@@ -14,9 +25,12 @@ one response of memory, after which its socket is left to fill up.
 What one client can take from others is bounded by `Limits`. There is no authentication and no TLS: by default the
 server listens on loopback.
 
-Modules: limits (bounds, `--set`) · topics (names, partitions, ids) · log (records in memory) · exchange (what passes
-between broker and listener) · broker (decode, dispatch, encode; what is served) · cluster, data, groups (the APIs)
-· listener (connections) · embedded (a server in the foreground, or in a thread).
+Modules: limits (bounds, `--set`) · topics (names, partitions, ids) · nodes (brokers, who leads what) · exchange (what
+passes between broker and listener) · cluster (everything shared) · broker (decode, dispatch) · outbox (encode; what
+waits for a flush) · shard, shards (coordinators, and where they are) · memory_log, storage (their logs) · log,
+data_files (records of topics) · transactions (their coordinator) · the APIs: groups, unavailable, metadata, data,
+topic_admin, transaction_apis, log_dirs · hub (clock, turns of the loop) · listener (connections) · embedded (a server
+in the foreground, or in a thread).
 """
 
 from kgm.server.embedded import EmbeddedServer, serve_forever, serve_in_thread

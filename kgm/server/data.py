@@ -1,7 +1,8 @@
 """Produce, Fetch and ListOffsets: just enough of a log that real producers and consumers can move.
 
-Not done: fetch sessions (every Fetch is a full one, which the answer's session id 0 tells the client), duplicate
-detection of idempotent producers, timestamps finer than a batch in ListOffsets. Kafka: ReplicaManager."""
+An idempotent producer's batch that comes again is answered with the offset that it has; gaps in its sequence are let
+through. Not done: fetch sessions (every Fetch is a full one, which the answer's session id 0 tells the client), and
+timestamps finer than a batch in ListOffsets. Kafka: ReplicaManager."""
 
 import heapq
 from collections.abc import Callable
@@ -101,6 +102,10 @@ class Data:
         return TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=rows)
 
     def _append(self, topic: str, partition: int, parsed: list[Batch], row: PartitionProduceResponse) -> None:
+        log = self._logs.get(topic, partition)
+        if len(parsed) == 1 and (known := log.offset_of_same(parsed[0])) is not None:
+            row.base_offset, row.log_start_offset = known, log.start_offset
+            return
         try:
             row.base_offset = self._logs.append(topic, partition, parsed)
         except OSError as error:

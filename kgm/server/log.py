@@ -5,6 +5,7 @@ checksum does not cover, are written into them. No compaction."""
 
 import struct
 from bisect import bisect_left
+from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -16,6 +17,9 @@ _BASE_OFFSET = struct.Struct(">q")
 _EPOCH_AT = 12
 _EPOCH = struct.Struct(">i")
 LEADER_EPOCH = 0
+#: As many as a producer may have in flight (Kafka: ProducerStateEntry); and the producers of a partition remembered.
+_REMEMBERED_BATCHES = 5
+_REMEMBERED_PRODUCERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class Batch:
     attributes: int = 0
     producer_id: int = -1
     producer_epoch: int = -1
+    base_sequence: int = -1
 
 
 class Aborted(NamedTuple):
@@ -51,6 +56,8 @@ class PartitionLog:
     """The first offset of each producer's open transaction."""
     aborted: list[Aborted] = field(default_factory=list)
     """Transactions that were aborted, in the order of their markers."""
+    recent: dict[int, deque[tuple[int, int, int, int]]] = field(default_factory=dict)
+    """Of each idempotent producer the last batches: epoch, first and last sequence number, first offset."""
 
     @property
     def stable_offset(self) -> int:
@@ -76,10 +83,28 @@ class PartitionLog:
             self.batches.append(batch)
             self.end_offset = batch.last_offset + 1
             self.size += len(batch.data)
+            if batch.producer_id >= 0 and batch.base_sequence >= 0:
+                self._remember(batch)
             if batch.attributes & CONTROL:
                 self._end_transaction(batch)
             elif batch.attributes & TRANSACTIONAL:
                 self.open.setdefault(batch.producer_id, batch.base_offset)
+
+    def _remember(self, batch: Batch) -> None:
+        last = batch.base_sequence + batch.last_offset - batch.base_offset
+        known = self.recent.pop(batch.producer_id, None)
+        if known is None:
+            known = deque(maxlen=_REMEMBERED_BATCHES)
+            if len(self.recent) >= _REMEMBERED_PRODUCERS:
+                self.recent.pop(next(iter(self.recent)))
+        known.append((batch.producer_epoch, batch.base_sequence, last, batch.base_offset))
+        self.recent[batch.producer_id] = known
+
+    def offset_of_same(self, batch: Batch) -> int | None:
+        """Where an idempotent producer's batch is already, which has sent it again (KIP-98)."""
+        last = batch.base_sequence + batch.last_offset - batch.base_offset
+        same = (batch.producer_epoch, batch.base_sequence, last)
+        return next((row[3] for row in self.recent.get(batch.producer_id, ()) if row[:3] == same), None)
 
     def _end_transaction(self, batch: Batch) -> None:
         marker = parse_batch(batch.data).marker
@@ -192,6 +217,7 @@ def kept(batch: RecordBatch, *, at: int) -> Batch:
         batch.attributes,
         batch.producer_id,
         batch.producer_epoch,
+        batch.base_sequence,
     )
 
 

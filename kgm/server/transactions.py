@@ -7,7 +7,7 @@ A transaction that ends is first *prepared*: that it commits, or not, is written
 Then markers go to its partitions; one that has no coordinator at the moment, or a disk that is full, gets its marker
 later. So a crash at any moment leaves a transaction that is committed everywhere, or will be.
 
-Not done: expiry of transactional ids, two-phase commit (KIP-939), and batches of one producer out of sequence."""
+Not done: expiry of transactional ids, and two-phase commit (KIP-939)."""
 
 import enum
 import heapq
@@ -143,10 +143,10 @@ class Transactions:
         self._limit = limit
         self._by_id = {row.transactional_id: row for row in log.load()}
         self._alarms: list[tuple[Millis, str]] = []
-        self._retry_at: Millis | None = None
         self._completed: list[Transaction] = []
         self._has_failed = False
         self._prepared = [row for row in self._by_id.values() if row.state in _PREPARED]
+        self._retry_at: Millis | None = _NEVER if self._prepared else None  # at once
         for row in self._by_id.values():
             if row.state is State.ONGOING:
                 self._watch(row)

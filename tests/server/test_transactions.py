@@ -29,7 +29,7 @@ from kgm.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 from kgm.records.batch import ProducerInfo as Info
-from kgm.records.batch import decode_batches, new_batch
+from kgm.records.batch import checksum, decode_batches, new_batch
 from kgm.server.exchange import Hangup
 from kgm.server.limits import Limits
 from kgm.server.nodes import place_of
@@ -47,6 +47,7 @@ class Writer:
     def __init__(self, driver, name=TX, to=1):
         self.driver, self.name, self.to = driver, name, to
         self.id = self.epoch = -1
+        self.sequence = 0
 
     def ask(self, request, version=None):
         return self.driver.ask(request, version=version, to=self.to)
@@ -72,8 +73,11 @@ class Writer:
 
     def produce(self, partition=0, *, version=9, epoch=None):
         who = Info(self.id, self.epoch if epoch is None else epoch)
-        records = new_batch([(b"k", b"v")], base_offset=0, timestamp_ms=1_000, producer=who)
-        rows = [PartitionProduceData(index=partition, records=records)]
+        records = bytearray(new_batch([(b"k", b"v")], base_offset=0, timestamp_ms=1_000, producer=who))
+        records[53:57] = self.sequence.to_bytes(4, "big")
+        records[17:21] = checksum(bytes(records[21:])).to_bytes(4, "big")
+        self.sequence += 1
+        rows = [PartitionProduceData(index=partition, records=bytes(records))]
         topics = [TopicProduceData(name="t", partition_data=rows)]
         if version >= 13:
             topics[0].topic_id, topics[0].name = self.driver.cluster.topics.named("t").topic_id, ""
@@ -258,6 +262,25 @@ def test_who_may_write():
     assert plain.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_RECORD
 
 
+def test_a_batch_that_comes_again_is_there_once():
+    driver = Driver()
+    who = Info(7, 0)
+
+    def send(sequence, epoch=0):
+        data = bytearray(new_batch([(b"k", b"v")], base_offset=0, timestamp_ms=1, producer=who))
+        data[21:23] = b"\0\0"  # idempotent only
+        data[51:57] = epoch.to_bytes(2, "big") + sequence.to_bytes(4, "big")
+        data[17:21] = checksum(bytes(data[21:])).to_bytes(4, "big")
+        rows = [TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=bytes(data))])]
+        row = driver.ask(ProduceRequest(acks=-1, topic_data=rows), version=9).responses[0].partition_responses[0]
+        return row.error_code or row.base_offset
+
+    assert [send(0), send(1), send(0), send(1), send(2), send(1)] == [0, 1, 0, 1, 2, 1]
+    assert send(1, epoch=1) == 3
+    assert [send(n) for n in range(3, 9)] == list(range(4, 10))
+    assert send(0) == 10  # so long ago is not remembered
+
+
 # -- producers
 
 
@@ -425,7 +448,8 @@ def test_a_transaction_that_was_told_to_be_committed_is_after_a_crash(disk):
     tx.driver.flush()
     assert tx.driver.answer(ticket).error_code == 0
     driver = again(disk, tx)
-    driver.flush()  # the first turn of the loop
+    assert driver.cluster.next_deadline() <= driver.now
+    driver.advance(0)
     assert stable_fetch(driver) == 7
     assert (
         fetched(driver, committed_only=True).last_stable_offset == fetched(driver, committed_only=True).high_watermark

@@ -2,16 +2,17 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from kgm.coordinator.settings import BrokerSettings
 from kgm.server import serve_in_thread
 from tests.kafka.jars import classpath
 from tests.kafka.java_tools import compiled, java_command
-from tests.server.served import until
+from tests.server.served import ServedProcess, until
 
 pytestmark = pytest.mark.slow
 
@@ -71,6 +72,41 @@ def mover(bootstrap):
     return consumer, producer
 
 
+def insist(action, *arguments):
+    """Repeat what librdkafka says can be repeated."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return action(*arguments, 10)
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > deadline:
+                raise
+
+
+def transact(consumer, producer, found, *, commit):
+    """One transaction; True if it was committed."""
+    producer.begin_transaction()
+    try:
+        for message in found:
+            producer.produce("out", message.value())
+        producer.flush(10)  # or an abort might throw away what was never sent
+        offsets = {}
+        for message in found:
+            offsets[message.partition()] = message.offset() + 1
+        rows = [TopicPartition("in", partition, offset) for partition, offset in offsets.items()]
+        insist(producer.send_offsets_to_transaction, rows, consumer.consumer_group_metadata())
+        if commit:
+            insist(producer.commit_transaction)
+            return True
+    except KafkaException as error:
+        if not error.args[0].txn_requires_abort():
+            raise
+    insist(producer.abort_transaction)
+    for message in reversed(found):
+        consumer.seek(TopicPartition("in", message.partition(), message.offset()))
+    return False
+
+
 def move(bootstrap, count, between=lambda _turn: None):
     """Move `count` records in transactions, of which every third is aborted and repeated."""
     consumer, producer = mover(bootstrap)
@@ -78,25 +114,11 @@ def move(bootstrap, count, between=lambda _turn: None):
     try:
         while moved < count:
             found = [message for message in consumer.consume(7, timeout=0.2) if message.error() is None]
-            if not found:
-                continue
-            turn += 1
-            between(turn)
-            producer.begin_transaction()
-            for message in found:
-                producer.produce("out", message.value())
-            offsets = {}
-            for message in found:
-                offsets[message.partition()] = message.offset() + 1
-            rows = [TopicPartition("in", partition, offset) for partition, offset in offsets.items()]
-            producer.send_offsets_to_transaction(rows, consumer.consumer_group_metadata(), PATIENCE_S)
-            if turn % 3 == 0:
-                producer.abort_transaction(PATIENCE_S)
-                for message in reversed(found):
-                    consumer.seek(TopicPartition("in", message.partition(), message.offset()))
-            else:
-                producer.commit_transaction(PATIENCE_S)
-                moved += len(found)
+            if found:
+                turn += 1
+                between(turn)
+                if transact(consumer, producer, found, commit=turn % 3 != 0):
+                    moved += len(found)
     finally:
         consumer.close()
     return turn
@@ -127,14 +149,42 @@ def test_librdkafka_moves_records_while_the_coordinator_moves(brokers):
     until(lambda: committed(brokers) == 60, "the offsets are not there")
 
 
+def send_offsets(bootstrap, count):
+    """The command line of a Java program that moves records."""
+    path = compiled([Path(__file__).parent / "java" / "SendOffsets.java"], classpath("kafka"))
+    class_path = os.pathsep.join([str(path), classpath("kafka")])
+    return java_command("SendOffsets", bootstrap, str(count), class_path=class_path)
+
+
 @pytest.mark.kafka
 def test_java_moves_records_exactly_once(brokers):
     fill(brokers.bootstraps, 60)
-    path = compiled([Path(__file__).parent / "java" / "SendOffsets.java"], classpath("kafka"))
-    command = java_command(
-        "SendOffsets", brokers.bootstraps, "60", class_path=os.pathsep.join([str(path), classpath("kafka")])
+    done = subprocess.run(
+        send_offsets(brokers.bootstraps, 60), capture_output=True, text=True, timeout=120, check=False
     )
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout.startswith("moved "), done.stdout + done.stderr
+    assert done.stdout.endswith("moved 60\n"), done.stdout + done.stderr
     expect_moved_once(brokers.bootstraps, 60)
     assert committed(brokers) == 60
+
+
+@pytest.mark.kafka
+def test_java_moves_records_exactly_once_over_sigkill(tmp_path):
+    """The server is killed again and again while a producer moves records."""
+    topics = [option for name, count in TOPICS.items() for option in ("--topic", f"{name}:{count}")]
+    arguments = [*topics, "--set", "group.initial.rebalance.delay.ms=0"]
+    with ServedProcess(tmp_path / "data", *arguments) as served:
+        fill(served.address, 240)
+        with subprocess.Popen(send_offsets(served.address, 240), stdout=subprocess.PIPE, text=True) as moving:
+            turns, line = 0, ""
+            try:
+                for line in moving.stdout:
+                    turns += line.startswith("turn ")
+                    if turns in (4, 9, 14) and line.startswith("turn "):
+                        served.kill()
+                        served.start()
+            finally:
+                moving.kill()
+            assert (line, turns > 14) == ("moved 240\n", True)
+        expect_moved_once(served.address, 240)
+        assert served.end() == 0
+        assert [said for said in served.said if "is cut off" not in said] == []

@@ -42,6 +42,7 @@ public class SendOffsets {
                 if (found.isEmpty()) {
                     continue;
                 }
+                System.out.println("turn " + ++turn);
                 Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
                 Map<TopicPartition, Long> first = new HashMap<>();
                 producer.beginTransaction();
@@ -52,7 +53,7 @@ public class SendOffsets {
                     producer.send(new ProducerRecord<>("out", one.value()));
                 }
                 producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata());
-                if (++turn % 3 == 0) {
+                if (turn % 3 == 0) {
                     producer.abortTransaction();
                     first.forEach(consumer::seek);
                 } else {
