@@ -5,8 +5,8 @@ cut once from one run of integers and shared. And where most members have someth
 as columns, one list for each topic with an entry for each member, whose `Row`s read like dictionaries: topics that are
 handed out alike share one column."""
 
-from bisect import bisect_left
-from collections.abc import Collection, ItemsView, Iterator, Mapping, Sequence, ValuesView
+from bisect import bisect_left, bisect_right
+from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
 from functools import lru_cache
 from itertools import chain
 from typing import Final
@@ -214,16 +214,31 @@ def lines_of(members: Sequence[MemberSpec]) -> tuple[Mapping[str, Sequence[tuple
 
 
 def with_changes(
-    layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int], changed: Collection[int]
+    layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int], changed: Mapping[int, int]
 ) -> Assigned:
-    """As `by_owner`, where all members but the changed ones have what they own, which came from an answer."""
-    mine: dict[int, list[int]] = {position: [] for position in changed}
-    for number, position in enumerate(owner):
-        if position in mine:
-            mine[position].append(number)
-    new = by_member(layout, [members[position] for position in mine], list(mine.values()))
+    """As `by_owner`, where members have what they own, which came from an answer, but for some changed partitions.
+
+    changed: for each of their numbers who had it before (a position or NOBODY)."""
+    gained: dict[tuple[int, int], set[int]] = {}
+    lost: dict[tuple[int, int], set[int]] = {}
+    for number, before in changed.items():
+        topic = bisect_right(layout.starts, number) - 1
+        partition = number - layout.starts[topic]
+        lost.setdefault((before, topic), set()).add(partition)
+        gained.setdefault((owner[number], topic), set()).add(partition)
+    rows: dict[int, dict[str, tuple[int, ...]]] = {}
+    for position, topic in sorted(gained.keys() | lost.keys()):
+        if position != NOBODY:
+            mine, name = members[position].owned, layout.topics[topic].name
+            row = rows.get(position)
+            if row is None:
+                row = rows[position] = {topic: tuple(partitions) for topic, partitions in mine.items()}
+            key = position, topic
+            left = set(row.pop(name, ())).difference(lost.get(key, ())).union(gained.get(key, ()))
+            if left:
+                row[name] = tuple(sorted(left))
     kept: Assigned = {member.member_id: member.owned for member in members}  # type: ignore[misc]  # tuples
-    return kept | new
+    return kept | {members[position].member_id: row for position, row in rows.items()}
 
 
 def by_member(layout: Layout, members: Sequence[MemberSpec], numbers: Sequence[Sequence[int]]) -> Assigned:

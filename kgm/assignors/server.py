@@ -12,7 +12,7 @@ def server_layout(group: GroupSpec) -> Layout:
     PartitionAssignorException. A broker never gets that far: it drops such names beforehand (`TopicIds`), and so must
     whoever calls in its place."""
     layout = Layout(group.topics)
-    if not all(layout.index.keys() >= set(topics) for topics in distinct_subscriptions(group.members)):
+    if not all(layout.index.keys() >= set(topics) for topics in set(distinct_subscriptions(group.members))):
         member, missing = next((m, name) for m in group.members for name in m.topics if name not in layout.index)
         raise UsageError(f"member {member.member_id} subscribes to {missing}, a topic that does not exist")
     return layout

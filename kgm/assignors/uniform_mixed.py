@@ -7,7 +7,7 @@ around, partitions go from the most to the least loaded subscribers until they d
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
 from kgm.assignors.answers import by_owner, lines_of, with_changes
@@ -23,18 +23,15 @@ class MixedBuilder:
     def __init__(self, layout: Layout, subscribed: Sequence[Sequence[int]], members: Sequence[MemberSpec]) -> None:
         self._layout = layout
         self._members = members
-        self._subscribers: list[list[int]] = [[] for _ in layout.topics]
-        for position, topics in enumerate(subscribed):
-            for topic in topics:
-                self._subscribers[topic].append(position)
-        # Members that get something else than they own; None: nobody knows.
-        self._changed: set[int] | None = set()
+        self._subscribers = layout.subscribers(members)
+        # Partitions that go to somebody else, with who owned them; None: nobody keeps track.
+        self._changed: dict[int, int] | None = {}
         columns = self._columns_of_lines()
         if columns is None:
             self._changed = None
-            columns = self._columns_of_members(subscribed)
-        self._owner = list(chain.from_iterable(columns))
-        loads = Counter(self._owner)
+            columns = self._columns_of_members(subscribed) if any(member.owned for member in members) else []
+        self._owner = list(chain.from_iterable(columns)) or [NOBODY] * layout.total
+        loads = Counter(self._owner if columns else ())
         self._loads = [loads[position] for position in range(len(members))]
 
     def _columns_of_members(self, subscribed: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -54,8 +51,9 @@ class MixedBuilder:
         if found is None:
             return None
         before, lines = found
+        changed: dict[int, int] = {}
         columns = []
-        for topic, subscribers in zip(self._layout.topics, self._subscribers, strict=True):
+        for topic, start, subscribers in zip(self._layout.topics, self._layout.starts, self._subscribers, strict=False):
             column = [NOBODY] * topic.partitions
             may_have = set(subscribers)
             try:
@@ -63,13 +61,14 @@ class MixedBuilder:
                     if partitions and position in may_have:
                         for partition in partitions:
                             column[partition] = position
-                    elif partitions and position != NOBODY and self._changed is not None:
-                        self._changed.add(position)
+                    elif partitions and position != NOBODY:  # a topic that it has left
+                        changed.update((start + p, position) for p in partitions if column[p] == NOBODY)
             except IndexError:  # the topic was larger once
                 return None
             columns.append(column)
         if not before.keys() <= self._layout.index.keys():
             return None
+        self._changed = changed
         return columns
 
     def build(self) -> Assigned:
@@ -98,7 +97,9 @@ class MixedBuilder:
             for taker in takers:
                 loads[taker] += 1
             if self._changed is not None:
-                self._changed.update(takers)
+                for number, owner in zip(numbers, column, strict=True):
+                    if owner == NOBODY:
+                        self._changed.setdefault(number, NOBODY)
             if count < len(column):
                 given = iter(takers)
                 takers = [next(given) if owner == NOBODY else owner for owner in column]
@@ -111,10 +112,12 @@ class MixedBuilder:
         self._owner[number] = member
         self._loads[member] += 1
         if self._changed is not None:
-            self._changed |= {before, member} - {NOBODY}
+            self._changed.setdefault(number, before)
 
     def _balance(self, topics: Sequence[int]) -> None:
         last_changed = None
+        if max(self._loads) - min(self._loads) <= 1:
+            return  # and so it is topic by topic
         for _ in range(_MOST_ROUNDS):
             for topic in topics:
                 if topic == last_changed:
@@ -124,9 +127,10 @@ class MixedBuilder:
 
     def _balance_topic(self, topic: int) -> int:
         """Move partitions of one topic; returns how many moved."""
-        scales = _Scales(self._subscribers[topic], self._loads)
-        if scales.imbalance <= 1:
+        loads = [self._loads[member] for member in self._subscribers[topic]]
+        if max(loads) - min(loads) <= 1:
             return 0
+        scales = _Scales(self._subscribers[topic], self._loads)
         to_give: dict[int, list[int]] = {}
         for number in self._layout.range(topic):
             to_give.setdefault(self._owner[number], []).append(number)
@@ -160,9 +164,14 @@ def _keep_owned(position: int, member: MemberSpec, columns: Mapping[str, list[in
 
 def _least_loaded(members: Sequence[int], loads: Sequence[int], count: int) -> list[int]:
     """Who gets one after the other: everybody on the lowest level, then again with those that are on the next, ..."""
+    if count < len(members):
+        level = min(map(loads.__getitem__, members))
+        lowest = list(islice((member for member in members if loads[member] == level), count))
+        if len(lowest) == count:
+            return lowest
     order = sorted(members, key=loads.__getitem__)
-    takers: list[int] = []
     level, end = loads[order[0]], 0
+    takers: list[int] = []
     while len(takers) < count:
         while end < len(order) and loads[order[end]] == level:
             end += 1
@@ -190,11 +199,6 @@ class _Scales:
         self._heavy_start = self._heavy_end = len(self._order)  # inclusive, exclusive
         self._heavy_level = loads[self._order[-1]] + 1
         self._heavy_next = len(self._order) - 1
-
-    @property
-    def imbalance(self) -> int:
-        """Load of the heaviest minus that of the lightest subscriber."""
-        return self._loads[self._order[-1]] - self._loads[self._order[0]]
 
     def is_balanced(self) -> bool:
         return self._heavy_level - self._light_level <= 1

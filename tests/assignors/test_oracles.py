@@ -1,11 +1,14 @@
 """Each fast assignor beside a slow obvious one, on random groups."""
 
+import dataclasses
 import json
 import random
+from itertools import islice
 
 import pytest
 
-from kgm.assignors import NAMES
+from kgm import assignors
+from kgm.assignors import NAMES, answers
 from kgm.model.errors import UsageError
 from tests.assignors import naive
 from tests.assignors.groups import SEQUENCES, assign, every_case, group_of, sequence
@@ -48,6 +51,56 @@ def _differs(name, case):
         return assign(name, group) != ORACLES[name](group)
     except (naive.TradesPlaces, UsageError):
         return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_it_does_not_matter_whether_what_is_owned_is_an_earlier_answer_as_it_came(name, monkeypatch):
+    """Answers in columns are read in ways of their own; groups shrink, grow and change between two of them."""
+    monkeypatch.setattr(answers, "_LARGE", 0)
+    rows = 0
+    for number, case in enumerate(islice(every_case(name), 200)):
+        group, rng = group_of(case), random.Random(number)
+        given = assignors.assign(name, group)
+        rows += any(isinstance(row, answers.Row) for row in given.values())
+        topics = [
+            dataclasses.replace(topic, partitions=max(0, topic.partitions + rng.choice([0, 0, 0, 2, -1])), racks=None)
+            for topic in group.topics
+        ]
+        members = [
+            dataclasses.replace(
+                member,
+                topics=tuple(
+                    rng.sample(member.topics, len(member.topics) - (rng.random() < 0.1 and len(member.topics) > 1))
+                ),
+                owned=given[member.member_id],
+                generation=1,
+            )
+            for member in rng.sample(group.members, rng.randint(1, len(group.members)))
+        ]
+        if rng.random() < 0.5:
+            members.insert(0, dataclasses.replace(members[0], member_id="new", owned={}))
+        plain = [
+            dataclasses.replace(member, owned={topic: list(ps) for topic, ps in member.owned.items()})
+            for member in members
+        ]
+        one, other = (
+            assign(name, dataclasses.replace(group, members=tuple(those), topics=tuple(topics)))
+            for those in (members, plain)
+        )
+        assert one == other, case["case"]
+    assert rows > 50
+
+
+def test_rows_read_like_dictionaries():
+    columns = {"t": [(0,), ()], "u": [(1,), (0, 2)], "v": [(), ()]}
+    one, other = answers.Row(columns, 0), answers.Row(columns, 1)
+    assert one == {"t": (0,), "u": (1,)}
+    assert other == {"u": (0, 2)}
+    assert (list(one), len(other), list(other.values()), "v" in one) == (["t", "u"], 1, [(0, 2)], False)
+    assert repr(other) == "{'u': (0, 2)}"
+    with pytest.raises(KeyError):
+        other["t"]
 
 
 @pytest.mark.slow
