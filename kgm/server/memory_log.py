@@ -97,8 +97,8 @@ class MemoryLog:
     def append_marker(self, producer: Producer, *, commit: bool, now: Millis) -> None:  # noqa: ARG002
         """On a commit the pending records count, where none was written after them."""
         self._written += 1
-        for place, record, _ in self._pending.pop(producer[0], ()):
-            key = _key_of(record)
+        last = {_key_of(row[1]): row for row in self._pending.pop(producer[0], ())}
+        for key, (place, record, _) in last.items():
             if commit and (key not in self._latest or self._latest[key][0] < place):
                 self._latest.pop(key, None)
                 self._latest[key] = self._written, record, None

@@ -1,5 +1,6 @@
 """What a log in memory keeps: the same as a log on disk that holds everything."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ def state(coordinator):
     return offsets, unstable, generations
 
 
+@pytest.mark.slow
 @given(st.lists(STEPS, max_size=40))
 def test_a_replay_gives_the_state_that_the_whole_history_gives(steps):
     log, live = MemoryLog(), engine()

@@ -15,9 +15,11 @@ from kgm.protocol.messages.alter_partition_reassignments_request import (
     ReassignableTopic,
 )
 from kgm.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from kgm.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from kgm.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
+from kgm.protocol.messages.list_groups_request import ListGroupsRequest
 from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -26,6 +28,7 @@ from kgm.server.exchange import Answer, Hangup
 from kgm.server.limits import Limits
 from kgm.server.nodes import OFFSETS_TOPIC, place_of
 from kgm.server.storage import Directory
+from tests.records import real_logs
 from tests.server.broker_driver import Driver
 from tests.server.test_broker import commit, join, stable
 from tests.server.wire_client import batch
@@ -437,3 +440,29 @@ def test_a_copy_made_at_any_moment_starts(disk, tmp_path):
                 assert dict(there.of(group)) == dict(driver.cluster.view.of(group))
             copy.kill()
     assert json.loads((disk.folder / "kgm.json").read_text())["topics"] == {"t": 3}
+
+
+# -- a broker's own folders
+
+
+@pytest.mark.slow
+def test_the_folders_of_a_real_broker_are_taken_up(disk):
+    """Its classic groups are served as the broker served them after a restart of its own."""
+    kind = "plain"
+    for partition in real_logs.partitions(kind):
+        real_logs.unpack(kind, partition, disk.folder / f"{OFFSETS_TOPIC}-{partition}")
+    driver = disk.start({"orders": 12}, partitions=len(real_logs.partitions(kind)))
+    expected = {row["groupId"]: row for row in real_logs.groups(kind) if row["type"].lower() == "classic"}
+    assert len(expected) > 5
+    listed = {row.group_id: row for row in driver.ask(ListGroupsRequest()).groups}
+    for group_id, row in expected.items():
+        described = row["describe"]["response"]
+        assert (listed[group_id].group_state, listed[group_id].protocol_type) == (row["state"], row["protocolType"])
+        found = driver.ask(DescribeGroupsRequest(groups=[group_id])).groups[0]
+        assert found.group_state == described["groupState"]
+        assert sorted((m.group_instance_id or "", m.member_id, m.client_id) for m in found.members) == sorted(
+            (m["groupInstanceId"] or "", m["memberId"], m["clientId"]) for m in described["members"]
+        )
+    driver.ask(commit(next(iter(expected)), name="orders", offset=5), version=9)
+    disk.start({"orders": 12}, partitions=4)
+    assert [said for said in disk.warnings if "left out" not in said] == []
