@@ -8,7 +8,7 @@ handed out alike share one column."""
 from bisect import bisect_left, bisect_right
 from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, compress
 from typing import Final
 
 from kgm.assignors.layout import NOBODY, Layout
@@ -41,10 +41,11 @@ class Row(Mapping[str, tuple[int, ...]]):
         return partitions
 
     def __iter__(self) -> Iterator[str]:
-        return (topic for topic, _ in self.items())
+        return compress(self.columns, self._entries())
 
     def __len__(self) -> int:
-        return sum(1 for _ in self.items())
+        entries = self._entries()
+        return len(entries) - entries.count(_NOTHING)
 
     def items(self) -> ItemsView[str, tuple[int, ...]]:
         return _Items(self)
@@ -52,12 +53,19 @@ class Row(Mapping[str, tuple[int, ...]]):
     def values(self) -> ValuesView[tuple[int, ...]]:
         return _Values(self)
 
+    def _entries(self) -> list[tuple[int, ...]]:
+        """What it gets of every topic, nothing included."""
+        position = self.position
+        return [column[position] for column in self.columns.values()]
+
     def pairs(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Topics and partitions."""
-        position = self.position
-        for topic, column in self.columns.items():
-            if partitions := column[position]:
-                yield topic, partitions
+        entries = self._entries()
+        return zip(compress(self.columns, entries), filter(None, entries), strict=True)
+
+    def parts(self) -> Iterator[tuple[int, ...]]:
+        """Partitions of each topic that it gets something of."""
+        return filter(None, self._entries())
 
     def __repr__(self) -> str:
         return repr(dict(self.items()))
@@ -78,7 +86,7 @@ class _Values(ValuesView[tuple[int, ...]]):
     _mapping: Row
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
-        return (partitions for _, partitions in self._mapping.pairs())
+        return self._mapping.parts()
 
 
 def numbers_below(count: int) -> tuple[int, ...]:
