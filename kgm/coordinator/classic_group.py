@@ -204,10 +204,10 @@ class ClassicGroup:
         of protocols is refused, as in Kafka."""
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
-        everyone = len(self.members)
-        return self.protocol_type == protocol_type and any(
-            self.protocol_counts.get(name, 0) == everyone for name in names
-        )
+        if self.protocol_type != protocol_type:
+            return False
+        everyone, counts = len(self.members), self.protocol_counts
+        return any(counts.get(name, 0) == everyone for name in names)
 
     def select_protocol(self) -> str:
         """The protocol with most votes among those that all members support."""

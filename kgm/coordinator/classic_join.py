@@ -33,7 +33,7 @@ class Joining:
         self.version = step.request.version
         self.client_id = step.request.client_id or ""
         self.client_host = step.request.client_host
-        self.protocols = tuple(Protocol(offered.name, offered.metadata) for offered in message.protocols)
+        self.protocols = tuple([Protocol(offered.name, offered.metadata) for offered in message.protocols])
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -84,10 +84,10 @@ def handle_join(
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     """Whether the member may be let in. In a join phase those that wait are counted, so that the last to come back
     are dropped when the limit was lowered; pending ids are never counted."""
-    if group.is_in(ClassicState.PREPARING_REBALANCE):
-        return member_id in group.parked_joins or len(group.parked_joins) < max_size
+    if group.state is ClassicState.PREPARING_REBALANCE:
+        return len(group.parked_joins) < max_size or member_id in group.parked_joins
     if group.is_in(ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
-        return member_id in group.members or len(group.members) < max_size
+        return len(group.members) < max_size or member_id in group.members
     return True
 
 
@@ -95,7 +95,7 @@ def _join_unknown(joining: Joining, new_member_id: Callable[[str], str]) -> None
     """A newcomer, or a static member that was restarted and has no member id."""
     group, step, message = joining.group, joining.step, joining.message
     instance_id = message.group_instance_id
-    if group.is_in(ClassicState.DEAD):
+    if group.state is ClassicState.DEAD:
         joining.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return
     if not group.supports(message.protocol_type, [offered.name for offered in joining.protocols]):
@@ -116,7 +116,7 @@ def _join_known(joining: Joining) -> None:
     """A member that has its id, or a pending one that comes back with it."""
     group, message = joining.group, joining.message
     member_id = message.member_id
-    if group.is_in(ClassicState.DEAD):
+    if group.state is ClassicState.DEAD:
         joining.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
     elif not group.supports(message.protocol_type, [offered.name for offered in joining.protocols]):
         joining.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)

@@ -32,7 +32,7 @@ def handle_sync(message: SyncGroupRequest, installed: ClassicGroup | None, step:
         return
     assert installed is not None
     group = step.draft(installed)
-    if group.is_in(ClassicState.STABLE):
+    if group.state is ClassicState.STABLE:
         rounds.member_synced(group, step, message.member_id)
         step.answer(rounds.synced_reply(group, group.members[message.member_id]))
         return
@@ -51,9 +51,9 @@ def _sync_request_error(message: SyncGroupRequest, version: int) -> ErrorCode:
 
 
 def _sync_error(message: SyncGroupRequest, group: ClassicGroup | None) -> ErrorCode:
-    if group is None or group.is_in(ClassicState.EMPTY):
+    if group is None or group.state is ClassicState.EMPTY:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if group.is_in(ClassicState.DEAD):
+    if group.state is ClassicState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error := group.check_member(message.member_id, message.group_instance_id):
         return error
@@ -61,7 +61,7 @@ def _sync_error(message: SyncGroupRequest, group: ClassicGroup | None) -> ErrorC
         return ErrorCode.ILLEGAL_GENERATION
     if _differ(message.protocol_type, group.protocol_type) or _differ(message.protocol_name, group.protocol):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    return ErrorCode.REBALANCE_IN_PROGRESS if group.is_in(ClassicState.PREPARING_REBALANCE) else ErrorCode.NONE
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING_REBALANCE else ErrorCode.NONE
 
 
 def _differ(said: str | None, known: str | None) -> bool:
@@ -83,13 +83,13 @@ def handle_heartbeat(message: HeartbeatRequest, installed: ClassicGroup | None, 
 def _heartbeat_error(message: HeartbeatRequest, group: ClassicGroup | None) -> ErrorCode:
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if group.is_in(ClassicState.DEAD):
+    if group.state is ClassicState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error := group.check_member(message.member_id, message.group_instance_id):
         return error
     if message.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    return ErrorCode.REBALANCE_IN_PROGRESS if group.is_in(ClassicState.PREPARING_REBALANCE) else ErrorCode.NONE
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING_REBALANCE else ErrorCode.NONE
 
 
 # -- LeaveGroup

@@ -35,7 +35,7 @@ def sync_key(group: ClassicGroup) -> TimerKey:
 
 def extend_session(group: ClassicGroup, step: Step, member: ClassicMember) -> None:
     """Count the member's session from now on."""
-    step.set_timer(session_key(group, member.member_id), member.session_timeout_ms)
+    step.set_timer(TimerKey(TimerKind.SESSION, group.group_id, member.member_id), member.session_timeout_ms)
 
 
 # -- parked requests
@@ -136,9 +136,9 @@ def maybe_complete_join(group: ClassicGroup, step: Step) -> None:
     """End the join phase early if nobody is missing; the first one of a group that was Empty only if there is a plan,
     and everybody is there."""
     if (
-        group.is_in(ClassicState.PREPARING_REBALANCE)
-        and (group.previous_state is not ClassicState.EMPTY or standby.is_fulfilled(group, step.settings))
+        group.state is ClassicState.PREPARING_REBALANCE
         and group.all_joined
+        and (group.previous_state is not ClassicState.EMPTY or standby.is_fulfilled(group, step.settings))
     ):
         complete_join(group, step)
 

@@ -285,8 +285,9 @@ class Coordinator:
         return step.outcome()
 
     def _take_effect(self, step: Step) -> None:
-        for group_id, draft in step.groups.items():
-            self._groups[group_id] = draft.settled()
+        if step.groups:
+            for group_id, draft in step.groups.items():
+                self._groups[group_id] = draft.settled()
         deadlines = self._deadlines
         for key, deadline in step.timers.items():
             if key in deadlines:

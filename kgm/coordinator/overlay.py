@@ -12,6 +12,7 @@ V = TypeVar("V")
 #: Up to this size a copy is cheaper.
 SMALL: Final = 32
 _NOTHING: Final[Any] = object()
+_NONE: Final[frozenset[Any]] = frozenset()
 
 
 def overlaid(base: "Table[K, V]") -> "Table[K, V]":
@@ -32,7 +33,7 @@ class Overlay(MutableMapping[K, V]):
     def __init__(self, base: "Table[K, V]") -> None:
         self._base: Table[K, V] = base
         self._changed: dict[K, V] = {}
-        self._gone: set[K] = set()
+        self._gone: set[K] | frozenset[K] = _NONE
         self._size = len(base)
         self._is_whole = False
 
@@ -44,7 +45,7 @@ class Overlay(MutableMapping[K, V]):
             for key in self._gone:
                 del everything[key]
             everything.update(self._changed)
-            self._base, self._changed, self._gone = {}, everything, set()
+            self._base, self._changed, self._gone = {}, everything, _NONE
         return self._changed
 
     def settle(self) -> "Table[K, V]":
@@ -60,10 +61,11 @@ class Overlay(MutableMapping[K, V]):
         return self.flatten().copy()
 
     def __getitem__(self, key: K) -> V:
-        value = self.get(key, _NOTHING)
-        if value is _NOTHING:
+        if key in self._changed:
+            return self._changed[key]
+        if key in self._gone:
             raise KeyError(key)
-        return value  # type: ignore[no-any-return]
+        return self._base[key]
 
     def get(self, key: K, default: Any = None) -> Any:
         value = self._changed.get(key, _NOTHING)
@@ -75,7 +77,7 @@ class Overlay(MutableMapping[K, V]):
         return key in self._changed or (key in self._base and key not in self._gone)
 
     def __setitem__(self, key: K, value: V) -> None:
-        if key not in self:
+        if key not in self._changed and (key not in self._base or key in self._gone):
             self._size += 1
         self._changed[key] = value
 
@@ -84,19 +86,23 @@ class Overlay(MutableMapping[K, V]):
             raise KeyError(key)
 
     def pop(self, key: K, default: Any = _NOTHING) -> Any:
-        value = self.get(key, _NOTHING)
-        if value is _NOTHING:
-            if default is _NOTHING:
-                raise KeyError(key)
-            return default
-        self._changed.pop(key, None)
-        if key in self._base:
-            self._gone.add(key)
-        self._size -= 1
-        return value
+        value = self._changed.pop(key, _NOTHING)
+        if key in self._base and key not in self._gone:
+            if isinstance(self._gone, set):
+                self._gone.add(key)
+            else:
+                self._gone = {key}
+            if value is _NOTHING:
+                value = self._base[key]
+        if value is not _NOTHING:
+            self._size -= 1
+            return value
+        if default is _NOTHING:
+            raise KeyError(key)
+        return default
 
     def clear(self) -> None:
-        self._base, self._changed, self._gone = {}, {}, set()
+        self._base, self._changed, self._gone = {}, {}, _NONE
         self._is_whole, self._size = True, 0
 
     def __len__(self) -> int:

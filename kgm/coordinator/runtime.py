@@ -3,6 +3,7 @@
 The server drives it with the real clock, the simulation with a virtual one. Time goes forward only."""
 
 import heapq
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -71,9 +72,9 @@ class Runtime:
         """Fire one timer at its deadline, whatever else is due; nothing happens if it has been moved or cancelled."""
         return self._execute(self.engine.expire(timer.key, now=timer.deadline_ms), timer.deadline_ms)
 
-    def is_quiet_until(self, at_ms: float) -> bool:
-        """Whether for certain no timer fires up to and at that time; cheaper than `next_deadline`."""
-        return not self._heap or self._heap[0][0] > at_ms
+    def quiet_until(self) -> float:
+        """A time before which for certain no timer fires; cheaper than `next_deadline`."""
+        return self._heap[0][0] if self._heap else math.inf
 
     def next_deadline(self) -> Millis | None:
         """When the next timer fires; None if none is set."""

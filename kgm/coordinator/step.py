@@ -69,7 +69,7 @@ class Step:
     def answer(self, message: Message) -> None:
         """Reply to the request at hand."""
         assert self.ticket is not None
-        self.reply(self.ticket, message)
+        self.replies.append(Reply(self.ticket, message))
 
     def outcome(self) -> Outcome:
         timers = [

@@ -1,6 +1,7 @@
 """Virtual time: a heap of what is going to happen. Milliseconds, with fractions, so that two things rarely coincide."""
 
 import heapq
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,26 @@ class Clock:
         self._sequence += 1
         heapq.heappush(self._heap, (at_ms, self._sequence, None, action, arguments))
 
+    def run_next_before(self, limit_ms: float) -> bool:
+        """Do the next thing if it happens before that time. False if it does not."""
+        heap = self._heap
+        while heap:
+            at_ms, _, alarm, action, arguments = heap[0]
+            if alarm is not None:
+                action, arguments = alarm.action, alarm.arguments
+            if action is None:
+                heapq.heappop(heap)  # it was cancelled
+            elif at_ms < limit_ms:
+                heapq.heappop(heap)
+                self.now_ms = at_ms
+                if alarm is not None:
+                    alarm.action = None
+                action(*arguments)
+                return True
+            else:
+                return False
+        return False
+
     def next_at(self) -> float | None:
         """When the next thing happens; None if nothing will."""
         heap = self._heap
@@ -59,9 +80,5 @@ class Clock:
 
     def run_next(self) -> None:
         """Go to the next thing that happens, and do it. There must be one (`next_at`)."""
-        self.now_ms, _, alarm, action, arguments = heapq.heappop(self._heap)
-        if alarm is not None:
-            action, arguments = alarm.action, alarm.arguments
-            alarm.action = None
-        assert action is not None
-        action(*arguments)
+        happened = self.run_next_before(math.inf)
+        assert happened

@@ -84,7 +84,7 @@ class Member:
         self.extended_ms = 0.0
         self._last_beat: HeartbeatRequest | None = None
         self.beat: Alarm | None = None
-        self.started_ms = self.world.now_ms
+        self.started_ms = self.world.clock.now_ms
         self.waited_ms: float | None = None
         """From its start to its first assignment."""
 
@@ -107,7 +107,7 @@ class Member:
         self.generation = self.remembered_generation = world.origin.generation
         self.owned = {topic: tuple(numbers) for topic, numbers in self.seat.owned.items() if numbers}
         self.remembered = self.owned
-        self.last_beat_ms = self.extended_ms = world.now_ms - world.tempo.phase() * self.period_ms
+        self.last_beat_ms = self.extended_ms = world.clock.now_ms - world.tempo.phase() * self.period_ms
         self._beat_at(self.last_beat_ms + self.period_ms)
 
     def show_life(self) -> None:
@@ -145,7 +145,7 @@ class Member:
     def _join_soon(self, delay_ms: float, *, at_once: bool = False) -> None:
         """at_once: the rules skip the gap that is kept between two JoinGroups."""
         world = self.world
-        at_ms = world.now_ms + delay_ms
+        at_ms = world.clock.now_ms + delay_ms
         if not at_once:
             at_ms = max(at_ms, self.last_join_ms + self.habits.rejoin_gap_ms)
         if self.intent is not None:
@@ -160,7 +160,7 @@ class Member:
         if not self.keeps_while_joining:
             self._release()
         self.phase = Phase.JOINING
-        self.last_join_ms = world.now_ms
+        self.last_join_ms = world.clock.now_ms
         request = JoinGroupRequest(
             group_id=world.origin.group_id,
             session_timeout_ms=world.origin.session_timeout_ms,
@@ -212,8 +212,8 @@ class Member:
         self.member_id = reply.member_id
         self.generation = reply.generation_id
         if self.habits.beats_while_syncing:
-            self.last_beat_ms = self.world.now_ms
-            self._beat_at(self.world.now_ms + self.period_ms)
+            self.last_beat_ms = self.world.clock.now_ms
+            self._beat_at(self.world.clock.now_ms + self.period_ms)
         delay = drawn(self.world.chance, self.habits.think)
         leads = reply.leader == reply.member_id
         if leads and self.habits.library is Library.LIBRDKAFKA:
@@ -268,20 +268,21 @@ class Member:
         if self.intent is None:
             world.restless.discard(self)
         if self.waited_ms is None:
-            self.waited_ms = world.now_ms - self.started_ms
+            self.waited_ms = world.clock.now_ms - self.started_ms
         self.remembered, self.remembered_generation = given, self.generation
         lost = _less(self.owned, given)
-        world.ledger.drop(self.consumes_as, lost, world.now_ms)
+        if lost:
+            world.ledger.drop(self.consumes_as, lost, world.clock.now_ms)
         if self.consumes_as != self.identity:
-            world.ledger.drop(self.consumes_as, self.owned, world.now_ms)
+            world.ledger.drop(self.consumes_as, self.owned, world.clock.now_ms)
             self.consumes_as, self.owned = self.identity, {}
-        world.ledger.take(self.consumes_as, _less(given, self.owned), world.now_ms)
+        world.ledger.take(self.consumes_as, _less(given, self.owned), world.clock.now_ms)
         self.owned = {topic: tuple(numbers) for topic, numbers in given.items() if numbers}
         if lost and self.keeps_while_joining:
             self._join_soon(drawn(world.chance, self.habits.revoke), at_once=True)
         if not self.habits.beats_while_syncing:
-            due_ms = world.now_ms if self.last_beat_ms is None else self.last_beat_ms + self.period_ms
-            self._beat_at(max(world.now_ms, due_ms))
+            due_ms = world.clock.now_ms if self.last_beat_ms is None else self.last_beat_ms + self.period_ms
+            self._beat_at(max(world.clock.now_ms, due_ms))
 
     # -- heartbeats
 
@@ -309,7 +310,8 @@ class Member:
 
     def _beat_at(self, at_ms: float) -> None:
         """Plan the next heartbeat; in a calm group the last one before the session would be in danger."""
-        self._quiet()
+        if self.beat is not None:
+            self.beat.cancel()
         world = self.world
         if self._is_calm:
             spare = self.extended_ms + world.origin.session_timeout_ms - self.period_ms - at_ms
@@ -320,12 +322,12 @@ class Member:
     def _beat(self) -> None:
         world = self.world
         self.beat = None
-        self.last_beat_ms = self.extended_ms = world.now_ms
+        self.last_beat_ms = self.extended_ms = world.clock.now_ms
         if self._is_calm:
-            world.submit(self, self._heartbeat(), self.habits.heartbeat_version, None, world.now_ms)
+            world.submit(self, self._heartbeat(), self.habits.heartbeat_version, None, world.clock.now_ms)
         else:
             world.send(self, self._heartbeat(), self.habits.heartbeat_version, self._on_beat)
-        self._beat_at(world.now_ms + self.period_ms)
+        self._beat_at(world.clock.now_ms + self.period_ms)
 
     def _on_beat(self, reply: HeartbeatResponse) -> None:
         if reply.error_code == ErrorCode.NONE or self.phase is not Phase.STEADY or self.intent is not None:
@@ -348,7 +350,7 @@ class Member:
     def _catch_up(self) -> None:
         """Work out when the last heartbeat that was left out would have been."""
         assert self.last_beat_ms is not None
-        missed = max((self.world.now_ms - self.last_beat_ms) // self.period_ms, 0)
+        missed = max((self.world.clock.now_ms - self.last_beat_ms) // self.period_ms, 0)
         self.last_beat_ms += missed * self.period_ms
 
     def _hand_in_last_beat(self) -> None:
@@ -374,7 +376,7 @@ class Member:
 
     def _release(self) -> None:
         """Stop consuming."""
-        self.world.ledger.drop(self.consumes_as, self.owned, self.world.now_ms)
+        self.world.ledger.drop(self.consumes_as, self.owned, self.world.clock.now_ms)
         self.owned = {}
 
     def _lose(self, *, forget_id: bool) -> None:

@@ -214,8 +214,8 @@ class Script:
         patience_ms = 2 * origin.session_timeout_ms + 3 * origin.rebalance_timeout_ms + self.plan.restart_time_ms
         deadline = world.now_ms + _PATIENCE_MS + patience_ms
         most = world.rebalances + _HOPELESS_REBALANCES + 3 * len(self.members)
-        while not self._at_rest(with_ghosts=with_ghosts):
-            if world.now_ms > deadline or world.rebalances > most:
+        while self._planned or world.in_flight or not self._at_rest(with_ghosts=with_ghosts):
+            if world.clock.now_ms > deadline or world.rebalances > most:
                 return False
             world.run_next()
         return True

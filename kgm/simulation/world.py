@@ -85,16 +85,16 @@ class World:
 
     def run_next(self) -> None:
         """Let the next thing happen: a client's doing or a timer of the coordinator."""
-        next_at = self.clock.next_at()
-        if next_at is None or not self.runtime.is_quiet_until(next_at):
-            deadline = self.runtime.next_deadline()
-            if deadline is not None and (next_at is None or deadline <= next_at):
-                self.clock.now_ms = max(self.clock.now_ms, float(deadline))
-                self._deliver(self.runtime.advance(deadline))
-                self._observe()
-                self.on_timer()
-                return
-        self.clock.run_next()
+        if self.clock.run_next_before(self.runtime.quiet_until()):
+            return
+        next_at, deadline = self.clock.next_at(), self.runtime.next_deadline()
+        if deadline is not None and (next_at is None or deadline <= next_at):
+            self.clock.now_ms = max(self.clock.now_ms, float(deadline))
+            self._deliver(self.runtime.advance(deadline))
+            self._observe()
+            self.on_timer()
+        else:
+            self.clock.run_next()
 
     # -- the wire
 
