@@ -180,19 +180,24 @@ def encode_sticky_data(owned: Partitions, generation: int) -> bytes:
 
 
 def decode_sticky_data(data: bytes | None) -> tuple[Partitions, int | None]:
-    """What `encode_sticky_data` wrote; nothing owned when there is none."""
+    """What StickyAssignor wrote: version 1, or version 0, which ends before the generation.
+
+    As in Java, nothing is owned where nothing is written or where it cannot be read."""
     if not data:
         return {}, None
     owned: dict[str, tuple[int, ...]] = {}
-    (topics,) = _INT.unpack_from(data)
-    at = _INT.size
-    for _ in range(topics):
-        (length,) = _SHORT.unpack_from(data, at)
-        at += _SHORT.size
-        topic = data[at : at + length].decode()
-        at += length
-        (count,) = _INT.unpack_from(data, at)
-        at += _INT.size
-        owned[topic] = struct.unpack_from(f">{count}i", data, at)
-        at += 4 * count
-    return owned, _INT.unpack_from(data, at)[0]
+    try:
+        (topics,) = _INT.unpack_from(data)
+        at = _INT.size
+        for _ in range(topics):
+            (length,) = _SHORT.unpack_from(data, at)
+            at += _SHORT.size
+            (name,) = struct.unpack_from(f"{length}s", data, at)
+            at += length
+            (count,) = _INT.unpack_from(data, at)
+            at += _INT.size
+            owned[name.decode()] = struct.unpack_from(f">{count}i", data, at)
+            at += 4 * count
+    except (struct.error, UnicodeDecodeError):
+        return {}, None
+    return owned, _INT.unpack_from(data, at)[0] if len(data) >= at + _INT.size else None

@@ -36,6 +36,17 @@ def test_no_user_data_is_nothing_owned(nothing):
     assert decode_sticky_data(nothing) == ({}, None)
 
 
+def test_sticky_user_data_of_old_clients_has_no_generation():
+    assert decode_sticky_data(encode_sticky_data({"t": (0, 2)}, 5)[:-4]) == ({"t": (0, 2)}, None)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\0", b"\0\0\0\1", b"\0\0\0\1\xff\xfft", b"\0\0\0\1\0\1\xff\0\0\0\0", b"\0\0\0\1\0\1t\x7f\xff\xff\xff"]
+)
+def test_user_data_that_cannot_be_read_is_nothing_owned(data):
+    assert decode_sticky_data(data) == ({}, None)
+
+
 def test_a_leader_looks_for_what_is_owned_where_its_assignor_does():
     both = row(user_data=encode_sticky_data({"t": (1,)}, 4), owned_partitions={"t": [0]}, generation_id=6, rack_id="r")
     cooperative, sticky = Blobs().member("cooperative-sticky", both), Blobs().member("sticky", both)
@@ -65,4 +76,6 @@ def test_the_broker_lists_members_as_its_hash_map_does():
         for name in ("zeta", "alpha", "mike", "kilo")
     ]
     listed = [member.member_id for member in as_broker_lists(members)]
-    assert listed == [["zeta", "alpha", "mike", "kilo"][position] for position in map_order(["zeta", "alpha", "mike", "kilo"])]
+    assert listed == [
+        ["zeta", "alpha", "mike", "kilo"][position] for position in map_order(["zeta", "alpha", "mike", "kilo"])
+    ]
