@@ -124,8 +124,8 @@ def _cleaned(
 
 
 class _Walk:
-    """One computation. sizes: the partitions of each topic; rows: what each member owns, and how much; free: what
-    nobody does;    set_order: partitions of one topic as the Java set in which they come iterates."""
+    """One computation. sizes: the partitions of each topic. rows, loads: what each member owns, and how much that is.
+    free: what nobody owns. set_order: the partitions of one topic in the order of the Java set that they come in."""
 
     def __init__(
         self,
