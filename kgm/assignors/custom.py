@@ -25,7 +25,8 @@ class Assignor(Protocol):
     """What an entry point of the group `kgm.assignors` leads to: a class like this one, or a function that makes one.
     It is called without arguments, once in a process.
 
-    An assignor tells nobody about time, chance or the outside world: for the same group it gives the same answer.
+    The answer must hang on the group alone, not on time, chance or the outside world. What a member writes into its
+    user data is not told: an assignor whose members say there what they own sees what their subscriptions say.
 
         class OneTakesAll:
             is_cooperative = False
