@@ -3,7 +3,7 @@
 Not here yet: groups of KIP-848. A ConsumerGroupHeartbeat is answered with UNSUPPORTED_VERSION, as a broker answers
 whose `group.coordinator.rebalance.protocols` leaves `consumer` out, and records of such groups are skipped."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from kgm.coordinator import admin, classic_join, classic_requests, offset_requests, standby, transactions
@@ -149,11 +149,15 @@ class Coordinator:
             self._revert(step, undo, append_error(error))
         return self._finish(undo)
 
-    def loaded(self, *, now: Millis) -> Outcome:
+    def loaded(self, *, now: Millis, group_ids: Iterable[str] | None = None) -> Outcome:
         """The log has been replayed: give every member a whole session, shrink groups that are over the limit, and
-        begin to look for expired offsets."""
+        begin to look for expired offsets.
+
+        group_ids: only these groups. So it can be done in parts, which have to come to all groups; before the last of
+        them nothing else may happen."""
         step = Step(now=now, settings=self.settings, live=self._deadlines)
-        for installed in self._groups.values():
+        chosen = self._groups if group_ids is None else group_ids
+        for installed in [self._groups[group_id] for group_id in chosen]:
             for member in installed.members.values():
                 rounds.extend_session(installed, step, member)
             if len(installed.members) > self.settings.group_max_size:
@@ -166,7 +170,10 @@ class Coordinator:
         step = Step(now=now, settings=self.settings, live=self._deadlines)
         for installed in self._groups.values():
             group = step.draft(installed)
-            for member_id in list(group.members):
+            parked = [
+                member_id for member_id in (*group.parked_joins, *group.parked_syncs) if member_id in group.members
+            ]
+            for member_id in parked:
                 rounds.answer_join(group, step, member_id, ErrorCode.NOT_COORDINATOR, echo=member_id)
                 rounds.answer_sync(group, step, member_id, ErrorCode.NOT_COORDINATOR)
             standby.dismiss_all(group, step, ErrorCode.NOT_COORDINATOR)
@@ -176,6 +183,10 @@ class Coordinator:
         return self._finish(step)
 
     # -- questions
+
+    def group_ids(self) -> tuple[str, ...]:
+        """The ids of all groups."""
+        return tuple(self._groups)
 
     def groups(self) -> tuple[GroupView, ...]:
         """All groups, by group id."""

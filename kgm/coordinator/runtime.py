@@ -4,7 +4,7 @@ The server drives it with the real clock, the simulation with a virtual one. Tim
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from kgm.coordinator.engine import Coordinator
@@ -104,10 +104,10 @@ class Runtime:
             self.engine.replay(record)
         return self.loaded(now=now)
 
-    def loaded(self, *, now: Millis) -> tuple[Reply, ...]:
+    def loaded(self, *, now: Millis, group_ids: Iterable[str] | None = None) -> tuple[Reply, ...]:
         """Arm the timers, after the caller has replayed a log: records with their producers, and markers
-        (`engine.replay`, `engine.replay_end_transaction`)."""
-        return self._execute(self.engine.loaded(now=now), now)
+        (`engine.replay`, `engine.replay_end_transaction`). group_ids: only those of these groups, for large logs."""
+        return self._execute(self.engine.loaded(now=now, group_ids=group_ids), now)
 
     def hung_up(self, ticket: Ticket, *, now: Millis) -> tuple[Reply, ...]:
         """The connection over which a request came that still waits is gone."""

@@ -1,6 +1,7 @@
 """A server in the foreground of a process, or in a thread of one that has something else to do."""
 
 import asyncio
+import gc
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Mapping
@@ -139,6 +140,7 @@ def serve_forever(
             warn=warn,
         )
         server = Server(cluster, clock, host=host, port=port, warn=warn)
+        gc.freeze()  # what was loaded stays: collections need not go through it again and again
         try:
             await server.start()
             on_listening(server.addresses)

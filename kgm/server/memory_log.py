@@ -15,7 +15,7 @@ from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.record import Record, encode_record
 
 #: Records that a replay hands over before it lets others have a turn.
-PIECE = 50
+PIECE = 10
 
 
 class ShardLog(Protocol):

@@ -45,6 +45,7 @@ class Shard:
         self.alarm: Millis | None = None
         self._runtime: Runtime | None = None
         self._loading: Iterator[None] | None = None
+        self._to_arm: list[str] = []
         self._new_engine = new_engine
         self._group_ids = group_ids
         self._now = Millis(0)
@@ -74,16 +75,21 @@ class Shard:
         self.phase = Phase.LOADING
 
     def load_piece(self, now: Millis) -> tuple[Reply, ...]:
-        """Replay some more; at the end of the log the shard is active. Raises what the log raises."""
-        assert self._loading is not None
-        assert self._runtime is not None
-        for _ in self._loading:
-            return ()
-        self._loading = None
+        """Replay some more, then arm the timers of one group after the other; at the end the shard is active. Raises
+        what the log raises."""
+        runtime = self._runtime
+        assert runtime is not None
+        self._now = now
+        if self._loading is not None:
+            for _ in self._loading:
+                return ()
+            self._loading = None
+            self._to_arm = list(runtime.engine.group_ids())
+        if self._to_arm:
+            return runtime.loaded(now=now, group_ids=(self._to_arm.pop(),))
         self.phase = Phase.ACTIVE
         self.serving = self.leader
-        self._now = now
-        return self._runtime.loaded(now=now)
+        return runtime.loaded(now=now, group_ids=())
 
     def unload(self, now: Millis) -> tuple[Reply, ...]:
         """Stop; whoever waits is told to look for the coordinator elsewhere."""

@@ -12,8 +12,11 @@ import pytest
 
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.loading import replay_into
+from kgm.coordinator.runtime import Runtime
 from kgm.records.batch import ProducerInfo
 from kgm.records.log import OffsetsLog
+from kgm.records.messages.group_metadata_key import GroupMetadataKey
+from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record
@@ -178,3 +181,24 @@ def committed_after(directory, *steps):
 def test_transactions_count_at_their_marker(tmp_path, steps, expected):
     """A later plain commit of the same partition wins (OffsetMetadataManager.replayEndTransactionMarker)."""
     assert committed_after(tmp_path / "log", *steps) == expected
+
+
+def test_a_large_log_can_be_armed_group_by_group():
+    """Whatever the parts, all have a whole session in the end, as at once."""
+
+    def replayed():
+        engine = Coordinator(new_member_id=no_ids)
+        for n in range(3):
+            member = MemberMetadata(member_id="m", client_id="c", client_host="/h", session_timeout=9_000 + n)
+            value = GroupMetadataValue(protocol_type="consumer", generation=1, protocol="range", members=[member])
+            engine.replay(Record(GroupMetadataKey(group=f"g{n}"), value))
+        return Runtime(engine)
+
+    at_once, in_parts = replayed(), replayed()
+    at_once.loaded(now=5)
+    assert sorted(in_parts.engine.group_ids()) == ["g0", "g1", "g2"]
+    for group_id in in_parts.engine.group_ids():
+        in_parts.loaded(now=5, group_ids=(group_id,))
+    in_parts.loaded(now=5, group_ids=())
+    assert dict(in_parts.engine.deadlines) == dict(at_once.engine.deadlines)
+    assert in_parts.next_deadline() == at_once.next_deadline() == 9_005
