@@ -75,7 +75,7 @@ def _decode_first(key: bytes, value: bytes | None) -> Record:
     kind = _short(key, "key")
     if kind not in TYPES:
         raise DecodeError(f"record type {kind} is not known")
-    key_class, value_class = _classes(kind)
+    key_class, value_class = message_classes(kind)
     # The key schemas of Kafka say version 0 only: the record type in front is what tells them apart.
     message = codec.decode(key_class, key, key_class.MIN_VERSION, offset=2, allow_trailing=True)
     if value is None:
@@ -95,7 +95,8 @@ def _short(data: bytes, what: str) -> int:
 
 
 @cache
-def _classes(kind: int) -> tuple[type[Message], type[Message]]:
+def message_classes(kind: int) -> tuple[type[Message], type[Message]]:
+    """The classes of key and value of a record type of TYPES."""
     name = TYPES[kind]
     stem = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
     key = importlib.import_module(f"kgm.records.messages.{stem}_key")

@@ -91,10 +91,10 @@ def differences(row, said):
 
 def random_record(rng):
     """A record of a type and at the version that brokers write, with random content."""
-    from kgm.records.record import TYPES, WRITTEN_VERSIONS, _classes
+    from kgm.records.record import TYPES, WRITTEN_VERSIONS, message_classes
 
     kind = rng.choice(sorted(set(TYPES) - {0}))
-    key_class, value_class = _classes(kind)
+    key_class, value_class = message_classes(kind)
     key = FromTables(key_class, 0, rng).message()
     if rng.random() < 0.2:
         return Record(key, None)

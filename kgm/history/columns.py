@@ -1,0 +1,191 @@
+"""Raw records of `__consumer_offsets` into one table for each record type (KIP-915 tells what newer brokers may add).
+
+Keys repeat, so that each different one is decoded once. Values are decoded by version. What `decode_record` would
+refuse ends up in `Decoded.bad`, whole and with its error: nothing is dropped, nothing raises for what a log holds."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgm.history.cursor import Buffer, Positions
+from kgm.history.schema import BAD, RAW, record_schema
+from kgm.history.structs import read_messages
+from kgm.model.errors import DecodeError
+from kgm.records.record import TYPES, decode_record, message_classes
+
+_VERSION_BYTES = 2
+_PLAIN = ("partition", "offset", "timestamp", "leader_epoch", "producer_id", "producer_epoch", "transactional")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """records: a table by `schema.record_schema` for each record type that occurs, in the order of the raw records;
+    bad: by `schema.BAD`; controls: the raw records of control batches, which hold no record of a group."""
+
+    records: dict[int, pa.Table]
+    bad: pa.Table
+    controls: pa.Table
+
+    @property
+    def refused(self) -> Counter[tuple[str, int | None, int | None]]:
+        """How many records were not decoded, by (reason, record type, value version)."""
+        columns = [self.bad.column(name).to_pylist() for name in ("reason", "key_type", "value_version")]
+        return Counter(zip(*columns, strict=True))
+
+    @property
+    def count(self) -> int:
+        """All records that went in."""
+        return sum(map(len, self.records.values())) + len(self.bad) + len(self.controls)
+
+
+def decode(raw: pa.Table) -> Decoded:
+    """Decode records that have the columns of `schema.RAW`; batch by batch, as the table is chunked. Cut it into
+    batches of less than 2 GiB, a thousand records of large groups or a hundred thousand commits each."""
+    parts = [_Batch(batch).decode() for batch in raw.select(RAW.names).to_batches()]
+    kinds = sorted({kind for records, _, _ in parts for kind in records})
+    return Decoded(
+        records={
+            kind: pa.Table.from_batches(
+                [records[kind] for records, _, _ in parts if kind in records], schema=record_schema(kind)
+            )
+            for kind in kinds
+        },
+        bad=pa.Table.from_batches([bad for _, bad, _ in parts], schema=BAD),
+        controls=pa.Table.from_batches([controls for _, _, controls in parts], schema=RAW),
+    )
+
+
+class _Batch:
+    """One chunk of raw records on its way through."""
+
+    def __init__(self, raw: pa.RecordBatch) -> None:
+        self.raw = raw
+        self.keys, self.values = raw.column("key"), raw.column("value")
+        self.value_bytes, self.value_start, self.value_end = Buffer.of(self.values)
+        self.key_type, self.has_type = _leading(self.keys)
+        self.version, self.has_version = _leading(self.values)
+        self.tombstone = self.values.is_null().to_numpy(zero_copy_only=False)
+        self.records: dict[int, pa.RecordBatch] = {}
+        self.refused = np.zeros(len(raw), dtype=np.bool_)
+
+    def decode(self) -> tuple[dict[int, pa.RecordBatch], pa.RecordBatch, pa.RecordBatch]:
+        control = pc.fill_null(self.raw.column("control"), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+        known = self.has_type & ~control
+        for kind in np.unique(self.key_type[known]).tolist():
+            rows = np.nonzero(known & (self.key_type == kind))[0]
+            if kind in TYPES:
+                self.records[kind] = self.kind(kind, rows)
+            else:
+                self.refused[rows] = True
+        self.refused |= ~self.has_type & ~control
+        return self.records, self.bad(), self.raw.filter(pa.array(control))
+
+    def kind(self, kind: int, rows: Positions) -> pa.RecordBatch:
+        """All records of a type that can be decoded; the others are noted as refused."""
+        key_class, value_class = message_classes(kind)
+        keys, key_of = self.decode_keys(key_class, rows)
+        readable = key_of >= 0
+        parts, places, unknown = [], [], np.zeros(len(rows), dtype=np.int32)
+        valued = readable & ~self.tombstone[rows] & self.has_version[rows]
+        for version in np.unique(self.version[rows[valued]]).tolist():
+            if value_class.MIN_VERSION <= version <= value_class.MAX_VERSION:
+                here = np.nonzero(valued & (self.version[rows] == version))[0]
+                start, end = self.value_start[rows[here]] + _VERSION_BYTES, self.value_end[rows[here]]
+                found, good, tags = read_messages(value_class, version, self.value_bytes, start, end)
+                parts.append(found)
+                places.append(here[good])
+                unknown[here[good]] = tags
+        value_of = np.full(len(rows), -1, dtype=np.int64)
+        decoded = np.concatenate(places) if places else np.zeros(0, dtype=np.int64)
+        value_of[decoded] = np.arange(len(decoded))
+        kept = readable & (self.tombstone[rows] | (value_of >= 0))
+        self.refused[rows[~kept]] = True
+        schema = record_schema(kind)
+        values = pa.concat_arrays(parts) if parts else pa.nulls(0, schema.field("value").type)
+        return pa.RecordBatch.from_arrays(
+            [
+                *self.plain(rows[kept]),
+                _take(keys, key_of[kept]),
+                pa.array(self.version[rows[kept]], mask=self.tombstone[rows[kept]]),
+                _take(values, value_of[kept]),
+                pa.array(unknown[kept]),
+            ],
+            schema=schema,
+        )
+
+    def decode_keys(self, key_class: Any, rows: Positions) -> tuple[pa.StructArray, Positions]:
+        """(different keys, which of them each record has; -1 if its bytes are no such key)."""
+        encoded = self.keys.take(pa.array(rows)).dictionary_encode()
+        buffer, start, end = Buffer.of(encoded.dictionary)
+        found, good, _ = read_messages(key_class, key_class.MIN_VERSION, buffer, start + _VERSION_BYTES, end)
+        place = np.full(len(start), -1, dtype=np.int64)
+        place[good] = np.arange(len(good))
+        return found, place[encoded.indices.to_numpy()]
+
+    def plain(self, rows: Positions) -> list[pa.Array]:
+        columns = [self.raw.column(name) for name in _PLAIN]
+        if len(rows) == len(self.raw):
+            return columns
+        chosen = pa.array(rows)
+        return [column.take(chosen) for column in columns]
+
+    def bad(self) -> pa.RecordBatch:
+        rows = np.nonzero(self.refused)[0]
+        chosen = self.raw.take(pa.array(rows))
+        why = [_why(row["key"], row["value"]) for row in chosen.select(["key", "value"]).to_pylist()]
+        return pa.RecordBatch.from_arrays(
+            [
+                *chosen.columns,
+                pa.array(self.key_type[rows], mask=~self.has_type[rows]),
+                pa.array(self.version[rows], mask=~self.has_version[rows]),
+                pa.array([reason for reason, _ in why], type=pa.string()),
+                pa.array([error for _, error in why], type=pa.string()),
+            ],
+            schema=BAD,
+        )
+
+
+def _leading(array: pa.Array) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
+    """(the int16 that each value begins with, whether it has one)."""
+    buffer, start, end = Buffer.of(array)
+    there = end - start >= _VERSION_BYTES
+    found = buffer.view(">i2")[np.where(there, start, 0)].astype(np.int16)
+    return np.where(there, found, np.int16(-1)), there
+
+
+def _take(array: pa.Array, chosen: Positions) -> pa.Array:
+    """Elements by number, null where it is negative."""
+    if len(array) == len(chosen) and bool((chosen == np.arange(len(chosen))).all()):
+        return array
+    null = chosen < 0
+    return array.take(pa.array(chosen, mask=null if null.any() else None))
+
+
+def _why(key: bytes | None, value: bytes | None) -> tuple[str, str]:
+    """(reason, error) of a record that was refused: the scalar codec's words."""
+    if key is None:
+        return "no key", "a record without a key"
+    try:
+        decode_record(key, value)
+    except DecodeError as error:
+        return _reason(key, value), error.message
+    raise AssertionError(f"the two decoders disagree on key {key!r} and value {value!r}")
+
+
+def _reason(key: bytes, value: bytes | None) -> str:
+    kind = int.from_bytes(key[:_VERSION_BYTES], "big", signed=True)
+    if len(key) < _VERSION_BYTES:
+        return "malformed"
+    if kind not in TYPES:
+        return "unknown type"
+    _, value_class = message_classes(kind)
+    if value is not None and len(value) >= _VERSION_BYTES:
+        version = int.from_bytes(value[:_VERSION_BYTES], "big", signed=True)
+        if not value_class.MIN_VERSION <= version <= value_class.MAX_VERSION:
+            return "unknown version"
+    return "malformed"

@@ -1,0 +1,168 @@
+"""Reading Kafka's encoding from many records at once: a cursor is a vector of positions, one for each record.
+
+Every read moves the positions; a record whose bytes do not allow it is marked in `bad` and reads as zeros from then on.
+Nothing is ever read outside of the buffer, and every length is checked against the bytes that are there."""
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Positions = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_LETTERS = {"int8": ">i1", "int16": ">i2", "uint16": ">u2", "int32": ">i4", "uint32": ">u4", "int64": ">i8"}
+#: So that reading eight bytes at the last position, or sixteen, stays inside.
+_PADDING = 16
+_MAX_UVARINT = 0xFFFFFFFF
+_UVARINT_BYTES = 5
+
+
+class Buffer:
+    """The bytes that cursors walk on."""
+
+    def __init__(self, data: "npt.NDArray[np.uint8] | bytes") -> None:
+        found = np.frombuffer(data, dtype=np.uint8) if isinstance(data, bytes) else data
+        self.size = len(found)
+        self.bytes = np.concatenate([found, np.zeros(_PADDING, dtype=np.uint8)])
+        self._views: dict[str, Any] = {}
+
+    @classmethod
+    def of(cls, array: pa.Array) -> tuple["Buffer", Positions, Positions]:
+        """The bytes under a binary array, and where each value starts and stops; nulls are empty."""
+        count = len(array)
+        if count == 0:
+            return cls(b""), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        _, offsets, data = array.buffers()
+        kind = np.int64 if pa.types.is_large_binary(array.type) else np.int32
+        at = np.frombuffer(offsets, dtype=kind)[array.offset : array.offset + count + 1].astype(np.int64)
+        first, last = int(at[0]), int(at[-1])
+        found = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)[first:last]
+        at -= first
+        return cls(found), at[:-1], at[1:]
+
+    def view(self, letters: str) -> Any:
+        """All values of a fixed width, one starting at each byte."""
+        found = self._views.get(letters)
+        if found is None:
+            width = np.dtype(letters).itemsize
+            found = np.ndarray(
+                shape=(len(self.bytes) - width + 1,), dtype=letters, buffer=self.bytes.data, strides=(1,)
+            )
+            self._views[letters] = found
+        return found
+
+
+class Cursor:
+    """Positions in a buffer, each with the end that it must not pass.
+
+    row: to which record of the outermost cursor each position belongs; bad: marks of those records, shared by all
+    cursors that were made from it."""
+
+    __slots__ = ("at", "bad", "buffer", "end", "row")
+
+    def __init__(self, buffer: Buffer, at: Positions, end: Positions, row: Positions, bad: Mask) -> None:
+        self.buffer, self.at, self.end, self.row, self.bad = buffer, at, end, row, bad
+
+    @classmethod
+    def over(cls, buffer: Buffer, start: Positions, end: Positions) -> Self:
+        count = len(start)
+        return cls(buffer, start.copy(), end, np.arange(count), np.zeros(count, dtype=np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def select(self, chosen: Any) -> "Cursor":
+        """A cursor of its own on some of the positions."""
+        return Cursor(self.buffer, self.at[chosen], self.end[chosen], self.row[chosen], self.bad)
+
+    def fail(self, failed: Mask) -> None:
+        """Mark the records of these positions, and make the positions read nothing any more."""
+        if failed.any():
+            self.bad[self.row[failed]] = True
+            self.end = np.where(failed, -1, self.end)
+            self.at = np.where(failed, 0, self.at)
+
+    def fixed(self, kind: str) -> Any:
+        """One integer each."""
+        letters = _LETTERS[kind]
+        width = int(letters[-1])
+        self.fail(self.at + width > self.end)
+        found = self.buffer.view(letters)[self.at].astype(letters.replace(">", "="))
+        self.at = self.at + width
+        return found
+
+    def skip(self, count: "Positions | int") -> None:
+        """Pass over some bytes, never a negative number."""
+        self.fail(self.at + count > self.end)
+        self.at = np.where(self.end < 0, 0, self.at + count)
+
+    def uvarint(self) -> Positions:
+        """One unsigned varint each, of at most five bytes (KIP-482)."""
+        self.fail(self.at >= self.end)
+        found: Positions = self.buffer.bytes[self.at].astype(np.int64)
+        self.at = self.at + 1
+        if len(found) == 0 or int(found.max()) < 128:
+            return found
+        open_ = np.nonzero(found > 127)[0]
+        found[open_] &= 127
+        return self._long_uvarint(found, open_)
+
+    def _long_uvarint(self, found: Positions, open_: Positions) -> Positions:
+        failed = np.zeros(len(found), dtype=np.bool_)
+        for place in range(1, _UVARINT_BYTES):
+            inside = self.at[open_] < self.end[open_]
+            failed[open_[~inside]] = True
+            open_ = open_[inside]
+            byte = self.buffer.bytes[self.at[open_]].astype(np.int64)
+            self.at[open_] += 1
+            found[open_] |= (byte & 127) << (7 * place)
+            open_ = open_[byte > 127]
+        failed[open_] = True
+        failed |= found > _MAX_UVARINT
+        self.fail(failed)
+        return np.where(failed, 0, found) if failed.any() else found
+
+    def length(self, *, flexible: bool, wide: str, nullable: bool) -> Positions:
+        """The length in front of a string (wide int16), bytes or an array (int32); -1 stands for null."""
+        found: Positions = self.uvarint() - 1 if flexible else self.fixed(wide).astype(np.int64)
+        failed = (found < -1) if nullable else (found < 0)
+        if failed.any():
+            self.fail(failed)
+            found = np.where(failed, 0, found)
+        return np.where(self.end < 0, 0, found) if self.bad.any() else found
+
+    def spans(self, *, flexible: bool, wide: str, nullable: bool) -> tuple[Positions, Positions]:
+        """(start, length) of a string or of bytes; length -1 for null."""
+        lengths = self.length(flexible=flexible, wide=wide, nullable=nullable)
+        start = self.at
+        self.skip(np.maximum(lengths, 0) if nullable else lengths)
+        return start, lengths
+
+    def cut(self, start: Positions, lengths: Positions) -> pa.Array:
+        """The bytes of spans, which do not overlap and rise, as a binary array. When any record is bad the values are
+        empty: the caller has to begin again without it."""
+        count = len(start)
+        if count == 0 or self.bad.any():
+            return pa.array([b""] * count, type=pa.binary())
+        offsets = np.empty(2 * count + 1, dtype=np.int32)
+        offsets[0:-1:2] = start
+        offsets[1::2] = start + np.maximum(lengths, 0)
+        offsets[-1] = offsets[-2]
+        # Values and the gaps between them alternate over the same bytes; taking every second one is a copy in C++.
+        both = pa.Array.from_buffers(
+            pa.binary(), 2 * count, [None, pa.py_buffer(offsets), pa.py_buffer(self.buffer.bytes)]
+        )
+        null = lengths < 0
+        chosen = np.arange(0, 2 * count, 2)
+        return both.take(pa.array(chosen, mask=null if null.any() else None))
+
+    def uuids(self) -> pa.Array:
+        """Sixteen bytes each."""
+        self.fail(self.at + 16 > self.end)
+        count = len(self)
+        data = self.buffer.view("V16")[self.at].tobytes()
+        self.at = np.where(self.end < 0, 0, self.at + 16)
+        offsets = np.arange(0, 16 * count + 1, 16, dtype=np.int32)
+        return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])

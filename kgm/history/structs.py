@@ -1,0 +1,312 @@
+"""Messages of one class and version, many at once, into Arrow arrays: a reader walks the class's table with a cursor.
+
+Arrays are walked in lockstep: first the j-th elements of all records are passed over together, for every j, to learn
+where they begin; then all elements of all records are read as one column. So the work in Python grows with the longest
+array, not with the number of records."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kgm.history.cursor import Buffer, Cursor, Positions
+from kgm.history.schema import arrow_type, struct_type
+from kgm.protocol.primitives import WIDTH
+from kgm.protocol.struct import Field, Message, Struct
+
+_PRESENT, _ABSENT = 1, -1
+_TAG_PRESENT, _TAG_ABSENT = 1, 0
+
+
+def read_messages(
+    cls: type[Message], version: int, buffer: Buffer, start: Positions, end: Positions
+) -> tuple[pa.StructArray, Positions, Positions]:
+    """Decode the bytes from each start to its end, as `kgm.protocol.codec.decode` does with trailing bytes allowed.
+
+    Returns (messages, which of the given ones they are, how many unknown tags each has): those that are no such message
+    are left out."""
+    good = np.arange(len(start))
+    while True:
+        cursor = Cursor.over(buffer, start[good], end[good])
+        reader = _Reader(cls, version, len(cursor))
+        messages = reader.struct(cls.__name__, cursor)
+        if not cursor.bad.any():
+            return messages, good, reader.unknown_tags
+        good = good[~cursor.bad]
+
+
+class _Reader:
+    """Reads structs of one message class at one version, or passes over them."""
+
+    def __init__(self, cls: type[Message], version: int, count: int) -> None:
+        self.cls, self.version = cls, version
+        self.flexible = version >= cls.FLEXIBLE_FROM
+        self.unknown_tags = np.zeros(count, dtype=np.int64)
+
+    def struct(self, name: str, cursor: Cursor) -> pa.StructArray:
+        columns: dict[str, pa.Array] = {}
+        tagged = []
+        rows = _rows(self.cls, name)
+        for row in rows:
+            if not _within(self.version, row.versions):
+                columns[row.name] = _default(self.cls, row).take(_zeros(len(cursor)))
+            elif row.tag is not None and _within(self.version, row.tagged):
+                tagged.append(row)
+            else:
+                columns[row.name] = self.value(row.kind, cursor, nullable=_within(self.version, row.nullable))
+        if self.flexible:
+            columns |= self.tags(tagged, cursor)
+        names = [row.name for row in rows]
+        return _struct_array([columns[name] for name in names], names, len(cursor))
+
+    def value(self, kind: str, cursor: Cursor, *, nullable: bool) -> pa.Array:
+        if kind in WIDTH:
+            found = cursor.fixed(kind)
+            return pa.array(found, type=arrow_type(self.cls, kind))
+        if kind == "uuid":
+            return cursor.uuids()
+        if kind.startswith("[]"):
+            return self.array(kind[2:], cursor, nullable=nullable)
+        if kind in ("string", "bytes"):
+            start, lengths = cursor.spans(flexible=self.flexible, wide=_wide(kind), nullable=nullable)
+            found = cursor.cut(start, lengths)
+            return _text(found, cursor) if kind == "string" else found
+        if not nullable:
+            return self.struct(kind, cursor)
+        return self.maybe(kind, cursor, cursor.fixed("int8"), _PRESENT, _ABSENT)
+
+    def maybe(self, kind: str, cursor: Cursor, flag: Any, present: int, absent: int) -> pa.Array:
+        """A struct where the flag says so, else null."""
+        cursor.fail((flag != present) & (flag != absent))
+        there = np.nonzero((flag == present) & (cursor.end >= 0))[0]
+        inner = cursor.select(there)
+        found = self.struct(kind, inner)
+        cursor.at[there] = inner.at
+        _after(cursor)
+        null = pa.nulls(1, struct_type(self.cls, self.cls.STRUCTS[kind]))
+        return _overlay(found, there, len(cursor), null)
+
+    def array(self, kind: str, cursor: Cursor, *, nullable: bool) -> pa.Array:
+        counts = cursor.length(flexible=self.flexible, wide="int32", nullable=nullable)
+        null = counts < 0
+        counts = np.maximum(counts, 0)
+        # Every element takes a byte at least, so no count can make us allocate more than there are bytes.
+        cursor.fail(counts * WIDTH.get(kind, 1) > cursor.end - cursor.at)
+        counts = np.where(cursor.end < 0, 0, counts)
+        offsets = np.zeros(len(cursor) + 1, dtype=np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        if kind in WIDTH:
+            place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
+            starts = np.repeat(cursor.at, counts) + place * WIDTH[kind]
+            cursor.skip(counts * WIDTH[kind])
+        else:
+            starts = np.zeros(offsets[-1], dtype=np.int64)
+
+            def note(active: Positions, place: int, sub: Cursor) -> None:
+                starts[offsets[active] + place] = sub.at
+                self.skip(kind, sub)
+
+            _lockstep(cursor, counts, note)
+        elements = Cursor(
+            cursor.buffer, starts, np.repeat(cursor.end, counts), np.repeat(cursor.row, counts), cursor.bad
+        )
+        _after(elements)
+        values = self.value(kind, elements, nullable=False)
+        at = pa.array(offsets, type=pa.int32(), mask=np.append(null, False) if null.any() else None)
+        return pa.ListArray.from_arrays(at, values, type=arrow_type(self.cls, "[]" + kind))
+
+    def tags(self, tagged: list[Field], cursor: Cursor) -> dict[str, pa.Array]:
+        """The tag section: known fields by name, defaults where they are not in it; others are counted."""
+        spans = {row.tag: np.full((2, len(cursor)), -1, dtype=np.int64) for row in tagged}
+
+        def found(active: Positions, tag: Positions, start: Positions, stop: Positions, sub: Cursor) -> None:
+            other = sub.end >= 0
+            for known, span in spans.items():
+                hit = other & (tag == known)
+                span[0, active[hit]], span[1, active[hit]] = start[hit], stop[hit]
+                other &= ~hit
+            np.add.at(self.unknown_tags, sub.row[other], 1)
+
+        _walk_tags(cursor, found)
+        columns = {}
+        for row in tagged:
+            start, stop = spans[row.tag]
+            there = np.nonzero(start >= 0)[0]
+            inner = Cursor(cursor.buffer, start[there], stop[there], cursor.row[there], cursor.bad)
+            default = _default(self.cls, row)
+            columns[row.name] = _overlay(self.tagged(row, inner), there, len(cursor), default)
+            inner.fail((inner.at != inner.end) & (inner.end >= 0))
+        _after(cursor)
+        return columns
+
+    def tagged(self, row: Field, inner: Cursor) -> pa.Array:
+        nullable = _within(self.version, row.nullable)
+        if nullable and _is_struct(row.kind):
+            # Inside a tag a null struct is the byte 0, not -1 (Kafka's generator writes it as a varint).
+            return self.maybe(row.kind, inner, inner.fixed("int8"), _TAG_PRESENT, _TAG_ABSENT)
+        return self.value(row.kind, inner, nullable=nullable)
+
+    # -- passing over
+
+    def skip(self, kind: str, cursor: Cursor, *, nullable: bool = False) -> None:
+        if kind in WIDTH:
+            cursor.skip(WIDTH[kind])
+        elif kind == "uuid":
+            cursor.skip(16)
+        elif kind in ("string", "bytes"):
+            cursor.spans(flexible=self.flexible, wide=_wide(kind), nullable=nullable)
+        elif kind.startswith("[]"):
+            self.skip_array(kind[2:], cursor, nullable=nullable)
+        elif nullable:
+            flag = cursor.fixed("int8")
+            cursor.fail((flag != _PRESENT) & (flag != _ABSENT))
+            there = np.nonzero((flag == _PRESENT) & (cursor.end >= 0))[0]
+            inner = cursor.select(there)
+            self.skip_struct(kind, inner)
+            cursor.at[there] = inner.at
+            _after(cursor)
+        else:
+            self.skip_struct(kind, cursor)
+
+    def skip_struct(self, name: str, cursor: Cursor) -> None:
+        for row in _rows(self.cls, name):
+            tagged = row.tag is not None and _within(self.version, row.tagged)
+            if _within(self.version, row.versions) and not tagged:
+                self.skip(row.kind, cursor, nullable=_within(self.version, row.nullable))
+        if self.flexible:
+            _walk_tags(cursor, None)
+
+    def skip_array(self, kind: str, cursor: Cursor, *, nullable: bool) -> None:
+        counts = np.maximum(cursor.length(flexible=self.flexible, wide="int32", nullable=nullable), 0)
+        cursor.fail(counts * WIDTH.get(kind, 1) > cursor.end - cursor.at)
+        counts = np.where(cursor.end < 0, 0, counts)
+        if kind in WIDTH:
+            cursor.skip(counts * WIDTH[kind])
+        else:
+            _lockstep(cursor, counts, lambda _, __, sub: self.skip(kind, sub))
+
+
+def _lockstep(cursor: Cursor, counts: Positions, step: Callable[[Positions, int, Cursor], None]) -> None:
+    """step(active, j, sub) for j = 0, 1, ...: `active` are the positions with more than j elements, and `sub` is a
+    cursor on them that it has to move on."""
+    active = np.nonzero(counts > 0)[0]
+    sub = cursor.select(active)
+    left = counts[active]
+    place = 0
+    while len(active):
+        step(active, place, sub)
+        place += 1
+        done = left <= place
+        if done.any():
+            cursor.at[active[done]] = sub.at[done]
+            more = ~done
+            active, left, sub = active[more], left[more], sub.select(more)
+    _after(cursor)
+
+
+def _walk_tags(cursor: Cursor, found: Callable[..., None] | None) -> None:
+    """Pass over a tag section; found(active, tag, start, stop, sub) for the j-th tags of all."""
+    counts = cursor.uvarint()
+    if not counts.any():
+        return
+    cursor.fail(counts > (cursor.end - cursor.at) // 2)
+    counts = np.where(cursor.end < 0, 0, counts)
+    last = np.full(len(cursor), -1, dtype=np.int64)
+
+    def step(active: Positions, _: int, sub: Cursor) -> None:
+        tag, size = sub.uvarint(), sub.uvarint()
+        sub.fail((tag <= last[active]) | (size > sub.end - sub.at))
+        size = np.where(sub.end < 0, 0, size)
+        last[active] = tag
+        if found is not None:
+            found(active, tag, sub.at, sub.at + size, sub)
+        sub.skip(size)
+
+    _lockstep(cursor, counts, step)
+
+
+def _after(cursor: Cursor) -> None:
+    """Take over failures that cursors made from this one, or from the same, have met."""
+    if cursor.bad.any():
+        cursor.fail(cursor.bad[cursor.row])
+
+
+def _text(found: pa.Array, cursor: Cursor) -> pa.Array:
+    try:
+        return found.cast(pa.string())
+    except pa.ArrowInvalid:
+        failed = np.array([not _is_utf8(value) for value in found.to_pylist()])
+        cursor.fail(failed)
+        return pa.array([""] * len(found), type=pa.string())
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        return value is None or value.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
+def _overlay(found: pa.Array, there: Positions, count: int, default: pa.Array) -> pa.Array:
+    """`found` at the places `there` of an array of `count`, the default everywhere else."""
+    if len(there) == count:
+        return found
+    chosen = np.full(count, len(found), dtype=np.int64)
+    chosen[there] = np.arange(len(there))
+    return pa.concat_arrays([found, default]).take(pa.array(chosen))
+
+
+def _struct_array(columns: list[pa.Array], names: list[str], count: int) -> pa.StructArray:
+    assert all(len(column) == count for column in columns)
+    return pa.StructArray.from_arrays(columns, names)
+
+
+def _zeros(count: int) -> pa.Array:
+    return pa.array(np.zeros(count, dtype=np.int64))
+
+
+def _wide(kind: str) -> str:
+    return "int16" if kind == "string" else "int32"
+
+
+def _within(version: int, span: tuple[int, int] | None) -> bool:
+    return span is not None and span[0] <= version <= span[1]
+
+
+def _is_struct(kind: str) -> bool:
+    return not kind.startswith("[]") and kind not in WIDTH and kind not in ("string", "bytes", "uuid")
+
+
+_tables: dict[tuple[type[Message], str], tuple[Field, ...]] = {}
+_defaults: dict[tuple[type[Message], Field], pa.Array] = {}
+
+
+def _rows(cls: type[Message], name: str) -> tuple[Field, ...]:
+    found = _tables.get((cls, name))
+    if found is None:
+        struct = cls if name == cls.__name__ else cls.STRUCTS[name]
+        found = _tables[cls, name] = tuple(Field(*row) for row in struct.FIELDS)
+    return found
+
+
+def _default(cls: type[Message], row: Field) -> pa.Array:
+    """Kafka's default of a field, as an array of one."""
+    found = _defaults.get((cls, row))
+    if found is None:
+        found = _defaults[cls, row] = pa.array([_default_value(cls, row)], type=arrow_type(cls, row.kind))
+    return found
+
+
+def _default_value(cls: type[Message], row: Field) -> Any:
+    value = row.default
+    if value == () and _is_struct(row.kind):
+        return plain(cls.STRUCTS[row.kind]())
+    return [] if value == () else value
+
+
+def plain(value: Any) -> Any:
+    """A message of the scalar codec as Arrow's `to_pylist` shows it: structs are dicts."""
+    if isinstance(value, Struct):
+        return {row[0]: plain(getattr(value, row[0])) for row in value.FIELDS}
+    return [plain(each) for each in value] if isinstance(value, list) else value
