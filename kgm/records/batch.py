@@ -160,7 +160,7 @@ def parse_batch(data: bytes, at: int = 0) -> Batch:
         raise DecodeError(f"record format v{header[3]} is not read, only v{MAGIC}")
     if not HEADER.size - BEHIND_LENGTH <= length <= left - BEHIND_LENGTH:
         raise DecodeError(f"a batch says that {length} bytes follow, but {left - BEHIND_LENGTH} do")
-    batch = Batch._make((*header, data[at : at + BEHIND_LENGTH + length]))
+    batch = _new(Batch, (*header, data[at : at + BEHIND_LENGTH + length]))
     if checksum(batch.data[_ATTRIBUTES_AT:]) != batch.crc:
         raise DecodeError("the checksum of a batch is wrong")
     if (
@@ -274,7 +274,8 @@ def checksum(data: bytes) -> int:
 # -- records
 
 
-_raw = RawRecord._make
+#: Makes a named tuple of its fields, in half the time that calling it takes.
+_new = tuple.__new__
 
 
 def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
@@ -285,6 +286,8 @@ def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
     end = len(b)
     if count * _LEAST_RECORD > end - p:
         raise DecodeError(f"a batch of {count} records in {end - p} bytes")
+    key: bytes | None
+    value: bytes | None
     found = []
     previous = -1
     for _ in range(count):
@@ -301,12 +304,21 @@ def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
         byte = b[p]
         delta, p = (byte >> 1, p + 1) if byte < 128 and not byte & 1 else _varint(b, p)
         byte = b[p]
-        if byte < 128 and not byte & 1:
-            start, p = p + 1, p + 1 + (byte >> 1)
-            key: bytes | None = b[start:p]
+        size, p = (byte >> 1, p + 1) if byte < 128 and not byte & 1 else _varint(b, p)
+        if size >= 0:
+            start, p = p, p + size
+            key = b[start:p]
         else:
-            key, p = _bytes(b, p, stop)
-        value, p = _bytes(b, p, stop)
+            key = None
+            _check_null(size)
+        byte = b[p]
+        size, p = (byte >> 1, p + 1) if byte < 128 and not byte & 1 else _varint(b, p)
+        if size >= 0:
+            start, p = p, p + size
+            value = b[start:p]
+        else:
+            value = None
+            _check_null(size)
         headers: Headers = ()
         if b[p] == 0:
             p += 1
@@ -318,7 +330,7 @@ def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
             raise DecodeError(f"a record with offset delta {delta} after {previous}")
         previous = delta
         stamp = stamp if append_time is None else append_time
-        found.append(_raw((base_offset + delta, stamp, key, value, headers)))
+        found.append(_new(RawRecord, (base_offset + delta, stamp, key, value, headers)))
     if p != end:
         raise DecodeError(f"{end - p} bytes are left over behind the records of a batch")
     return tuple(found)
@@ -341,6 +353,11 @@ def _varint(b: bytes, p: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise DecodeError("a varint is longer than ten bytes")
+
+
+def _check_null(size: int) -> None:
+    if size != -1:
+        raise DecodeError(f"a field of {size} bytes")
 
 
 def _bytes(b: bytes, p: int, stop: int) -> tuple[bytes | None, int]:

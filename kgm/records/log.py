@@ -96,7 +96,7 @@ class OffsetsLog:
         self._unflushed = False
         self._new_files = False
         self._broken: OSError | None = None
-        self._clean_until = 0
+        self._looked_until = 0
 
     @classmethod
     def open(
@@ -147,10 +147,10 @@ class OffsetsLog:
 
     @property
     def dirty_ratio(self) -> float:
-        """How much of the closed segments no compaction since `open` has seen, from 0 to 1; 0 if there are none.
-        Kafka compacts from 0.5 on (`min.cleanable.dirty.ratio`)."""
+        """How much of the closed segments has been closed since the last compaction, or since `open`; from 0 to 1, and
+        0 if there are none. Kafka compacts from 0.5 on (`min.cleanable.dirty.ratio`)."""
         closed = self._segments[:-1]
-        dirty = sum(segment.size for segment in closed if segment.next_offset > self._clean_until)
+        dirty = sum(segment.size for segment in closed if segment.next_offset > self._looked_until)
         return dirty / sum(segment.size for segment in closed) if dirty else 0.0
 
     def read(self) -> Iterator[Batch]:
@@ -242,7 +242,7 @@ class OffsetsLog:
         except compaction.HalfDoneError as error:
             self._broken = error
             raise
-        self._clean_until = max(self._clean_until, report.clean_until)
+        self._looked_until = self._segments[-1].base_offset
         return report
 
     def close(self) -> None:

@@ -69,24 +69,26 @@ def batches(file: BinaryIO, size: int, *, from_offset: int = 0) -> Iterator[tupl
     next_offset = from_offset
     file.seek(0)
     while position < size:
-        if len(window) - at < HEADER.size:
-            window, at = window[at:] + file.read(min(_WINDOW, size - position - len(window) + at)), 0
-        if len(window) >= at + HEADER.size:
-            needed = BEHIND_LENGTH + LENGTH.unpack_from(window, at + LENGTH_AT)[0]
-            if len(window) - at < needed <= size - position:
-                more = max(needed - len(window) + at, min(_WINDOW, size - position - len(window) + at))
-                window, at = window[at:] + file.read(more), 0
+        have = len(window) - at
+        needed = HEADER.size if have < HEADER.size else BEHIND_LENGTH + LENGTH.unpack_from(window, at + LENGTH_AT)[0]
+        if have < needed <= size - position:
+            more = max(needed, min(_WINDOW, size - position)) - have
+            window, at = window[at:] + file.read(more), 0
+            if needed == HEADER.size:
+                continue
         try:
             batch = parse_batch(window, at)
         except DecodeError as error:
             raise BadBatch(position, error.message) from error
-        if batch.base_offset < next_offset:
-            reason = f"a batch at offset {batch.base_offset}, where {next_offset} is the least"
+        base_offset = batch.base_offset
+        if base_offset < next_offset:
+            reason = f"a batch at offset {base_offset}, where {next_offset} is the least"
             raise BadBatch(position, reason, whole=True)
-        next_offset = batch.last_offset + 1
+        next_offset = base_offset + batch.last_offset_delta + 1
         yield position, batch
-        at += len(batch.data)
-        position += len(batch.data)
+        length = len(batch.data)
+        at += length
+        position += length
 
 
 def is_torn_tail(file: BinaryIO, bad: BadBatch, size: int, next_offset: int) -> bool:

@@ -66,7 +66,7 @@ def hand_over(cluster, directory):
             path.unlink()
     for path in directory.glob("*.log"):
         shutil.copy(path, place)
-    (cluster.log_dir() / ".kafka_cleanshutdown").unlink()
+    (cluster.log_dir() / ".kafka_cleanshutdown").unlink(missing_ok=True)
     cluster.restart(1)
     return place
 

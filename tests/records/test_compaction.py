@@ -183,6 +183,7 @@ def test_nothing_is_touched_from_the_first_open_transaction_on(log):
     log.roll()
     report = log.compact(now_ms=0)
     assert report.clean_until == 8
+    assert log.dirty_ratio == 0.0, "it has had its turn, and waits for more"
     assert len(rows(log)) == 1 + 9
     log.append_marker(P, commit=True, now_ms=0)
     log.compact(now_ms=0)
