@@ -7,11 +7,13 @@ makes it durable and closes it, so that the number of open files does not grow w
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from kgm.model.errors import DecodeError
 from kgm.records.batch import parse_batch
 from kgm.server.log import Batch, Logs, PartitionLog, kept
+from kgm.server.syncing import flush_all, sync_folder
 from kgm.server.topics import Topics
 
 #: A new segment is begun at this size; whole segments are what can be deleted.
@@ -20,15 +22,6 @@ _SEGMENT = re.compile(r"\d{20}\.log")
 _FOLDER = re.compile(r"(.+)-(\d+)")
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
-
-
-def sync_folder(path: Path) -> None:
-    """Make durable what files there are in a folder. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 class DataFiles(Logs):
@@ -129,14 +122,10 @@ class DataFiles(Logs):
         opened, self._open = self._open, {}
         new, self._new = self._new, set()
         self.is_dirty = False
-        try:
-            for fd in opened.values():
-                os.fsync(fd)
-            for folder in new:
-                sync_folder(folder)
-        except OSError as error:
-            self._broken = error
-            raise
-        finally:
-            for fd in opened.values():
-                os.close(fd)
+        flushes = [*(partial(os.fsync, fd) for fd in opened.values()), *(partial(sync_folder, path) for path in new)]
+        errors = [error for error in flush_all(flushes) if error is not None]
+        for fd in opened.values():
+            os.close(fd)
+        if errors:
+            self._broken = errors[0]
+            raise errors[0]

@@ -19,6 +19,7 @@ from kgm.server.limits import Limits
 from kgm.server.memory_log import MemoryLog, ShardLog
 from kgm.server.nodes import OFFSETS_TOPIC, Placement
 from kgm.server.shard import NOBODY, Phase, Shard
+from kgm.server.syncing import flush_all
 from kgm.server.topics import Topics
 
 
@@ -224,14 +225,13 @@ class Shards:
         replies: tuple[Reply, ...] = ()
         void: set[Ticket] = set()
         done = True
-        for shard in self.dirty:
-            try:
-                if shard.failure is None:
-                    shard.log.flush()
-            except OSError as error:
+        dirty = [shard for shard in self.dirty if shard.failure is None]
+        for shard, error in zip(dirty, flush_all([shard.log.flush for shard in dirty]), strict=True):
+            if error is not None:
                 done = False
                 void.update(shard.unflushed)
                 replies += self._fail(shard, error, now)
+        for shard in self.dirty:
             shard.unflushed = []
             shard.is_dirty = False
         self.dirty = []

@@ -25,11 +25,12 @@ from kgm.model.errors import KgmError, RefusedError, UsageError
 from kgm.records.batch import ProducerInfo
 from kgm.records.log import OffsetsLog
 from kgm.records.record import Record
-from kgm.server.data_files import DataFiles, sync_folder
+from kgm.server.data_files import DataFiles
 from kgm.server.limits import Limits
 from kgm.server.log import Logs as DataLogs
 from kgm.server.memory_log import ShardLog
 from kgm.server.nodes import OFFSETS_TOPIC
+from kgm.server.syncing import sync_folder
 from kgm.server.topics import Topics
 from kgm.server.transactions import Transaction
 
