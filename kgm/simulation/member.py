@@ -7,6 +7,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from kgm.assignors import is_cooperative
+from kgm.coordinator.outcome import Request
 from kgm.model.assignment import Partitions
 from kgm.model.errors import ErrorCode, error_name
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -83,6 +84,7 @@ class Member:
         self.last_beat_ms: float | None = None
         self.extended_ms = 0.0
         self._last_beat: HeartbeatRequest | None = None
+        self._ready: Request | None = None
         self.beat: Alarm | None = None
         self.started_ms = self.world.clock.now_ms
         self.waited_ms: float | None = None
@@ -112,7 +114,7 @@ class Member:
 
     def show_life(self) -> None:
         """Hand in the heartbeat from before the plan, with which its session began."""
-        self.world.submit(self, self._heartbeat(), self.habits.heartbeat_version, None, self.extended_ms)
+        self._hand_in(self.extended_ms)
 
     def start(self) -> None:
         """The process starts; its first JoinGroup takes a while."""
@@ -297,6 +299,14 @@ class Member:
             )
         return last
 
+    def _hand_in(self, at_ms: float) -> None:
+        """A heartbeat that arrives without a journey: it changes nothing but the session's deadline."""
+        message = self._heartbeat()
+        ready = self._ready
+        if ready is None or ready.message is not message:
+            ready = self._ready = Request(message, self.habits.heartbeat_version, self.client_id, self.client_host)
+        self.world.hand_in(ready, at_ms)
+
     @property
     def _is_calm(self) -> bool:
         """Whether a heartbeat would be answered with NONE and change nothing but the session's deadline."""
@@ -324,7 +334,7 @@ class Member:
         self.beat = None
         self.last_beat_ms = self.extended_ms = world.clock.now_ms
         if self._is_calm:
-            world.submit(self, self._heartbeat(), self.habits.heartbeat_version, None, world.clock.now_ms)
+            self._hand_in(world.clock.now_ms)
         else:
             world.send(self, self._heartbeat(), self.habits.heartbeat_version, self._on_beat)
         self._beat_at(world.clock.now_ms + self.period_ms)
@@ -358,7 +368,7 @@ class Member:
             return
         self._catch_up()
         if self.last_beat_ms > self.extended_ms:
-            self.world.submit(self, self._heartbeat(), self.habits.heartbeat_version, None, self.last_beat_ms)
+            self._hand_in(self.last_beat_ms)
 
     def _quiet(self) -> None:
         if self.beat is not None:

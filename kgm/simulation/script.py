@@ -226,11 +226,9 @@ class Script:
             return False
         if world.restless and not self._only_spares():
             return False
-        return all(
-            member.generation == world.generation
-            for member in self.members
-            if member.is_up and member not in world.restless
-        )
+        generation = world.generation
+        behind = [member for member in self.members if member.generation != generation]
+        return not any(member.is_up and member not in world.restless for member in behind)
 
     def _only_spares(self) -> bool:
         """Whether all that want something are held back, by a group that has all its members: it is at rest so."""

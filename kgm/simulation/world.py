@@ -105,22 +105,21 @@ class World:
         self.in_flight += 1
         self.clock.post(arrives, self._arrive, client, client.life, message, version, on_reply)
 
-    def submit(
-        self, client: Client, message: Message, version: int, on_reply: Callable[[Any], None] | None, at_ms: float
-    ) -> tuple[Reply, ...]:
-        """A request that has arrived, now or (a heartbeat that was left out) before."""
+    def hand_in(self, request: Request, at_ms: float) -> None:
+        """A request that needs no journey and no answer: a heartbeat that is left out, now or before."""
         self.requests += 1
-        ticket = Ticket(self.requests)
-        if on_reply is not None:
-            self._waiting[ticket] = (client, client.life, on_reply)
-        request = Request(message, version, client.client_id, client.client_host)
-        return self.runtime.submit(request, ticket=ticket, now=Millis(int(at_ms)))
+        self.runtime.submit(request, ticket=Ticket(self.requests), now=Millis(int(at_ms)))
 
     def _arrive(
         self, client: Client, life: int, message: Message, version: int, on_reply: Callable[[Any], None] | None
     ) -> None:
         self.in_flight -= 1
-        replies = self.submit(client, message, version, on_reply if client.life == life else None, self.clock.now_ms)
+        self.requests += 1
+        ticket = Ticket(self.requests)
+        if on_reply is not None and client.life == life:
+            self._waiting[ticket] = (client, life, on_reply)
+        request = Request(message, version, client.client_id, client.client_host)
+        replies = self.runtime.submit(request, ticket=ticket, now=Millis(int(self.clock.now_ms)))
         if replies:
             self._deliver(replies)
         self._observe()
