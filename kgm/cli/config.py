@@ -49,8 +49,7 @@ def view(
 
 def _items(common: Common) -> list[dict[str, Any]]:
     """Options first, then the client's settings by name. A secret's value is null; `shown` is for the table."""
-    from kgm.cli.settings import Setting, Settings, shown
-    from kgm.client.security.keys import is_secret
+    from kgm.cli.settings import Setting, Settings, is_hidden, shown
 
     options: dict[str, str | None] = {
         "bootstrap_server": common.bootstrap,
@@ -69,7 +68,7 @@ def _items(common: Common) -> list[dict[str, Any]]:
         if key == "bootstrap.servers":
             continue
         text = shown(Setting(key=key, value=settings[key], origin=""))
-        secret = is_secret(key)
+        secret = is_hidden(key)
         value = None if secret else text
         items.append({"key": key, "value": value, "shown": text, "secret": secret, "origin": settings.origin(key)})
     return items

@@ -34,6 +34,8 @@ def describe(
     common: Common,
 ) -> None:
     """Describe groups: members with instance ids, assignments, lag."""
+    from kgm.cli.failures import finish, warn_of_unseen_topics
+
     if members + offsets + state > 1:
         raise UsageError("--members, --offsets and --state exclude each other")
     named = [*(groups or ()), *(group or ())]
@@ -43,6 +45,7 @@ def describe(
     with common.cluster(reads_only=True) as connected:
         wanted, problems = _wanted(connected, named, match, everything=all_groups)
         answers = connected.describe_groups(wanted) if wanted else []
+        warn_of_unseen_topics(connected)
         where = cluster_json(connected)
     found = [answer for answer in answers if not isinstance(answer, KgmError)]
     errors = problems + [answer for answer in answers if isinstance(answer, KgmError)]
@@ -53,8 +56,6 @@ def describe(
     else:
         tables = [members_table(snapshot, verbose=verbose) for snapshot in found]
     emit(report(found, errors, tables, where, by_state=state, by_offset=offsets), common)
-    from kgm.cli.failures import finish
-
     finish(errors, done=len(found))
 
 
@@ -64,10 +65,13 @@ def _wanted(
     """Group ids in the order asked, each once; a pattern that matches nothing is an error."""
     import fnmatch
 
+    from kgm.cli.failures import warn_of_unseen_groups
+
     wanted = list(dict.fromkeys(named))
     errors: list[KgmError] = []
     if match is not None or everything:
         listing = connected.list_groups()
+        warn_of_unseen_groups(connected, listing)
         errors = list(listing.errors)
         ids = sorted(row.group_id for row in listing.groups)
         chosen = [name for name in ids if match is None or fnmatch.fnmatchcase(name, match)]

@@ -1,10 +1,16 @@
 """How a command ends when part of what it was asked for failed."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kgm.cli.sanitize import clean
 from kgm.model.errors import KgmError
+
+if TYPE_CHECKING:
+    from kgm.client import Cluster, Listing
 
 
 def tell(error: KgmError) -> None:
@@ -13,6 +19,27 @@ def tell(error: KgmError) -> None:
     if error.hint:
         lines.append(f"hint: {error.hint}")
     sys.stderr.write("".join(clean(line) + "\n" for line in lines))
+
+
+def warn(text: str) -> None:
+    """One warning, on stderr."""
+    sys.stderr.write(f"warning: {clean(text)}\n")
+
+
+def warn_of_unseen_groups(connected: Cluster, listing: Listing) -> None:
+    """Kafka leaves out of a listing what the principal may not see, and says nothing; an empty one gives it away."""
+    if not listing.groups and not listing.errors and not connected.may_list_all():
+        warn(
+            "no group is visible to us: without DESCRIBE on Cluster 'kafka-cluster' a listing leaves out every group "
+            "on which we have no DESCRIBE"
+        )
+
+
+def warn_of_unseen_topics(connected: Cluster) -> None:
+    """Topics that the brokers do not describe to us: their partition counts, offsets and lag stay unknown."""
+    if connected.denied_topics:
+        names = ", ".join(repr(name) for name in sorted(connected.denied_topics))
+        warn(f"no DESCRIBE on Topic {names}: partition counts, offsets and lag of it are unknown")
 
 
 def finish(errors: Sequence[KgmError], *, done: int) -> None:

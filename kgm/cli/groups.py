@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgm.cli.options import Common, cluster
-from kgm.cli.output import Cell, Column, Report, Table, Voice, cluster_json, emit
+from kgm.cli.output import Cell, Column, Report, Table, cluster_json, emit
 from kgm.model.errors import KgmError
 
 if TYPE_CHECKING:
@@ -33,17 +33,13 @@ def list_groups(
     """List the groups that are visible to us: id, type, state, members."""
     import fnmatch
 
-    from kgm.cli.failures import finish
+    from kgm.cli.failures import finish, warn_of_unseen_groups
 
     with common.cluster(reads_only=True) as connected:
         listing = connected.list_groups(states=_split(state), types=_split(kind))
         rows = [row for row in listing.groups if match is None or fnmatch.fnmatchcase(row.group_id, match)]
         rows.sort(key=lambda row: row.group_id)
-        if not listing.groups and not listing.errors and not connected.may_list_all():
-            Voice(common).warn(
-                "no group is visible to us: without DESCRIBE on Cluster 'kafka-cluster' a listing leaves out every "
-                "group on which we have no DESCRIBE"
-            )
+        warn_of_unseen_groups(connected, listing)
         described = connected.describe_groups([row.group_id for row in rows], offsets=False)
         where = cluster_json(connected)
     seen = {answer.group_id: answer for answer in described if not isinstance(answer, KgmError)}

@@ -65,6 +65,8 @@ def register(name: str) -> None:
 
 def _register(arguments: Sequence[str]) -> None:
     """Bind the command that is asked for; for help about all of them, only their names and what they are for."""
+    app.registered_commands.clear()  # of an earlier run in this process
+    app.registered_groups.clear()
     if arguments and arguments[0] in COMMANDS:
         register(arguments[0])
         return

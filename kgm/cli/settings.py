@@ -188,12 +188,13 @@ def _from_command_line(extra: Sequence[str]) -> dict[str, Setting]:
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not key:
             raise UsageError("-X: write KEY=VALUE", hint="for example: -X security.protocol=SSL")
-        from kgm.client.security.keys import environment_name, is_secret
+        from kgm.client.security.keys import environment_name, is_known, is_secret, nearest
 
-        if is_secret(key):
+        meant = key if is_known(key) else nearest(key) or key  # sasl.pasword is a secret too
+        if is_secret(key) or is_secret(meant):
             raise UsageError(
                 f"-X {key}: a secret on the command line can be read by every process of this machine",
-                hint=f"write it into a file (mode 600) for --command-config, or export {environment_name(key)}",
+                hint=f"write it into a file (mode 600) for --command-config, or export {environment_name(meant)}",
             )
         found[key] = Setting(key=key, value=value, origin="-X")
     return found
@@ -243,13 +244,18 @@ def _warn_if_open(path: pathlib.Path, warnings: list[str]) -> None:
 # -- what may be shown -------------------------------------------------------------------------------------------------
 
 
-def shown(setting: Setting) -> str:
-    """The value for people; `(hidden)` for a secret. Of a login module, what is no secret shows."""
-    from kgm.client.security.keys import is_secret
+def is_hidden(key: str) -> bool:
+    """Whether the value is a secret, or may be one: nobody knows what `sasl.pasword` holds."""
+    from kgm.client.security.keys import is_known, is_secret
 
+    return is_secret(key) or not is_known(key)
+
+
+def shown(setting: Setting) -> str:
+    """The value for people; `(hidden)` for what may be a secret. Of a login module, what is none shows."""
     if setting.key == "sasl.jaas.config":
         return _shown_jaas(setting.value)
-    if is_secret(setting.key):
+    if is_hidden(setting.key):
         return HIDDEN if setting.value else ""
     scheme, slashes, rest = setting.value.partition("://")
     if slashes and "@" in rest.partition("/")[0]:

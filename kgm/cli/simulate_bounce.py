@@ -260,11 +260,13 @@ def _snapshot(
     if from_file is not None:
         return _from_file(from_file, name), None, {}
     assert name is not None
+    from kgm.cli.failures import warn_of_unseen_topics
     from kgm.client.group_log import completed_from_log
 
     with common.cluster(reads_only=True) as connected:
         settings = connected.broker_settings(name, _BROKER_SETTINGS)
         found = completed_from_log(connected, connected.describe_group(name, offsets=False))
+        warn_of_unseen_topics(connected)
         return found, cluster_json(connected), settings
 
 

@@ -69,6 +69,8 @@ class Cluster:
         self.bootstrap = bootstrap
         self.deadline = Deadline.after(timeout_ms)
         self.brokers = Brokers(parse_bootstrap(bootstrap), security or Plaintext())
+        #: Topics on which the principal was found to have no DESCRIBE.
+        self.denied_topics: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -256,6 +258,8 @@ class Cluster:
             leaders: dict[tuple[str, int], int] = {}
             try:
                 for row in self.brokers.metadata(topics, deadline).topics:
+                    if row.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED and row.name is not None:
+                        self.denied_topics.add(row.name)
                     if not row.error_code and row.name is not None:
                         counts[row.name] = len(row.partitions)
                         leaders.update(((row.name, p.partition_index), p.leader_id) for p in row.partitions)

@@ -113,7 +113,9 @@ def test_a_broken_file_shows_no_value(home):
     assert CANARY not in caught.value.message
 
 
-@pytest.mark.parametrize("key", ["sasl.password", "ssl.key.password", "sasl.jaas.config", "no.such.password"])
+@pytest.mark.parametrize(
+    "key", ["sasl.password", "ssl.key.password", "sasl.jaas.config", "no.such.password", "sasl.pasword"]
+)
 def test_secrets_are_refused_on_the_command_line(home, key):
     with pytest.raises(UsageError, match=f"-X {key}: a secret on the command line") as caught:
         gather(extra=[f"{key}={CANARY}"])
@@ -170,6 +172,7 @@ def test_files_with_secrets_that_others_may_read_are_warned_about(home, tmp_path
         ("sasl.jaas.config", jaas("PLAIN", "u", CANARY), f'PlainLoginModule required username="u" password={HIDDEN};'),
         ("sasl.jaas.config", f"{CANARY}", HIDDEN),
         ("sasl.oauthbearer.token.endpoint.url", f"https://u:{CANARY}@h/x", f"https://{HIDDEN}@h/x"),
+        ("sasl.pasword", CANARY, HIDDEN),
         ("sasl.oauthbearer.token.endpoint.url", "https://h/x@y", "https://h/x@y"),
     ],
 )  # fmt: skip

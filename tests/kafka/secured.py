@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Self
 
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
+from kgm.model.errors import ErrorCode
+from kgm.protocol.subscription import MemberAssignment, encode_assignment
+from tests.client.joiners import Joiner
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.certificates import Certificates
 
@@ -20,12 +24,15 @@ from tests.kafka.certificates import Certificates
 CANARY: Final = "s3cret-Canary"
 #: With what quoting, SCRAM names and Java's properties trip over.
 ODD_USER, ODD_PASSWORD = "o=d,d", f"\u00fc'{CANARY} x"
-USERS: Final[Mapping[str, str]] = {name: f"{name}-{CANARY}" for name in ("nobody", "viewer", "operator")}
+USERS: Final[Mapping[str, str]] = {name: f"{name}-{CANARY}" for name in ("nobody", "viewer", "operator", "reader")}
 LISTENERS: Final = {
     "SSL": "SSL", "MTLS": "SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL", "SHORT": "SASL_PLAINTEXT",
 }  # fmt: skip
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-SESSION_MS: Final = 1_500
+SESSION_MS: Final = 60_000
+TOPIC, PARTITIONS = "orders", 6
+#: What a coordinator answers while it is not ready.
+_COMING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 _SECURITY = "org.apache.kafka.common.security"
 
 
@@ -51,6 +58,7 @@ class SecuredKafka(KafkaCluster):
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.certificates.ca_file),
             "listener.name.mtls.ssl.client.auth": "required",
+            "listener.name.mtls.ssl.principal.mapping.rules": "RULE:^.*CN=([^,]+).*$/$1/,DEFAULT",
             "listener.name.short.connections.max.reauth.ms": str(SESSION_MS),
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
             "connection.failed.authentication.delay.ms": "0",
@@ -66,7 +74,7 @@ class SecuredKafka(KafkaCluster):
 
     def start(self) -> Self:
         super().start()
-        self.create_topics({"orders": 6})
+        self.create_topics({TOPIC: PARTITIONS})
         return self
 
     def stop(self) -> None:
@@ -89,6 +97,18 @@ class SecuredKafka(KafkaCluster):
             found["kgm.allow.plaintext.password"] = "true"
         return found
 
+    def seat(self, group: str, instance_id: str) -> None:
+        """Make a group of one static member that owns all of `orders`, and whose process is gone: its seat stays."""
+        member = Joiner(int(self.bootstrap.rpartition(":")[2]), group, instance_id, TOPIC)
+        deadline = time.monotonic() + 60
+        while (code := member.join().error_code) in _COMING:
+            assert time.monotonic() < deadline, code
+            time.sleep(0.05)
+        assert code == 0, code
+        owned = encode_assignment(MemberAssignment(partitions={TOPIC: list(range(PARTITIONS))}))
+        assert member.sync({member.member_id: owned}).error_code == 0
+        member.close()
+
     def allow(self, user: str, operation: str, *, group: str | None = None, topic: str | None = None) -> None:
         """Give a user a right on a group, a topic or the cluster; returns when it is in force for new requests."""
         kind, name = (
@@ -105,5 +125,6 @@ class SecuredKafka(KafkaCluster):
             AclOperation[operation],
             AclPermissionType.ALLOW,
         )
-        for future in self.admin().create_acls([binding]).values():
+        admin = self.admin()  # a client that is dropped before its future resolves never answers
+        for future in admin.create_acls([binding]).values():
             future.result(30)

@@ -154,20 +154,15 @@ def test_without_the_extra_pkcs12_is_refused_with_the_command_that_converts_it(
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("kind", ["truststore", "keystore"])
-def test_jks_is_refused_with_the_command_that_converts_it(certificates, tmp_path, kind):
-    source = certificates.ca_p12_file if kind == "truststore" else certificates.client.p12_file
+def test_jks_is_refused_with_the_command_that_converts_it(certificates, tmp_path):
+    source = certificates.client.p12_file
     path = tmp_path / "store.jks"
     both = ["-srcstorepass", STORE_PASSWORD, "-deststorepass", STORE_PASSWORD, "-noprompt"]
     command = [executable("keytool"), "-importkeystore", "-srckeystore", str(source), "-destkeystore", str(path)]
     subprocess.run([*command, "-deststoretype", "JKS", *both], check=True, capture_output=True)
     with pytest.raises(UsageError, match="is a JKS store, which kgm does not read") as caught:
-        make_security(SSL | {f"ssl.{kind}.location": str(path), f"ssl.{kind}.password": STORE_PASSWORD})
+        make_security(SSL | {"ssl.keystore.location": str(path), "ssl.keystore.password": STORE_PASSWORD})
     no_secret(caught.value)
-    passwords = [
-        "-passin",
-        f"pass:{STORE_PASSWORD}",
-        *(["-passout", f"pass:{KEY_PASSWORD}"] if kind == "keystore" else []),
-    ]
+    passwords = ["-passin", f"pass:{STORE_PASSWORD}", "-passout", f"pass:{KEY_PASSWORD}"]
     settings = run_hint(caught.value.hint, {"keytool": both, "openssl": passwords})
     make_security(SSL | settings | {"ssl.key.password": KEY_PASSWORD})
