@@ -3,6 +3,7 @@
 Every read moves the positions; a record whose bytes do not allow it is marked in `bad` and reads as zeros from then on.
 Nothing is ever read outside of the buffer, and every length is checked against the bytes that are there."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -83,6 +84,29 @@ class Cursor:
             self.bad[self.row[failed]] = True
             self.end = np.where(failed, -1, self.end)
             self.at = np.where(failed, 0, self.at)
+
+    def catch_up(self) -> None:
+        """Take over failures that cursors made from this one, or from the same, have met."""
+        if self.bad.any():
+            self.fail(self.bad[self.row])
+
+    def lockstep(self, counts: Positions, step: Callable[[Positions, int, "Cursor"], None]) -> None:
+        """step(active, j, sub) for j = 0, 1, ...: `active` are the positions with more than j elements, and `sub` is a
+        cursor on them, which it has to move on."""
+        active = np.nonzero(counts > 0)[0]
+        sub = self.select(active)
+        left = counts[active]
+        place = 0
+        while len(active):
+            step(active, place, sub)
+            place += 1
+            # Whoever has failed has nothing more to read.
+            done = (left <= place) | (sub.end < 0)
+            if done.any():
+                self.at[active[done]] = sub.at[done]
+                more = ~done
+                active, left, sub = active[more], left[more], sub.select(more)
+        self.catch_up()
 
     def fixed(self, kind: str) -> Any:
         """One integer each."""

@@ -83,7 +83,7 @@ class _Reader:
         inner = cursor.select(there)
         found = self.struct(kind, inner)
         cursor.at[there] = inner.at
-        _after(cursor)
+        cursor.catch_up()
         null = pa.nulls(1, struct_type(self.cls, self.cls.STRUCTS[kind]))
         return _overlay(found, there, len(cursor), null)
 
@@ -107,11 +107,11 @@ class _Reader:
                 starts[offsets[active] + place] = sub.at
                 self.skip(kind, sub)
 
-            _lockstep(cursor, counts, note)
+            cursor.lockstep(counts, note)
         elements = Cursor(
             cursor.buffer, starts, np.repeat(cursor.end, counts), np.repeat(cursor.row, counts), cursor.bad
         )
-        _after(elements)
+        elements.catch_up()
         values = self.value(kind, elements, nullable=False)
         at = pa.array(offsets, type=pa.int32(), mask=np.append(null, False) if null.any() else None)
         return pa.ListArray.from_arrays(at, values, type=arrow_type(self.cls, "[]" + kind))
@@ -137,7 +137,7 @@ class _Reader:
             default = _default(self.cls, row)
             columns[row.name] = _overlay(self.tagged(row, inner), there, len(cursor), default)
             inner.fail((inner.at != inner.end) & (inner.end >= 0))
-        _after(cursor)
+        cursor.catch_up()
         return columns
 
     def tagged(self, row: Field, inner: Cursor) -> pa.Array:
@@ -165,7 +165,7 @@ class _Reader:
             inner = cursor.select(there)
             self.skip_struct(kind, inner)
             cursor.at[there] = inner.at
-            _after(cursor)
+            cursor.catch_up()
         else:
             self.skip_struct(kind, cursor)
 
@@ -184,25 +184,7 @@ class _Reader:
         if kind in WIDTH:
             cursor.skip(counts * WIDTH[kind])
         else:
-            _lockstep(cursor, counts, lambda _, __, sub: self.skip(kind, sub))
-
-
-def _lockstep(cursor: Cursor, counts: Positions, step: Callable[[Positions, int, Cursor], None]) -> None:
-    """step(active, j, sub) for j = 0, 1, ...: `active` are the positions with more than j elements, and `sub` is a
-    cursor on them that it has to move on."""
-    active = np.nonzero(counts > 0)[0]
-    sub = cursor.select(active)
-    left = counts[active]
-    place = 0
-    while len(active):
-        step(active, place, sub)
-        place += 1
-        done = left <= place
-        if done.any():
-            cursor.at[active[done]] = sub.at[done]
-            more = ~done
-            active, left, sub = active[more], left[more], sub.select(more)
-    _after(cursor)
+            cursor.lockstep(counts, lambda _, __, sub: self.skip(kind, sub))
 
 
 def _walk_tags(cursor: Cursor, found: Callable[..., None] | None) -> None:
@@ -223,13 +205,7 @@ def _walk_tags(cursor: Cursor, found: Callable[..., None] | None) -> None:
             found(active, tag, sub.at, sub.at + size, sub)
         sub.skip(size)
 
-    _lockstep(cursor, counts, step)
-
-
-def _after(cursor: Cursor) -> None:
-    """Take over failures that cursors made from this one, or from the same, have met."""
-    if cursor.bad.any():
-        cursor.fail(cursor.bad[cursor.row])
+    cursor.lockstep(counts, step)
 
 
 def _text(found: pa.Array, cursor: Cursor) -> pa.Array:
