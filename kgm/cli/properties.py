@@ -1,36 +1,63 @@
-"""Java's client.properties, as the Apache scripts take it with --command-config."""
+r"""Java's client.properties, as the Apache scripts take it with --command-config.
+
+Read as `java.util.Properties.load(InputStream)` does, which is what Kafka uses: in Latin-1, so that the same file makes
+the same login; what is not in Latin-1 is written \uXXXX."""
 
 import pathlib
 import re
+from collections.abc import Iterator
 
 from kgm.model.errors import NotFoundError, UsageError
 
-_LINE = re.compile(r"\s*((?:\\.|[^\\=:\s])+)\s*(?:[=:]\s*|\s+|$)(.*)", re.DOTALL)
+_BLANK = " \t\f"
+#: Key, separator (blanks around at most one = or :), value.
+_LINE = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """Keys and values of a .properties file (java.util.Properties). Raises NotFoundError or UsageError."""
+    """Keys and values of a .properties file. Raises NotFoundError or UsageError; neither shows a value."""
     try:
-        text = pathlib.Path(path).read_text(encoding="utf-8")
+        text = pathlib.Path(path).read_bytes().decode("latin-1")
     except FileNotFoundError:
         raise NotFoundError(f"--command-config: {path} is not there") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--command-config: {path} cannot be read: {error}") from None
+    except OSError as error:
+        raise UsageError(f"--command-config: {path} cannot be read: {error.strerror}") from None
     found = {}
-    for line in re.sub(r"\\\r?\n\s*", "", text).splitlines():
-        if not line.strip() or line.lstrip()[0] in "#!":
-            continue
-        match = _LINE.match(line)
-        if match:
+    for number, line in _logical_lines(text):
+        match = _LINE.fullmatch(line)
+        assert match is not None  # every backslash has its character
+        try:
             found[_unescaped(match[1])] = _unescaped(match[2])
+        except ValueError:
+            raise UsageError(f"--command-config: {path}, line {number}: \\u needs four hexadecimal digits") from None
     return found
 
 
-def _unescaped(text: str) -> str:
-    def one(match: re.Match[str]) -> str:
-        if match[1] is not None:
-            return chr(int(match[1], 16))
-        return _ESCAPES.get(match[2], match[2])
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """(number of the first line, line) without comments and blank lines, continued lines joined.
 
-    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text)
+    A line goes on when it ends in an odd number of backslashes; comments never do."""
+    joined: str | None = None
+    begun = 0
+    for number, raw in enumerate(re.split(r"\r\n|\r|\n", text), 1):
+        line = raw.lstrip(_BLANK)
+        if joined is None:
+            if not line or line[0] in "#!":
+                continue
+            joined, begun = "", number
+        joined += line
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            joined = joined[:-1] or None  # nothing yet: what follows may still be a comment
+            continue
+        yield begun, joined
+        joined = None
+    if joined is not None:
+        yield begun, joined
+
+
+def _unescaped(text: str) -> str:
+    if re.search(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})", text):
+        raise ValueError
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _ESCAPES.get(found[2], found[2]), text)

@@ -292,6 +292,7 @@ def unsecured(options: Mapping[str, str], now: float) -> Token:
         lifetime_s = float(options.get("unsecuredLoginLifetimeSeconds", "3600"))
     except ValueError:
         raise UsageError("sasl.jaas.config: unsecuredLoginLifetimeSeconds is no number") from None
+    now = int(now * 1000) / 1000  # the broker counts whole milliseconds, and refuses what was issued after its now
     claims = {"iat": now, "exp": now + lifetime_s, **claims}
 
     def part(value: dict[str, Any]) -> str:

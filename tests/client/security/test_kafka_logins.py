@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+import unicodedata
 
 import pytest
+from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from kgm.client import connect
 from kgm.client.config import parse_bootstrap
@@ -45,6 +47,24 @@ def groups(settings):
 def test_a_login_makes_us_that_user(kafka, listener, mechanism):
     assert groups(kafka.settings(listener, "reader", mechanism)) == {GROUP}
     assert groups(kafka.settings(listener, "nobody", mechanism)) == set()
+
+
+def test_names_and_passwords_that_quoting_and_saslprep_would_spoil(kafka):
+    """The credential is made by librdkafka, which normalizes no more than Kafka's own client does."""
+    user, password = "o=d,d=2C", f"\u00fc\u00aa\u2168\u00ad'\\ {CANARY}"
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8192)
+    admin = kafka.admin()
+    for future in admin.alter_user_scram_credentials(
+        [UserScramCredentialUpsertion(user, info, password.encode())]
+    ).values():
+        future.result(30)
+    settings = kafka.settings("SASL_PLAINTEXT", "nobody") | {"sasl.username": user, "sasl.password": password}
+    del settings["sasl.jaas.config"]
+    assert groups(settings) == set()
+    quoted = password.replace("\\", "\\\\")
+    assert groups(settings | {"sasl.jaas.config": jaas("SCRAM-SHA-512", user, quoted)}) == set()
+    with pytest.raises(AuthenticationError, match="does not accept"):
+        groups(settings | {"sasl.password": unicodedata.normalize("NFKC", password)})
 
 
 def test_tls_without_a_login_is_anonymous(kafka):

@@ -202,7 +202,7 @@ def test_unsecured_tokens_only_when_kafkas_option_asks():
         "unsecuredLoginStringClaim_sub": "alice", "unsecuredLoginNumberClaim_n": "5", "unsecuredLoginListClaim_scope": "|a|b",
         "unsecuredLoginLifetimeSeconds": "60",
     }  # fmt: skip
-    token = unsecured(options, 1000.0)
+    token = unsecured(options, 1000.0009)
     assert claims_of(token.value) == {"iat": 1000.0, "exp": 1060.0, "sub": "alice", "n": 5.0, "scope": ["a", "b"]}
     with pytest.raises(UsageError, match="unsecuredLoginStringClaim_sub"):
         unsecured({"unsecuredLoginNumberClaim_n": "1"}, 0)
