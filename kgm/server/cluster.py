@@ -13,7 +13,7 @@ from typing import Protocol
 from kgm.coordinator.outcome import Producer, Request
 from kgm.coordinator.refusals import refusal
 from kgm.coordinator.settings import BrokerSettings
-from kgm.model.errors import ErrorCode, UsageError
+from kgm.model.errors import ErrorCode, KgmError, UsageError
 from kgm.server.broker import Broker
 from kgm.server.data import Data
 from kgm.server.exchange import Call, Event, Hangup, Millis, Reply, Response, Ticket
@@ -210,7 +210,7 @@ class Cluster:
     def tidy(self, now: Millis) -> tuple[Event, ...]:
         """Look for logs to compact."""
         if not self.transactions.is_dirty:
-            with contextlib.suppress(OSError):  # the log is as it was
+            with contextlib.suppress(KgmError, OSError):  # the log is as it was
                 self.transactions.tidy(now)
         return self.answer(self.shards.tidy(now))
 

@@ -150,8 +150,11 @@ class _TransactionsOnDisk:
             return ()
         self._log = _opened(self._folder, self._limits, self._warn)
         rows = [row for batch in self._log.read() for row in batch.records]
-        last = {(row.key or b"").decode(): json.loads(row.value or b"{}") for row in rows}
-        return [Transaction.from_json(transactional_id, row) for transactional_id, row in last.items()]
+        try:
+            last = {(row.key or b"").decode(): json.loads(row.value or b"{}") for row in rows}
+            return [Transaction.from_json(transactional_id, row) for transactional_id, row in last.items()]
+        except (ValueError, TypeError, KeyError) as error:
+            raise KgmError(f"{self._folder} is damaged: {error!r}") from None
 
     def append(self, transaction: Transaction) -> None:
         self._log = self._log or _opened(self._folder, self._limits, self._warn)
@@ -278,6 +281,7 @@ def _checked(text: str, path: Path) -> Mapping[str, Any]:
     shapes = {"cluster_id": str, "offsets_partitions": int, "topics": dict, "assigned": dict}
     if not isinstance(kept, dict) or kept.get("format") != _FORMAT:
         raise KgmError(f"{path} is not in a form that this version of kgm knows")
-    if not all(isinstance(kept.get(key), shape) for key, shape in shapes.items()):
+    whole = all(isinstance(kept.get(key), shape) for key, shape in shapes.items())
+    if not whole or not all(isinstance(count, int) for count in kept["topics"].values()):
         raise KgmError(f"{path} is damaged: a key is missing, or not what it should be")
     return kept

@@ -57,6 +57,19 @@ def test_it_says_where_it_listens_and_ends_cleanly(by, code):
 
 
 @pytest.mark.slow
+def test_several_brokers_say_where_each_listens():
+    with Served("--listen", "127.0.0.1:0", "--brokers", "3") as served:
+        said = json.loads(served.line)
+        assert [row["id"] for row in said["brokers"]] == [1, 2, 3]
+        addresses = [row["listening"] for row in said["brokers"]]
+        assert addresses[0] == said["listening"]
+        assert len(set(addresses)) == 3
+        for address in addresses:
+            socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=5).close()
+        assert served.end(signal.SIGTERM) == (0, "", "")
+
+
+@pytest.mark.slow
 def test_it_warns_beyond_loopback():
     with Served("--listen", "0.0.0.0:0") as served:
         assert served.line.startswith('{"listening":"0.0.0.0:')

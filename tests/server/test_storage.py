@@ -275,6 +275,11 @@ def test_a_topic_that_cannot_be_kept_is_not_created(disk, monkeypatch):
         ("[]", KgmError, "form"),
         ('{"format": 2}', KgmError, "form"),
         ('{"format": 1}', KgmError, "damaged"),
+        (
+            '{"format":1,"cluster_id":"c","offsets_partitions":50,"topics":{"t":"x"},"assigned":{}}',
+            KgmError,
+            "damaged",
+        ),
         (b"\xff\xfe", KgmError, "cannot be read"),
         (
             '{"format":1,"cluster_id":"c","offsets_partitions":7,"topics":{},"assigned":{}}',

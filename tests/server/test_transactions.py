@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from kgm.model.errors import ErrorCode
+from kgm.model.errors import ErrorCode, KgmError
 from kgm.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from kgm.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -479,6 +479,15 @@ def test_a_full_disk_begins_no_transaction(disk, monkeypatch):
         assert Writer(tx.driver, "other").init() == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert tx.add_offsets() == 0
     assert Writer(tx.driver, "other").init() == 0
+
+
+def test_a_damaged_log_of_transactions_is_said(disk):
+    tx = prepared(disk)
+    log = tx.driver.cluster.storage.transactions._log
+    log.append_raw([(b"tx", b"[]")], now_ms=0)
+    with pytest.raises(KgmError, match="kgm-transactions is damaged"):
+        disk.start()
+    disk.driver = None
 
 
 def test_producer_ids_are_new_after_a_restart(disk):
