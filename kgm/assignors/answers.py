@@ -8,7 +8,7 @@ handed out alike share one column."""
 from bisect import bisect_left, bisect_right
 from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
 from functools import lru_cache
-from itertools import chain, compress
+from itertools import chain, compress, repeat
 from typing import Final
 
 from kgm.assignors.layout import NOBODY, Layout
@@ -135,7 +135,8 @@ class _Answer:
 
     def done(self) -> Assigned:
         if self.is_dense:
-            return {member.member_id: Row(self.columns, position) for position, member in enumerate(self._members)}
+            ids = [member.member_id for member in self._members]
+            return dict(zip(ids, map(Row, repeat(self.columns), range(len(ids))), strict=True))
         return {member.member_id: row for member, row in zip(self._members, self.rows, strict=True)}
 
 

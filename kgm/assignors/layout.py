@@ -60,6 +60,8 @@ class Layout:
             if topics not in by_value:
                 by_value[topics] = sorted({self.index[name] for name in topics if name in self.index})
             known[id(topics)] = by_value[topics]
+        if len(known) == 1:
+            return [next(iter(known.values()))] * len(members)
         return [known[id(member.topics)] for member in members]
 
     def subscribers(self, members: Sequence[MemberSpec]) -> list[list[int]]:

@@ -68,16 +68,12 @@ def _refuse_repeats(what: str, names: Sequence[str]) -> None:
 def by_identity(members: Sequence[MemberSpec]) -> list[MemberSpec]:
     """Static members by instance id, then dynamic members by member id: the order of Java's `MemberInfo`, and of the
     coordinator's range assignor. Sorting is stable: two members with one instance id stay as they are."""
-    static = [(member.group_instance_id, member) for member in members if member.group_instance_id is not None]
-    dynamic = [(member.member_id, member) for member in members if member.group_instance_id is None]
-    return [member for part in (static, dynamic) for member in _by_name(part)]
+    static = [member for member in members if member.group_instance_id is not None]
+    dynamic = [member for member in members if member.group_instance_id is None] if static else members
+    order = java_order([member.group_instance_id or "" for member in static])
+    return [*(static[position] for position in order), *by_member_id(dynamic)]
 
 
 def by_member_id(members: Sequence[MemberSpec]) -> list[MemberSpec]:
     """By member id, whether static or not."""
-    return _by_name([(member.member_id, member) for member in members])
-
-
-def _by_name(named: Sequence[tuple[str, MemberSpec]]) -> list[MemberSpec]:
-    order = java_order([name for name, _ in named])
-    return [named[position][1] for position in order]
+    return [members[position] for position in java_order([member.member_id for member in members])]

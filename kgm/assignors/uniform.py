@@ -11,7 +11,6 @@ from itertools import repeat
 
 from kgm.assignors.answers import numbers_below
 from kgm.assignors.java import copied_run_order, copied_set_order
-from kgm.assignors.layout import NOBODY
 from kgm.assignors.server import server_layout
 from kgm.assignors.spec import Assigned, GroupSpec
 from kgm.assignors.uniform_mixed import MixedBuilder
@@ -27,7 +26,7 @@ def assign_uniform(group: GroupSpec) -> Assigned:
     subscribed = layout.subscribed(members)
     if not any(subscribed):
         return {member.member_id: {} for member in members}
-    if any(topics is not subscribed[0] and topics != subscribed[0] for topics in subscribed):
+    if subscribed.count(subscribed[0]) < len(subscribed):
         return MixedBuilder(layout, subscribed, members).build()
     sizes = {layout.topics[topic].name: layout.topics[topic].partitions for topic in subscribed[0]}
     owned = [member.owned for member in members]
@@ -85,8 +84,10 @@ def _plain(
     free: list[_Run] = []
     for name, size in sizes.items():
         done = 0
+        if pieces[name] and not pieces[name][0]:
+            return None
         for piece in pieces[name]:
-            first = piece[0] if piece else NOBODY
+            first = piece[0]
             after = first + len(piece)
             if first != done:
                 if first < done:
