@@ -211,6 +211,8 @@ class ClassicGroup:
 
     def select_protocol(self) -> str:
         """The protocol with most votes among those that all members support."""
+        if len(self.offers) == 1:
+            return next(iter(self.offers))[0]
         everyone = len(self.members)
         candidates = frozenset([name for name, count in self.protocol_counts.items() if count == everyone])
         votes: dict[str, int] = {}
@@ -255,8 +257,6 @@ class ClassicGroup:
     def update(self, member: ClassicMember) -> None:
         """Put a member's new data in the place of its old one."""
         before = self.members[member.member_id]
-        if member == before:
-            return
         if [offered.name for offered in member.protocols] != [offered.name for offered in before.protocols]:
             self._count(before.protocols, -1)
             self._count(member.protocols, +1)

@@ -180,13 +180,14 @@ def _add(joining: Joining, member_id: str) -> None:
 
 def _update(joining: Joining, member: ClassicMember) -> None:
     """Take over what the request says of a member."""
-    joining.group.update(
-        member._replace(
-            protocols=joining.protocols,
-            rebalance_timeout_ms=joining.rebalance_timeout_ms,
-            session_timeout_ms=joining.message.session_timeout_ms,
+    said = (joining.rebalance_timeout_ms, joining.message.session_timeout_ms, joining.protocols)
+    if said != (member.rebalance_timeout_ms, member.session_timeout_ms, member.protocols):
+        rebalance_timeout_ms, session_timeout_ms, protocols = said
+        joining.group.update(
+            member._replace(
+                rebalance_timeout_ms=rebalance_timeout_ms, session_timeout_ms=session_timeout_ms, protocols=protocols
+            )
         )
-    )
 
 
 def _replace_static(joining: Joining, old_id: str, new_id: str) -> None:
