@@ -257,6 +257,11 @@ def shown(setting: Setting) -> str:
         return _shown_jaas(setting.value)
     if is_hidden(setting.key):
         return HIDDEN if setting.value else ""
+    if "-----BEGIN" in setting.value:
+        return f"(PEM, {setting.value.count('-----BEGIN')} blocks)"
+    if setting.key.endswith(".command"):  # its arguments are nobody's business
+        program, blank, _ = setting.value.strip().partition(" ")
+        return f"{program} ..." if blank else program
     scheme, slashes, rest = setting.value.partition("://")
     if slashes and "@" in rest.partition("/")[0]:
         return f"{scheme}://{HIDDEN}@{rest.partition('@')[2]}"

@@ -173,6 +173,9 @@ def test_files_with_secrets_that_others_may_read_are_warned_about(home, tmp_path
         ("sasl.jaas.config", f"{CANARY}", HIDDEN),
         ("sasl.oauthbearer.token.endpoint.url", f"https://u:{CANARY}@h/x", f"https://{HIDDEN}@h/x"),
         ("sasl.pasword", CANARY, HIDDEN),
+        ("kgm.oauthbearer.token.command", f"curl -u a:{CANARY} https://h", "curl ..."),
+        ("kgm.oauthbearer.token.command", "/usr/bin/token", "/usr/bin/token"),
+        ("ssl.truststore.certificates", "-----BEGIN A-----\n-----BEGIN B-----", "(PEM, 2 blocks)"),
         ("sasl.oauthbearer.token.endpoint.url", "https://h/x@y", "https://h/x@y"),
     ],
 )  # fmt: skip

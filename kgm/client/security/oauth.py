@@ -121,7 +121,7 @@ def from_command(command: str, deadline: Deadline) -> Token:
     if done.returncode:
         raise AuthenticationError(
             f"the token command ended with code {done.returncode}",
-            hint=f"run it by hand to see why: it is {TOKEN_COMMAND} in kgm config view",
+            hint=f"run it by hand to see why: {TOKEN_COMMAND}; kgm config view --show-origin says where it is set",
         )
     text = done.stdout.decode("utf-8", "replace").strip()
     return _from_json(text, "the token command") if text.startswith("{") else _plain(text, "the token command")
