@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import subprocess
@@ -159,7 +160,7 @@ def test_two_of_one_name(install):
 
 @pytest.fixture(scope="module")
 def with_pip(tmp_path_factory):
-    """A folder into which pip has installed a wheel with an assignor."""
+    """A folder into which pip has installed a wheel with an assignor (unpacked by hand where there is no pip)."""
     folder = tmp_path_factory.mktemp("pip")
     wheel, target = folder / "acme_assignor-1.0-py3-none-any.whl", folder / "site"
     info = "acme_assignor-1.0.dist-info"
@@ -173,6 +174,9 @@ def with_pip(tmp_path_factory):
     with zipfile.ZipFile(wheel, "w") as archive:
         for name, text in {**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}.items():
             archive.writestr(name, text)
+    if importlib.util.find_spec("pip") is None:
+        zipfile.ZipFile(wheel).extractall(target)
+        return target
     command = [
         sys.executable,
         "-m",
