@@ -1,6 +1,6 @@
 """Random histories, in lockstep with Apache Kafka's own coordinator (4.3.0) in a JVM.
 
-The long run, of 20,000 histories of at least 30 operations (about an hour of one core):
+The long run, of 20,000 histories of at least 30 operations (ten minutes of CPU time, of both sides together):
 
     KGM_LOCKSTEP_SEEDS=20000 pytest tests/coordinator/test_against_kafka.py -k histories
 
