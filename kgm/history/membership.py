@@ -1,0 +1,367 @@
+"""One fold over the records of a classic group, in the order of their offsets: what it was at each of them, what became
+of its members in between, and its rebalances.
+
+Kafka's coordinator writes a group's metadata at four points only: a new group, one that became empty, a static member
+replaced in a stable group (same generation: the bounce was absorbed, KIP-345), and the leader's sync, which ends a
+rebalance (org.apache.kafka.coordinator.group.GroupMetadataManager). Rounds that never got so far show as a jump of the
+generation.
+
+Compaction removes records that were written again later, and leaves gaps in the offsets of the partition. Where there
+is a gap between two records of a group others may have been: such a window is not `complete`, what is said of it is the
+difference between its ends, and what needs the records in between is None.
+
+Pure Python on values of the scalar codec: no numpy, no Arrow."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import lru_cache
+
+from kgm.model.errors import DecodeError
+from kgm.protocol.subscription import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+
+Partition = tuple[str, int]
+#: Assignors before whose rebalances every member gives up everything (KIP-429 says which others do not).
+EAGER = frozenset({"range", "roundrobin", "sticky"})
+
+
+class Kind(StrEnum):
+    """Why a record of a group was written."""
+
+    NEW = "new"
+    EMPTY = "empty"
+    SYNCED = "synced"
+    REPLACED = "replaced"
+    #: The same generation and the same members again.
+    REPEATED = "repeated"
+    #: A group with members out of nothing: it was one of the consumer protocol until then (KIP-848, downgrade).
+    CONVERTED = "converted"
+    TOMBSTONE = "tombstone"
+    #: With members, behind a gap: nobody can tell.
+    UNKNOWN = "unknown"
+
+
+class ChangeKind(StrEnum):
+    """What became of a member. REPLACED: another member id under the same group_instance_id."""
+
+    JOINED = "joined"
+    LEFT = "left"
+    REPLACED = "replaced"
+    #: The same member subscribes to other topics.
+    RESUBSCRIBED = "resubscribed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """A GroupMetadata record; value None is a tombstone. timestamp: of the record, in ms."""
+
+    offset: int
+    timestamp: int
+    value: GroupMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """An offset commit of the group that counts (tombstones and aborted ones do not). timestamp: of the record."""
+
+    offset: int
+    timestamp: int
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """Where offsets are missing in a partition of `__consumer_offsets`.
+
+    starts, ends: of each gap, inclusive and exclusive, rising; a gap from 0 stands for what is before the log."""
+
+    starts: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
+
+    @classmethod
+    def between(cls, offsets: Iterable[int]) -> "Gaps":
+        """Of the rising offsets of all records of the partition, transaction markers included."""
+        starts, ends, expected = [], [], 0
+        for offset in offsets:
+            if offset != expected:
+                starts.append(expected)
+                ends.append(offset)
+            expected = offset + 1
+        return cls(tuple(starts), tuple(ends))
+
+    def within(self, after: int, before: int) -> bool:
+        """Whether an offset is missing strictly between two."""
+        return after + 1 < before and bisect_right(self.ends, after + 1) < bisect_left(self.starts, before)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member in a snapshot: Kafka's record of it, and what its bytes say. topics and assigned are None when the group
+    is not of protocol type "consumer", or the bytes do not parse."""
+
+    record: MemberMetadata
+    topics: frozenset[str] | None
+    assigned: Mapping[str, Sequence[int]] | None
+
+    @property
+    def seat(self) -> str:
+        """What stays when the process behind it is replaced: the group_instance_id, or else the member id."""
+        static = self.record.group_instance_id
+        return self.record.member_id if static is None else static
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The group as a record has it. members: by seat. complete: nothing may be missing since the one before it, or, for
+    the first, since the beginning. sync_ms: of SYNCED, how long the leader and the coordinator took from the end of the
+    join phase on."""
+
+    offset: int
+    timestamp: int
+    kind: Kind
+    generation: int
+    protocol_type: str
+    protocol: str | None
+    leader: str | None
+    state_timestamp: int
+    members: Mapping[str, Member]
+    complete: bool
+    sync_ms: int | None
+
+    @property
+    def owners(self) -> dict[Partition, str]:
+        """The seat that each partition is assigned to."""
+        return {
+            (topic, partition): seat
+            for seat, member in self.members.items()
+            for topic, partitions in (member.assigned or {}).items()
+            for partition in partitions
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What became of one member up to the snapshot at `offset`. absorbed: of REPLACED, whether no rebalance came of it;
+    None if the window is not complete, and for the other kinds."""
+
+    offset: int
+    timestamp: int
+    generation: int
+    kind: ChangeKind
+    seat: str
+    member: Member
+    old_member_id: str | None
+    absorbed: bool | None
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    """From one generation to another, ended by the snapshot at `offset`, or by the group becoming empty.
+
+    lost_rounds: generations in between that never got an assignment (a flapping group has many); None if the window is
+    not complete. moved, kept: partitions assigned before and after, to another seat or to the same.
+    stopped_min_ms: the sync phase, in which nobody consumes. stopped_max_ms: the shortest time between two commits of
+    one partition around it. Both None where the log does not tell, and with assignors that are not known to be eager:
+    then not everybody stops."""
+
+    offset: int
+    timestamp: int
+    from_generation: int
+    to_generation: int
+    lost_rounds: int | None
+    moved: int
+    kept: int
+    stopped_min_ms: int | None
+    stopped_max_ms: int | None
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All of one group. `end` is the group as its last record has it, None if that is a tombstone or there is none."""
+
+    snapshots: tuple[Snapshot, ...]
+    changes: tuple[Change, ...]
+    rebalances: tuple[Rebalance, ...]
+    end: Snapshot | None
+
+
+def fold(records: Iterable[Metadata | Commit], gaps: Gaps) -> History:
+    """The history of one group from its records, offsets rising; and the gaps of the partition that holds them."""
+    state = _Fold(gaps)
+    for record in records:
+        match record:
+            case Metadata():
+                state.metadata(record)
+            case Commit():
+                state.commit(record)
+    return state.finish()
+
+
+@dataclass(slots=True)
+class _Fold:
+    gaps: Gaps
+    snapshots: list[Snapshot] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    rebalances: list[Rebalance] = field(default_factory=list)
+    last_offset: int = -1
+    committed_at: dict[Partition, int] = field(default_factory=dict)
+    #: The number of the last rebalance, if the stop is worth looking for; and for each partition that has not been
+    #: committed since, when it last was.
+    open_rebalance: int | None = None
+    before: dict[Partition, int] = field(default_factory=dict)
+    shortest: int | None = None
+
+    @property
+    def previous(self) -> Snapshot | None:
+        """The group before the next record; None if there was none, or nobody knows."""
+        if not self.snapshots or self.snapshots[-1].kind is Kind.TOMBSTONE:
+            return None
+        return self.snapshots[-1]
+
+    def metadata(self, record: Metadata) -> None:
+        complete = not self.gaps.within(self.last_offset, record.offset)
+        self.last_offset = record.offset
+        previous = self.previous
+        snapshot = _snapshot(record, previous, complete=complete)
+        self.snapshots.append(snapshot)
+        if previous is not None and snapshot.kind is not Kind.TOMBSTONE:
+            self.changes += _changes(previous, snapshot)
+            if snapshot.generation != previous.generation:
+                self.settle()
+                self.rebalances.append(_rebalance(previous, snapshot))
+                self.watch(snapshot)
+
+    def watch(self, snapshot: Snapshot) -> None:
+        """Wait for the first commits after a rebalance."""
+        if snapshot.members and snapshot.complete and snapshot.protocol in EAGER:
+            self.open_rebalance = len(self.rebalances) - 1
+            owned = snapshot.owners
+            self.before = {place: at for place, at in self.committed_at.items() if place in owned}
+
+    def commit(self, record: Commit) -> None:
+        place = record.topic, record.partition
+        since = self.before.pop(place, None)
+        if since is not None:
+            gap = record.timestamp - since
+            self.shortest = gap if self.shortest is None else min(gap, self.shortest)
+        self.committed_at[place] = record.timestamp
+
+    def settle(self) -> None:
+        """Write down what the commits after the last rebalance have told."""
+        if self.open_rebalance is not None and self.shortest is not None:
+            seen = self.rebalances[self.open_rebalance]
+            # Clocks of two coordinators may differ, and so may timestamps of one that was set back.
+            least = seen.stopped_min_ms or 0
+            self.rebalances[self.open_rebalance] = replace(seen, stopped_max_ms=max(self.shortest, least))
+        self.open_rebalance, self.shortest, self.before = None, None, {}
+
+    def finish(self) -> History:
+        self.settle()
+        return History(tuple(self.snapshots), tuple(self.changes), tuple(self.rebalances), self.previous)
+
+
+def _snapshot(record: Metadata, previous: Snapshot | None, *, complete: bool) -> Snapshot:
+    value = record.value
+    if value is None:
+        return Snapshot(
+            offset=record.offset, timestamp=record.timestamp, kind=Kind.TOMBSTONE,
+            generation=-1 if previous is None else previous.generation, protocol_type="", protocol=None, leader=None,
+            state_timestamp=-1, members={}, complete=complete, sync_ms=None,
+        )  # fmt: skip
+    members = [_member(each, value.protocol_type) for each in value.members]
+    by_seat = {member.seat: member for member in members}
+    kind = _kind(value, by_seat, previous, complete=complete)
+    known = kind is Kind.SYNCED and value.current_state_timestamp >= 0
+    return Snapshot(
+        offset=record.offset, timestamp=record.timestamp, kind=kind, generation=value.generation,
+        protocol_type=value.protocol_type, protocol=value.protocol, leader=value.leader,
+        state_timestamp=value.current_state_timestamp, members=by_seat, complete=complete,
+        sync_ms=max(record.timestamp - value.current_state_timestamp, 0) if known else None,
+    )  # fmt: skip
+
+
+def _kind(
+    value: GroupMetadataValue, members: Mapping[str, Member], previous: Snapshot | None, *, complete: bool
+) -> Kind:
+    if not members:
+        return Kind.NEW if previous is None and value.generation == 0 else Kind.EMPTY
+    if not complete:
+        return Kind.UNKNOWN
+    if previous is None:
+        return Kind.CONVERTED
+    if previous.generation != value.generation:
+        return Kind.SYNCED
+    replaced = any(
+        seat in previous.members and previous.members[seat].record.member_id != member.record.member_id
+        for seat, member in members.items()
+    )
+    return Kind.REPLACED if replaced else Kind.REPEATED
+
+
+def _member(record: MemberMetadata, protocol_type: str) -> Member:
+    if protocol_type != PROTOCOL_TYPE:
+        return Member(record, None, None)
+    return Member(record, _topics(record.subscription), _assigned(record.assignment))
+
+
+@lru_cache(maxsize=4096)
+def _topics(subscription: bytes) -> frozenset[str] | None:
+    try:
+        return frozenset(decode_subscription(subscription).topics)
+    except DecodeError:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _assigned(assignment: bytes) -> Mapping[str, Sequence[int]] | None:
+    try:
+        return decode_assignment(assignment).partitions
+    except DecodeError:
+        return None
+
+
+def _changes(previous: Snapshot, snapshot: Snapshot) -> Iterable[Change]:
+    """By seat, in the order of the snapshot; those who left first, in the order in which they were."""
+
+    def change(
+        kind: ChangeKind, seat: str, member: Member, old: str | None = None, *, absorbed: bool = False
+    ) -> Change:
+        known = kind is ChangeKind.REPLACED and snapshot.complete
+        return Change(
+            offset=snapshot.offset, timestamp=snapshot.timestamp, generation=snapshot.generation, kind=kind, seat=seat,
+            member=member, old_member_id=old, absorbed=absorbed if known else None, complete=snapshot.complete,
+        )  # fmt: skip
+
+    for seat, member in previous.members.items():
+        if seat not in snapshot.members:
+            yield change(ChangeKind.LEFT, seat, member)
+    for seat, member in snapshot.members.items():
+        old = previous.members.get(seat)
+        if old is None:
+            yield change(ChangeKind.JOINED, seat, member)
+            continue
+        if old.record.member_id != member.record.member_id:
+            absorbed = snapshot.generation == previous.generation
+            yield change(ChangeKind.REPLACED, seat, member, old.record.member_id, absorbed=absorbed)
+        if None not in (old.topics, member.topics) and old.topics != member.topics:
+            yield change(ChangeKind.RESUBSCRIBED, seat, member)
+
+
+def _rebalance(previous: Snapshot, snapshot: Snapshot) -> Rebalance:
+    before, after = previous.owners, snapshot.owners
+    both = before.keys() & after.keys()
+    kept = sum(before[place] == after[place] for place in both)
+    # A generation that falls is another life of the group, whose end was compacted away.
+    complete = snapshot.complete and snapshot.generation > previous.generation
+    return Rebalance(
+        offset=snapshot.offset, timestamp=snapshot.timestamp, from_generation=previous.generation,
+        to_generation=snapshot.generation,
+        lost_rounds=snapshot.generation - previous.generation - 1 if complete else None,
+        moved=len(both) - kept, kept=kept,
+        stopped_min_ms=snapshot.sync_ms if snapshot.protocol in EAGER else None, stopped_max_ms=None, complete=complete,
+    )  # fmt: skip
