@@ -98,8 +98,12 @@ def gather(
         from kgm.cli.properties import read_properties
 
         found = read_properties(where)
-        layers.append({key: Setting(key=key, value=value, origin=where) for key, value in found.items()})
         _check_mode(pathlib.Path(where), found, warnings)
+        if "config.providers" in found:
+            from kgm.cli.providers import resolved
+
+            found = resolved(found, where, environment)
+        layers.append({key: Setting(key=key, value=value, origin=where) for key, value in found.items()})
     layers.append(_from_environment(environment))
     layers.append(_from_command_line(extra))
     merged: dict[str, Setting] = {}
@@ -222,7 +226,8 @@ def _check_mode(path: pathlib.Path, found: Mapping[str, str], warnings: list[str
         return
     from kgm.client.security.keys import is_secret
 
-    if any(value and is_secret(key) for key, value in found.items()):
+    # A placeholder of a config provider is no secret.
+    if any(value and not value.startswith("${") and is_secret(key) for key, value in found.items()):
         _warn_if_open(path, warnings)
 
 

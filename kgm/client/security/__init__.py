@@ -93,8 +93,8 @@ def _check_literal(settings: Mapping[str, str]) -> None:
     for key, value in settings.items():
         if "${" in value and key.startswith(("sasl.", "ssl.")):
             raise UsageError(
-                f"{key} comes from a config provider (config.providers), which kgm does not run",
-                hint="write the value into the file (mode 600), or export it under its KGM_ name",
+                f"{key} comes from a config provider (config.providers), which kgm runs for --command-config only",
+                hint="write it into that file, or export its value under its KGM_ name",
             )
 
 
