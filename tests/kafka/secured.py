@@ -22,8 +22,6 @@ from tests.kafka.certificates import Certificates
 
 #: Searched for in everything that kgm prints: no password is without it.
 CANARY: Final = "s3cret-Canary"
-#: With what quoting, SCRAM names and Java's properties trip over.
-ODD_USER, ODD_PASSWORD = "o=d,d", f"\u00fc'{CANARY} x"
 USERS: Final[Mapping[str, str]] = {name: f"{name}-{CANARY}" for name in ("nobody", "viewer", "operator", "reader")}
 LISTENERS: Final = {
     "SSL": "SSL", "MTLS": "SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL", "SHORT": "SASL_PLAINTEXT",
