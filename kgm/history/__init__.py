@@ -8,7 +8,8 @@ it makes of it, is what `kgm.records.decode_record` does, which tests hold. What
 `Decoded.bad`, with its bytes and a reason. `blobs` does the same for subscriptions and assignments inside.
 
 `membership` folds the records of one group in the order of their offsets into snapshots, changes and rebalances, in
-plain Python, and claims nothing of what compaction has taken away.
+plain Python, and claims nothing of what compaction has taken away. `timelines` does it for every group of a table, and
+makes tables of it again.
 
 No Spark in here: the same functions run on its workers and without it. numpy and pyarrow come with the extra `spark`,
 and are imported by nothing else in kgm; `membership` does without both.

@@ -47,7 +47,8 @@ def _decode(cls: type[Message], blobs: pa.Array) -> Blobs:
 
 def _different(cls: type[Message], blobs: pa.Array) -> Blobs:
     buffer, start, end = Buffer.of(blobs)
-    written = np.where(end - start >= _VERSION_BYTES, buffer.view(">i2")[start].astype(np.int16), np.int16(-1))
+    there = end - start >= _VERSION_BYTES
+    written = np.where(there, buffer.view(">i2")[np.where(there, start, 0)].astype(np.int16), np.int16(-1))
     place = np.full(len(start), -1, dtype=np.int64)
     parts, count = [], 0
     for version in np.unique(np.minimum(written, cls.MAX_VERSION)[written >= 0]).tolist():

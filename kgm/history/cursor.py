@@ -14,8 +14,8 @@ Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _LETTERS = {"int8": ">i1", "int16": ">i2", "uint16": ">u2", "int32": ">i4", "uint32": ">u4", "int64": ">i8"}
-#: So that reading eight bytes at the last position, or sixteen, stays inside.
-_PADDING = 16
+#: The widest read. Positions that have failed read at 0, so that there have to be as many bytes.
+_LEAST_BYTES = 16
 _MAX_UVARINT = 0xFFFFFFFF
 _UVARINT_BYTES = 5
 
@@ -25,8 +25,7 @@ class Buffer:
 
     def __init__(self, data: "npt.NDArray[np.uint8] | bytes") -> None:
         found = np.frombuffer(data, dtype=np.uint8) if isinstance(data, bytes) else data
-        self.size = len(found)
-        self.bytes = np.concatenate([found, np.zeros(_PADDING, dtype=np.uint8)])
+        self.bytes = found if len(found) >= _LEAST_BYTES else np.append(found, np.zeros(_LEAST_BYTES, dtype=np.uint8))
         self._views: dict[str, Any] = {}
 
     @classmethod
@@ -44,7 +43,7 @@ class Buffer:
         return cls(found), at[:-1], at[1:]
 
     def view(self, letters: str) -> Any:
-        """All values of a fixed width, one starting at each byte."""
+        """All values of a fixed width, one starting at each byte that has enough behind it."""
         found = self._views.get(letters)
         if found is None:
             width = np.dtype(letters).itemsize

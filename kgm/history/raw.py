@@ -25,14 +25,14 @@ from kgm.records.batch import (
 )
 from kgm.records.compression import decompress
 
-_CHUNK_BYTES = 64 << 20
+_CHUNK_BYTES = 16 << 20
 _CHUNK_RECORDS = 400_000
 #: With fewer batches side by side than this, a record costs more than the scalar reader takes for it.
 _WORTH_IT = 48
 
 
 def raw_records(partition: int, batches: Iterable[Batch]) -> pa.Table:
-    """Every record of the batches by `schema.RAW`, in order, in chunks of some 64 MiB. Raises DecodeError for a batch
+    """Every record of the batches by `schema.RAW`, in order, in chunks of some 16 MiB. Raises DecodeError for a batch
     whose records do not parse; `segment.batches` and `decode_batches` have checked its checksum."""
     found, waiting, size, count = [], [], 0, 0
     for batch in batches:

@@ -83,7 +83,8 @@ SILVER_MEMBER = pa.schema([
     pa.field("assigned", _TOPIC_PARTITIONS), pa.field("blob_error", pa.int8()),
 ])  # fmt: skip
 
-#: A classic group as one GroupMetadata record has it (`membership.Snapshot`).
+#: A classic group as one GroupMetadata record has it (`membership.Snapshot`); contiguous: nothing that compaction may
+#: have eaten lies between it and the one before.
 SILVER_SNAPSHOT = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("kind", pa.string()), pa.field("generation", pa.int32()),
@@ -92,14 +93,14 @@ SILVER_SNAPSHOT = pa.schema([
     pa.field("contiguous", pa.bool_()),
 ])  # fmt: skip
 
-#: What became of one member between two snapshots (`membership.Change`).
+#: What became of one member between two snapshots (`membership.Change`); absorbed is null where the log cannot tell.
 SILVER_MEMBER_CHANGE = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("generation", pa.int32()), pa.field("kind", pa.string()),
     pa.field("member_id", pa.string()), pa.field("old_member_id", pa.string()),
     pa.field("group_instance_id", pa.string()), pa.field("client_id", pa.string()),
     pa.field("client_host", pa.string()), pa.field("session_timeout_ms", pa.int32()), pa.field("absorbed", pa.bool_()),
-    pa.field("topics_changed", pa.bool_()),
+    pa.field("complete", pa.bool_()),
 ])  # fmt: skip
 
 #: A rebalance that completed (`membership.Rebalance`); complete: nothing that compaction may have eaten lies within.
