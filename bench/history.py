@@ -74,15 +74,16 @@ def snapshots(count, size):
 
 def decode(directory):
     """[records, members, read cpu, read wall, decode cpu, decode wall]."""
+    import pyarrow as pa
+
     from kgm.history.columns import decode
-    from kgm.history.raw import raw_records
+    from kgm.history.raw import segment_records
     from kgm.history.tables import members
-    from kgm.records.segment import batches
 
     path = directory / SEGMENT
     cpu, wall = time.process_time(), time.perf_counter()
     with path.open("rb") as file:
-        raw = raw_records(0, (batch for _, batch in batches(file, path.stat().st_size)))
+        raw = pa.Table.from_batches(segment_records(0, file, path.stat().st_size))
     read = time.process_time() - cpu, time.perf_counter() - wall
     cpu, wall = time.process_time(), time.perf_counter()
     found = decode(raw)

@@ -2,11 +2,13 @@
 
 Batches are walked side by side, the j-th records of all of them at once. What is unusual in a batch (headers, a varint
 of more than five bytes, far more records than its neighbours have) sends it to the scalar reader, which also says what
-is wrong with one that does not parse."""
+is wrong with one that does not parse. `segment_records` reads the headers of a segment at once, too; where one
+is not as it should be, `kgm.records.segment.batches` goes on and says so."""
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -15,20 +17,34 @@ import pyarrow as pa
 from kgm.history.cursor import Buffer, Cursor, Positions
 from kgm.history.schema import RAW
 from kgm.records.batch import (
+    BEHIND_LENGTH,
     CODEC_MASK,
     CONTROL,
     HEADER,
+    LENGTH_AT,
     LOG_APPEND_TIME,
+    MAGIC,
     MAX_UNCOMPRESSED,
     TRANSACTIONAL,
     Batch,
+    checksum,
+    parse_batch,
 )
-from kgm.records.compression import decompress
+from kgm.records.compression import CODECS, decompress
+from kgm.records.segment import BadBatch, batches
 
 _CHUNK_BYTES = 16 << 20
 _CHUNK_RECORDS = 400_000
 #: With fewer batches side by side than this, a record costs more than the scalar reader takes for it.
 _WORTH_IT = 48
+_SLOW_BATCHES = 10_000
+#: length, leader epoch, magic and crc; the crc covers what is behind it.
+_LENGTH_AND_CRC = struct.Struct(">iibI")
+_CHECKED_AT = 21
+#: The fields of HEADER.
+_HEADER_KINDS = (
+    ">i8", ">i4", ">i4", ">i1", ">u4", ">i2", ">i4", ">i8", ">i8", ">i8", ">i2", ">i4", ">i4",
+)  # fmt: skip
 
 
 def raw_records(partition: int, batches: Iterable[Batch]) -> pa.Table:
@@ -47,10 +63,123 @@ def raw_records(partition: int, batches: Iterable[Batch]) -> pa.Table:
     return pa.Table.from_batches(found, schema=RAW)
 
 
-def _chunk(partition: int, batches: list[Batch]) -> list[pa.RecordBatch]:
-    counts = np.array([batch.record_count for batch in batches])
+def segment_records(partition: int, file: BinaryIO, size: int, *, from_offset: int = 0) -> Iterator[pa.RecordBatch]:
+    """The same for the first `size` bytes of a segment file, whose offsets rise from `from_offset` at the least; every
+    checksum is checked. Raises BadBatch behind everything that precedes the bad batch, and DecodeError."""
+    position = 0
+    while position < size:
+        file.seek(position)
+        data = file.read(min(_CHUNK_BYTES, size - position))
+        starts, end = _whole_batches(data)
+        if len(starts) == 0:
+            break
+        buffer = Buffer(data)
+        header = _headers(buffer, starts)
+        if not _plausible(header, from_offset):
+            break
+        yield from _in_place(partition, data, buffer, starts, header)
+        from_offset = int(header[-1, 0] + header[-1, 6]) + 1
+        position += end
+    if position < size:
+        rest = _Rest(file, position)
+        yield from _slowly(partition, rest, size - position, position, from_offset)
+
+
+def _whole_batches(data: bytes) -> tuple[Positions, int]:
+    """(where the whole batches at the beginning of the bytes start, where the last one ends). It stops before a batch
+    with a wrong checksum or a length that cannot be."""
+    starts, at, size = [], 0, len(data)
+    unpack, behind = _LENGTH_AND_CRC.unpack_from, HEADER.size - BEHIND_LENGTH
+    while size - at >= HEADER.size:
+        length, _, magic, crc = unpack(data, at + LENGTH_AT)
+        stop = at + BEHIND_LENGTH + length
+        if length < behind or stop > size or magic != MAGIC or checksum(data[at + _CHECKED_AT : stop]) != crc:
+            break
+        starts.append(at)
+        at = stop
+    return np.array(starts, dtype=np.int64), at
+
+
+def _headers(buffer: Buffer, starts: Positions) -> Positions:
+    """The fields of HEADER, a row for each batch."""
+    header = np.empty((len(starts), len(_HEADER_KINDS)), dtype=np.int64)
+    at = starts
+    for column, letters in enumerate(_HEADER_KINDS):
+        header[:, column] = buffer.view(letters)[at]
+        at = at + int(letters[-1])
+    return header
+
+
+def _plausible(header: Positions, from_offset: int) -> bool:
+    """What `parse_batch` and `batches` look at besides length and checksum."""
+    base, last, count = header[:, 0], header[:, 6], header[:, 12]
+    least = np.append(from_offset, base[:-1] + last[:-1] + 1)
+    wrong = (base < least) | (count < 0) | (count > last + 1) | ((header[:, 5] & CODEC_MASK) >= len(CODECS))
+    return not wrong.any()
+
+
+def _in_place(
+    partition: int, data: bytes, buffer: Buffer, starts: Positions, header: Positions
+) -> list[pa.RecordBatch]:
+    ends = starts + BEHIND_LENGTH + header[:, 1]
+    plain = (header[:, 5] & (CODEC_MASK | CONTROL)) == 0
+    counts = header[:, 12]
+    here = np.nonzero(plain & (counts <= _most(counts[plain])))[0]
+    walked, refused = _walk(partition, buffer, starts[here] + HEADER.size, ends[here], header[here], [])
+    there = np.ones(len(starts), dtype=np.bool_)
+    there[here] = False
+    there[here[refused]] = True
+    others = [parse_batch(data, at) for at in starts[there].tolist()]
+    return _in_order([walked, *(_chunk(partition, others) if others else [])])
+
+
+class _Rest:
+    """A file from a position on."""
+
+    def __init__(self, file: BinaryIO, position: int) -> None:
+        self._file, self._position = file, position
+
+    def seek(self, position: int) -> None:
+        self._file.seek(self._position + position)
+
+    def read(self, size: int) -> bytes:
+        return self._file.read(size)
+
+
+def _slowly(partition: int, rest: Any, size: int, position: int, from_offset: int) -> Iterator[pa.RecordBatch]:
+    found = []
+    bad = None
+    try:
+        for _, batch in batches(rest, size, from_offset=from_offset):
+            found.append(batch)
+            if len(found) == _SLOW_BATCHES:
+                yield from _chunk(partition, found)
+                found = []
+    except BadBatch as error:
+        bad = BadBatch(position + error.position, error.message, whole=error.whole)
+    if found:
+        yield from _chunk(partition, found)
+    if bad is not None:
+        raise bad
+
+
+def _most(counts: Positions) -> int:
+    """The most records that a batch may have to be walked side by side with the others."""
     by_size = np.sort(counts)[::-1]
-    most = by_size[_WORTH_IT - 1] if len(by_size) >= _WORTH_IT else 0
+    return int(by_size[_WORTH_IT - 1]) if len(by_size) >= _WORTH_IT else 0
+
+
+def _in_order(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    parts = [part for part in parts if len(part)]
+    if len(parts) < 2:
+        return parts
+    both = pa.Table.from_batches(parts, schema=RAW)
+    in_order = np.argsort(both.column("offset").to_numpy(), kind="stable")
+    return both.take(pa.array(in_order)).combine_chunks().to_batches()  # type: ignore[no-any-return]
+
+
+def _chunk(partition: int, batches: list[Batch]) -> list[pa.RecordBatch]:
+    most = _most(np.array([batch.record_count for batch in batches]))
     beside = [batch for batch in batches if batch.record_count <= most]
     alone = [batch for batch in batches if batch.record_count > most]
     parts = []
@@ -60,11 +189,7 @@ def _chunk(partition: int, batches: list[Batch]) -> list[pa.RecordBatch]:
         alone += [beside[number] for number in refused]
     if alone:
         parts.append(_one_by_one(partition, alone))
-    if len(parts) == 1:
-        return parts
-    both = pa.Table.from_batches(parts, schema=RAW)
-    in_order = np.argsort(both.column("offset").to_numpy(), kind="stable")
-    return both.take(pa.array(in_order)).combine_chunks().to_batches()  # type: ignore[no-any-return]
+    return _in_order(parts)
 
 
 class _Walk:
@@ -108,8 +233,7 @@ def _field(cursor: Cursor) -> tuple[Positions, Positions]:
 def _side_by_side(partition: int, batches: list[Batch]) -> tuple[pa.RecordBatch, list[int]]:
     """(the records of all batches but some, the numbers of those)."""
     header = np.array([batch[:-1] for batch in batches], dtype=np.int64)
-    attributes, counts = header[:, 5], header[:, 12]
-    codec = attributes & CODEC_MASK
+    codec = header[:, 5] & CODEC_MASK
     bodies = [
         batch.data if not number else decompress(number, batch.data[HEADER.size :], limit=MAX_UNCOMPRESSED)
         for number, batch in zip(codec.tolist(), batches, strict=True)
@@ -117,6 +241,15 @@ def _side_by_side(partition: int, batches: list[Batch]) -> tuple[pa.RecordBatch,
     buffer = Buffer(b"".join(bodies))
     end = np.cumsum([len(body) for body in bodies])
     start = np.append(0, end[:-1]) + np.where(codec == 0, HEADER.size, 0)
+    walked, refused = _walk(partition, buffer, start, end, header, batches)
+    return walked, refused.tolist()
+
+
+def _walk(
+    partition: int, buffer: Buffer, start: Positions, end: Positions, header: Positions, batches: list[Batch]
+) -> tuple[pa.RecordBatch, Positions]:
+    """The same, where the records of each batch have a place in a buffer. batches: needed for markers only."""
+    counts = header[:, 12]
     cursor = Cursor.over(buffer, start, end)
     cursor.fail(counts > end - start)
     walk = _Walk(np.where(cursor.bad, 0, counts))
@@ -126,32 +259,33 @@ def _side_by_side(partition: int, batches: list[Batch]) -> tuple[pa.RecordBatch,
         cursor.fail((counts > 0) & (walk.fields[1, last] > header[:, 6]))
     cursor.fail((cursor.at != cursor.end) & (cursor.end >= 0))
     good = ~cursor.bad
-    of_batch = np.repeat(np.arange(len(batches)), np.diff(walk.first))
-    chosen = good[of_batch]
-    of_batch = of_batch[chosen]
-    return _record_batch(partition, batches, header, buffer, of_batch, walk.fields[:, chosen]), np.nonzero(~good)[
-        0
-    ].tolist()
+    of_batch = np.repeat(np.arange(len(header)), np.diff(walk.first))
+    fields = walk.fields
+    if not good.all():
+        chosen = good[of_batch]
+        of_batch, fields = of_batch[chosen], fields[:, chosen]
+    return _record_batch(partition, batches, header, buffer, of_batch, fields), np.nonzero(~good)[0]
 
 
 def _record_batch(
     partition: int, batches: list[Batch], header: Positions, buffer: Buffer, of_batch: Positions, fields: Positions
 ) -> pa.RecordBatch:
-    each = header[of_batch]
-    attributes = each[:, 5]
+    base_offset, epoch, attributes, base_timestamp, max_timestamp, producer, producer_epoch = (
+        header[of_batch, column] for column in (0, 2, 5, 7, 8, 9, 10)
+    )
     control = (attributes & CONTROL) != 0
-    timestamp = np.where(attributes & LOG_APPEND_TIME, each[:, 8], each[:, 7] + fields[0])
+    timestamp = np.where(attributes & LOG_APPEND_TIME, max_timestamp, base_timestamp + fields[0])
     nothing = np.zeros(0, dtype=np.int64)
     whole = Cursor.over(buffer, nothing, nothing)
     columns = [
-        np.full(len(each), partition, dtype=np.int32),
-        each[:, 0] + fields[1],
+        np.full(len(of_batch), partition, dtype=np.int32),
+        base_offset + fields[1],
         timestamp,
         whole.cut(fields[2], np.where(control, -1, fields[3])),
         whole.cut(fields[4], np.where(control, -1, fields[5])),
-        each[:, 2].astype(np.int32),
-        each[:, 9],
-        each[:, 10].astype(np.int16),
+        epoch.astype(np.int32),
+        producer,
+        producer_epoch.astype(np.int16),
         (attributes & TRANSACTIONAL) != 0,
         control,
         _markers(batches, of_batch, control),

@@ -1,5 +1,6 @@
 """Batches side by side give what the scalar reader gives, record by record."""
 
+import io
 import random
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from kgm.records.batch import (
     marker_batch,
     new_batch,
 )
+from kgm.records.segment import BadBatch, batches
 from tests.history.test_real_logs import EVERY
 from tests.records.real_logs import segment_bytes
 
@@ -83,12 +85,12 @@ def log(rng, count):
 def test_any_batches(monkeypatch, seed, worth_it):
     monkeypatch.setattr(raw, "_WORTH_IT", worth_it)
     rng = random.Random(seed)
-    batches = decode_batches(log(rng, 120))
-    table = raw_records(4, batches)
+    found = decode_batches(log(rng, 120))
+    table = raw_records(4, found)
     assert table.schema == RAW
-    assert table.to_pylist() == expected(4, batches)
+    assert table.to_pylist() == expected(4, found)
     monkeypatch.setattr(raw, "_CHUNK_RECORDS", 100)
-    cut = raw_records(4, batches)
+    cut = raw_records(4, found)
     assert cut.combine_chunks() == table.combine_chunks()
     assert cut.column("offset").num_chunks > 3
 
@@ -135,3 +137,54 @@ def test_a_table_of_many_partitions_is_one_table():
     batches = decode_batches(new_batch([(b"k", b"v")], base_offset=0, timestamp_ms=5))
     both = pa.concat_tables([raw_records(0, batches), raw_records(1, batches)])
     assert both.column("partition").to_pylist() == [0, 1]
+
+
+# -- segment files
+
+
+def of_segment(data, from_offset=0):
+    """(rows, the position of the bad batch or None) of a segment."""
+    found = []
+    try:
+        for batch in raw.segment_records(4, io.BytesIO(data), len(data), from_offset=from_offset):
+            assert batch.schema == RAW
+            found += batch.to_pylist()
+    except BadBatch as bad:
+        return found, (bad.position, bad.whole)
+    return found, None
+
+
+def of_batches(data, from_offset=0):
+    found = []
+    try:
+        found.extend(batch for _, batch in batches(io.BytesIO(data), len(data), from_offset=from_offset))
+    except BadBatch as bad:
+        return expected(4, found), (bad.position, bad.whole)
+    return expected(4, found), None
+
+
+@pytest.mark.parametrize("chunk", [1, 20_000, 1 << 24])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.slow
+def test_segments_whole_torn_and_damaged(monkeypatch, seed, chunk):
+    monkeypatch.setattr(raw, "_CHUNK_BYTES", chunk)
+    monkeypatch.setattr(raw, "_WORTH_IT", 4)
+    monkeypatch.setattr(raw, "_SLOW_BATCHES", 7)
+    rng = random.Random(seed)
+    data = log(rng, 90)
+    assert of_segment(data)[1] is None
+    for spoiled in [data, data[:-1], data[:-40], data + b"\0" * 100, data + data, b"", data[:30]]:
+        assert of_segment(spoiled) == of_batches(spoiled)
+    for _ in range(6):
+        at = rng.randrange(len(data))
+        spoiled = data[:at] + bytes([data[at] ^ 0x41]) + data[at + 1 :]
+        assert of_segment(spoiled) == of_batches(spoiled)
+    assert of_segment(data, 6) == of_batches(data, 6)
+
+
+@pytest.mark.parametrize(("kind", "partition"), EVERY)
+@pytest.mark.slow
+def test_real_segment_files(monkeypatch, kind, partition):
+    monkeypatch.setattr(raw, "_WORTH_IT", 1)
+    for data in segment_bytes(kind, partition):
+        assert of_segment(data) == of_batches(data)
