@@ -3,8 +3,8 @@
 It is what a shard is loaded from when its partition moves to another broker of the same process. The latest record of
 each key is kept with its place in the order of writing, and records of transactions until their marker is written."""
 
-import heapq
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Protocol
 
@@ -73,7 +73,7 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self._written = 0
-        self._latest: dict[_Key, _Row] = {}  # in order of writing
+        self._latest: dict[_Key, _Row] = {}
         self._pending: dict[int, list[_Row]] = {}
 
     def append(self, records: Sequence[Record], *, now: Millis, producer: Producer | None) -> None:  # noqa: ARG002
@@ -83,10 +83,11 @@ class MemoryLog:
                 self._pending.setdefault(producer[0], []).append((self._written, record, Producer(*producer)))
                 continue
             key = _key_of(record)
-            self._latest.pop(key, None)
             if record.value is not None:
                 self._latest[key] = self._written, record, None
-            elif self._pending:
+                continue
+            self._latest.pop(key, None)
+            if self._pending:
                 self._forget_pending(key)
 
     def _forget_pending(self, key: _Key) -> None:
@@ -95,19 +96,18 @@ class MemoryLog:
             self._pending[producer_id] = [row for row in rows if _key_of(row[1]) != key]
 
     def append_marker(self, producer: Producer, *, commit: bool, now: Millis) -> None:  # noqa: ARG002
-        """On a commit the pending records count, where none was written after them."""
-        self._written += 1
+        """On a commit the pending records count, where none was written after them. They keep their place: it is the
+        newest record that counts, not the one whose transaction ended last."""
         last = {_key_of(row[1]): row for row in self._pending.pop(producer[0], ())}
         for key, (place, record, _) in last.items():
             if commit and (key not in self._latest or self._latest[key][0] < place):
-                self._latest.pop(key, None)
-                self._latest[key] = self._written, record, None
+                self._latest[key] = place, record, None
 
     def flush(self) -> None:
         """There is nothing to wait for."""
 
     def replay(self, into: Replayed) -> Iterator[None]:
-        rows = heapq.merge(self._latest.values(), *self._pending.values(), key=itemgetter(0))
+        rows = sorted(chain(self._latest.values(), *self._pending.values()), key=itemgetter(0))
         for count, (_, record, producer) in enumerate(rows, 1):
             into.replay(record, producer)
             if count % PIECE == 0:

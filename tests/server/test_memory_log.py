@@ -1,7 +1,7 @@
 """What a log in memory keeps: the same as a log on disk that holds everything."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kgm.coordinator.engine import Coordinator
@@ -51,6 +51,15 @@ def state(coordinator):
 
 
 @pytest.mark.slow
+@example(
+    [
+        ("write", [offset("b", 1, 0)], Producer(2, 0)),
+        ("write", [offset("b", 1, 1)], Producer(1, 0)),
+        ("end", True, Producer(2, 0)),
+        ("end", True, Producer(1, 0)),
+    ]
+)
+@settings(max_examples=300)
 @given(st.lists(STEPS, max_size=40))
 def test_a_replay_gives_the_state_that_the_whole_history_gives(steps):
     log, live = MemoryLog(), engine()
