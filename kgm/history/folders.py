@@ -1,0 +1,132 @@
+"""Copies of a broker's folders `__consumer_offsets-N`: their segments, oldest first, and what is in them.
+
+Reading a copy changes nothing and locks nothing, unlike `kgm.records.log`, which is for a log of one's own. A copy that
+was taken from a running broker ends in a torn tail as often as not; that is noted, and no error. Segments may be
+gzipped (`.log.gz`), as copies to keep are."""
+
+import gzip
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from kgm.history.raw import segment_records
+from kgm.history.schema import RAW
+from kgm.model.errors import DecodeError, NotFoundError, UsageError
+from kgm.records.segment import LOG, SWAP, BadBatch, base_offset_of, is_torn_tail
+
+TOPIC = "__consumer_offsets"
+GZIPPED = ".gz"
+_FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """One partition. size: of its files, in bytes."""
+
+    partition: int
+    path: Path
+    segments: tuple[Path, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """Where reading a segment stopped. torn: at what was being written when the writer died or the copy was taken.
+    position: in bytes; None where only the segment is known. The segments behind it are read."""
+
+    partition: int
+    path: Path
+    position: int | None
+    reason: str
+    torn: bool
+
+
+@dataclass(slots=True)
+class Reading:
+    """What is noted while folders are read."""
+
+    damages: list[Damage] = field(default_factory=list)
+
+
+def folders(path: Path) -> tuple[Folder, ...]:
+    """The partitions in a directory, or the one that it is, by number. Of several topics `__consumer_offsets` counts.
+
+    Raises NotFoundError where there is no directory, UsageError where it holds no segments."""
+    if not path.is_dir():
+        raise NotFoundError(f"directory {path} does not exist")
+    found: dict[str, list[Folder]] = {}
+    for each in (path, *sorted(path.iterdir())):
+        named = _FOLDER.fullmatch(each.name)
+        segments = _segments(each) if named is not None and each.is_dir() else ()
+        if named is not None and segments:
+            folder = Folder(
+                partition=int(named["partition"]), path=each, segments=segments,
+                size=sum(segment.stat().st_size for segment in segments),
+            )  # fmt: skip
+            found.setdefault(named["topic"], []).append(folder)
+    if not found:
+        raise UsageError(
+            f"directory {path} holds no segments",
+            facts=(f"wanted: folders {TOPIC}-N with files like 00000000000000000000.log in them",),
+            hint=f"copy them from a broker's log.dirs: rsync -a BROKER:LOG_DIR/{TOPIC}-* {path}",
+        )
+    if TOPIC not in found and len(found) > 1:
+        raise UsageError(f"directory {path} holds several topics: {', '.join(sorted(found))}")
+    chosen = found.get(TOPIC) or next(iter(found.values()))
+    return tuple(sorted(chosen, key=lambda folder: folder.partition))
+
+
+def _segments(directory: Path) -> tuple[Path, ...]:
+    """Oldest first. A finished compaction's `.swap` file counts in place of the segment of its name."""
+    by_offset: dict[int, Path] = {}
+    for path in sorted(directory.iterdir()):
+        name = path.name.removesuffix(GZIPPED)
+        base = base_offset_of(path.with_name(name.removesuffix(SWAP)), LOG)
+        if base is not None and (base not in by_offset or name.endswith(SWAP)):
+            by_offset[base] = path
+    return tuple(by_offset[base] for base in sorted(by_offset))
+
+
+def read_folder(folder: Folder, reading: Reading) -> Iterator[pa.RecordBatch]:
+    """Every record of a partition by `schema.RAW`, offsets rising. Raises DecodeError for a codec that nothing here can
+    read, OSError."""
+    next_offset = 0
+    for path in folder.segments:
+        file, size = _open(path)
+        base = base_offset_of(path.with_name(path.name.removesuffix(GZIPPED).removesuffix(SWAP))) or 0
+        with file:
+            try:
+                for batch in segment_records(folder.partition, file, size, from_offset=max(base, next_offset)):
+                    if batch.num_rows:
+                        next_offset = batch.column("offset")[-1].as_py() + 1
+                        yield batch
+            except BadBatch as bad:
+                torn = is_torn_tail(file, bad, size, next_offset)
+                reading.damages.append(_damage(folder, path, bad.position, bad.message, torn=torn))
+            except DecodeError as error:
+                if error.hint is not None:
+                    raise
+                reading.damages.append(_damage(folder, path, None, error.message, torn=False))
+
+
+def _damage(folder: Folder, path: Path, position: int | None, reason: str, *, torn: bool) -> Damage:
+    return Damage(partition=folder.partition, path=path, position=position, reason=reason, torn=torn)
+
+
+def _open(path: Path) -> tuple[io.BufferedReader | io.BytesIO, int]:
+    if path.name.endswith(GZIPPED):
+        try:
+            data = gzip.decompress(path.read_bytes())
+        except (EOFError, gzip.BadGzipFile) as error:
+            raise UsageError(f"file {path} is no whole gzip: {error}") from error
+        return io.BytesIO(data), len(data)
+    return path.open("rb"), path.stat().st_size
+
+
+def raw_table(source: tuple[Folder, ...], reading: Reading) -> pa.Table:
+    """All records of all partitions, by partition and offset."""
+    return pa.Table.from_batches([batch for folder in source for batch in read_folder(folder, reading)], schema=RAW)
