@@ -93,29 +93,192 @@ SILVER_SNAPSHOT = pa.schema([
     pa.field("contiguous", pa.bool_()),
 ])  # fmt: skip
 
-#: What became of one member between two snapshots (`membership.Change`); absorbed is null where the log cannot tell.
+#: What became of one member between two snapshots (`membership.Change`); absorbed is null where the log cannot tell. Of
+#: a group of the consumer protocol: at which record of its member that was seen; generation is the group's epoch then.
+#: group_type in every table: "classic" or "consumer", as ListGroups has it.
 SILVER_MEMBER_CHANGE = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("generation", pa.int32()), pa.field("kind", pa.string()),
     pa.field("member_id", pa.string()), pa.field("old_member_id", pa.string()),
     pa.field("group_instance_id", pa.string()), pa.field("client_id", pa.string()),
     pa.field("client_host", pa.string()), pa.field("session_timeout_ms", pa.int32()), pa.field("absorbed", pa.bool_()),
-    pa.field("complete", pa.bool_()),
+    pa.field("complete", pa.bool_()), pa.field("group_type", pa.string()), pa.field("seat", pa.string()),
+    pa.field("rebalance_timeout_ms", pa.int32()), pa.field("topics_added", pa.list_(pa.string())),
+    pa.field("topics_removed", pa.list_(pa.string())), pa.field("partitions_before", pa.int32()),
+    pa.field("partitions_after", pa.int32()),
 ])  # fmt: skip
 
-#: A rebalance that completed (`membership.Rebalance`); complete: nothing that compaction may have eaten lies within.
+#: Who had to do with something: seat is the group_instance_id or else the member id, what one of CHANGES.
+WHO = pa.list_(pa.struct([
+    pa.field("seat", pa.string()), pa.field("what", pa.string()), pa.field("member_id", pa.string()),
+    pa.field("client_id", pa.string()), pa.field("client_host", pa.string()),
+]))  # fmt: skip
+
+#: A rebalance that completed (`membership.Rebalance`, and each epoch of a group of the consumer protocol but its
+#: first); complete: nothing that compaction may have eaten lies within. cause: one of `causes.Cause`, also: others that
+#: came together; confidence: "certain", "likely", "possible", and "unknown" with cause "unknown". evidence: what
+#: in the log says so, a sentence each. source: "log", or "broker log" where the broker itself says why (then reason has
+#: its words and inferred_cause, inferred_confidence what the log alone would have given). stopped_partition_ms: the sum
+#: over the partitions, least and most; a group of the consumer protocol has it exactly, once all have owners again.
 GOLD_REBALANCE = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("from_generation", pa.int32()), pa.field("to_generation", pa.int32()),
     pa.field("lost_rounds", pa.int32()), pa.field("moved", pa.int32()), pa.field("kept", pa.int32()),
     pa.field("stopped_min_ms", pa.int64()), pa.field("stopped_max_ms", pa.int64()), pa.field("complete", pa.bool_()),
+    pa.field("group_type", pa.string()), pa.field("cause", pa.string()), pa.field("confidence", pa.string()),
+    pa.field("also", pa.list_(pa.string())), pa.field("who", WHO), pa.field("evidence", pa.list_(pa.string())),
+    pa.field("source", pa.string()), pa.field("reason", pa.string()), pa.field("inferred_cause", pa.string()),
+    pa.field("inferred_confidence", pa.string()),
+    pa.field("sync_ms", pa.int64()), pa.field("protocol", pa.string()), pa.field("members_before", pa.int32()),
+    pa.field("members_after", pa.int32()), pa.field("joined", pa.int32()), pa.field("left", pa.int32()),
+    pa.field("replaced", pa.int32()), pa.field("assigned", pa.int32()), pa.field("unowned_ms", pa.int64()),
+    pa.field("stopped_partition_ms_min", pa.int64()), pa.field("stopped_partition_ms_max", pa.int64()),
+])  # fmt: skip
+
+#: What happened to a group without a rebalance: a bounce that was absorbed, a static member that went away and keeps
+#: its seat, a group that was removed or became one of the other type. event: one of `causes.Event`.
+GOLD_EVENT = pa.schema([
+    *POSITION,
+    pa.field("group_id", pa.string()), pa.field("group_type", pa.string()), pa.field("generation", pa.int32()),
+    pa.field("event", pa.string()), pa.field("confidence", pa.string()), pa.field("who", WHO),
+    pa.field("evidence", pa.list_(pa.string())), pa.field("complete", pa.bool_()),
+])  # fmt: skip
+
+#: One member id on one seat, from the record that has it first to the record that has it no more. A null `to` is the
+#: end of what was read. known_from: whether nothing is missing before the first record. end_cause: one of
+#: `causes.Cause`, or "replaced" when another process took the seat without a rebalance.
+SILVER_SEAT = pa.schema([
+    pa.field("partition", pa.int32(), nullable=False), pa.field("group_id", pa.string()),
+    pa.field("group_type", pa.string()), pa.field("seat", pa.string()), pa.field("member_id", pa.string()),
+    pa.field("group_instance_id", pa.string()), pa.field("client_id", pa.string()),
+    pa.field("client_host", pa.string()), pa.field("session_timeout_ms", pa.int32()),
+    pa.field("from_offset", pa.int64()), pa.field("from_timestamp", pa.int64()),
+    pa.field("from_generation", pa.int32()), pa.field("known_from", pa.bool_()),
+    pa.field("to_offset", pa.int64()), pa.field("to_timestamp", pa.int64()), pa.field("to_generation", pa.int32()),
+    pa.field("end_cause", pa.string()), pa.field("end_confidence", pa.string()),
+])  # fmt: skip
+
+#: A seat's hold on a partition, across rebalances that leave it where it is. exact: of a group of the consumer
+#: protocol, whose records tell when a partition is given up. For a classic group `to` is the latest moment, and
+#: to_earliest the last commit before it. topic is null where only the id is known; `silver_topic` may tell it. place:
+#: the topic's name, or in a group of the consumer protocol its id as Kafka writes ids.
+SILVER_OWNER = pa.schema([
+    pa.field("partition", pa.int32(), nullable=False), pa.field("group_id", pa.string()),
+    pa.field("group_type", pa.string()), pa.field("topic", pa.string()), pa.field("topic_id", pa.binary()),
+    pa.field("topic_partition", pa.int32()), pa.field("seat", pa.string()), pa.field("member_id", pa.string()),
+    pa.field("from_offset", pa.int64()), pa.field("from_timestamp", pa.int64()),
+    pa.field("from_generation", pa.int32()), pa.field("known_from", pa.bool_()),
+    pa.field("to_offset", pa.int64()), pa.field("to_timestamp", pa.int64()),
+    pa.field("to_earliest_timestamp", pa.int64()), pa.field("to_generation", pa.int32()), pa.field("exact", pa.bool_()),
+    pa.field("place", pa.string()),
+])  # fmt: skip
+
+#: The names of topic ids, as far as commits and older brokers' records tell them.
+SILVER_TOPIC = pa.schema([
+    pa.field("partition", pa.int32(), nullable=False), pa.field("topic_id", pa.binary()),
+    pa.field("topic", pa.string()), pa.field("offset", pa.int64()),
+])  # fmt: skip
+
+#: An epoch of a group of the consumer protocol (KIP-848): the record that raised it, and the target assignment of this
+#: or a later epoch that answered it (`assigned_`, null until there is one).
+SILVER_GROUP_EPOCH = pa.schema([
+    *POSITION,
+    pa.field("group_id", pa.string()), pa.field("epoch", pa.int32()), pa.field("metadata_hash", pa.int64()),
+    pa.field("assignment_epoch", pa.int32()), pa.field("assigned_offset", pa.int64()),
+    pa.field("assigned_timestamp", pa.int64()), pa.field("settled_offset", pa.int64()),
+    pa.field("settled_timestamp", pa.int64()), pa.field("members", pa.int32()), pa.field("complete", pa.bool_()),
+])  # fmt: skip
+
+_TOPIC_ID_PARTITIONS = pa.list_(
+    pa.struct([pa.field("topic_id", pa.binary()), pa.field("partitions", pa.list_(pa.int32()))])
+)
+
+#: What a member of a group of the consumer protocol has, by its own record: state is "stable", "unrevoked",
+#: "unreleased", "unknown", or "away" (member epoch -2: a static member that stopped and keeps its seat); "gone" is the
+#: tombstone.
+SILVER_MEMBER_STATE = pa.schema([
+    *POSITION,
+    pa.field("group_id", pa.string()), pa.field("member_id", pa.string()), pa.field("group_instance_id", pa.string()),
+    pa.field("member_epoch", pa.int32()), pa.field("previous_member_epoch", pa.int32()), pa.field("state", pa.string()),
+    pa.field("assigned", _TOPIC_ID_PARTITIONS), pa.field("pending", _TOPIC_ID_PARTITIONS),
+])  # fmt: skip
+
+#: A process that went and came back to its seat, or to one of the same client id and host. down is when it stopped, up
+#: when it was a member again, each as a range where the log does not tell the moment; null bounds are unknown.
+GOLD_RESTART = pa.schema([
+    *POSITION,
+    pa.field("group_id", pa.string()), pa.field("group_type", pa.string()), pa.field("seat", pa.string()),
+    pa.field("static", pa.bool_()), pa.field("old_member_id", pa.string()), pa.field("member_id", pa.string()),
+    pa.field("client_id", pa.string()), pa.field("client_host", pa.string()),
+    pa.field("down_at_min", pa.int64()), pa.field("down_at_max", pa.int64()), pa.field("up_at", pa.int64()),
+    pa.field("min_ms", pa.int64()), pa.field("max_ms", pa.int64()), pa.field("absorbed", pa.bool_()),
+    pa.field("session_timeout_ms", pa.int32()), pa.field("confidence", pa.string()), pa.field("complete", pa.bool_()),
+])  # fmt: skip
+
+#: Something to look at. alarm: one of `alarms.Alarm`; offset, timestamp: the record at which it was first seen; it is
+#: over when cleared_timestamp is set. The seat "" is the whole group.
+GOLD_ALARM = pa.schema([
+    *POSITION,
+    pa.field("group_id", pa.string()), pa.field("group_type", pa.string()), pa.field("alarm", pa.string()),
+    pa.field("seat", pa.string()), pa.field("confidence", pa.string()), pa.field("count", pa.int32()),
+    pa.field("last_offset", pa.int64()), pa.field("last_timestamp", pa.int64()),
+    pa.field("cleared_timestamp", pa.int64()), pa.field("member_ids", pa.list_(pa.string())),
+    pa.field("evidence", pa.list_(pa.string())),
+])  # fmt: skip
+
+#: Which session timeout the restarts of a group ask for. advised_ms is null where verdict is not "raise", "lower" or
+#: "keep"; saved: rebalances of what was read that it would have saved; extra_stall_ms: how much longer the partitions
+#: of a member that really died would have stood still.
+GOLD_TIMEOUT_ADVICE = pa.schema([
+    pa.field("partition", pa.int32(), nullable=False), pa.field("group_id", pa.string()),
+    pa.field("group_type", pa.string()), pa.field("timestamp", pa.int64()), pa.field("now_ms", pa.int32()),
+    pa.field("restarts", pa.int32()), pa.field("p50_ms", pa.int64()), pa.field("p95_ms", pa.int64()),
+    pa.field("p99_ms", pa.int64()), pa.field("max_ms", pa.int64()), pa.field("advised_ms", pa.int32()),
+    pa.field("saved", pa.int32()), pa.field("extra_stall_ms", pa.int64()), pa.field("within_broker_max", pa.bool_()),
+    pa.field("verdict", pa.string()), pa.field("advice", pa.string()),
+])  # fmt: skip
+
+#: A group's day (UTC, its first millisecond), by the time of the records.
+GOLD_GROUP_DAY = pa.schema([
+    pa.field("partition", pa.int32(), nullable=False), pa.field("group_id", pa.string()),
+    pa.field("group_type", pa.string()), pa.field("day", pa.int64()), pa.field("rebalances", pa.int32()),
+    pa.field("causes", pa.list_(pa.struct([pa.field("cause", pa.string()), pa.field("count", pa.int32())]))),
+    pa.field("lost_rounds", pa.int32()), pa.field("absorbed", pa.int32()),
+    pa.field("stopped_partition_ms_min", pa.int64()), pa.field("stopped_partition_ms_max", pa.int64()),
+    pa.field("moved", pa.int32()), pa.field("joined", pa.int32()), pa.field("left", pa.int32()),
+    pa.field("replaced", pa.int32()), pa.field("members_p50", pa.int32()), pa.field("members_max", pa.int32()),
+])  # fmt: skip
+
+#: What has to be known of everything up to an offset to go on behind it, opaque: a row for each partition (group_id
+#: null) and one for each of its groups. `derive` writes and reads it; it replaces the one before as a whole.
+CARRY = pa.schema([
+    pa.field("partition", pa.int32(), nullable=False), pa.field("group_id", pa.string()),
+    pa.field("offset", pa.int64()), pa.field("version", pa.int32()), pa.field("state", pa.binary()),
 ])  # fmt: skip
 
 #: Every table with a schema of its own, by name.
 TABLES = {
     "raw": RAW, "bronze_raw": BRONZE_RAW, "bronze_bad": BAD, "silver_commit": SILVER_COMMIT,
     "silver_member": SILVER_MEMBER, "silver_snapshot": SILVER_SNAPSHOT, "silver_member_change": SILVER_MEMBER_CHANGE,
-    "gold_rebalance": GOLD_REBALANCE,
+    "silver_seat": SILVER_SEAT, "silver_owner": SILVER_OWNER, "silver_topic": SILVER_TOPIC,
+    "silver_group_epoch": SILVER_GROUP_EPOCH, "silver_member_state": SILVER_MEMBER_STATE,
+    "gold_rebalance": GOLD_REBALANCE, "gold_event": GOLD_EVENT, "gold_restart": GOLD_RESTART, "gold_alarm": GOLD_ALARM,
+    "gold_timeout_advice": GOLD_TIMEOUT_ADVICE, "gold_group_day": GOLD_GROUP_DAY, "carry": CARRY,
+}  # fmt: skip
+
+_PLACE = ("partition", "offset")
+#: What tells the rows of a table apart within a cluster. A row that is written again replaces the one with its key:
+#: intervals that were open, causes and bounds that later records tell better.
+KEYS = {
+    "raw": _PLACE, "bronze_raw": ("cluster", *_PLACE), "bronze_bad": _PLACE, "silver_commit": _PLACE,
+    "silver_member": (*_PLACE, "member_id"), "silver_snapshot": _PLACE,
+    "silver_member_change": (*_PLACE, "kind", "member_id"),
+    "silver_seat": ("partition", "group_id", "seat", "member_id", "from_offset"),
+    "silver_owner": ("partition", "group_id", "place", "topic_partition", "seat", "from_offset"),
+    "silver_topic": ("partition", "topic_id", "topic"), "silver_group_epoch": _PLACE, "silver_member_state": _PLACE,
+    "gold_rebalance": _PLACE, "gold_event": (*_PLACE, "event"), "gold_restart": (*_PLACE, "member_id"),
+    "gold_alarm": (*_PLACE, "alarm", "seat"), "gold_timeout_advice": ("partition", "group_id"),
+    "gold_group_day": ("partition", "group_id", "day"), "carry": ("partition", "group_id"),
 }  # fmt: skip
 _struct_types: dict[type[Struct], pa.StructType] = {}
 
