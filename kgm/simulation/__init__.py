@@ -20,6 +20,7 @@ what makes an hour of a thousand members take seconds.
     newcomers  names of members to come             assigning  what a leader does
     script     plays a plan in a world              library    habits and pace of the client libraries
     bounce     draws -> prediction                  ledger     who consumes what, over time
+    holdings   the same as bars of a report
     compare    scenarios side by side               report     what comes out; caveats: in words
     standby    who is held back for a plan
 """

@@ -30,9 +30,10 @@ MIN_SESSION, MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.ti
 
 
 def simulate(
-    snapshot: GroupSnapshot, plan: Plan, *, name: str = "as-is", draws: int = DRAWS, seed: int = SEED
-) -> Scenario:
-    """Predict what the plan does to the group.
+    snapshot: GroupSnapshot, plan: Plan, *, name: str = "as-is", draws: int = DRAWS, seed: int = SEED,
+    keeps_holdings: bool = False,
+) -> Scenario:  # fmt: skip
+    """Predict what the plan does to the group. keeps_holdings: also who consumes what when, in the typical draw.
 
     Raises NotFoundError for a member that is not there, RefusedError for a group that cannot be played."""
     _refuse_strangers(snapshot, plan)
@@ -45,12 +46,15 @@ def simulate(
     led = _led_by_each(origin, plan, settings, outcomes, seed=seed)
     every = (*outcomes, *otherwise, *led)
     exact = all(outcome.verdict == every[0].verdict for outcome in every) and not _is_open(every)
-    typical = _typical(outcomes)
+    number = _typical(outcomes)
+    typical = outcomes[number]
+    if keeps_holdings:
+        typical = _script(origin, plan, settings, seed, number, keeps_holdings=True).play()
     return Scenario(
         name=name,
         assignor=origin.assignor,
         generation_before=origin.generation if origin.generation_is_known else None,
-        typical=outcomes[typical],
+        typical=typical,
         exact=exact,
         caveats=(*hangs_on_session(otherwise, SHORTEST_SESSION_MS), *caveats(origin, plan, settings, outcomes)),
         ranges=None if exact else _ranges(outcomes, (*otherwise, *led)),
@@ -93,25 +97,25 @@ def renamed(plan: Plan, snapshot: GroupSnapshot, origin: Origin) -> Plan:
 
 def _play(origin: Origin, plan: Plan, settings: BrokerSettings, *, draws: int, seed: int) -> Sequence[Outcome]:
     """As many draws as are asked for; fewer when one is costly, and one only when nothing was left to chance."""
-    first = Script(origin, plan, settings, f"{seed}/0").play()
+    first = _script(origin, plan, settings, seed, 0).play()
     if _is_certain(origin, plan, first):
         return (first,)
-    unsaid = replace(settings, group_initial_rebalance_delay_ms=0)
     cost = first.requests * (1 + len(origin.seats) / _MEMBERS_PER_COST)
     affordable = max(_FEWEST_DRAWS, round(_BUDGET / max(cost, 1)))
     rest = range(1, min(draws, affordable))
-    return (
-        first,
-        *(
-            Script(
-                _shuffled(origin, f"{seed}/{draw}"),
-                plan,
-                unsaid if _has_no_delay(plan, draw) else settings,
-                f"{seed}/{draw}",
-            ).play()
-            for draw in rest
-        ),
-    )
+    return (first, *(_script(origin, plan, settings, seed, draw).play() for draw in rest))
+
+
+def _script(
+    origin: Origin, plan: Plan, settings: BrokerSettings, seed: int, draw: int, *, keeps_holdings: bool = False
+) -> Script:
+    """A draw by its number: played again it comes out the same. The first is of the group and broker as described."""
+    name = f"{seed}/{draw}"
+    if draw:
+        origin = _shuffled(origin, name)
+        if _has_no_delay(plan, draw):
+            settings = replace(settings, group_initial_rebalance_delay_ms=0)
+    return Script(origin, plan, settings, name, keeps_holdings=keeps_holdings)
 
 
 def _shuffled(origin: Origin, seed: str) -> Origin:

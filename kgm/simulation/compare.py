@@ -19,16 +19,21 @@ class Comparison:
     errors: tuple[KgmError, ...]
 
 
-def compare(snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: int = SEED) -> Comparison:
+def compare(
+    snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False
+) -> Comparison:
     """`as-is`, `standby` if the plan has a target size or pre-registered ids, and what it would be with static members,
     dynamic members, and the cooperative protocol.
 
     Raises what `simulate` raises for the plan as it stands; what goes wrong in another scenario is data."""
-    scenarios = side_by_side(snapshot, plan, draws=draws, seed=seed)
+    scenarios = side_by_side(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
     errors: list[KgmError] = []
     for name, what_if in _others(plan.what_if):
         try:
-            scenarios.append(simulate(snapshot, replace(plan, what_if=what_if), name=name, draws=draws, seed=seed))
+            other = replace(plan, what_if=what_if)
+            scenarios.append(
+                simulate(snapshot, other, name=name, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+            )
         except KgmError as error:
             errors.append(error)
     errors.append(
@@ -40,13 +45,17 @@ def compare(snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: in
     return Comparison(scenarios=tuple(scenarios), errors=tuple(errors))
 
 
-def side_by_side(snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: int = SEED) -> list[Scenario]:
+def side_by_side(
+    snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False
+) -> list[Scenario]:
     """`as-is`, as any Apache Kafka does it; and `standby`, with a broker that heeds the plan's target size and
     pre-registered ids, if it has any."""
-    scenarios = [simulate(snapshot, plan, draws=draws, seed=seed)]
+    scenarios = [simulate(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)]
     if plan.plans_size:
         heeded = replace(plan, what_if=replace(plan.what_if, standby=True))
-        scenarios.append(simulate(snapshot, heeded, name="standby", draws=draws, seed=seed))
+        scenarios.append(
+            simulate(snapshot, heeded, name="standby", draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+        )
     return scenarios
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kgm.model.assignment import Assignment, Partitions, moves, owners
+from kgm.simulation.holdings import Holdings
 from kgm.simulation.report import TimedMove
 
 
@@ -23,10 +24,13 @@ class _Row:
 class Ledger:
     """Consumers are named by identity; times are in ms, counted as the caller likes.
 
-    A partition that never was anybody's does not count as stopped."""
+    A partition that never was anybody's does not count as stopped. holdings: also who held what when, if asked for."""
 
-    def __init__(self, topics: Mapping[str, int], assignment: Assignment, now_ms: float) -> None:
+    def __init__(
+        self, topics: Mapping[str, int], assignment: Assignment, now_ms: float, *, keeps_holdings: bool = False
+    ) -> None:
         self._before = assignment
+        self.holdings = Holdings(assignment, now_ms) if keeps_holdings else None
         self._start_ms = now_ms
         self.handovers = 0
         held = owners(assignment)
@@ -40,6 +44,8 @@ class Ledger:
 
     def take(self, identity: str, partitions: Partitions, now_ms: float) -> None:
         """A member begins to consume."""
+        if self.holdings is not None:
+            self.holdings.take(identity, partitions, now_ms)
         for row in self._of(partitions):
             if not row.consumers and row.last is not None:
                 row.stopped_ms += now_ms - row.idle_since_ms
@@ -51,6 +57,8 @@ class Ledger:
 
     def drop(self, identity: str, partitions: Partitions, now_ms: float) -> None:
         """A member does not consume any more."""
+        if self.holdings is not None:
+            self.holdings.drop(identity, partitions, now_ms)
         for row in self._of(partitions):
             if identity in row.consumers:
                 row.consumers.remove(identity)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgm.model.assignment import Partitions
+from kgm.simulation.holdings import Holding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,7 @@ class Outcome:
     handovers: how often a partition came to another owner, those on the way included. fenced, final_assignment: by
     identity. settled: whether the group came to rest within the time that was simulated. random_ids: whether it ended
     with member ids that nobody can know beforehand. newcomers_wait_ms: the longest that a new member was without
-    partitions, from its start; None if none has come to any."""
+    partitions, from its start; None if none has come to any. holdings: who consumed what when, if it was asked for."""
 
     generations: int
     rebalances: int
@@ -98,6 +99,7 @@ class Outcome:
     took_ms: int
     requests: int
     newcomers_wait_ms: int | None = None
+    holdings: tuple[Holding, ...] = ()
 
     @property
     def moved_partitions(self) -> int:

@@ -45,14 +45,17 @@ class Operator:
 
 
 class Script:
-    """One draw of a plan. led_by: of which library the leader is, or any."""
+    """One draw of a plan. led_by: of which library the leader is, or any. keeps_holdings: `Outcome.holdings`."""
 
     def __init__(
-        self, origin: Origin, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: Library | None = None
-    ) -> None:
+        self, origin: Origin, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: Library | None = None,
+        keeps_holdings: bool = False,
+    ) -> None:  # fmt: skip
         self.origin = origin
         self.plan = plan
-        self.world = World(origin, settings, seed, heartbeat_interval_ms=plan.heartbeat_interval_ms)
+        self.world = World(
+            origin, settings, seed, heartbeat_interval_ms=plan.heartbeat_interval_ms, keeps_holdings=keeps_holdings
+        )
         self.world.wake = self._wake_all
         self.world.on_record = self._recorded
         self.world.on_timer = self._timer_fired
@@ -282,6 +285,7 @@ class Script:
             owned = world.blobs.assignment(member.assignment)
             final[identity] = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned) if owned[topic]}
         dynamic = {member.member_id for member in view.members if member.group_instance_id is None} if view else set()
+        holdings = world.ledger.holdings
         if settled:
             world.note("stable" if final else "empty", f"the group is at rest with {len(final)} members")
         return Outcome(
@@ -300,4 +304,5 @@ class Script:
             took_ms=world.at_ms,
             requests=world.requests,
             newcomers_wait_ms=self._longest_wait_ms(),
+            holdings=() if holdings is None else holdings.until(world.now_ms, self.origin.topics),
         )

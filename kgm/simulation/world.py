@@ -41,14 +41,15 @@ class World:
     """One draw. `chance` decides everything that nobody can know; the same seed plays the same draw."""
 
     def __init__(
-        self, origin: Origin, settings: BrokerSettings, seed: str, *, heartbeat_interval_ms: int | None = None
-    ) -> None:
+        self, origin: Origin, settings: BrokerSettings, seed: str, *, heartbeat_interval_ms: int | None = None,
+        keeps_holdings: bool = False,
+    ) -> None:  # fmt: skip
         self.origin = origin
         self.chance = random.Random(seed)  # noqa: S311  (a simulation)
         self.tempo = Tempo(self.chance, heartbeat_interval_ms, origin.session_timeout_ms)
         self.clock = Clock(START_MS)
         self.blobs = Blobs()
-        self.ledger = Ledger(origin.topics, origin.assignment, START_MS)
+        self.ledger = Ledger(origin.topics, origin.assignment, START_MS, keeps_holdings=keeps_holdings)
         self.timeline: list[TimelineEvent] = []
         self.made_up: set[str] = set()
         self.generation = origin.generation
