@@ -41,16 +41,11 @@ class Holdings:
                 self._ended.append(self._holding(place, since, now_ms))
 
     def until(self, now_ms: float, topics: Mapping[str, int]) -> tuple[Holding, ...]:
-        """All of the partitions that these topics have, by topic, partition and time; what is held still is held until
-        now. What began and ended within one millisecond is left out."""
+        """All of the partitions that these topics have, by topic, partition and time. What is held still is held until
+        now, be it since now; otherwise, what began and ended within one millisecond is left out."""
         held = [self._holding(place, since, now_ms) for place, since in self._since.items()]
-        return tuple(
-            sorted(
-                each
-                for each in (*self._ended, *held)
-                if each.partition < topics.get(each.topic, 0) and each.from_ms < each.to_ms
-            )
-        )
+        ended = [each for each in self._ended if each.from_ms < each.to_ms]
+        return tuple(sorted(each for each in (*ended, *held) if each.partition < topics.get(each.topic, 0)))
 
     def _holding(self, place: tuple[str, int, str], since_ms: float, now_ms: float) -> Holding:
         topic, partition, owner = place

@@ -27,6 +27,8 @@ def test_what_nobody_saw_is_left_out():
     book.take("a", {"t": (0, 7)}, 5.0)
     book.drop("a", {"t": (0,)}, 5.0)
     assert book.until(9.0, {"t": 1}) == ()
+    book.take("b", {"t": (0,)}, 9.0)
+    assert [(each.from_ms, each.to_ms, each.owner) for each in book.until(9.0, {"t": 1})] == [(9, 9, "b")]
 
 
 def consumed_by_nobody_ms(holdings, end_ms):
