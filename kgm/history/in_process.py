@@ -1,0 +1,82 @@
+"""A source that is small enough, read and derived here and now: no Spark, nothing written."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from kgm.history.derive import derive
+from kgm.history.folders import TOPIC, Reading, folders, raw_table
+from kgm.history.schema import RAW
+from kgm.history.sink_files import counted_files
+from kgm.history.store import Derived
+from kgm.model.errors import NotFoundError, RefusedError, UsageError
+
+_LEAST_COLUMNS = ("partition", "offset", "key", "value")
+
+
+def derived(kind: str, path: Path, *, most_bytes: int) -> Derived:
+    """Every table, from segments, or from Parquet or Delta files of raw records. Raises NotFoundError, UsageError;
+    RefusedError for more than so many bytes."""
+    reading = Reading()
+    raw = raw_of(kind, path, most_bytes=most_bytes, reading=reading)
+    about = {
+        "cluster": None,
+        "source": f"{kind}:{path}",
+        "records": len(raw),
+        "partitions": len(pc.unique(raw.column("partition"))),
+        "damages": reading.damages,
+    }
+    return Derived(tables=derive(raw).tables, about=about)
+
+
+def raw_of(kind: str, path: Path, *, most_bytes: int, reading: Reading) -> pa.Table:
+    """The raw records, by partition and offset."""
+    if kind == "segments":
+        found = folders(path)
+        _refuse_much(sum(folder.size for folder in found), most_bytes, kind, path)
+        return raw_table(found, reading)
+    if not path.is_dir():
+        raise NotFoundError(f"directory {path} does not exist")
+    files = counted_files(path)
+    if not files:
+        raise UsageError(f"directory {path} holds no Parquet files")
+    _refuse_much(sum(file.stat().st_size for file in files), most_bytes, kind, path)
+    return _raw_of_files(files, path)
+
+
+def _refuse_much(size: int, most_bytes: int, kind: str, path: Path) -> None:
+    if size > most_bytes:
+        raise RefusedError(
+            f"{path} holds {size / (1 << 20):,.0f} MiB; more than {most_bytes >> 20:,} MiB are not read in one process",
+            hint=f"build once, on Spark: kgm history build --source {kind}:{path} --out DIR; then ask with --store DIR",
+        )
+
+
+def _raw_of_files(files: Sequence[Path], directory: Path) -> pa.Table:
+    """What a dump has of `schema.RAW`, and null for the rest. `timestamp` may be a time or milliseconds. Records of
+    other topics, where there is a column that tells, are left out."""
+    dataset = ds.dataset([str(file) for file in files], format="parquet")
+    names = set(dataset.schema.names)
+    missing = [name for name in _LEAST_COLUMNS if name not in names]
+    if missing:
+        raise UsageError(
+            f"the files in {directory} have no column {', '.join(missing)}",
+            facts=(f"columns: {', '.join(dataset.schema.names)}",),
+            hint="wanted: partition, offset, timestamp, key, value, as Spark's Kafka source names them",
+        )
+    only = ds.field("topic") == TOPIC if "topic" in names else None
+    found = dataset.to_table(columns=[name for name in RAW.names if name in names], filter=only)
+    columns = [_column(found, field) for field in RAW]
+    return pa.Table.from_arrays(columns, schema=RAW).sort_by([("partition", "ascending"), ("offset", "ascending")])
+
+
+def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
+    if field.name not in table.column_names:
+        return pa.nulls(len(table), field.type)
+    column = table.column(field.name)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+    return column.cast(field.type)

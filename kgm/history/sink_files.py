@@ -1,0 +1,102 @@
+"""Which Parquet files of a directory count: all of them, or those that Spark's file sink or Delta's log has committed.
+
+A streaming job that was killed leaves files behind that it did not commit and wrote again later. Who reads every file
+of such a directory sees rows twice, or half a file (Spark: FileStreamSinkLog, CompactibleFileStreamLog; Delta: the
+transaction log protocol, https://github.com/delta-io/delta/blob/master/PROTOCOL.md)."""
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow.parquet as pq
+
+from kgm.model.errors import UsageError
+
+_SINK_LOG, _DELTA_LOG = "_spark_metadata", "_delta_log"
+_COMPACT = ".compact"
+_DELTA_DIGITS = 20
+#: What Delta tables may ask of a reader, and plain files can give.
+_NEWEST_DELTA_READER = 1
+
+
+def counted_files(directory: Path) -> list[Path]:
+    """The Parquet files that hold the rows of a directory, sorted. Raises UsageError for a log of an unknown kind."""
+    if (directory / _DELTA_LOG).is_dir():
+        return _of_delta(directory)
+    if (directory / _SINK_LOG).is_dir():
+        return _of_sink(directory)
+    return sorted(
+        path
+        for path in directory.rglob("*.parquet")
+        if not any(part.startswith(("_", ".")) for part in path.relative_to(directory).parts)
+    )
+
+
+def _of_sink(directory: Path) -> list[Path]:
+    """From the newest compacted batch on. Each line behind the version is a file, added or deleted."""
+    batches: dict[int, Path] = {}
+    for path in (directory / _SINK_LOG).iterdir():
+        name = path.name.removesuffix(_COMPACT)
+        if name.isdecimal() and (int(name) not in batches or path.name.endswith(_COMPACT)):
+            batches[int(name)] = path
+    start = max((number for number, path in batches.items() if path.name.endswith(_COMPACT)), default=-1)
+    counted: set[Path] = set()
+    for number in sorted(number for number in batches if number >= start):
+        version, *lines = batches[number].read_text(encoding="utf-8").splitlines()
+        if version != "v1":
+            raise UsageError(f"file {batches[number]} is of an unknown version: {version!r}")
+        for line in filter(None, lines):
+            entry: dict[str, Any] = json.loads(line)
+            file = _within(directory, unquote(urlsplit(str(entry["path"])).path))
+            if entry.get("action") == "delete":
+                counted.discard(file)
+            else:
+                counted.add(file)
+    return sorted(counted)
+
+
+def _within(directory: Path, written: str) -> Path:
+    """A file that the log names by where it was when it was written: the directory may have been moved since."""
+    path = Path(written)
+    if path.is_relative_to(directory.resolve()):
+        return path
+    for at in range(1, len(path.parts)):
+        moved = directory.joinpath(*path.parts[at:])
+        if moved.is_file():
+            return moved
+    return path
+
+
+def _of_delta(directory: Path) -> list[Path]:
+    """The last checkpoint and the commits behind it."""
+    log = directory / _DELTA_LOG
+    files: set[str] = set()
+    start = -1
+    last = log / "_last_checkpoint"
+    if last.is_file():
+        start = int(json.loads(last.read_text(encoding="utf-8"))["version"])
+        parts = sorted(log.glob(f"{start:0{_DELTA_DIGITS}d}.checkpoint*.parquet"))
+        for part in parts:
+            for row in pq.read_table(part).to_pylist():
+                _apply(row, files, directory)
+    commits = sorted(path for path in log.glob("*.json") if path.stem.isdecimal() and int(path.stem) > start)
+    for commit in commits:
+        for line in filter(None, commit.read_text(encoding="utf-8").splitlines()):
+            _apply(json.loads(line), files, directory)
+    return sorted(directory / file for file in files)
+
+
+def _apply(action: dict[str, Any], files: set[str], directory: Path) -> None:
+    protocol = action.get("protocol")
+    if protocol is not None and protocol["minReaderVersion"] > _NEWEST_DELTA_READER:
+        raise UsageError(
+            f"the Delta table {directory} asks for reader version {protocol['minReaderVersion']}; "
+            f"kgm reads {_NEWEST_DELTA_READER} without Spark",
+            hint="write it without column mapping and deletion vectors",
+        )
+    added, removed = action.get("add"), action.get("remove")
+    if added is not None:
+        files.add(unquote(added["path"]))
+    if removed is not None:
+        files.discard(unquote(removed["path"]))
