@@ -2,13 +2,17 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from kgm import __version__
-from kgm.cli.sanitize import clean
+from kgm.cli.sanitize import clean, clean_lines
+from kgm.cli.streams import close, prepare, reader_has_gone, say, silence
 from kgm.model.errors import KgmError
+
+if TYPE_CHECKING:
+    import click
 
 app = typer.Typer(
     name="kgm",
@@ -44,8 +48,10 @@ COMMANDS = {
     "describe": ("describe", "describe", "Describe groups: members with instance ids, assignments, lag."),
     "remove-members": ("remove_members", "remove_members", "Remove members from a group in one LeaveGroup request."),
     "simulate-bounce": ("simulate_bounce", "simulate_bounce", "Say what a planned bounce would move."),
+    "diff": ("diff", "diff", "Show what changed in groups between two snapshots, files or live."),
     "assign": ("assign", "assign_command", "Run one of Kafka's assignors on written-down groups."),
     "serve": ("serve", "serve", "Run the embedded coordinator: real Kafka clients can join it."),
+    "audit": ("audit", "audit", "Show the removals that kgm made from this machine, and what came of each."),
     "config": ("config", "app", "Show where settings come from; try to connect and log in."),
     "demo": ("demo", "demo", "Show the main job end to end, on the embedded coordinator."),
 }
@@ -89,49 +95,84 @@ def run(argv: Sequence[str] | None = None) -> int:
         result = typer.main.get_command(app).main(arguments, prog_name="kgm", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except KgmError as error:
-        _tell(error, arguments)
         if debug:
-            raise
+            _trace()
+        _tell(error, arguments)
         return error.exit_code
     except click.ClickException as error:
-        error.show(sys.stderr)
+        _usage(error)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        sys.stderr.write("interrupted\n")
+        say("interrupted\n")
         return 130
-    except BrokenPipeError:
-        return 0
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and reader_has_gone(sys.stdout):
+            silence(sys.stdout)
+            return 0
         if debug:
-            raise
-        sys.stderr.write(
+            _trace()
+        say(
             f"error: kgm failed inside: {clean(type(error).__name__)}: {clean(str(error))}\n"
-            "hint: run it again with --debug and report what it prints\n"
+            + ("" if debug else "hint: run it again with --debug and report what it prints\n")
         )
         return 1
 
 
+def _trace() -> None:
+    """The traceback of the error that is being handled; it shows no values but those in messages."""
+    import traceback
+
+    say(clean_lines(traceback.format_exc()))
+
+
+def _usage(error: "click.ClickException") -> None:
+    """As click shows it, with the words of the command line cleaned: a shell's completion may have put them there."""
+    import io
+
+    text = io.StringIO()
+    error.show(text)
+    say(clean_lines(text.getvalue()))
+
+
 def _tell(error: KgmError, arguments: Sequence[str]) -> None:
-    """The error for people on stderr; in JSON as an object on stdout too, so that a script can read it."""
+    """The error for people on stderr; in JSON or YAML as an object on stdout too, so that a script can read it."""
     from kgm.cli.failures import tell
 
     tell(error)
-    if _asked_for_json(arguments):
+    output = _asked_for(arguments)
+    if output in ("json", "yaml"):
         from kgm.cli.options import Common
         from kgm.cli.output import Report, emit
 
-        command = next((word for word in arguments if not word.startswith("-")), "kgm")
-        emit(Report(schema=f"kgm.{command}/v1", data={}, errors=(error,)), Common(output="json"))
+        emit(Report(schema=_schema_of(arguments), data={}, errors=(error,)), Common(output=output))
 
 
-def _asked_for_json(arguments: Sequence[str]) -> bool:
-    joined = " ".join(arguments)
-    return any(form in joined for form in ("-o json", "-ojson", "--output json", "--output=json"))
+def _asked_for(arguments: Sequence[str]) -> str | None:
+    """The last format that is asked for, as far as can be told of a command line that may be wrong."""
+    import os
+
+    found = os.environ.get("KGM_OUTPUT")
+    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word in ("-o", "--output"):
+            found = after
+        elif word.startswith(("-o", "--output=")):
+            found = word.removeprefix("--output=").removeprefix("-o")
+    return found
+
+
+def _schema_of(arguments: Sequence[str]) -> str:
+    """`kgm.config-test/v1` of `config test`."""
+    words = [word for word in arguments if not word.startswith("-")]
+    depth = 2 if words and words[0] in COMMANDS and COMMANDS[words[0]][1] == "app" else 1
+    return f"kgm.{'-'.join(words[:depth]) or 'kgm'}/v1"
 
 
 def main() -> NoReturn:
     """The `kgm` console script."""
-    sys.exit(run())
+    prepare()
+    code = run()
+    close()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ class Wanted:
     yes: bool
     allow_live: bool
     ignore_missing: bool
+    audit: bool
     guard_window_ms: int
 
 
@@ -75,24 +77,29 @@ def remove_members(
     guard_window: Annotated[
         str, typer.Option("--guard-window", metavar="DURATION", help="How long to look for signs of life.")
     ] = "6s",
+    no_audit: Annotated[
+        bool, typer.Option("--no-audit", help="Remove even if the audit log cannot be written; write nothing there.")
+    ] = False,
     common: Common,
 ) -> None:  # fmt: skip
     """Remove members from a group with one LeaveGroup request.
 
     Members that are seen to be alive are left alone unless --allow-live is given. The group rebalances once."""
+    from kgm.cli import removal_ids as ids
     from kgm.cli.durations import parse_duration
 
     wanted = Wanted(
-        group_id=_group(group, group_option),
-        instance_ids=_listed(instance_ids, "--instance-ids"),
-        member_ids=_listed(member_ids, "--member-ids"),
-        identities=() if from_file is None else _read_ids(from_file),
-        patterns=_patterns(match),
-        reason=_reason(reason),
+        group_id=ids.group(group, group_option),
+        instance_ids=ids.listed(instance_ids, "--instance-ids"),
+        member_ids=ids.listed(member_ids, "--member-ids"),
+        identities=() if from_file is None else ids.read_ids(from_file),
+        patterns=ids.patterns(match),
+        reason=ids.reason(reason),
         dry_run=dry_run,
         yes=yes,
         allow_live=allow_live,
         ignore_missing=ignore_missing,
+        audit=not no_audit,
         guard_window_ms=parse_duration(guard_window, "--guard-window"),
     )
     if not (wanted.instance_ids or wanted.member_ids or wanted.identities or wanted.patterns):
@@ -118,7 +125,9 @@ class _Removal:
 
     def run(self) -> None:
         """Ends in typer.Exit unless everything went well."""
+        from kgm.cli import audited
         from kgm.client import removal
+        from kgm.client.audit_log import AuditLog, default_path
 
         plan = self._plan()
         removal.check_possible(self.cluster, plan)
@@ -136,11 +145,17 @@ class _Removal:
             self._warn(plan, signs)
             self._finish(removal.planned(plan))
         self._warn(plan, signs)
+        by = audited.operator()
+        record = audited.Record(AuditLog(default_path(os.environ)) if self.wanted.audit else None, self.voice, by)
+        record.prepare()
         if not self.wanted.yes:
             self._ask(plan)
             self.cluster.renew()  # the time to think is not the cluster's
+        reason, evict = audited.signed(self.wanted.reason, by), self.wanted.allow_live
         try:
-            results = removal.execute(self.cluster, plan, reason=self.wanted.reason, evict=self.wanted.allow_live)
+            results = record.around(
+                self.cluster, plan, reason, lambda: removal.execute(self.cluster, plan, reason=reason, evict=evict)
+            )
         except KeyboardInterrupt:
             self.voice.note(
                 f"interrupted: the removal may have been carried out; kgm describe {self.wanted.group_id} tells"
@@ -372,61 +387,6 @@ def _librdkafka_leads(group: GroupSnapshot) -> Lead:
         return {member_id: decode_assignment(blob).partitions for member_id, blob in blobs.items()}
 
     return lead
-
-
-def _group(positional: str | None, option: str | None) -> str:
-    if positional is not None and option is not None and positional != option:
-        raise UsageError(f"two groups are given: {positional} and {option}; members are removed from one at a time")
-    group = positional if positional is not None else option
-    if group is None or not group.strip():
-        raise UsageError("no group is given", hint="kgm remove-members GROUP --instance-ids ID")
-    return group
-
-
-def _listed(values: list[str] | None, option: str) -> tuple[str, ...]:
-    from kgm.cli.braces import expand_list
-
-    return tuple(name for value in values or () for name in expand_list(value, option))
-
-
-def _patterns(values: list[str] | None) -> tuple[str, ...]:
-    for value in values or ():
-        if not value.strip():
-            raise UsageError("--match: the pattern is empty", hint="an empty pattern never means all members; '*' does")
-    return tuple(values or ())
-
-
-def _reason(text: str | None) -> str:
-    from kgm.client.removal import DEFAULT_REASON, MAX_REASON_CHARACTERS
-
-    if text is None:
-        return DEFAULT_REASON
-    if not text.strip():
-        raise UsageError("--reason: it is empty", hint="leave the option out for the default reason")
-    if len(text) > MAX_REASON_CHARACTERS:
-        raise UsageError(f"--reason: {len(text)} characters are more than the {MAX_REASON_CHARACTERS} that Kafka takes")
-    if not text.isprintable():
-        raise UsageError("--reason: it holds characters that would garble the broker's log")
-    return text
-
-
-def _read_ids(name: str) -> tuple[str, ...]:
-    """Ids of a file, one a line. Raises NotFoundError for a file that cannot be read, UsageError without any id."""
-    try:
-        if name == "-":
-            text = sys.stdin.read()
-        else:
-            with open(name, encoding="utf-8") as file:  # noqa: PTH123  (pathlib costs start-up time)
-                text = file.read()
-    except OSError as error:
-        raise NotFoundError(f"--from-file {name}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"--from-file {name}: that is not text in UTF-8") from error
-    lines = [line.strip() for line in text.splitlines()]
-    ids = tuple(line for line in lines if line and not line.startswith("#"))
-    if not ids:
-        raise UsageError(f"--from-file {name}: no id in it", hint="an empty list never means all members")
-    return ids
 
 
 def result_json(one: MemberResult) -> dict[str, Any]:

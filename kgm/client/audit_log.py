@@ -1,0 +1,334 @@
+"""The audit log: which removals were sent from this machine, by whom, and what came of them.
+
+Theory of operation. Before a LeaveGroup is sent, one `intent` line for each member is appended and flushed to disk;
+after it, one `outcome` line for each. Both carry the run's id and the member's place in it, by which `read` puts them
+together: an intent without an outcome is a kgm that ended before it knew (kill -9, power), and its result is unknown.
+Lines are ASCII JSON, one object each, so that no id can break them.
+
+Several kgm processes append at once: a batch is one write under flock, on a file opened with O_APPEND. A batch that
+does not fit (disk full) is taken back by cutting the file to where it was; where that is not possible either, the next
+batch starts on a line of its own and `read` skips the torn one, and counts it.
+
+The file is bounded: beyond MAX_BYTES it becomes `audit.jsonl.1`, and so on up to KEPT; the oldest goes. Where it cannot
+be renamed it grows on, because a removal without a record is worse."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import pathlib
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kgm.model.errors import KgmError, RefusedError
+
+#: A file is renamed once it has reached this; so many older ones are kept. About 500 bytes are one line, and two lines
+#: one removal: the whole holds the last 150,000 or so.
+MAX_BYTES: Final = 16 * 1024 * 1024
+KEPT: Final = 8
+VERSION: Final = 1
+#: How long to wait for another kgm that is writing; it takes milliseconds.
+_LOCK_S: Final = 5.0
+_LOCK_POLL_S: Final = 0.01
+_OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+#: What stands for a result when no outcome was written.
+UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """One member that was to be removed, and what came of it.
+
+    result: as `remove-members` names it; `unknown` without an outcome. finished_at: None then. Times are RFC 3339."""
+
+    run: str
+    time: str
+    operator: str | None
+    uid: int | None
+    host: str | None
+    pid: int | None
+    cluster_id: str | None
+    bootstrap: str | None
+    group_id: str | None
+    group_instance_id: str | None
+    member_id: str | None
+    client_id: str | None
+    client_host: str | None
+    reason: str | None
+    result: str
+    error: str | None
+    note: str | None
+    finished_at: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What the log holds, oldest first. torn: lines that are no records."""
+
+    removals: tuple[Removal, ...]
+    torn: int
+
+
+def default_path(environment: Mapping[str, str]) -> pathlib.Path:
+    """`$XDG_STATE_HOME/kgm/audit.jsonl`. A relative XDG_STATE_HOME is ignored, as the specification demands.
+
+    Raises RefusedError where there is no home at all."""
+    home = environment.get("XDG_STATE_HOME", "")
+    if home.startswith("/"):
+        return pathlib.Path(home) / "kgm" / "audit.jsonl"
+    try:
+        return pathlib.Path.home() / ".local" / "state" / "kgm" / "audit.jsonl"
+    except RuntimeError as error:
+        raise RefusedError(f"there is no place for the audit log: {error}", hint=_HINT) from None
+
+
+_HINT = "export XDG_STATE_HOME=/a/folder/of/yours; --no-audit removes without a record"
+
+
+class AuditLog:
+    """Appends to one file. clock: seconds since the epoch."""
+
+    def __init__(self, path: pathlib.Path, *, clock: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self._clock = clock
+
+    def prepare(self) -> None:
+        """Make folder and file, 0700 and 0600. Raises RefusedError when that cannot be done."""
+        try:
+            os.close(self._open())
+        except OSError as error:
+            raise self._refused(error) from None
+
+    def append(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Append records, flushed to disk: all of them, or none. Raises RefusedError."""
+        stamp = timestamp(self._clock())
+        batch = "".join(json.dumps({"v": VERSION, "time": stamp, **line}) + "\n" for line in lines)
+        try:
+            self._append(batch.encode("ascii"))
+        except OSError as error:
+            raise self._refused(error) from None
+
+    def _append(self, data: bytes) -> None:
+        with self._locked() as file:
+            size = os.fstat(file).st_size
+            if size < MAX_BYTES or not self._rotated():
+                _write(file, data, size, self.path)
+                return
+        self._append(data)  # to the new file: what was open is the old one
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The file, open and ours alone. It may be renamed while we wait for it: then it is another one."""
+        deadline = time.monotonic() + _LOCK_S
+        while True:
+            file = self._open()
+            try:
+                _lock(file, deadline)
+                if _same(file, self.path):
+                    yield file
+                    return
+            finally:
+                os.close(file)
+
+    def _open(self) -> int:
+        folder = self.path.parent
+        if not folder.is_dir():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+        _tighten(folder, 0o700)
+        is_new = not self.path.exists()
+        file = os.open(self.path, _OPEN, 0o600)
+        try:
+            _check_file(file)
+            if is_new:
+                _flush_folder(folder)
+        except BaseException:
+            os.close(file)
+            raise
+        return file
+
+    def _rotated(self) -> bool:
+        """audit.jsonl.7 -> .8, ..., audit.jsonl -> .1; called with the lock held."""
+        try:
+            for number in range(KEPT - 1, 0, -1):
+                with contextlib.suppress(FileNotFoundError):
+                    self._numbered(number).replace(self._numbered(number + 1))
+            self.path.replace(self._numbered(1))
+        except OSError:
+            return False
+        return True
+
+    def _numbered(self, number: int) -> pathlib.Path:
+        return self.path.with_name(f"{self.path.name}.{number}")
+
+    def _refused(self, error: OSError) -> RefusedError:
+        why = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
+        facts = [f"{self.path}: {why}"]
+        with contextlib.suppress(OSError):
+            owner = self.path.stat().st_uid if self.path.exists() else self.path.parent.stat().st_uid
+            if owner != os.geteuid():
+                facts.append(f"it belongs to uid {owner}; this is uid {os.geteuid()}")
+        return RefusedError("the audit log cannot be written", facts=facts, hint=_HINT)
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def read(self) -> Read:
+        """Everything that is there, rotated files too. Raises KgmError for a file that may not be read."""
+        intents: dict[tuple[str, int], dict[str, Any]] = {}
+        outcomes: dict[tuple[str, int], dict[str, Any]] = {}
+        torn = 0
+        for line in self._lines():
+            record = _record(line)
+            if record is None:
+                torn += 1
+                continue
+            kept = outcomes if record["event"] == "outcome" else intents
+            kept.setdefault((record["run"], record["seq"]), record)
+        # The intent of an outcome may be in a file that is gone.
+        keys = list(intents) + [key for key in outcomes if key not in intents]
+        found = [_removal(intents.get(key), outcomes.get(key)) for key in keys]
+        return Read(removals=tuple(sorted(found, key=lambda one: one.time)), torn=torn)
+
+    def _lines(self) -> Iterator[bytes]:
+        for path in [*(self._numbered(number) for number in range(KEPT, 0, -1)), self.path]:
+            try:
+                with path.open("rb") as file:
+                    yield from file
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise KgmError(f"the audit log cannot be read: {path}: {error.strerror or error}") from None
+
+
+def timestamp(seconds: float) -> str:
+    """RFC 3339 in UTC, to the millisecond: such texts sort as their times do."""
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def intents(run: str, members: Sequence[Mapping[str, Any]], common: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The lines to append before sending. members: what names each; common: what all have."""
+    return [{"event": "intent", "run": run, "seq": seq, **common, **one} for seq, one in enumerate(members)]
+
+
+def outcomes(run: str, members: Sequence[Mapping[str, Any]], common: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The lines to append afterwards: the same members in the same order, each with result, error and note."""
+    return [{"event": "outcome", "run": run, "seq": seq, **common, **one} for seq, one in enumerate(members)]
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def _lock(file: int, deadline: float) -> None:
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise OSError(errno.EAGAIN, "another process holds it") from None
+            time.sleep(_LOCK_POLL_S)
+
+
+def _same(file: int, path: pathlib.Path) -> bool:
+    try:
+        there = path.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    ours = os.fstat(file)
+    return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
+
+
+def _write(file: int, data: bytes, size: int, path: pathlib.Path) -> None:
+    """Append and flush; on failure take back what was written of it. The lock is held."""
+    if _is_torn(path, size):
+        data = b"\n" + data
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(file, rest) :]
+        os.fsync(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(file, size)
+        raise
+
+
+def _is_torn(path: pathlib.Path, size: int) -> bool:
+    """Whether the last line has no end: whoever wrote it was killed."""
+    if not size:
+        return False
+    try:
+        with path.open("rb") as file:
+            file.seek(size - 1)
+            return file.read(1) != b"\n"
+    except OSError:
+        return True  # an empty line costs nothing
+
+
+def _check_file(file: int) -> None:
+    """A regular file that nobody else reads."""
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    if found.st_mode & 0o077:
+        os.fchmod(file, 0o600)
+
+
+def _tighten(folder: pathlib.Path, mode: int) -> None:
+    found = folder.stat()
+    if found.st_uid == os.geteuid() and found.st_mode & 0o077:
+        folder.chmod(mode)
+
+
+def _flush_folder(folder: pathlib.Path) -> None:
+    """The name of a new file is on disk only when its folder is."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# -- records -----------------------------------------------------------------------------------------------------------
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or found.get("event") not in ("intent", "outcome"):
+        return None
+    is_named = isinstance(found.get("run"), str) and type(found.get("seq")) is int
+    return found if is_named and isinstance(found.get("time"), str) else None
+
+
+def _removal(intent: dict[str, Any] | None, outcome: dict[str, Any] | None) -> Removal:
+    known = {**(outcome or {}), **(intent or {})}
+
+    def text(record: Mapping[str, Any], key: str) -> str | None:
+        value = record.get(key)
+        return value if isinstance(value, str) else None
+
+    def number(key: str) -> int | None:
+        value = known.get(key)
+        return value if type(value) is int else None
+
+    after = outcome or {}
+    return Removal(
+        run=known["run"], time=known["time"], operator=text(known, "operator"), uid=number("uid"),
+        host=text(known, "host"), pid=number("pid"), cluster_id=text(known, "cluster_id"),
+        bootstrap=text(known, "bootstrap"), group_id=text(known, "group_id"),
+        group_instance_id=text(known, "group_instance_id"), member_id=text(known, "member_id"),
+        client_id=text(known, "client_id"), client_host=text(known, "client_host"), reason=text(known, "reason"),
+        result=text(after, "result") or UNKNOWN, error=text(after, "error"), note=text(after, "note"),
+        finished_at=text(after, "time"),
+    )  # fmt: skip
