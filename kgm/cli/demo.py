@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgm.cli.options import Common, common
 from kgm.cli.sanitize import clean
+from kgm.cli.streams import put
 from kgm.cli.wording import many, moves_text
 from kgm.model.assignment import Move, moves
 
@@ -62,8 +62,7 @@ class _Stage:
 
     def say(self, text: str = "") -> None:
         if not self.common.is_data:
-            sys.stdout.write("".join(clean(line) + "\n" for line in text.split("\n")))
-            sys.stdout.flush()
+            put("".join(clean(line) + "\n" for line in text.split("\n")))
 
     def look(self, name: str) -> GroupSnapshot:
         """Describe the group as `kgm describe` does."""
@@ -254,8 +253,7 @@ def _show(stage: _Stage, snapshot: GroupSnapshot) -> None:
     if stage.common.is_data:
         return
     text = rendered(Report(schema=SCHEMA, data={}, tables=[members_table(snapshot)]), stage.common)
-    if text is not None:
-        sys.stdout.write(text + "\n")
+    put(text + "\n")
 
 
 def _conclude(stage: _Stage) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kgm.cli.sanitize import clean
+from kgm.cli.streams import say
 from kgm.model.errors import KgmError
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ def tell(error: KgmError) -> None:
     lines = [f"error: {error.message}", *(f"  {fact}" for fact in error.facts)]
     if error.hint:
         lines.append(f"hint: {error.hint}")
-    sys.stderr.write("".join(clean(line) + "\n" for line in lines))
+    say("".join(clean(line) + "\n" for line in lines))
 
 
 def warn(text: str) -> None:
     """One warning, on stderr."""
-    sys.stderr.write(f"warning: {clean(text)}\n")
+    say(f"warning: {clean(text)}\n")
 
 
 def warn_of_unseen_groups(connected: Cluster, listing: Listing) -> None:

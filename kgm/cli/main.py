@@ -105,7 +105,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         say("interrupted\n")
         return 130
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (the last resort)
         if isinstance(error, BrokenPipeError) and reader_has_gone(sys.stdout):
             silence(sys.stdout)
             return 0

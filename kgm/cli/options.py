@@ -21,10 +21,25 @@ if TYPE_CHECKING:
     from kgm.cli.settings import Gathered
     from kgm.client import Cluster, Security
 
-FORMATS = ("table", "wide", "json", "yaml", "csv", "tsv", "name", "ndjson", "markdown")
+FORMATS = ("table", "wide", "json", "yaml", "csv", "tsv", "name", "ndjson", "markdown", "schema")
 COLORS = ("auto", "always", "never")
 
-Output = Annotated[str, typer.Option("-o", "--output", envvar="KGM_OUTPUT", metavar="FORMAT", help=" | ".join(FORMATS))]
+
+def _schema_if_asked(context: typer.Context, value: str) -> str:
+    """Print the JSON Schema and leave: before anything else is looked at, so that no other option is needed."""
+    if value == "schema" and not context.resilient_parsing:
+        from kgm.cli.schema import print_schema
+
+        print_schema(context.command_path)
+        raise typer.Exit
+    return value
+
+
+Output = Annotated[
+    str,
+    typer.Option("-o", "--output", envvar="KGM_OUTPUT", metavar="FORMAT", help=" | ".join(FORMATS),
+                 is_eager=True, callback=_schema_if_asked),
+]  # fmt: skip
 NoHeaders = Annotated[bool, typer.Option("--no-headers", envvar="KGM_NO_HEADERS", help="Leave out the header line.")]
 Color = Annotated[str, typer.Option("--color", envvar="KGM_COLOR", metavar="WHEN", help="auto | always | never")]
 Debug = Annotated[bool, typer.Option("--debug", envvar="KGM_DEBUG", help="Show tracebacks.")]

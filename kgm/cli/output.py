@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kgm.cli.options import Common
-from kgm.cli.sanitize import clean, csv_cell
+from kgm.cli.sanitize import clean, csv_cell, json_text
+from kgm.cli.table_text import Look, styled, table_lines
 from kgm.model.errors import KgmError
 
 if TYPE_CHECKING:
-    import rich.console
-
     from kgm.client import Cluster
 
 Cell = str | int | None
@@ -60,28 +59,22 @@ class Report:
 
 def emit(report: Report, common: Common) -> None:
     """Print a report. A reader that goes away (`| head`) is no error."""
-    try:
-        text = rendered(report, common)
-        if text is not None:
-            sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Python would complain again at exit when it flushes what is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    from kgm.cli.streams import put
+
+    put(rendered(report, common))
 
 
-def rendered(report: Report, common: Common) -> str | None:
-    """The text of a report; None when rich has printed it already."""
+def rendered(report: Report, common: Common) -> str:
+    """The text of a report."""
     match common.output:
         case "json":
             return _json(envelope(report), indent=2) + "\n"
         case "ndjson":
             return "".join(_json(item, indent=None) + "\n" for item in report.items)
         case "yaml":
-            import yaml
+            from kgm.cli.yaml_text import yaml_text
 
-            text: str = yaml.safe_dump(envelope(report), sort_keys=False, allow_unicode=True)
-            return text
+            return yaml_text(envelope(report))
         case "name":
             return "".join(clean(name) + "\n" for name in report.names)
         case "csv" | "tsv":
@@ -122,9 +115,10 @@ def error_json(error: KgmError) -> dict[str, Any]:
 
 
 def _json(value: Any, *, indent: int | None) -> str:
+    """JSON that says exactly what is there, with what a terminal might act on escaped."""
     import json
 
-    return json.dumps(value, indent=indent, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    return json_text(json.dumps(value, indent=indent, ensure_ascii=False))
 
 
 def _cell(value: Cell) -> str:
@@ -132,26 +126,25 @@ def _cell(value: Cell) -> str:
 
 
 def _separated(report: Report, common: Common) -> str:
-    import csv
-    import io
-
     if not report.tables:
         return ""
-    out = io.StringIO()
-    writer = csv.writer(out, delimiter="," if common.output == "csv" else "\t", lineterminator="\n")
+    mark = "," if common.output == "csv" else "\t"
     titles = [column.title for column in report.tables[0].columns]
-    if common.headers:
-        writer.writerow([title.lower().replace("-", "_").replace(" ", "_") for title in titles])
+    lines = [mark.join(title.lower().replace("-", "_").replace(" ", "_") for title in titles)] if common.headers else []
     for table in report.tables:
         if [column.title for column in table.columns] == titles:
-            writer.writerows([_csv_value(value) for value in row] for row in table.rows)
-    return out.getvalue()
+            lines += [mark.join(_csv_value(value, mark) for value in row) for row in table.rows]
+    return "".join(line + "\n" for line in lines)
 
 
-def _csv_value(value: Cell) -> str | int:
+def _csv_value(value: Cell, mark: str) -> str:
+    """A cell as RFC 4180 writes it. In CSV a semicolon is quoted too: some spreadsheets part cells at it."""
     if value is None:
         return ""
-    return csv_cell(value) if isinstance(value, str) else value
+    text = csv_cell(value) if isinstance(value, str) else str(value)
+    if '"' in text or mark in text or (mark == "," and ";" in text):
+        return '"' + text.replace('"', '""') + '"'
+    return text
 
 
 def _markdown(report: Report, common: Common) -> str:
@@ -167,64 +160,30 @@ def _markdown(report: Report, common: Common) -> str:
     return "\n".join(parts)
 
 
-def _tables(report: Report, common: Common) -> str | None:
+def _tables(report: Report, common: Common) -> str:
+    return "\n".join(table_text(table, common, look_of(common)) for table in report.tables)
+
+
+def table_text(table: Table, common: Common, look: Look) -> str:
+    """One table for people."""
     wide = common.output == "wide"
-    if wants_color(common, sys.stdout):
-        _rich_tables(report, common, wide=wide)
-        return None
-    return "\n".join(_plain(table, common, wide=wide) for table in report.tables)
+    shown = [i for i, column in enumerate(table.columns) if not column.data and (wide or not column.wide)]
+    titles = [table.columns[i].title for i in shown]
+    rows = [[_cell(row[i]) for i in shown] for row in table.rows]
+    lines = [styled(clean(table.heading), "cyan", look)] if table.heading else []
+    lines += table_lines(titles, rows, [table.columns[i].right for i in shown], look)
+    lines += [styled(clean(note), "dim", look) for note in table.notes]
+    return "".join(line + "\n" for line in lines)
 
 
-def _shown(table: Table, *, wide: bool) -> list[int]:
-    return [i for i, column in enumerate(table.columns) if not column.data and (wide or not column.wide)]
+def look_of(common: Common) -> Look:
+    """Colour as it is asked for, folded to the width of the terminal if there is one."""
+    width = None
+    if sys.stdout.isatty():
+        import shutil
 
-
-def _plain(table: Table, common: Common, *, wide: bool) -> str:
-    """Columns two spaces apart, as kubectl does: nothing to strip for awk."""
-    shown = _shown(table, wide=wide)
-    lines = [[table.columns[i].title for i in shown]] if common.headers else []
-    lines += [[_cell(row[i]) for i in shown] for row in table.rows]
-    widths = [max((len(line[k]) for line in lines), default=0) for k in range(len(shown))]
-    right = [table.columns[i].right for i in shown]
-    text = [clean(table.heading)] if table.heading else []
-    for line in lines:
-        cells = (v.rjust(w) if r else v.ljust(w) for v, w, r in zip(line, widths, right, strict=True))
-        text.append("  ".join(cells).rstrip())
-    text += [clean(note) for note in table.notes]
-    return "\n".join(text) + "\n"
-
-
-def _rich_tables(report: Report, common: Common, *, wide: bool) -> None:
-    import rich.table
-    from rich.text import Text
-
-    console = console_for(common, sys.stdout)
-    for table in report.tables:
-        shown = _shown(table, wide=wide)
-        view = rich.table.Table(box=None, pad_edge=False, header_style="bold", show_header=common.headers)
-        for i in shown:
-            column = table.columns[i]
-            view.add_column(column.title, justify="right" if column.right else "left", overflow="fold")
-        for row in table.rows:
-            view.add_row(*(Text(_cell(row[i]), style=_style(_cell(row[i]))) for i in shown))
-        if table.heading:
-            console.print(Text(clean(table.heading), style="bold cyan"))
-        console.print(view)
-        for note in table.notes:
-            console.print(Text(clean(note), style="dim"))
-        if table is not report.tables[-1]:
-            console.print()
-
-
-_STYLES = {
-    "Stable": "green", "stable": "green", "removed": "green", "Empty": "dim", "Dead": "red", "absent": "yellow",
-    "away": "yellow", "reconciling": "yellow", "failed": "red", "refused": "red", "unknown": "magenta",
-    "PreparingRebalance": "yellow", "CompletingRebalance": "yellow", "Reconciling": "yellow", "Assigning": "yellow",
-}  # fmt: skip
-
-
-def _style(text: str) -> str:
-    return _STYLES.get(text, "")
+        width = shutil.get_terminal_size().columns
+    return Look(width=width, color=wants_color(common, sys.stdout), headers=common.headers)
 
 
 def wants_color(common: Common, stream: TextIO) -> bool:
@@ -232,14 +191,6 @@ def wants_color(common: Common, stream: TextIO) -> bool:
     if common.color != "auto":
         return common.color == "always"
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def console_for(common: Common, stream: TextIO) -> rich.console.Console:
-    """A rich console that interprets nothing in what it is given."""
-    from rich.console import Console
-
-    forced = True if common.color == "always" else None
-    return Console(file=stream, force_terminal=forced, markup=False, highlight=False, emoji=False, soft_wrap=False)
 
 
 @dataclass(slots=True)
@@ -258,4 +209,6 @@ class Voice:
     def _say(self, prefix: str, text: str) -> None:
         if text not in self.said:
             self.said.add(text)
-            sys.stderr.write(f"{prefix}{clean(text)}\n")
+            from kgm.cli.streams import say
+
+            say(f"{prefix}{clean(text)}\n")

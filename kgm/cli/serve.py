@@ -9,6 +9,7 @@ import typer
 
 from kgm.cli.broker_settings import parse_settings
 from kgm.cli.sanitize import clean
+from kgm.cli.streams import say
 from kgm.model.errors import UsageError
 
 _HIGHEST_PORT = 65_535
@@ -129,5 +130,4 @@ def _say_listening(addresses: Mapping[int, tuple[str, int]]) -> None:
 
 
 def _warn(text: str) -> None:
-    sys.stderr.write(f"warning: {clean(text)}\n")
-    sys.stderr.flush()
+    say(f"warning: {clean(text)}\n")

@@ -1,0 +1,146 @@
+"""Tables of text for people: columns two spaces apart, as kubectl prints them, with nothing to strip for awk.
+
+At a terminal a table that is too wide has its cells folded; where even that is unreadable each row becomes a block of
+`TITLE  value` lines. Without a terminal nothing is ever folded. Cells are cleaned before they come here."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: A folded column is never narrower, unless it needs less.
+_NARROWEST = 16
+_GAP = "  "
+_RESET = "\x1b[0m"
+_SGR = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "1;36"}
+#: Words of cells that are worth a colour.
+STYLES = {
+    "Stable": "green", "stable": "green", "removed": "green", "Empty": "dim", "Dead": "red", "absent": "yellow",
+    "away": "yellow", "reconciling": "yellow", "failed": "red", "refused": "red", "unknown": "magenta",
+    "PreparingRebalance": "yellow", "CompletingRebalance": "yellow", "Reconciling": "yellow", "Assigning": "yellow",
+    "ok": "green", "error": "red", "warning": "yellow",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How tables are shown. width: of the terminal in cells; None is no terminal."""
+
+    width: int | None = None
+    color: bool = False
+    headers: bool = True
+
+
+def styled(text: str, style: str | None, look: Look) -> str:
+    """The text in a style of this module, if there is to be colour."""
+    return f"\x1b[{_SGR[style]}m{text}{_RESET}" if style and look.color and text else text
+
+
+def cells(text: str) -> int:
+    """How many cells of a terminal a text takes."""
+    return len(text) if text.isascii() else sum(map(_cells_of, text))
+
+
+def _cells_of(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
+
+
+def table_lines(titles: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], look: Look) -> list[str]:
+    """The lines of a table, without an end of line. `right`: which columns are set to the right."""
+    head = [tuple(titles)] if look.headers else []
+    columns = list(zip(*head, *rows, strict=True))
+    widths = [max(map(cells, column)) for column in columns]
+    if look.width is None or _total(widths) <= look.width:
+        return _lines(head, rows, widths, right, look)
+    folded = _folded_widths(widths, look.width)
+    if folded is None:
+        return _blocks(titles, rows, look, look.width)
+    return _folded_lines(head, rows, folded, right, look)
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _folded_widths(widths: Sequence[int], room: int) -> list[int] | None:
+    """The widest columns cut to one width, the largest that fits; None when that is too narrow to read."""
+    for cap in range(max(widths), _NARROWEST - 1, -1):
+        found = [min(width, cap) for width in widths]
+        if _total(found) <= room:
+            return found
+    return None
+
+
+def _lines(
+    head: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], widths: list[int], right: Sequence[bool], look: Look
+) -> list[str]:
+    lines = [_line(line, widths, right, look, "bold") for line in head]
+    lines += [_line(row, widths, right, look, None) for row in rows]
+    return lines
+
+
+def _line(row: Sequence[str], widths: Sequence[int], right: Sequence[bool], look: Look, style: str | None) -> str:
+    parts = []
+    for value, width, to_right in zip(row, widths, right, strict=True):
+        pad = " " * (width - cells(value))
+        text = styled(value, style or STYLES.get(value), look)
+        parts.append(pad + text if to_right else text + pad)
+    return _GAP.join(parts).rstrip(" ")
+
+
+def _folded_lines(
+    head: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], widths: list[int], right: Sequence[bool], look: Look
+) -> list[str]:
+    lines = []
+    for at, row in enumerate([*head, *rows]):
+        style = "bold" if at < len(head) else None
+        folded = [fold(value, width) for value, width in zip(row, widths, strict=True)]
+        for k in range(max(map(len, folded))):
+            part = [each[k] if k < len(each) else "" for each in folded]
+            lines.append(_line(part, widths, right, look, style))
+    return lines
+
+
+def fold(text: str, width: int) -> list[str]:
+    """A text in pieces of at most `width` cells, cut after a space, comma or dash where that costs little room."""
+    pieces = []
+    while cells(text) > width:
+        cut = _cut(text, width)
+        pieces.append(text[:cut].rstrip(" "))
+        text = text[cut:].lstrip(" ")
+    return [*pieces, text] if text or not pieces else pieces
+
+
+def _cut(text: str, width: int) -> int:
+    """How many characters fit, at least one."""
+    if text[:width].isascii():
+        fits = width
+    else:
+        fits, used = 0, 0
+        while fits < len(text) and used + _cells_of(text[fits]) <= width:
+            used += _cells_of(text[fits])
+            fits += 1
+    fits = max(fits, 1)
+    good = max(text.rfind(mark, fits // 2, fits) for mark in " ,-")
+    return good + 1 if good >= 0 else fits
+
+
+def _blocks(titles: Sequence[str], rows: Sequence[Sequence[str]], look: Look, room: int) -> list[str]:
+    """A block a row; what is not known is left out."""
+    margin = max(map(cells, titles)) + len(_GAP) if look.headers else 0
+    lines: list[str] = []
+    for row in rows:
+        if lines:
+            lines.append("")
+        for title, value in zip(titles, row, strict=True):
+            if value == "-":
+                continue
+            name = title if look.headers else ""
+            for piece in fold(value, max(room - margin, 8)):
+                start = styled(name, "bold", look) + " " * (margin - cells(name))
+                lines.append((start + styled(piece, STYLES.get(value), look)).rstrip(" "))
+                name = ""
+    return lines

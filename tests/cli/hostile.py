@@ -1,0 +1,32 @@
+"""Names that would do harm where somebody shows them: ids, topics and client ids are whatever a client sent.
+
+`WIRE` are thirty that a client can send to a broker as a name; `UNSENDABLE` only stand in files. Whoever adds a command
+has it covered by test_hostile.py, which finds it in the command tree."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+WIRE = [
+    "\x1b]0;owned\x07", "\x1b[2J\x1b[H", "\x1b[31mred", "\x9b31mred", "a\nb", "a\r\nerror: b", "a\tb", "nul\0nul", "\x7f",
+    "back\x08\x08\x08\x08", "\u202eevil", "\u2066x\u2069", "zero\u200bwidth", "join\u200ded", "\ufeffbom", "a\u2028b",
+    "a\u2029b", "\U000e0001tag", "soft\u00adhyphen", "fill\u3164er", "=1+1", "+1", "-1", "@SUM(A1)", "[red]x[/red]",
+    "[link=http://x]y[/link]", "%s%n{}{0.__class__}", "$(touch pwned)`touch pwned`", "'; touch pwned; \"", "\uff1d1+1",
+]  # fmt: skip
+UNSENDABLE = ["\ud800", "a\udfffb"]
+HOSTILE = [*WIRE, *UNSENDABLE]
+
+#: What the commands themselves may print on a terminal: colours, and back to normal.
+OUR_COLORS = re.compile(r"\x1b\[(?:0|1|2|31|32|33|35|1;36)m")
+
+
+def hidden(text: str, *, but: str = "\n") -> list[str]:
+    """The characters of a text that a reader cannot see for what they are."""
+    kinds = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+    return [char for char in text if char not in but and (unicodedata.category(char) in kinds or char == "\u3164")]
+
+
+def is_formula(cell: str) -> bool:
+    """Whether a spreadsheet would work a cell out."""
+    return cell.startswith(("=", "+", "-", "@", "\t", "\r", "\uff1d")) and not re.fullmatch(r"-?\d+(\.\d+)?", cell)
