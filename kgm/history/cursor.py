@@ -12,6 +12,8 @@ import pyarrow as pa
 
 Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+#: (records, positions, letters of the type, values) of one read.
+Read = tuple[Positions, Positions, str, Positions]
 
 _LETTERS = {"int8": ">i1", "int16": ">i2", "uint16": ">u2", "int32": ">i4", "uint32": ">u4", "int64": ">i8"}
 #: The widest read. Positions that have failed read at 0, so that there have to be as many bytes.
@@ -58,12 +60,13 @@ class Cursor:
     """Positions in a buffer, each with the end that it must not pass.
 
     row: to which record of the outermost cursor each position belongs; bad: marks of those records, shared by all
-    cursors that were made from it."""
+    cursors that were made from it; reads: where reads of integers are noted, if they are, shared like `bad`."""
 
-    __slots__ = ("at", "bad", "buffer", "end", "row")
+    __slots__ = ("at", "bad", "buffer", "end", "reads", "row")
 
     def __init__(self, buffer: Buffer, at: Positions, end: Positions, row: Positions, bad: Mask) -> None:
         self.buffer, self.at, self.end, self.row, self.bad = buffer, at, end, row, bad
+        self.reads: list[Read] | None = None
 
     @classmethod
     def over(cls, buffer: Buffer, start: Positions, end: Positions) -> Self:
@@ -75,7 +78,9 @@ class Cursor:
 
     def select(self, chosen: Any) -> "Cursor":
         """A cursor of its own on some of the positions."""
-        return Cursor(self.buffer, self.at[chosen], self.end[chosen], self.row[chosen], self.bad)
+        found = Cursor(self.buffer, self.at[chosen], self.end[chosen], self.row[chosen], self.bad)
+        found.reads = self.reads
+        return found
 
     def fail(self, failed: Mask) -> None:
         """Mark the records of these positions, and make the positions read nothing any more."""
@@ -113,6 +118,8 @@ class Cursor:
         width = int(letters[-1])
         self.fail(self.at + width > self.end)
         found = self.buffer.view(letters)[self.at].astype(letters.replace(">", "="))
+        if self.reads is not None:
+            self.reads.append((self.row, self.at, letters, found))
         self.at = self.at + width
         return found
 

@@ -64,7 +64,8 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """An offset commit of the group that counts (tombstones and aborted ones do not). timestamp: of the record."""
+    """An offset commit of the group that counts (tombstones and aborted ones do not). timestamp: of the record. In a
+    fold it stands where it begins to count: behind the marker, if it was in a transaction; `offset` is its own."""
 
     offset: int
     timestamp: int
@@ -199,7 +200,7 @@ def fold(records: Iterable[Metadata | Commit], gaps: Gaps) -> History:
                 state.metadata(record)
             case Commit():
                 state.commit(record)
-    return state.finish()
+    return state.history()
 
 
 @dataclass(slots=True)
@@ -210,11 +211,10 @@ class _Fold:
     rebalances: list[Rebalance] = field(default_factory=list)
     last_offset: int = -1
     committed_at: dict[Partition, int] = field(default_factory=dict)
-    #: The number of the last rebalance, if the stop is worth looking for; and for each partition that has not been
-    #: committed since, when it last was.
-    open_rebalance: int | None = None
+    #: Whether commits can tell more of the last rebalance; and when each partition that has not been committed since
+    #: last was.
+    open_rebalance: bool = False
     before: dict[Partition, int] = field(default_factory=dict)
-    shortest: int | None = None
 
     @property
     def previous(self) -> Snapshot | None:
@@ -227,45 +227,46 @@ class _Fold:
         complete = not self.gaps.within(self.last_offset, record.offset)
         self.last_offset = record.offset
         previous = self.previous
-        snapshot = _snapshot(record, previous, complete=complete)
+        snapshot = snapshot_of(record, previous, complete=complete)
         self.snapshots.append(snapshot)
-        if previous is not None and snapshot.kind is not Kind.TOMBSTONE:
-            self.changes += _changes(previous, snapshot)
+        if snapshot.kind is Kind.TOMBSTONE:
+            # Another life begins after it, if any.
+            self.committed_at, self.before, self.open_rebalance = {}, {}, False
+        elif previous is not None:
+            self.changes += changes_between(previous, snapshot)
             if snapshot.generation != previous.generation:
-                self.settle()
-                self.rebalances.append(_rebalance(previous, snapshot))
-                self.watch(snapshot)
-
-    def watch(self, snapshot: Snapshot) -> None:
-        """Wait for the first commits after a rebalance."""
-        if snapshot.members and snapshot.complete and snapshot.protocol in EAGER:
-            self.open_rebalance = len(self.rebalances) - 1
-            owned = snapshot.owners
-            self.before = {place: at for place, at in self.committed_at.items() if place in owned}
+                self.rebalances.append(rebalance_between(previous, snapshot))
+                self.before = dict(self.committed_at)
+                self.open_rebalance = can_be_timed(snapshot)
 
     def commit(self, record: Commit) -> None:
+        if self.rebalances and record.offset < self.rebalances[-1].offset:
+            return  # its transaction began before a rebalance and ended after it: it tells nothing of the stop
         place = record.topic, record.partition
         since = self.before.pop(place, None)
-        if since is not None:
-            gap = record.timestamp - since
-            self.shortest = gap if self.shortest is None else min(gap, self.shortest)
+        if since is not None and self.open_rebalance and place in self.snapshots[-1].owners:
+            self.rebalances[-1] = timed(self.rebalances[-1], record.timestamp - since)
         self.committed_at[place] = record.timestamp
 
-    def settle(self) -> None:
-        """Write down what the commits after the last rebalance have told."""
-        if self.open_rebalance is not None and self.shortest is not None:
-            seen = self.rebalances[self.open_rebalance]
-            # Clocks of two coordinators may differ, and so may timestamps of one that was set back.
-            least = seen.stopped_min_ms or 0
-            self.rebalances[self.open_rebalance] = replace(seen, stopped_max_ms=max(self.shortest, least))
-        self.open_rebalance, self.shortest, self.before = None, None, {}
-
-    def finish(self) -> History:
-        self.settle()
+    def history(self) -> History:
         return History(tuple(self.snapshots), tuple(self.changes), tuple(self.rebalances), self.previous)
 
 
-def _snapshot(record: Metadata, previous: Snapshot | None, *, complete: bool) -> Snapshot:
+def can_be_timed(snapshot: Snapshot) -> bool:
+    """Whether commits can tell how long the rebalance that ended with a snapshot stopped its members."""
+    return bool(snapshot.members) and snapshot.complete and snapshot.protocol in EAGER
+
+
+def timed(rebalance: Rebalance, gap: int) -> Rebalance:
+    """The rebalance, knowing that a partition was committed before it and after it, so many ms apart."""
+    # Clocks of two coordinators may differ, and so may timestamps of one that was set back.
+    most = max(gap, rebalance.stopped_min_ms or 0)
+    if rebalance.stopped_max_ms is not None and rebalance.stopped_max_ms <= most:
+        return rebalance
+    return replace(rebalance, stopped_max_ms=most)
+
+
+def snapshot_of(record: Metadata, previous: Snapshot | None, *, complete: bool) -> Snapshot:
     value = record.value
     if value is None:
         return Snapshot(
@@ -325,7 +326,7 @@ def _assigned(assignment: bytes) -> Mapping[str, Sequence[int]] | None:
         return None
 
 
-def _changes(previous: Snapshot, snapshot: Snapshot) -> Iterable[Change]:
+def changes_between(previous: Snapshot, snapshot: Snapshot) -> Iterable[Change]:
     """By seat, in the order of the snapshot; those who left first, in the order in which they were."""
 
     def change(
@@ -352,7 +353,7 @@ def _changes(previous: Snapshot, snapshot: Snapshot) -> Iterable[Change]:
             yield change(ChangeKind.RESUBSCRIBED, seat, member)
 
 
-def _rebalance(previous: Snapshot, snapshot: Snapshot) -> Rebalance:
+def rebalance_between(previous: Snapshot, snapshot: Snapshot) -> Rebalance:
     before, after = previous.owners, snapshot.owners
     both = before.keys() & after.keys()
     kept = sum(before[place] == after[place] for place in both)

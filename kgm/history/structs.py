@@ -1,20 +1,25 @@
 """Messages of one class and version, many at once, into Arrow arrays: a reader walks the class's table with a cursor.
 
 Arrays are walked in lockstep: first the j-th elements of all records are passed over together, for every j, to learn
-where they begin; then all elements of all records are read as one column. So the work in Python grows with the longest
-array, not with the number of records."""
+where they begin (`layouts` saves most of it); then all elements of all records are read as one column. So the work in
+Python grows with the longest array, not with the number of records. Structs that occur many times with the same bytes,
+as members of a group do, are read once."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from kgm.history.cursor import Buffer, Cursor, Positions
+from kgm.history.layouts import Bounds
 from kgm.history.schema import arrow_type, struct_type
 from kgm.protocol.primitives import WIDTH
 from kgm.protocol.struct import Field, Message, Struct
 
+#: With fewer structs than this, looking for equal ones takes longer than reading all of them.
+_WORTH_ENCODING = 1_000
 _PRESENT, _ABSENT = 1, -1
 _TAG_PRESENT, _TAG_ABSENT = 1, 0
 
@@ -34,6 +39,20 @@ def read_messages(
         if not cursor.bad.any():
             return messages, good, reader.unknown_tags
         good = good[~cursor.bad]
+
+
+class Elements(NamedTuple):
+    """Elements of one array field of many records; those of record i are numbered from offsets[i] on.
+
+    different: structs; number: which of them each element is, and spans their bytes; None if `different` has all."""
+
+    offsets: Positions
+    different: pa.Array
+    number: npt.NDArray[np.int32] | None
+    spans: pa.BinaryArray | None
+
+    def values(self) -> pa.Array:
+        return self.different if self.number is None else self.different.take(pa.array(self.number))
 
 
 class _Reader:
@@ -94,27 +113,55 @@ class _Reader:
         # Every element takes a byte at least, so no count can make us allocate more than there are bytes.
         cursor.fail(counts * WIDTH.get(kind, 1) > cursor.end - cursor.at)
         counts = np.where(cursor.end < 0, 0, counts)
+        if kind in WIDTH:
+            offsets, values = self.numbers(kind, cursor, counts)
+        else:
+            found = self.elements(kind, cursor, counts)
+            offsets, values = found.offsets, found.values()
+        at = pa.array(offsets, type=pa.int32(), mask=np.append(null, False) if null.any() else None)
+        return pa.ListArray.from_arrays(at, values, type=arrow_type(self.cls, "[]" + kind))
+
+    def numbers(self, kind: str, cursor: Cursor, counts: Positions) -> tuple[Positions, pa.Array]:
         offsets = np.zeros(len(cursor) + 1, dtype=np.int64)
         np.cumsum(counts, out=offsets[1:])
-        if kind in WIDTH:
-            place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
-            starts = np.repeat(cursor.at, counts) + place * WIDTH[kind]
-            cursor.skip(counts * WIDTH[kind])
-        else:
-            starts = np.zeros(offsets[-1], dtype=np.int64)
-
-            def note(active: Positions, place: int, sub: Cursor) -> None:
-                starts[offsets[active] + place] = sub.at
-                self.skip(kind, sub)
-
-            cursor.lockstep(counts, note)
+        place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
+        starts = np.repeat(cursor.at, counts) + place * WIDTH[kind]
+        cursor.skip(counts * WIDTH[kind])
         elements = Cursor(
             cursor.buffer, starts, np.repeat(cursor.end, counts), np.repeat(cursor.row, counts), cursor.bad
         )
         elements.catch_up()
-        values = self.value(kind, elements, nullable=False)
-        at = pa.array(offsets, type=pa.int32(), mask=np.append(null, False) if null.any() else None)
-        return pa.ListArray.from_arrays(at, values, type=arrow_type(self.cls, "[]" + kind))
+        return offsets, self.value(kind, elements, nullable=False)
+
+    def elements(self, kind: str, cursor: Cursor, counts: Positions) -> "Elements":
+        """All elements of arrays that begin where the cursor is; it is moved behind them."""
+        struct = _is_struct(kind)
+        bounds = Bounds(counts)
+        bounds.find(cursor, lambda each: self.skip(kind, each), alike=struct and not self.flexible)
+        row = np.repeat(cursor.row, counts)
+        if struct and len(row) >= _WORTH_ENCODING and not cursor.bad.any():
+            spans = cursor.cut(bounds.start, bounds.end - bounds.start).dictionary_encode()
+            if len(spans.dictionary) * 2 <= len(row):
+                return self.different(kind, bounds, spans, row, cursor)
+        elements = Cursor(cursor.buffer, bounds.start, np.repeat(cursor.end, counts), row, cursor.bad)
+        elements.catch_up()
+        return Elements(bounds.offsets, self.value(kind, elements, nullable=False), None, None)
+
+    def different(
+        self, kind: str, bounds: Bounds, spans: pa.DictionaryArray, row: Positions, cursor: Cursor
+    ) -> "Elements":
+        """The elements, each different one read once."""
+        buffer, start, end = Buffer.of(spans.dictionary)
+        inner = Cursor.over(buffer, start, end)
+        reader = _Reader(self.cls, self.version, len(inner))
+        found = reader.struct(kind, inner)
+        number = spans.indices.to_numpy()
+        if inner.bad.any():
+            cursor.bad[row[inner.bad[number]]] = True
+            cursor.catch_up()
+        if reader.unknown_tags.any():
+            np.add.at(self.unknown_tags, row, reader.unknown_tags[number])
+        return Elements(bounds.offsets, found, number, spans.dictionary)
 
     def tags(self, tagged: list[Field], cursor: Cursor) -> dict[str, pa.Array]:
         """The tag section: known fields by name, defaults where they are not in it; others are counted."""

@@ -39,27 +39,30 @@ def _of_partition(partition: int, raw: pa.Table) -> Iterator[Timeline]:
     decoded = decode(raw)
     if GROUP_METADATA not in decoded.records:
         return
-    rows: dict[str, list[Metadata | Commit]] = {}
+    rows: dict[str, list[tuple[int, Metadata | Commit]]] = {}
     epochs: dict[str, dict[int, int | None]] = {}
     for row in decoded.records[GROUP_METADATA].to_pylist():
         group = row["key"]["group"]
         value = None if row["value"] is None else _value(row["value"])
-        rows.setdefault(group, []).append(Metadata(offset=row["offset"], timestamp=row["timestamp"], value=value))
+        found = Metadata(offset=row["offset"], timestamp=row["timestamp"], value=value)
+        rows.setdefault(group, []).append((row["offset"], found))
         epochs.setdefault(group, {})[row["offset"]] = row["leader_epoch"]
     if OFFSET_COMMIT in decoded.records:
         _add_commits(rows, commits(decoded, raw, fates(raw)))
     for group in sorted(rows):
-        found = fold(sorted(rows[group], key=lambda row: row.offset), gaps)
-        yield Timeline(group_id=group, partition=partition, history=found, leader_epochs=epochs[group])
+        # A commit counts where it becomes visible: behind the marker of its transaction.
+        in_order = [row for _, row in sorted(rows[group], key=lambda row: row[0])]
+        yield Timeline(group_id=group, partition=partition, history=fold(in_order, gaps), leader_epochs=epochs[group])
 
 
-def _add_commits(rows: dict[str, list[Metadata | Commit]], table: pa.Table) -> None:
+def _add_commits(rows: dict[str, list[tuple[int, Metadata | Commit]]], table: pa.Table) -> None:
     names = ("group_id", "offset", "timestamp", "topic", "topic_partition", "tombstone", "visible_offset")
     for group, offset, timestamp, topic, partition, tombstone, visible in zip(
         *(table.column(name).to_pylist() for name in names), strict=True
     ):
         if group in rows and not tombstone and visible is not None:
-            rows[group].append(Commit(offset=offset, timestamp=timestamp, topic=topic, partition=partition))
+            found = Commit(offset=offset, timestamp=timestamp, topic=topic, partition=partition)
+            rows[group].append((visible, found))
 
 
 def _value(row: dict[str, Any]) -> GroupMetadataValue:

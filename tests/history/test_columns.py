@@ -15,7 +15,9 @@ from kgm.history.structs import plain
 from kgm.model.errors import DecodeError
 from kgm.protocol import codec
 from kgm.protocol.struct import Struct
-from kgm.records.record import TYPES, decode_record, message_classes
+from kgm.records.messages.group_metadata_key import GroupMetadataKey
+from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+from kgm.records.record import TYPES, Record, decode_record, encode_record, message_classes
 from tests.protocol.cases import FromTables, damaged
 
 EVERY = [
@@ -128,6 +130,35 @@ def test_any_mixture_of_records_whole_and_damaged(seed, kinds):
 @settings(max_examples=100, deadline=None)
 @pytest.mark.slow
 def test_any_bytes(pairs):
+    assert columnar(pairs) == scalar(pairs)
+
+
+def fleet(rng, groups, size, rounds):
+    """Records of groups that change by a member at a time, as brokers write them; so most are laid out alike."""
+    fleets = [[member_bytes(rng, f"{group}-{at}") for at in range(size + group % 2)] for group in range(groups)]
+    for _ in range(rounds):
+        for group, members in enumerate(fleets):
+            at = rng.randrange(len(members))
+            members[at] = member_bytes(rng, f"{group}-{at}" if rng.random() < 0.8 else "longer" * rng.randrange(9))
+            value = GroupMetadataValue(protocol_type="consumer", generation=rng.randrange(9), members=list(members))
+            yield encode_record(Record(GroupMetadataKey(group=f"g{group}"), value))
+
+
+def member_bytes(rng, seat):
+    return MemberMetadata(
+        member_id=f"{seat}-{rng.randrange(10**9):09d}", group_instance_id=rng.choice([None, seat]), client_id=seat,
+        subscription=b"subscription", assignment=rng.randbytes(rng.choice([0, 8, 8, 8])),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("harm", [0.0, 0.2])
+@pytest.mark.slow
+def test_records_that_are_laid_out_alike(harm):
+    rng = random.Random(f"alike {harm}")
+    pairs = [
+        (key, rng.choice(list(damaged(value, rng))) if rng.random() < harm else value)
+        for key, value in fleet(rng, 4, 12, 100)
+    ]
     assert columnar(pairs) == scalar(pairs)
 
 
