@@ -48,10 +48,13 @@ COMMANDS = {
     "describe": ("describe", "describe", "Describe groups: members with instance ids, assignments, lag."),
     "remove-members": ("remove_members", "remove_members", "Remove members from a group in one LeaveGroup request."),
     "simulate-bounce": ("simulate_bounce", "simulate_bounce", "Say what a planned bounce would move."),
+    "watch": ("watch", "watch", "Watch groups change; verify a rolling restart while it happens."),
+    "wait": ("wait", "wait", "Wait until a group is stable, empty, has N members, or lags by no more than N."),
     "diff": ("diff", "diff", "Show what changed in groups between two snapshots, files or live."),
     "assign": ("assign", "assign_command", "Run one of Kafka's assignors on written-down groups."),
     "serve": ("serve", "serve", "Run the embedded coordinator: real Kafka clients can join it."),
     "audit": ("audit", "audit", "Show the removals that kgm made from this machine, and what came of each."),
+    "history": ("history", "app", "What happened to groups and why, from the records of __consumer_offsets."),
     "config": ("config", "app", "Show where settings come from; try to connect and log in."),
     "demo": ("demo", "demo", "Show the main job end to end, on the embedded coordinator."),
 }

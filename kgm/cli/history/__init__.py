@@ -1,0 +1,30 @@
+"""`kgm history`: what happened to groups, why, and what to change, from the records of `__consumer_offsets`.
+
+Theory of operation. A question is put to tables (`kgm.history.store`), never to records. They were built on Spark
+(`capture`, `build`), or are derived in this process from a source that is small; the answers are the same. `where` has
+the options that say which tables, `rows` makes JSON and words of their rows, and each module beside them holds a
+command or two, which imports what is heavy (numpy, pyarrow, Spark) when it runs."""
+
+import typer
+
+from kgm.cli.history.churn import churn
+from kgm.cli.history.explain import explain
+from kgm.cli.history.findings import timeouts, zombies
+from kgm.cli.history.rebalances import rebalances
+from kgm.cli.history.seats import movement, timeline
+
+app = typer.Typer(
+    help="What happened to groups and why, from the records of __consumer_offsets.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+for _name, _command, _purpose in (
+    ("rebalances", rebalances, "List rebalances: when, why, who, what moved."),
+    ("explain", explain, "Explain one rebalance of a group, and what to do."),
+    ("timeline", timeline, "Show a group's seats over time."),
+    ("movement", movement, "Show who owned each partition over time."),
+    ("churn", churn, "Rank groups and members by rebalances."),
+    ("zombies", zombies, "List what is wrong with seats."),
+    ("timeouts", timeouts, "Advise session timeouts from restarts seen."),
+):
+    app.command(_name, short_help=_purpose)(_command)
