@@ -7,6 +7,7 @@ command or two, which imports what is heavy (numpy, pyarrow, Spark) when it runs
 
 import typer
 
+from kgm.cli.history.building import build, capture
 from kgm.cli.history.churn import churn
 from kgm.cli.history.explain import explain
 from kgm.cli.history.findings import timeouts, zombies
@@ -19,6 +20,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for _name, _command, _purpose in (
+    ("capture", capture, "Take records of __consumer_offsets into a store."),
+    ("build", build, "Make a store's tables from what was captured."),
     ("rebalances", rebalances, "List rebalances: when, why, who, what moved."),
     ("explain", explain, "Explain one rebalance of a group, and what to do."),
     ("timeline", timeline, "Show a group's seats over time."),

@@ -66,9 +66,10 @@ def churn(
         common,
     )
     if report is not None:
-        from kgm.cli.pages.history_page import churn_page, write_page
+        from kgm.cli.pages.history_page import churn_page
+        from kgm.cli.pages.page import write
 
-        write_page(report, churn_page(data))
+        write(report, churn_page(data))
 
 
 def groups_of(rows: Sequence[Row], restarts: Iterable[Row]) -> list[Json]:

@@ -38,6 +38,7 @@ from kgm.cli.history.rows import (
     who_text,
     why_text,
 )
+from kgm.cli.history.seats import owners_of
 from kgm.cli.history.where import Where, of_history
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import Cell, Column, Report, Table, emit
@@ -75,6 +76,7 @@ def explain(
             check_group(tables, where, name)
         chosen = _chosen(rows, generation, name, where)
         data = _data(tables, where, name, rows, chosen)
+        owners = [] if report is None else owners_of(tables, where.asked(name))
         cluster_json = cluster_of(tables)
         warn_of_damage(tables, common)
     emit(
@@ -89,9 +91,10 @@ def explain(
         common,
     )
     if report is not None:
-        from kgm.cli.pages.history_page import explain_page, write_page
+        from kgm.cli.pages.history_page import explain_page
+        from kgm.cli.pages.page import write
 
-        write_page(report, explain_page(data))
+        write(report, explain_page(data, owners))
 
 
 def _chosen(rows: Sequence[Row], generation: int | None, group: str, where: Where) -> Row | None:

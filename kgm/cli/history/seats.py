@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from kgm.cli.durations import show_duration
 from kgm.cli.history.asking import (
@@ -33,6 +34,9 @@ from kgm.cli.history.where import Where, of_history
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import Cell, Column, Report, Table, emit
 from kgm.cli.wording import many
+
+if TYPE_CHECKING:
+    from kgm.history.store import Asked, Tables
 
 _TIMELINE, _MOVEMENT = "kgm.history-timeline/v1", "kgm.history-movement/v1"
 _BAR = 32
@@ -157,7 +161,7 @@ def movement(*, group: TheGroup = None, group_option: GroupOption = None, where:
     In the bars each column is an equal part of the window: # it has an owner, . it has none."""
     name = one_group(group, group_option)
     with where.tables() as tables:
-        owners = [_owner_json(row) for row in sorted(tables.rows("silver_owner", where.asked(name)), key=_owner_order)]
+        owners = owners_of(tables, where.asked(name))
         if not owners:
             check_group(tables, where, name)
         window, cluster_json = window_json(tables, where), cluster_of(tables)
@@ -175,12 +179,17 @@ def movement(*, group: TheGroup = None, group_option: GroupOption = None, where:
     )
 
 
-def _owner_order(row: Row) -> tuple[str, str, int, int]:
+def owners_of(tables: Tables, asked: Asked) -> list[Json]:
+    """By topic and partition, oldest first."""
+    return [owner_json(row) for row in sorted(tables.rows("silver_owner", asked), key=owner_order)]
+
+
+def owner_order(row: Row) -> tuple[str, str, int, int]:
     topic_id = row["topic_id"]
     return row["topic"] or "", "" if topic_id is None else topic_id.hex(), row["topic_partition"], row["from_offset"]
 
 
-def _owner_json(row: Row) -> Json:
+def owner_json(row: Row) -> Json:
     """A seat's hold on a partition. A null `to`: it holds it still; to_earliest: when it may have let go."""
     topic_id = row["topic_id"]
     return {
