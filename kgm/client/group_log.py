@@ -9,7 +9,7 @@ Whatever goes wrong here, a missing right or a broker that does not answer, cost
 error."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -30,6 +30,15 @@ _SHARE = 0.25
 _EARLIEST, _LATEST = -2, -1
 #: From version 13 on topics have ids.
 _NEWEST_FETCH = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """What one fetch brought. records: (key, value, timestamp in ms), oldest first; next_offset: where it goes on."""
+
+    size_bytes: int
+    next_offset: int
+    records: list[tuple[bytes | None, bytes | None, int]]
 
 
 def completed_from_log(cluster: Cluster, snapshot: GroupSnapshot) -> GroupSnapshot:
@@ -74,36 +83,49 @@ def _look_up(cluster: Cluster, group_id: str, deadline: Deadline) -> object | No
         leader_id = next((row.leader_id for row in topic.partitions if row.partition_index == wanted), None)
         for leader in cluster.brokers.brokers():
             if leader.id == leader_id:
-                return cluster.brokers.on_broker(leader, partial(_search, wanted, group_id, deadline), deadline)
+                task = partial(search, wanted, group_id, deadline)
+                return _decoded(group_id, cluster.brokers.on_broker(leader, task, deadline))
     return None
 
 
-def _search(partition: int, group_id: str, deadline: Deadline, connection: Connection) -> object | None:
-    """Window by window, from the end."""
+def _decoded(group_id: str, found: tuple[bytes, int] | None) -> object | None:
+    from kgm.records.record import decode_record
+
+    return None if found is None else decode_record(key_of(group_id), found[0]).value
+
+
+def key_of(group_id: str) -> bytes:
+    """The key of a classic group's own records."""
     from kgm.records.messages.group_metadata_key import GroupMetadataKey
-    from kgm.records.record import Record, decode_record, encode_record
+    from kgm.records.record import Record, encode_record
 
     key, _ = encode_record(Record(GroupMetadataKey(group=group_id), None))
+    return key
+
+
+def search(partition: int, group_id: str, deadline: Deadline, connection: Connection) -> tuple[bytes, int] | None:
+    """The value of the group's last record and when it was written, window by window from the end. None if it is not
+    found within bounds, or is a tombstone. Raises KgmError."""
+    key = key_of(group_id)
     start, end = (_offset(connection, partition, at, deadline) for at in (_EARLIEST, _LATEST))
     window, read = _FIRST_WINDOW, 0
     while end > start and read < MAX_BYTES:
         first = max(start, end - window)
-        found = None
-        for size, rows in _rows(connection, partition, first, end, deadline):
-            read += size
-            found = next((value for row_key, value in reversed(rows) if row_key == key), found)
+        found: tuple[bytes | None, int] | None = None
+        for fetched in rows(connection, partition, first, end, deadline):
+            read += fetched.size_bytes
+            found = next(((value, at) for row_key, value, at in reversed(fetched.records) if row_key == key), found)
             if read >= MAX_BYTES:
                 return None  # not all of the window has been seen, and there may be a later one in it
         if found is not None:
-            return decode_record(key, found).value
+            value, at_ms = found
+            return None if value is None else (value, at_ms)
         end, window = first, window * 2
     return None
 
 
-def _rows(
-    connection: Connection, partition: int, first: int, end: int, deadline: Deadline
-) -> Iterator[tuple[int, list[tuple[bytes | None, bytes | None]]]]:
-    """(bytes, [(key, value)]) of each fetch, from offset `first` to before `end`. Raises KgmError."""
+def rows(connection: Connection, partition: int, first: int, end: int, deadline: Deadline) -> Iterator[Rows]:
+    """Fetch after fetch, from offset `first` to before `end`. Raises KgmError."""
     from kgm.records.batch import whole_batches
 
     while first < end:
@@ -111,9 +133,15 @@ def _rows(
         batches = whole_batches(data)
         if not batches:
             raise DecodeError(f"partition {partition} of {OFFSETS_TOPIC} gives nothing from offset {first} on")
-        rows = [row for batch in batches if not batch.is_control for row in batch.records]
-        yield len(data), [(row.key, row.value) for row in rows if first <= row.offset < end]
+        read = [row for batch in batches if not batch.is_control for row in batch.records]
+        records = [(row.key, row.value, row.timestamp) for row in read if first <= row.offset < end]
         first = batches[-1].last_offset + 1
+        yield Rows(size_bytes=len(data), next_offset=first, records=records)
+
+
+def end_offset(connection: Connection, partition: int, deadline: Deadline) -> int:
+    """Where the next record will be. Raises KgmError."""
+    return _offset(connection, partition, _LATEST, deadline)
 
 
 def _offset(connection: Connection, partition: int, at: int, deadline: Deadline) -> int:

@@ -26,6 +26,9 @@ CLUSTER_COMMANDS = {
     "describe": ["describe", GROUP],
     "remove-members": ["remove-members", GROUP, "--instance-ids", "a", "--yes", "--guard-window", "100ms"],
     "simulate-bounce": ["simulate-bounce", GROUP, "--all"],
+    "watch": ["watch", GROUP, "--count", "1"],
+    "wait": ["wait", GROUP, "--for", "members>=0"],
+    "diff": ["diff", f"live:{GROUP}", f"live:{GROUP}"],
     "config view": ["config", "view", "--show-origin"],
     "config test": ["config", "test", "-g", GROUP],
 }

@@ -1,0 +1,196 @@
+"""The present state of the groups at a terminal, drawn anew at each look, to its width and height.
+
+Everything that came from a cluster is cleaned before it gets here, or here; rich interprets no markup."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from kgm.cli.durations import show_duration
+from kgm.cli.options import Common
+from kgm.cli.sanitize import clean
+from kgm.cli.watching.lines import stamp
+from kgm.cli.watching.story import Event, Story, lag_of, summary
+from kgm.cli.wording import partitions_text
+from kgm.model.assignment import count
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+
+    from kgm.model.snapshot import MemberSnapshot
+
+#: Events that are kept for the lower part of the screen.
+_KEPT = 200
+#: How long a member that something happened to stands out.
+_FRESH_MS = 10_000
+#: Widths from which on more is shown of a member.
+_WIDE, _WIDEST = 64, 96
+_STYLES = {
+    "Stable": "green", "stable": "green", "Empty": "dim", "Dead": "red", "away": "yellow", "reconciling": "yellow",
+    "PreparingRebalance": "yellow", "CompletingRebalance": "yellow", "Reconciling": "yellow", "Assigning": "yellow",
+    "unknown": "magenta",
+}  # fmt: skip
+_EVENT_STYLES = {
+    "moved": "yellow", "left": "yellow", "gone": "red", "unreachable": "red", "breach": "bold red", "stable": "green",
+    "replaced": "cyan", "joined": "green", "generation": "magenta", "epoch": "magenta",
+}  # fmt: skip
+
+
+class Screen:
+    """The other screen of the terminal while it is open; what was drawn last stays on the usual one."""
+
+    def __init__(self, common: Common, stories: Sequence[Story], *, interval_ms: int, waiting_for: str | None) -> None:
+        self._console = _console(common)
+        self._stories = stories
+        self._title = f"every {show_duration(interval_ms)}" + (f", until {waiting_for}" if waiting_for else "")
+        self._events: list[Event] = []
+        self._begun_ms: int | None = None
+        self._now_ms = 0
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        from rich.live import Live
+
+        self._live = Live(console=self._console, screen=True, auto_refresh=False, vertical_overflow="crop")
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        assert self._live is not None
+        self._live.__exit__(kind, value, tb)
+        self._console.print(self._frame(height=len(self._events) + 2 * len(self._stories) + 60))
+
+    def draw(self, events: Iterable[Event], now_ms: int) -> None:
+        """The state as it is now, and what happened."""
+        assert self._live is not None
+        self._begun_ms = now_ms if self._begun_ms is None else self._begun_ms
+        self._now_ms = now_ms
+        self._events = [*self._events, *events][-_KEPT:]
+        self._live.update(self._frame(height=self._console.size.height), refresh=True)
+
+    def _frame(self, *, height: int) -> RenderableType:
+        """At most `height` lines: two a group at least, then members, then the events that still fit."""
+        from rich.console import Group
+        from rich.text import Text
+
+        since = stamp(self._begun_ms or self._now_ms)[11:19]
+        shown = f"kgm watch  {self._title}  since {since}Z, now {stamp(self._now_ms)[11:19]}Z"
+        parts: list[RenderableType] = [self._line(Text(shown, style="dim"))]
+        events = min(len(self._events), max(3, height // 4))
+        room = max(0, height - 1 - 3 * len(self._stories) - (events + 1 if events else 0))
+        for story in self._stories:
+            parts += self._group(story, members=room // len(self._stories))
+        if events:
+            parts.append(Text(""))
+            parts += [self._event(event) for event in self._events[-events:]]
+        return Group(*parts[: max(height, 1)])
+
+    def _line(self, text: object) -> RenderableType:
+        from rich.text import Text
+
+        assert isinstance(text, Text)
+        text.no_wrap, text.overflow = True, "ellipsis"
+        return text
+
+    def _event(self, event: Event) -> RenderableType:
+        from rich.text import Text
+
+        text = Text(f"{stamp(event.at_ms)[11:19]}  ")
+        if len(self._stories) > 1:
+            text.append(f"{clean(event.group_id)}  ")
+        text.append(event.kind, style=_EVENT_STYLES.get(event.kind, "bold"))
+        text.append(f"  {clean(event.text)}")
+        return self._line(text)
+
+    def _group(self, story: Story, *, members: int) -> list[RenderableType]:
+        from rich.text import Text
+
+        text = Text(clean(story.group_id), style="bold cyan")
+        view = story.view
+        if view is None:
+            text.append("  does not exist", style="yellow")
+            return [self._line(text)]
+        text.append(f"  {view.state}", style=_STYLES.get(view.state, ""))
+        epoch = "" if view.assignment_epoch is None else f"  epoch {view.assignment_epoch}"
+        generation = "" if story.generation is None or view.type != "classic" else f"  generation {story.generation}"
+        lag = lag_of(view)
+        at = "" if view.coordinator is None else f"  coordinator {view.coordinator.id}"
+        text.append(
+            clean(
+                f"  {view.type}  {view.assignor or '-'}{generation}{epoch}  {len(view.members)} members"
+                f"  lag {'-' if lag is None else lag}{at}"
+            ),
+            style="not bold default",
+        )
+        verdict = Text(f"  {summary(story)}")
+        if story.error is not None:
+            verdict.append(f"  {clean(story.error.message)}", style="red")
+        elif story.breach() is not None:
+            verdict.append(f"  {clean(story.breach() or '')}", style="bold red")
+        elif missing := story.unsettled_because():
+            verdict.append(f"  {clean(missing[0])}", style="yellow")
+            verdict.append(f" and {len(missing) - 1} more" if len(missing) > 1 else "", style="yellow")
+        elif story.settled_since_ms is not None:
+            verdict.append(f"  quiet for {show_duration((self._now_ms - story.settled_since_ms) // 1000 * 1000)}")
+        return [self._line(text), self._line(verdict), *self._members(story, members)]
+
+    def _members(self, story: Story, room: int) -> list[RenderableType]:
+        """Those that something happened to first, if there is no room for all."""
+        from rich.table import Table
+        from rich.text import Text
+
+        view = story.view
+        assert view is not None
+        rows = sorted(view.members, key=lambda member: member.identity)
+        left = len(rows) - room + 2  # the header, and the line that says how many are left out
+        if left > 0 and rows:
+            keep = max(room - 2, 0)
+            rows.sort(key=lambda member: -self._touched(story, member))
+            rows = sorted(rows[:keep], key=lambda member: member.identity)
+            if not rows:
+                return []
+        width = self._console.size.width
+        table = Table(box=None, pad_edge=False, header_style="bold", expand=False, show_header=True)
+        titles = ["MEMBER", "STATUS", "PARTS", "LAG"]
+        titles += ["ASSIGNMENT"] if width >= _WIDE else []
+        titles += ["MEMBER-ID"] if width >= _WIDEST else []
+        for title in titles:
+            right = title in ("PARTS", "LAG")
+            ratio = max(12, width - 26) if title == "MEMBER" and width < _WIDE else None
+            table.add_column(
+                title, justify="right" if right else "left", no_wrap=True, overflow="ellipsis", max_width=ratio
+            )
+        for member in rows:
+            cells = [
+                member.identity, member.status, str(count(member.assignment)),
+                "-" if member.lag is None else str(member.lag), partitions_text(member.assignment) or "-",
+                member.member_id,
+            ]  # fmt: skip
+            fresh = self._now_ms - self._touched(story, member) < _FRESH_MS
+            table.add_row(
+                *(
+                    Text(clean(cell), style=_STYLES.get(cell, "") if i == 1 else "")
+                    for i, cell in enumerate(cells[: len(titles)])
+                ),
+                style="bold reverse" if fresh else "",
+            )
+        more = [Text(f"  and {left} more", style="dim")] if left > 0 else []
+        return [table, *more]
+
+    def _touched(self, story: Story, member: MemberSnapshot) -> int:
+        event = story.touched.get(member.identity)
+        return 0 if event is None else event.at_ms
+
+
+def _console(common: Common) -> Console:
+    """A console that interprets nothing in what it is given; without colours where they are not wanted."""
+    from rich.console import Console
+
+    from kgm.cli.output import wants_color
+
+    plain = not wants_color(common, sys.stdout)
+    return Console(file=sys.stdout, force_terminal=True, no_color=plain, markup=False, highlight=False, emoji=False)

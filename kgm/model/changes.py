@@ -1,0 +1,147 @@
+"""What became of a group between two snapshots of it: members, owners of partitions, and everything that has one value.
+
+Members are compared by identity, so that a static member that comes back under a new member id is *replaced*, and its
+partitions have not moved. What a snapshot does not know (None) is no change."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kgm.model.assignment import Assignment, Move, moves
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+
+#: Values of a group that are compared as they are, in the order in which they are told.
+VALUES: Final = (
+    "type", "state", "protocol_type", "assignor", "generation", "group_epoch", "assignment_epoch",
+    "session_timeout_ms", "rebalance_timeout_ms",
+)  # fmt: skip
+#: States of a classic group in which the coordinator tells nobody's subscription and assignment.
+REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """One value of the group, a topic or a member. name: which; None: it was not there, or is not there any more."""
+
+    name: str
+    before: str | int | None
+    after: str | int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replaced:
+    """Another member id under the same group instance id: the process behind the seat was started anew."""
+
+    identity: str
+    member_id_before: str
+    member_id_after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resubscribed:
+    """A member that subscribes to something else."""
+
+    identity: str
+    topics_before: tuple[str, ...]
+    topics_after: tuple[str, ...]
+    regex_before: str | None
+    regex_after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """All of it, each by identity or name. moves: None where one of the two does not tell who owns what."""
+
+    joined: tuple[MemberSnapshot, ...] = ()
+    left: tuple[MemberSnapshot, ...] = ()
+    replaced: tuple[Replaced, ...] = ()
+    statuses: tuple[Changed, ...] = ()
+    resubscribed: tuple[Resubscribed, ...] = ()
+    moves: tuple[Move, ...] | None = ()
+    values: tuple[Changed, ...] = ()
+    coordinator: Changed | None = None
+    topics: tuple[Changed, ...] = ()
+
+    @property
+    def any(self) -> bool:
+        """Whether anything but what a member is doing at the moment (its status) is another than before."""
+        return bool(
+            self.joined or self.left or self.replaced or self.resubscribed or self.moves or self.values
+            or self.coordinator or self.topics
+        )  # fmt: skip
+
+
+def changes(before: GroupSnapshot, after: GroupSnapshot) -> Changes:
+    """From one snapshot to a later one of the same group."""
+    old, new = by_identity(before), by_identity(after)
+    both = sorted(old.keys() & new.keys())
+    known = knows_owners(before) and knows_owners(after)
+    return Changes(
+        joined=tuple(new[identity] for identity in sorted(new.keys() - old.keys())),
+        left=tuple(old[identity] for identity in sorted(old.keys() - new.keys())),
+        replaced=tuple(
+            Replaced(identity=name, member_id_before=old[name].member_id, member_id_after=new[name].member_id)
+            for name in both
+            if old[name].member_id != new[name].member_id
+        ),
+        statuses=tuple(
+            Changed(name=name, before=old[name].status, after=new[name].status)
+            for name in both
+            if old[name].status != new[name].status
+        ),
+        resubscribed=tuple(
+            Resubscribed(
+                identity=name,
+                topics_before=tuple(sorted(old[name].topics)),
+                topics_after=tuple(sorted(new[name].topics)),
+                regex_before=old[name].regex,
+                regex_after=new[name].regex,
+            )
+            for name in both
+            if known and (set(old[name].topics), old[name].regex) != (set(new[name].topics), new[name].regex)
+        ),
+        moves=moves(owned(before), owned(after)) if known else None,
+        values=_values(before, after),
+        coordinator=_coordinator(before, after),
+        topics=_topics(before, after),
+    )
+
+
+def by_identity(snapshot: GroupSnapshot) -> Mapping[str, MemberSnapshot]:
+    """Its members by identity."""
+    return {member.identity: member for member in snapshot.members}
+
+
+def owned(snapshot: GroupSnapshot) -> Assignment:
+    """What each identity owns."""
+    return {member.identity: member.assignment for member in snapshot.members}
+
+
+def knows_owners(snapshot: GroupSnapshot) -> bool:
+    """Whether the snapshot tells who owns what: a classic group does not while it rebalances."""
+    return not (snapshot.type == "classic" and snapshot.state in REBALANCING)
+
+
+def _values(before: GroupSnapshot, after: GroupSnapshot) -> tuple[Changed, ...]:
+    pairs = [(name, getattr(before, name), getattr(after, name)) for name in VALUES]
+    return tuple(
+        Changed(name=name, before=old, after=new)
+        for name, old, new in pairs
+        if old is not None and new is not None and old != new
+    )
+
+
+def _coordinator(before: GroupSnapshot, after: GroupSnapshot) -> Changed | None:
+    if before.coordinator is None or after.coordinator is None or before.coordinator.id == after.coordinator.id:
+        return None
+    return Changed(name="coordinator", before=before.coordinator.id, after=after.coordinator.id)
+
+
+def _topics(before: GroupSnapshot, after: GroupSnapshot) -> tuple[Changed, ...]:
+    """Topics that come, go, or have another number of partitions; nothing while a snapshot knows none."""
+    old = {topic.name: topic.partitions for topic in before.topics}
+    new = {topic.name: topic.partitions for topic in after.topics}
+    if not old or not new:
+        return ()
+    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    return tuple(Changed(name=name, before=old.get(name), after=new.get(name)) for name in names)
