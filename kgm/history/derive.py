@@ -11,10 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgm.history.classic_groups import ClassicGroup
 from kgm.history.columns import decode
+from kgm.history.commit_windows import Commits, commit_windows
+from kgm.history.membership import Change
+from kgm.history.rows import Rows
 from kgm.history.schema import CARRY, KEYS, RAW, TABLES
 from kgm.history.tables import commits, members
-from kgm.history.timelines import change_table, rebalance_table, snapshot_table, timelines
+from kgm.history.timelines import Timeline, snapshot_table, timelines
 from kgm.history.transactions import fates
 
 #: The tables that `derive` makes.
@@ -48,10 +52,32 @@ def derive(raw: pa.Table, *, carry: Carry | None = None) -> Derived:
         "silver_commit": commits(decoded, raw, fates(raw)),
         "silver_member": members(decoded),
         "silver_snapshot": snapshot_table(found),
-        "silver_member_change": change_table(found),
-        "gold_rebalance": rebalance_table(found),
     }
-    return Derived(tables={name: _with_columns(tables.get(name), TABLES[name]) for name in DERIVED}, carry=_carry(raw))
+    rows = Rows()
+    seen = commit_windows(tables["silver_commit"])
+    for timeline in found:
+        _classic(rows, timeline, seen.get((timeline.partition, timeline.group_id)))
+    tables |= {name: rows.table(name) for name in DERIVED if name not in tables}
+    return Derived(tables=tables, carry=_carry(raw))
+
+
+def _classic(rows: Rows, timeline: Timeline, seen: Commits | None) -> None:
+    group = ClassicGroup(rows, timeline.partition, timeline.group_id)
+    history = timeline.history
+    changes: dict[int, list[Change]] = {}
+    for change in history.changes:
+        changes.setdefault(change.offset, []).append(change)
+    rebalances = {each.offset: each for each in history.rebalances}
+    windows = None if seen is None else seen.windows([each.offset for each in history.snapshots])
+    for at, snapshot in enumerate(history.snapshots):
+        if windows is not None:
+            group.commits(windows[at])
+        offset = snapshot.offset
+        group.record(snapshot, changes.get(offset, ()), rebalances.get(offset), timeline.leader_epochs[offset])
+    if windows is not None:
+        group.commits(windows[-1])
+    group.timed(history.rebalances)
+    group.finish()
 
 
 def merge(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
@@ -104,14 +130,3 @@ def _carry(raw: pa.Table) -> Carry:
             }
         )
     return Carry(pa.Table.from_pylist(rows, schema=CARRY))
-
-
-def _with_columns(table: pa.Table | None, schema: pa.Schema) -> pa.Table:
-    """With the columns that it has, the others null."""
-    if table is None:
-        return schema.empty_table()
-    columns = [
-        table.column(field.name) if field.name in table.column_names else pa.nulls(len(table), field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
