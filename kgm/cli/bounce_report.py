@@ -80,7 +80,7 @@ def _summary(snapshot: GroupSnapshot, plan: Plan, scenarios: Sequence[Scenario])
         for caveat in scenario.caveats
         if caveat not in scenarios[0].caveats
     ]
-    return Table(columns=columns, rows=rows, heading=f"{snapshot.group_id}  {_in_words(plan)}", notes=notes)
+    return Table(columns=columns, rows=rows, heading=f"{snapshot.group_id}  {in_words(plan)}", notes=notes)
 
 
 def _standby(scenarios: Sequence[Scenario]) -> list[Scenario]:
@@ -91,7 +91,8 @@ def _seconds(span_ms: int | None) -> str | None:
     return None if span_ms is None else f"{span_ms / 1000:.1f}s"
 
 
-def _in_words(plan: Plan) -> str:
+def in_words(plan: Plan) -> str:
+    """The plan as one line."""
     from kgm.cli.durations import show_duration
 
     parts = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from kgm.cli.bounce_report import report
+from kgm.cli.bounce_report import in_words, report
 from kgm.cli.broker_settings import parse_settings
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import cluster_json, emit
@@ -123,6 +123,10 @@ def simulate_bounce(
         int | None,
         typer.Option("--fail-if-rebalances", metavar="N", help="Exit 8 if there may be more than N rebalances."),
     ] = None,
+    report_file: Annotated[
+        str | None,
+        typer.Option("--report", metavar="FILE.html", help="Also write a page for the change ticket; one file."),
+    ] = None,
     draws: Annotated[int, typer.Option("--draws", metavar="N", help="How often to play what is left to chance.")] = 200,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed, the same answer.")] = 1,
     common: Common,
@@ -171,8 +175,15 @@ def simulate_bounce(
     )
     if draws < 1:
         raise UsageError(f"--draws is {draws}, the lowest is 1")
-    scenarios, errors = _play(snapshot, plan, compare=compare, draws=draws, seed=seed)
+    scenarios, errors = _play(
+        snapshot, plan, compare=compare, draws=draws, seed=seed, keeps_holdings=report_file is not None
+    )
     failed = _gates(scenarios[0], fail_if_moves, fail_if_rebalances)
+    if report_file is not None:
+        from kgm.cli.pages import page
+        from kgm.cli.pages.bounce_page import bounce_page
+
+        page.write(report_file, bounce_page(snapshot, in_words(plan), scenarios, [*errors, *failed], where))
     emit(report(snapshot, plan, scenarios, [*errors, *failed], where), common)
     if failed:
         from kgm.cli.failures import tell
@@ -183,15 +194,15 @@ def simulate_bounce(
 
 
 def _play(
-    snapshot: GroupSnapshot, plan: Plan, *, compare: bool, draws: int, seed: int
+    snapshot: GroupSnapshot, plan: Plan, *, compare: bool, draws: int, seed: int, keeps_holdings: bool
 ) -> tuple[Sequence[Scenario], Sequence[KgmError]]:
     from kgm.simulation.compare import compare as compare_all
     from kgm.simulation.compare import side_by_side
 
     if compare:
-        comparison = compare_all(snapshot, plan, draws=draws, seed=seed)
+        comparison = compare_all(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
         return comparison.scenarios, comparison.errors
-    return side_by_side(snapshot, plan, draws=draws, seed=seed), []
+    return side_by_side(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings), []
 
 
 def _gates(scenario: Scenario, moves: int | None, rebalances: int | None) -> list[ConditionNotMet]:

@@ -1,0 +1,150 @@
+"""The report of a planned bounce, against the JSON of the same run, and as a browser shows it."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from tests.cli.runner import kgm
+
+from .reading import assert_stands_alone, dom, look, print_out, tree
+
+MADE_UP = ("simulate-bounce", "--members", "4", "--topic", "orders:12", "--all", "--restart-time", "8s")
+HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m&\"'"
+
+
+@pytest.fixture
+def reported(tmp_path):
+    """Runs kgm with --report; returns the page, its text and the JSON of the same run."""
+
+    def play(*args):
+        target = tmp_path / "report.html"
+        done = kgm(*args, "--report", str(target), "-o", "json")
+        assert done.code == 0, done.err
+        return target, target.read_text(), json.loads(done.out)["data"]
+
+    return play
+
+
+def seconds(shown):
+    return float(shown.split(" ")[0].replace(",", ""))
+
+
+def test_the_page_says_what_the_json_says(reported):
+    _, page, data = reported(*MADE_UP, "--rolling", "--compare", "--draws", "5")
+    assert_stands_alone(page)
+    found = tree(page)
+    rows = {row.all("td")[0].text: [cell.text for cell in row.all("td")] for row in found.all("table")[0].all("tr")[1:]}
+    assert list(rows) == [scenario["name"] for scenario in data["scenarios"]]
+    for scenario in data["scenarios"]:
+        row = rows[scenario["name"]]
+        assert int(row[3].split(" ")[0]) == scenario["rebalances"]
+        assert int(row[4].split(" ")[0]) == scenario["moved_partitions"]
+        assert seconds(row[5]) == pytest.approx(scenario["stopped_partition_ms"] / 1000, abs=0.06)
+        assert row[7].startswith("yes" if scenario["exact"] else "no")
+    assert len(found.all("svg")) - len(found.all("p", "legend")[0].all("svg")) == len(rows)
+    moves = [heading.text for heading in found.all("h3") if heading.text.startswith("Moves:")]
+    assert moves == [f"Moves: {s['moved_partitions']}" for s in data["scenarios"] if s["moved_partitions"]]
+
+
+def test_red_in_the_chart_is_the_time_without_a_consumer(reported):
+    _, page, data = reported(*MADE_UP, "--rolling")
+    chart = tree(page).all("figure")[0]
+    scenario = data["scenarios"][0]
+    ticks = [(node.text, float(node.attributes["x"])) for node in chart.all("text", "soft mid")]
+    zero, five = dict(ticks)["0ms"], dict(ticks)["5s"]
+    drawn_ms = 0.0
+    for path in chart.all("path", "gap"):
+        hint = path.all("title")[0].text
+        low, _, high = hint.removeprefix("nobody: orders ").partition("-")
+        widths = [float(width) for width in re.findall(r"h([\d.]+)v", path.attributes["d"])]
+        drawn_ms += sum(widths) / (five - zero) * 5_000 * (int(high) - int(low) + 1)
+    assert drawn_ms == pytest.approx(scenario["stopped_partition_ms"], rel=0.02)
+    assert not chart.all("path", "mark"), "no rebalance, no line"
+
+
+def test_rebalances_are_marked(reported):
+    _, page, data = reported(*MADE_UP, "--as", "dynamic", "--draws", "3")
+    noted = {event["at_ms"] for event in data["scenarios"][0]["timeline"] if event["event"] == "rebalance"}
+    assert noted
+    assert len(tree(page).all("figure")[0].all("path", "mark")) == len(noted)
+
+
+def group_with(name, partitions):
+    member = {
+        "group_instance_id": name, "member_id": f"{name}-1", "client_id": name, "client_host": "/127.0.0.1", "rack": None,
+        "member_epoch": None, "status": "stable", "subscription": {"topics": [name], "regex": None},
+        "assignment": {name: list(range(partitions))}, "target_assignment": None, "lag": None,
+    }  # fmt: skip
+    return {
+        "group_id": name, "type": "classic", "state": "Stable", "protocol_type": "consumer", "assignor": "range",
+        "coordinator": {"id": 1, "host": "h", "port": 1}, "generation": 3, "group_epoch": None, "assignment_epoch": None,
+        "session_timeout_ms": 45000, "rebalance_timeout_ms": 300000, "topics": [{"name": name, "partitions": partitions}],
+        "members": [member], "offsets": [],
+    }  # fmt: skip
+
+
+def test_a_hostile_group_stays_text(reported, tmp_path):
+    snapshot = tmp_path / "snapshot.json"
+    snapshot.write_text(json.dumps(group_with(HOSTILE, 3)))
+    _, page, _ = reported("simulate-bounce", "--from-file", str(snapshot), "--all")
+    assert_stands_alone(page)
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202a-\u202e]", page)
+    assert "<script>" in tree(page).all("h1")[0].text
+
+
+def test_a_report_that_cannot_be_written_is_said(tmp_path):
+    done = kgm(*MADE_UP, "--report", str(tmp_path / "no" / "where.html"))
+    assert done.code == 2
+    assert "cannot be written" in done.err
+
+
+RED, DARK_RED, INK_ON_DARK = (192, 38, 45), (255, 107, 107), (20, 24, 29)
+
+
+def painted(picture, colour):
+    """Where the picture has the colour."""
+    return (picture == np.array(colour)).all(axis=2)
+
+
+@pytest.mark.slow
+def test_a_browser_shows_twelve_partitions(reported, tmp_path):
+    target, _, _ = reported(*MADE_UP, "--rolling")
+    light = look(target, tmp_path)
+    assert tuple(light[2, 2]) == (255, 255, 255)
+    # Four members are down 8 of 35 s each, one after the other: each has a row of bars, a fifth of it red.
+    red_in_row = painted(light, RED).sum(axis=1)
+    assert (red_in_row > 150).sum() >= 4 * 8
+    assert red_in_row.max() < 300
+    dark = look(target, tmp_path, dark=True)
+    assert tuple(dark[2, 2]) == INK_ON_DARK
+    assert not painted(dark, RED).any()
+    assert (painted(dark, DARK_RED).sum(axis=1) > 150).sum() >= 4 * 8
+
+
+@pytest.mark.slow
+def test_a_browser_shows_twelve_hundred_partitions_and_prints_them(reported, tmp_path):
+    target, page, _ = reported(
+        "simulate-bounce", "--members", "60", "--topic", "orders:1000", "--topic", "pay:200", "--all", "--rolling",
+        "--max-unavailable", "20", "--as", "dynamic", "--assignor", "sticky", "--draws", "2",
+    )  # fmt: skip
+    assert len(page) < 1_500_000
+    labels = tree(page).all("figure")[0].all("text", "end")
+    assert 20 < len(labels) <= 91, "as many rows as a person can read"
+    picture = look(target, tmp_path, height=2400)
+    assert (painted(picture, RED).sum(axis=1) > 10).sum() > 300
+    assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 12
+    paper = print_out(target, tmp_path)
+    pages = len(re.findall(rb"/Type\s*/Page\b", paper))
+    assert 2 <= pages <= 15
+
+
+@pytest.mark.slow
+def test_a_browser_takes_hostile_names_for_text(reported, tmp_path):
+    snapshot = tmp_path / "snapshot.json"
+    snapshot.write_text(json.dumps(group_with(HOSTILE, 3)))
+    target, _, _ = reported("simulate-bounce", "--from-file", str(snapshot), "--all")
+    found = dom(target, tmp_path)
+    assert not found.all("script")
+    assert "<script>alert(1)</script>" in found.all("h1")[0].text
