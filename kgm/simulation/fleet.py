@@ -1,0 +1,156 @@
+"""What planned work would cost each group of a fleet: one row for a group and scenario, whatever becomes of it.
+
+A scenario is played by the coordinator like any other plan (`bounce`), for groups as they were described or as a
+history ends with them. Nothing here knows of Spark: `cost_rows` takes a group and gives rows of plain values, so that
+it runs in a loop as well as on a worker. A group that cannot be played (of the consumer protocol, rebalancing, of an
+assignor that kgm does not know) is a row with its reason.
+
+    rolling    every member restarts, one after another
+    each       one member restarts: each in turn, from the same start; the row has the worst and the middle one
+    scale-in   one member stops and stays away: each in turn, likewise"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median_low
+from typing import Any
+
+from kgm.model.assignment import count
+from kgm.model.errors import KgmError, UsageError
+from kgm.model.snapshot import GroupSnapshot, snapshot_from_json
+from kgm.simulation.bounce import SEED, simulate
+from kgm.simulation.origin import origin_of
+from kgm.simulation.plan import Plan, Rolling, WhatIf
+from kgm.simulation.report import Scenario
+
+SCENARIOS = ("rolling", "each", "scale-in")
+#: A fleet has many groups: fewer draws than for one of them.
+DRAWS = 5
+#: Of a larger group as many members, evenly spread, stand for all where each is played in turn.
+MOST_IN_TURN = 20
+#: The columns of a row and their types, as SQL names them. Of what differs between draws (and members, where
+#: each is played in turn) the least, the middle and the most; `worst` is whose stop costs most.
+COLUMNS = (
+    ("group_id", "string"), ("scenario", "string"), ("assignor", "string"), ("members", "int"),
+    ("static_members", "int"), ("partitions", "int"), ("session_timeout_ms", "bigint"),
+    ("rebalances_min", "int"), ("rebalances", "int"), ("rebalances_max", "int"),
+    ("moved_min", "int"), ("moved", "int"), ("moved_max", "int"),
+    ("stopped_partition_ms_min", "bigint"), ("stopped_partition_ms", "bigint"), ("stopped_partition_ms_max", "bigint"),
+    ("exact", "boolean"), ("worst", "string"), ("played", "int"), ("caveats", "array<string>"), ("reason", "string"),
+)  # fmt: skip
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPlan:
+    """What is played for each group. settings: the broker's, as `kgm simulate-bounce --set` takes them."""
+
+    scenarios: tuple[str, ...] = ("rolling",)
+    restart_time_ms: int = 10_000
+    draws: int = DRAWS
+    seed: int = SEED
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.scenarios:
+            if name not in SCENARIOS:
+                raise UsageError(f"--scenario: {name!r} is not one of {', '.join(SCENARIOS)}")
+
+
+def cost_rows(group: Mapping[str, Any], plan: FleetPlan) -> Iterator[Row]:
+    """A row for each scenario; group: as `kgm describe -o json` prints one. Raises nothing for what a group may be."""
+    for scenario in plan.scenarios:
+        row = dict.fromkeys(name for name, _ in COLUMNS)
+        row |= {"group_id": str(group.get("group_id")), "scenario": scenario, "caveats": []}
+        try:
+            snapshot = snapshot_from_json(group)
+            origin_of(snapshot, WhatIf())  # refuses what cannot be played
+            row |= _described(snapshot)
+            row |= _costs(snapshot, scenario, plan)
+        except KgmError as error:
+            row["reason"] = error.message
+        except Exception as error:  # noqa: BLE001  (one group of a fleet must not end the job for the others)
+            row["reason"] = f"kgm failed inside: {type(error).__name__}: {error}"
+        yield row
+
+
+def cost_rows_of_text(row: Mapping[str, Any], plan: FleetPlan) -> Iterator[Row]:
+    """The same for a row whose column `group` is the group as JSON."""
+    return cost_rows(json.loads(row["group"]), plan)
+
+
+def ranked(rows: Sequence[Row]) -> list[Row]:
+    """The costliest first: stopped time, then moves, then rebalances; those that could not be played last."""
+
+    def cost(row: Row) -> tuple[object, ...]:
+        known = row["reason"] is None
+        numbers = [-(row[name] or 0) for name in ("stopped_partition_ms", "moved", "rebalances")]
+        return (not known, *numbers, row["group_id"], row["scenario"])
+
+    return sorted(rows, key=cost)
+
+
+def _described(snapshot: GroupSnapshot) -> Row:
+    return {
+        "assignor": snapshot.assignor,
+        "members": len(snapshot.members),
+        "static_members": sum(member.group_instance_id is not None for member in snapshot.members),
+        "partitions": sum(count(member.assignment) for member in snapshot.members),
+        "session_timeout_ms": snapshot.session_timeout_ms,
+    }
+
+
+def _costs(snapshot: GroupSnapshot, scenario: str, plan: FleetPlan) -> Row:
+    """Raises KgmError for a group that cannot be played."""
+    identities = [member.identity for member in snapshot.members]
+    if not identities:
+        return {"reason": "the group has no members"}
+    if scenario == "rolling":
+        bounce = _plan(plan, bounce=tuple(identities), rolling=Rolling())
+        return _row([(None, simulate(snapshot, bounce, draws=plan.draws, seed=plan.seed))], len(identities))
+    chosen = _spread(identities)
+    plans: Callable[[str], Plan] = (
+        (lambda who: _plan(plan, bounce=(who,))) if scenario == "each" else (lambda who: _plan(plan, scale_in=(who,)))
+    )
+    played: list[tuple[str | None, Scenario]] = [
+        (who, simulate(snapshot, plans(who), draws=plan.draws, seed=plan.seed)) for who in chosen
+    ]
+    return _row(played, len(identities))
+
+
+def _plan(plan: FleetPlan, **what: Any) -> Plan:
+    return Plan(restart_time_ms=plan.restart_time_ms, settings=plan.settings, **what)
+
+
+def _spread(identities: Sequence[str]) -> list[str]:
+    """Each of them, or MOST_IN_TURN at even distances."""
+    names = sorted(identities)
+    if len(names) <= MOST_IN_TURN:
+        return names
+    return [names[place * len(names) // MOST_IN_TURN] for place in range(MOST_IN_TURN)]
+
+
+def _row(played: Sequence[tuple[str | None, Scenario]], members: int) -> Row:
+    """What came of one plan, or of one for each member in turn."""
+    scenarios = [scenario for _, scenario in played]
+    worst = max(played, key=lambda each: (each[1].typical.stopped_partition_ms, each[1].typical.moved_partitions))[0]
+    caveats = list(dict.fromkeys(caveat for scenario in scenarios for caveat in scenario.caveats))
+    if worst is not None and len(played) < members:
+        caveats.append(f"{len(played)} of {members} members were played, at even distances by name")
+    row: Row = {"worst": worst, "played": len(played), "caveats": caveats}
+    row["exact"] = all(scenario.exact for scenario in scenarios)
+    for column, name in (("rebalances", "rebalances"), ("moved", "moved_partitions"), ("stopped_partition_ms",) * 2):
+        ranges = [_range(scenario, name) for scenario in scenarios]
+        row[f"{column}_min"] = min(low for low, _, _ in ranges)
+        row[column] = median_low([middle for _, middle, _ in ranges])
+        row[f"{column}_max"] = max(high for _, _, high in ranges)
+    return row
+
+
+def _range(scenario: Scenario, name: str) -> tuple[int, int, int]:
+    """(least, typical, most)."""
+    typical: int = getattr(scenario.typical, name)
+    if scenario.ranges is None:
+        return typical, typical, typical
+    found = getattr(scenario.ranges, name)
+    return found.min, found.median, found.max
