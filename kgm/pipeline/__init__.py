@@ -7,11 +7,11 @@ importing this package does not.
 Theory of operation. `capture` takes records from a source (`sources`) into DIR/bronze/raw, in commits: each is
 written aside and put in its place by one rename (`bronze`), under a name that the streaming query gives it, so that a
 batch that is done again after a crash finds itself there already. A record is in the store once, by cluster, partition
-and offset, whatever overlaps. `build` gives each partition of `__consumer_offsets` with something new to a worker, which
-runs `kgm.history.derive` over it from where the last build stopped (`derivation`); a group lives in one partition, so
-nothing is shuffled. The tables of a build are a directory of their own, and it counts from the rename on that lets
-`current` point to it (`layout`): whatever is killed, whoever reads any file of DIR/silver or DIR/gold sees one
-whole build.
+and offset, whatever overlaps. `build` gives each partition of `__consumer_offsets` with something new to a worker,
+which runs `kgm.history.derive` over it from where the last build stopped (`derivation`); a group lives in one
+partition, so nothing is shuffled. The tables of a build are a directory of their own, and it counts from the rename on
+that lets `current` point to it (`layout`): whatever is killed, whoever reads any file of DIR/silver or DIR/gold sees
+one whole build.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,11 +37,12 @@ def start(options: SparkOptions, *sources: Source, formats: Sequence[Format] = (
 
 
 def capture(
-    out: Path, source: Source, *, options: SparkOptions | None = None, once: bool = False, format: Format | None = None,
+    out: Path, source: Source, *, options: SparkOptions | None = None, once: bool = False,
+    format: Format | None = None,  # noqa: A002
     cluster: str | None = None, every_s: float = 10, most_records: int | None = None, stop: Event | None = None,
     told: Callable[[Progress], None] | None = None,
 ) -> Progress:  # fmt: skip
-    """Take records of `__consumer_offsets` into DIR/bronze, each once, from where the last capture of this source stopped.
+    """Take records of `__consumer_offsets` into DIR/bronze, each once, from where the last one of the source stopped.
 
     once: what is there now, and return; otherwise a batch every `every_s` seconds until `stop` is set (or
     KeyboardInterrupt, which is raised when the batch in flight is given up; it is done again next time). format: of a
@@ -60,7 +61,8 @@ def capture(
 
 
 def build(
-    out: Path, *, source: Source | None = None, options: SparkOptions | None = None, format: Format | None = None,
+    out: Path, *, source: Source | None = None, options: SparkOptions | None = None,
+    format: Format | None = None,  # noqa: A002
     cluster: str | None = None, from_scratch: bool = False,
 ) -> BuildReport:  # fmt: skip
     """Make the tables of DIR/silver and DIR/gold from what came into DIR/bronze since the last build.

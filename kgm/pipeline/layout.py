@@ -136,7 +136,7 @@ class Store:
 
     def _link(self, name: str, target: Path) -> None:
         link = self.path / name
-        if link.is_symlink() and Path(os.readlink(link)) == target:
+        if link.is_symlink() and link.readlink() == target:
             return
         link.parent.mkdir(parents=True, exist_ok=True)
         made = link.with_name(f".{link.name}.new")
@@ -161,7 +161,7 @@ def split(name: str) -> tuple[str, str]:
     return layer, rest
 
 
-def opened(path: Path, *, format: Format | None, cluster: str | None, create: bool) -> Store:
+def opened(path: Path, *, format: Format | None, cluster: str | None, create: bool) -> Store:  # noqa: A002
     """The store in a directory, or a new one. Raises UsageError where it is of another format or cluster, NotFoundError
     where there is none and `create` is not set."""
     about = path / _ABOUT

@@ -1,0 +1,191 @@
+"""What has come in: records as they are, each once by cluster, partition and offset, in commits that are whole or not.
+
+A commit is written aside, held against what is in the store already, and put in its place by one rename. Its files say
+by their Parquet statistics which offsets of which partitions they hold, so that records are only compared where two
+commits overlap at all."""
+
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from kgm.history.schema import BRONZE_RAW
+from kgm.history.sink_files import counted_files
+from kgm.pipeline.layout import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SCHEMA = from_arrow_schema(BRONZE_RAW)
+_CODEC = "zstd"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What a file holds of one partition: from its first offset to its last (inclusive), and how many records."""
+
+    first: int
+    last: int
+    records: int
+
+    def joined(self, other: "Span") -> "Span":
+        return Span(min(self.first, other.first), max(self.last, other.last), self.records + other.records)
+
+
+#: By partition.
+Spans = dict[int, Span]
+
+
+def spans_of(path: Path) -> Spans:
+    """Of a Parquet file of raw records, by its statistics where they say it."""
+    found: Spans = {}
+    with pq.ParquetFile(path) as file:
+        names = file.schema_arrow.names
+        columns = [names.index(name) for name in ("partition", "offset")]
+        for number in range(file.metadata.num_row_groups):
+            group = file.metadata.row_group(number)
+            partition, offset = (_statistics(group, column) for column in columns)
+            if partition is not None and offset is not None and partition[0] == partition[1]:
+                each = {partition[0]: Span(offset[0], offset[1], group.num_rows)}
+            else:
+                each = _counted(file, number)
+            for key, span in each.items():
+                found[key] = found[key].joined(span) if key in found else span
+    return found
+
+
+def _statistics(group: pq.RowGroupMetaData, leaf: int) -> tuple[int, int] | None:
+    """(least, greatest). All columns of the raw records are leaves, so that their numbers are those of the schema."""
+    statistics = group.column(leaf).statistics
+    if group.num_rows == 0 or statistics is None or not statistics.has_min_max:
+        return None
+    return statistics.min, statistics.max
+
+
+def _counted(file: pq.ParquetFile, number: int) -> Spans:
+    table = file.read_row_group(number, columns=["partition", "offset"])
+    rows = table.group_by("partition").aggregate([("offset", "min"), ("offset", "max"), ("offset", "count")])
+    return {
+        row["partition"]: Span(row["offset_min"], row["offset_max"], row["offset_count"]) for row in rows.to_pylist()
+    }
+
+
+def count_below(path: Path, partition: int, offset: int) -> int:
+    """How many records of a partition a file holds before an offset."""
+    where = (pc.field("partition") == partition) & (pc.field("offset") < offset)
+    return len(pq.read_table(path, columns=["offset"], filters=where))
+
+
+@dataclass
+class Bronze:
+    """The raw records of a store, for one writer. spans: of every file."""
+
+    store: Store
+    spans: dict[Path, Spans] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, store: Store) -> "Bronze":
+        return cls(store, {path: spans_of(path) for path in counted_files(store.raw)} if store.raw.is_dir() else {})
+
+    def ends(self) -> dict[int, int]:
+        """The offset behind the last record of each partition."""
+        found: dict[int, int] = {}
+        for spans in self.spans.values():
+            for number, span in spans.items():
+                found[number] = max(found.get(number, 0), span.last + 1)
+        return found
+
+    def overlapping(self, new: Iterable[Spans]) -> list[Path]:
+        """Files that may hold a record of `new`."""
+        wanted: Spans = {}
+        for spans in new:
+            for number, span in spans.items():
+                wanted[number] = wanted[number].joined(span) if number in wanted else span
+        return [path for path, spans in self.spans.items() if _overlap(spans, wanted)]
+
+    def add(self, spark: "SparkSession", raw: "DataFrame", name: str, source: str) -> tuple[int, int]:
+        """Take records by `schema.RAW` as the commit of a name; nothing happens if it is there. Returns how many were
+        new, and how many the store had already."""
+        target = self.store.raw / name
+        if target.exists():
+            return 0, 0
+        staged = self.store.staging / name
+        shutil.rmtree(staged, ignore_errors=True)
+        _write(raw.transform(with_identity, self.store.cluster, source), staged)
+        spans = {path: spans_of(path) for path in counted_files(staged)}
+        total = _total(spans)
+        known = self.overlapping(spans.values())
+        if known and total:
+            held = spark.read.parquet(*map(str, known)).select("partition", "offset")
+            fresh = spark.read.schema(_SCHEMA).parquet(str(staged)).join(held, ["partition", "offset"], "left_anti")
+            again = self.store.staging / f"{name}.new"
+            shutil.rmtree(again, ignore_errors=True)
+            _write(fresh.select(*BRONZE_RAW.names).sortWithinPartitions("partition", "offset"), again)
+            shutil.rmtree(staged)
+            staged = again
+            spans = {path: spans_of(path) for path in counted_files(staged)}
+        added = _total(spans)
+        if added:
+            self._commit(spark, staged, target, spans)
+        shutil.rmtree(staged, ignore_errors=True)
+        return added, total - added
+
+    def _commit(self, spark: "SparkSession", staged: Path, target: Path, spans: Mapping[Path, Spans]) -> None:
+        for path, found in spans.items():
+            if not found:
+                path.unlink()
+        if self.store.delta:
+            before = set(counted_files(self.store.raw)) if self.store.raw.is_dir() else set()
+            rows = spark.read.schema(_SCHEMA).parquet(str(staged))
+            rows.write.format("delta").mode("append").save(str(self.store.raw))
+            for path in set(counted_files(self.store.raw)) - before:
+                self.spans[path] = spans_of(path)
+            return
+        for extra in (*staged.glob("_SUCCESS"), *staged.glob(".*.crc")):
+            extra.unlink()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staged.rename(target)
+        for path, found in spans.items():
+            if found:
+                self.spans[target / path.relative_to(staged)] = found
+
+
+def _overlap(one: Spans, other: Spans) -> bool:
+    return any(
+        number in one and one[number].first <= span.last and span.first <= one[number].last
+        for number, span in other.items()
+    )
+
+
+def _total(spans: Mapping[Path, Spans]) -> int:
+    return sum(span.records for each in spans.values() for span in each.values())
+
+
+def _write(frame: "DataFrame", path: Path) -> None:
+    frame.write.option("compression", _CODEC).parquet(str(path))
+
+
+def with_identity(raw: "DataFrame", cluster: str | None, source: str) -> "DataFrame":
+    """The columns of `schema.BRONZE_RAW`: which cluster it is, what kind of record, where from and when taken in."""
+    return raw.select(
+        F.lit(cluster or "").alias("cluster"),
+        *raw.columns,
+        _leading("key").alias("key_type"),
+        _leading("value").alias("value_version"),
+        F.lit(source).alias("source"),
+        F.lit(int(time.time() * 1000)).cast("long").alias("ingested_at"),
+    )
+
+
+def _leading(column: str) -> "F.Column":  # type: ignore[name-defined]
+    """The int16 that bytes begin with, null if they are too short."""
+    unsigned = F.conv(F.hex(F.substring(F.col(column), 1, 2)), 16, 10).cast("int")
+    signed = F.when(unsigned >= 1 << 15, unsigned - (1 << 16)).otherwise(unsigned)
+    return F.when(F.length(F.col(column)) >= 2, signed.cast("short"))

@@ -1,0 +1,208 @@
+"""From the raw records of a store to its tables, one task for each partition with something new."""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgm.history.schema import KEYS, TABLES
+from kgm.history.sink_files import counted_files
+from kgm.model.errors import NotFoundError
+from kgm.pipeline import capturing, layout, session
+from kgm.pipeline.bronze import Bronze, Spans, count_below
+from kgm.pipeline.derivation import BUILT, Done, Work, run
+from kgm.pipeline.layout import Built, Manifest, Store, split
+from kgm.pipeline.options import BuildReport, Format, Source, SparkOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_DONE = pa.schema([pa.field("partition", pa.int32()), pa.field("records", pa.int64()), pa.field("bad", pa.int64())])
+
+
+def build(
+    out: Path, *, source: Source | None, options: SparkOptions, format: Format | None,  # noqa: A002
+    cluster: str | None, from_scratch: bool,
+) -> BuildReport:  # fmt: skip
+    """See `kgm.pipeline.build`."""
+    captured = None
+    if source is not None:
+        captured = capturing.capture(
+            out, source, options=options, once=True, format=format, cluster=cluster, every_s=0, most_records=None,
+            stop=None, told=None,
+        )  # fmt: skip
+    store = layout.opened(out, format=format, cluster=cluster, create=False)
+    with store.locked("build"):
+        before = store.manifest()
+        plan = _planned(store, before, from_scratch=from_scratch)
+        if before is not None and not plan.works:
+            return BuildReport(
+                number=before.number, records=0, bad=0, partitions=(), rebuilt=(), rows=before.rows, captured=captured
+            )
+        done = _carried_out(store, before, plan, options)
+        manifest = _finished(store, before, plan, done, options)
+        return BuildReport(
+            number=plan.number, records=sum(each.records for each in done), bad=sum(each.bad for each in done),
+            partitions=tuple(sorted(work.partition for work in plan.works)),
+            rebuilt=tuple(sorted(plan.rebuilt)), rows=manifest.rows, captured=captured,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """works: largest first. rebuilt: partitions whose older rows go. built: how far each will be."""
+
+    number: int
+    works: tuple[Work, ...]
+    rebuilt: frozenset[int]
+    built: Mapping[int, Built]
+
+
+def _planned(store: Store, before: Manifest | None, *, from_scratch: bool) -> _Plan:
+    number = _next_number(store, before)
+    spans = Bronze.of(store).spans
+    works, rebuilt, built = [], set(), {}
+    for partition in sorted({number for each in spans.values() for number in each}):
+        mine = {path: each for path, each in spans.items() if partition in each}
+        end = max(each[partition].last + 1 for each in mine.values())
+        records = sum(each[partition].records for each in mine.values())
+        built[partition] = Built(next_offset=end, records=records)
+        known = before.partitions.get(partition) if before is not None else None
+        if known is not None and (from_scratch or _came_late(mine, partition, known)):
+            rebuilt.add(partition)
+        if known is not None and partition not in rebuilt and end == known.next_offset:
+            continue
+        start = known.next_offset if known is not None and partition not in rebuilt else 0
+        files = sorted(
+            (path for path, each in mine.items() if each[partition].last >= start),
+            key=lambda path: mine[path][partition].first,
+        )
+        works.append(
+            Work(
+                partition=partition, start=start, files=tuple(files), number=number, merging=not store.delta,
+                build=store.build_path(number),
+                before=store.build_path(before.number) if start and before is not None else None,
+            )
+        )  # fmt: skip
+    works.sort(key=lambda work: -sum(spans[path][work.partition].records for path in work.files))
+    return _Plan(number=number, works=tuple(works), rebuilt=frozenset(rebuilt), built=built)
+
+
+def _next_number(store: Store, before: Manifest | None) -> int:
+    """One that no build had, not even one that died: its workers may live."""
+    builds = store.build_path(0).parent
+    found = [int(path.name) for path in builds.iterdir() if path.name.isdecimal()] if builds.is_dir() else []
+    return max([*found, before.number if before is not None else 0]) + 1
+
+
+def _came_late(mine: Mapping[Path, Spans], partition: int, known: Built) -> bool:
+    """Whether there are records before the end of the last build that it did not have."""
+    below = 0
+    for path, spans in mine.items():
+        span = spans[partition]
+        if span.last < known.next_offset:
+            below += span.records
+        elif span.first < known.next_offset:
+            below += count_below(path, partition, known.next_offset)
+    return below != known.records
+
+
+def _carried_out(store: Store, before: Manifest | None, plan: _Plan, options: SparkOptions) -> list[Done]:
+    """Write every file of the build."""
+    built = store.build_path(plan.number)
+    for name in (*BUILT, "carry"):
+        built.joinpath(*split(name)).mkdir(parents=True)
+    if before is not None:
+        _link_rest(store.build_path(before.number), built, {work.partition for work in plan.works}, delta=store.delta)
+    if not plan.works:
+        return []
+    spark = session.start(options, formats=(store.format,))
+    works = plan.works
+
+    def tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            done = [asdict(run(works[at])) for at in batch.column(0).to_pylist()]
+            yield pa.RecordBatch.from_pylist(done, schema=_DONE)
+
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    rows = spark.range(0, len(works), 1, len(works)).mapInArrow(tasks, from_arrow_schema(_DONE)).collect()
+    return [Done(**row.asDict()) for row in rows]
+
+
+def _link_rest(before: Path, built: Path, touched: set[int], *, delta: bool) -> None:
+    """The files of partitions that have nothing new."""
+    for name in ("carry",) if delta else (*BUILT, "carry"):
+        for path in before.joinpath(*split(name)).glob("p*.parquet"):
+            if int(path.name[1:].partition("-")[0]) not in touched:
+                os.link(path, built.joinpath(*split(name), path.name))
+
+
+def _finished(
+    store: Store, before: Manifest | None, plan: _Plan, done: Sequence[Done], options: SparkOptions
+) -> Manifest:
+    del done
+    built = store.build_path(plan.number)
+    if store.delta:
+        _merge_into_delta(store, plan, session.start(options, formats=(Format.DELTA,)))
+        for layer in ("silver", "gold", "bronze"):
+            shutil.rmtree(built / layer)
+    partitions = {**(before.partitions if before is not None else {}), **plan.built}
+    rows = {
+        name: _count(counted_files(store.table(name) if store.delta else built.joinpath(*split(name))))
+        for name in BUILT
+    }
+    manifest = Manifest(
+        number=plan.number, format=store.format, cluster=store.cluster, partitions=partitions, rows=rows
+    )  # fmt: skip
+    store.finish(manifest)
+    return manifest
+
+
+def _count(files: Sequence[Path]) -> int:
+    return sum(pq.read_metadata(path).num_rows for path in files)
+
+
+def _merge_into_delta(store: Store, plan: _Plan, spark: "SparkSession") -> None:
+    """Each table by its key. Done again after a crash in between, it comes to the same."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    gone = ", ".join(map(str, sorted(plan.rebuilt)))
+    for name in BUILT:
+        path = str(store.table(name).resolve())
+        new = spark.read.schema(from_arrow_schema(TABLES[name])).parquet(
+            str(store.build_path(plan.number).joinpath(*split(name)))
+        )
+        if not Path(path, "_delta_log").is_dir():
+            new.write.format("delta").mode("append").save(path)
+            continue
+        if gone:
+            spark.sql(f"DELETE FROM delta.`{path}` WHERE partition IN ({gone})")  # noqa: S608  (our own path)
+        new.createOrReplaceTempView("kgm_new")
+        same = " AND ".join(f"old.`{column}` <=> kgm_new.`{column}`" for column in KEYS[name])
+        spark.sql(
+            f"MERGE INTO delta.`{path}` AS old USING kgm_new ON {same} "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+
+
+def read(out: Path, table: str, spark: "SparkSession") -> "DataFrame":
+    """See `kgm.pipeline.read`."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    store = layout.opened(out, format=None, cluster=None, create=False)
+    path = store.table(table)
+    if not path.is_dir():
+        raise NotFoundError(
+            f"the history in {out} has no table {table}", hint=f"build it: kgm history build --out {out}"
+        )
+    if store.delta and table != "carry":
+        return spark.read.format("delta").load(str(path))
+    files = [str(file) for file in counted_files(path)]
+    schema = from_arrow_schema(TABLES[table])
+    return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)

@@ -1,0 +1,184 @@
+"""From a source into the store: a streaming query whose batches are commits of `bronze`.
+
+Spark's checkpoint says how far the source was read, and which batch comes next. A batch that was under way when the
+driver died is asked for again, with the same number and the same offsets; if its commit is there, it is done. Should
+a checkpoint get lost, the query begins anew under another name, and what is in the store already is left out, by
+offset."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from kgm.model.errors import KgmError, RefusedError, UsageError
+from kgm.pipeline import layout
+from kgm.pipeline.kafka import FETCH_WITH_A_CONSUMER
+from kgm.pipeline.options import Format, Kind, Progress, Source, SparkOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from kgm.pipeline.bronze import Bronze
+
+_POLL_S = 0.5
+
+
+def capture(
+    out: Path, source: Source, *, options: SparkOptions, once: bool, format: Format | None,  # noqa: A002
+    cluster: str | None, every_s: float, most_records: int | None, stop: Event | None,
+    told: Callable[[Progress], None] | None,
+) -> Progress:  # fmt: skip
+    """See `kgm.pipeline.capture`."""
+    if not once and source.kind in {Kind.PARQUET, Kind.DELTA}:
+        raise UsageError(f"{source} is a dump, which does not go on", hint="take it with --once")
+    store = layout.opened(out, format=format, cluster=cluster, create=True)
+    with store.locked("capture"):
+        from kgm.pipeline import session, sources
+
+        spark = session.start(options, source, formats=(store.format,))
+        store = layout.opened(out, format=None, cluster=sources.cluster_of(spark, source) or cluster, create=False)
+        shutil.rmtree(store.staging, ignore_errors=True)
+        return _Capture(spark, store, source, told or _quiet).run(
+            once=once, every_s=every_s, most_records=most_records, stop=stop or Event()
+        )
+
+
+def _quiet(_: Progress) -> None:
+    pass
+
+
+@dataclass
+class _Capture:
+    """One run."""
+
+    spark: "SparkSession"
+    store: layout.Store
+    source: Source
+    told: Callable[[Progress], None]
+    progress: Progress = field(default_factory=Progress)
+    failure: KgmError | None = None
+
+    def run(self, *, once: bool, every_s: float, most_records: int | None, stop: Event) -> Progress:
+        from kgm.pipeline import kafka, sources
+        from kgm.pipeline.bronze import Bronze
+
+        bronze = Bronze.of(self.store)
+        if self.source.kind in {Kind.PARQUET, Kind.DELTA}:
+            self.take(
+                bronze, sources.read(self.spark, self.source), f"dump-{_slug(self.store, self.source)}", again=True
+            )
+            return self.progress
+        known = sources.bounds(self.spark, self.source)
+        checkpoint = self.store.checkpoints / _slug(self.store, self.source)
+        try:
+            self.follow(bronze, checkpoint, once=once, every_s=every_s, most_records=most_records, stop=stop)
+            if once and self.source.kind is Kind.SEGMENTS and short(known, _reached(checkpoint)):
+                # Spark did a batch again that was under way when it was killed, and thinks that this was all.
+                self.follow(bronze, checkpoint, once=once, every_s=every_s, most_records=most_records, stop=stop)
+        except KgmError:
+            raise
+        except Exception as error:
+            if self.failure is not None:
+                raise self.failure from error
+            if self.source.kind is Kind.KAFKA and _is_kafkas(error):
+                raise kafka.translated(error, self.source) from error
+            raise
+        if once:
+            check_read(self.source, known, _reached(checkpoint))
+        return self.progress
+
+    def follow(
+        self, bronze: "Bronze", checkpoint: Path, *, once: bool, every_s: float, most_records: int | None, stop: Event
+    ) -> None:
+        """Run the query, to the end of what is there or until `stop`. Raises what Spark does."""
+        from kgm.pipeline import sources
+
+        def batch(frame: "DataFrame", number: int) -> None:
+            try:
+                self.take(bronze, frame, f"{_query_id(checkpoint)}-{number:09}")
+            except KgmError as error:
+                self.failure = error
+                raise
+
+        stream = sources.stream(self.spark, self.source, most_records=most_records)
+        writer = stream.writeStream.foreachBatch(batch).option("checkpointLocation", str(checkpoint))
+        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_s} seconds")
+        query = writer.start()
+        try:
+            while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # seconds, whole or not
+                if stop.is_set():
+                    break
+        finally:
+            _stop(query)
+
+    def take(self, bronze: "Bronze", raw: "DataFrame", name: str, *, again: bool = False) -> None:
+        """A commit. again: its name says nothing of what is in it."""
+        name = f"{name}-{len(bronze.spans):06}" if again else name
+        added, repeated = bronze.add(self.spark, raw, name, str(self.source))
+        self.progress = Progress(
+            records=self.progress.records + added,
+            repeated=self.progress.repeated + repeated,
+            batches=self.progress.batches + (added > 0),
+        )
+        self.told(self.progress)
+
+
+def _stop(query: "StreamingQuery") -> None:
+    if query.isActive:
+        query.stop()
+
+
+def _slug(store: layout.Store, source: Source) -> str:
+    """What a source's checkpoint is called: a cluster is the same by whichever broker it is reached."""
+    place = f"{store.cluster}/{source.topic}" if source.kind is Kind.KAFKA else str(Path(source.path or ".").resolve())
+    return f"{source.kind}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
+
+
+def _query_id(checkpoint: Path) -> str:
+    """Of the query that a checkpoint belongs to; another checkpoint in its place is another query."""
+    found: str = json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"]
+    return found
+
+
+def _reached(checkpoint: Path) -> dict[int, int]:
+    """How far a source was read, as its checkpoint says: the offset that comes next, by partition."""
+    log = checkpoint / "offsets"
+    numbers = sorted(int(path.name) for path in log.iterdir() if path.name.isdecimal()) if log.is_dir() else []
+    if not numbers:
+        return {}
+    line = (log / str(numbers[-1])).read_text(encoding="utf-8").splitlines()[2]
+    offsets: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
+    nested = [found for found in offsets.values() if isinstance(found, dict)]  # Kafka's are by topic
+    return {int(number): offset for number, offset in (nested[0] if nested else offsets).items()}
+
+
+def short(known: Mapping[int, tuple[int, int]], reached: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """(read up to, end) of each partition that was not read to its end."""
+    return {
+        number: (reached.get(number, first), last)
+        for number, (first, last) in sorted(known.items())
+        if reached.get(number, first) < last
+    }
+
+
+def check_read(source: Source, known: Mapping[int, tuple[int, int]], reached: Mapping[int, int]) -> None:
+    """Whether reading got as far as the partitions went before it began. Raises RefusedError."""
+    behind = short(known, reached)
+    if not behind:
+        return
+    facts = [f"partition {number}: read up to {at}, its end is {last}" for number, (at, last) in behind.items()]
+    hint = f"check that nothing sets {FETCH_WITH_A_CONSUMER} to false" if source.kind is Kind.KAFKA else "run it again"
+    raise RefusedError(
+        f"Spark stopped short of the end of {source}; what it gave is in the store, but it is not everything",
+        facts=facts[:10],
+        hint=f"{hint}, and report it with the version of Spark",
+    )
+
+
+def _is_kafkas(error: BaseException) -> bool:
+    return "org.apache.kafka" in str(error)

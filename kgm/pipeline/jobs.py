@@ -1,0 +1,42 @@
+"""Transformations of DataFrames, for `.transform`, and groups given to the cores of a cluster."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from kgm.history.columns import decode
+from kgm.history.schema import record_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: Tasks for each core: groups differ in size, and a short queue evens it out.
+_TASKS_PER_CORE = 4
+
+
+def map_groups(
+    frame: "DataFrame", function: Callable[[pa.Table], pa.Table], schema: pa.Schema, *, key: str = "group_id",
+    tasks: int | None = None,
+) -> "DataFrame":  # fmt: skip
+    """Call a function with all rows of one group at a time, on all cores; what it returns (by `schema`) is the result.
+
+    The function goes to other machines: it and what it refers to must be importable there, or pickle. tasks: how many
+    the groups are spread over; Spark would put few small rows into one."""
+    cores = frame.sparkSession.sparkContext.defaultParallelism
+    spread = frame.repartition(tasks or cores * _TASKS_PER_CORE, key)
+    return spread.groupBy(key).applyInArrow(function, from_arrow_schema(schema))
+
+
+def decoded(frame: "DataFrame", kind: int) -> "DataFrame":
+    """The records of one type (`kgm.records.record.TYPES`) of raw ones, by `schema.record_schema`."""
+    schema = record_schema(kind)
+
+    def batches(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in found:
+            records = decode(pa.Table.from_batches([batch])).records
+            if kind in records:
+                yield from records[kind].to_batches()
+
+    return frame.mapInArrow(batches, from_arrow_schema(schema))

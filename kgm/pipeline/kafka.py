@@ -1,0 +1,147 @@
+"""A live `__consumer_offsets` by Spark's own Kafka source, and what the broker says of it beside Spark.
+
+Spark fetches the offsets of a topic through an admin listing that leaves internal topics out: such a topic reads as
+empty, without an error. `spark.sql.streaming.kafka.useDeprecatedOffsetFetching` fetches them with a consumer, as
+Spark 3 did. Should a Spark come that has it no more, what was read falls short of the broker's own end offsets."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kgm.model.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    BrokerError,
+    KgmError,
+    NotFoundError,
+    UnreachableError,
+    UsageError,
+)
+from kgm.pipeline.options import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FETCH_WITH_A_CONSUMER: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+#: So that one ACL on a prefix covers the groups that Spark makes up.
+GROUP_PREFIX: Final = "kgm-history"
+#: Spark sets these itself and refuses them; `kgm.` are our own.
+_NOT_PASSED: Final = frozenset({
+    "auto.offset.reset", "enable.auto.commit", "group.id", "group.instance.id", "group.protocol", "interceptor.classes",
+    "key.deserializer", "value.deserializer", "key.serializer", "value.serializer", "isolation.level",
+})  # fmt: skip
+_TIMEOUT_MS: Final = 30_000
+
+#: By the name of Kafka's exception, the nearest first.
+_ERRORS: Final[tuple[tuple[str, type[KgmError], str], ...]] = (
+    ("SaslAuthenticationException", AuthenticationError, "kgm config test shows at which step"),
+    ("SslAuthenticationException", AuthenticationError, "kgm config test shows at which step"),
+    ("TopicAuthorizationException", AuthorizationError, "wanted: Read and Describe on topic {topic}"),
+    ("GroupAuthorizationException", AuthorizationError, "wanted: Read on groups with the prefix " + GROUP_PREFIX),
+    ("ClusterAuthorizationException", AuthorizationError, "wanted: Describe on the cluster"),
+    ("UnknownTopicOrPartitionException", NotFoundError, "is {topic} what its offsets topic is called?"),
+    ("InvalidTopicException", NotFoundError, "is {topic} what its offsets topic is called?"),
+    ("kafka.common.config.ConfigException", UsageError, "kgm config view shows where each setting comes from"),
+    ("kafka.common.errors.TimeoutException", UnreachableError, "kgm config test shows at which step"),
+    ("kafka.common.KafkaException", BrokerError, "kgm config test shows at which step"),
+)
+
+
+def options(source: Source) -> dict[str, str]:
+    """Of Spark's Kafka source, batch and streaming."""
+    found = {f"kafka.{name}": value for name, value in _client(source).items()}
+    return found | {
+        "kafka.isolation.level": "read_committed",
+        "subscribe": source.topic,
+        "startingOffsets": "earliest",
+        # Compaction takes offsets away: that is no loss.
+        "failOnDataLoss": "false",
+        "groupIdPrefix": GROUP_PREFIX,
+    }
+
+
+def _client(source: Source) -> dict[str, str]:
+    if not source.properties.get("bootstrap.servers"):
+        raise UsageError("no bootstrap.servers for the source kafka", hint="--bootstrap-server HOST:PORT, or a profile")
+    return {
+        name: value
+        for name, value in source.properties.items()
+        if name not in _NOT_PASSED and not name.startswith("kgm.")
+    }
+
+
+class Broker:
+    """What the cluster says of itself, asked by Kafka's own client in Spark's JVM."""
+
+    def __init__(self, spark: "SparkSession", source: Source) -> None:
+        self._source = source
+        jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  (there is no other way in)
+        self._jvm = jvm
+        self._properties = jvm.java.util.Properties()
+        given = _client(source) | {
+            "default.api.timeout.ms": str(_TIMEOUT_MS),
+            "request.timeout.ms": str(_TIMEOUT_MS),
+            "isolation.level": "read_committed",
+            "enable.auto.commit": "false",
+        }
+        for name, value in given.items():
+            self._properties.setProperty(name, value)
+
+    def cluster_id(self) -> str | None:
+        """Its id, as `kgm describe` has it."""
+        admin: Any = None
+        try:
+            admin = self._jvm.org.apache.kafka.clients.admin.Admin.create(self._properties)
+            found = admin.describeCluster().clusterId().get()
+        except Exception as error:
+            raise translated(error, self._source) from error
+        finally:
+            if admin is not None:
+                admin.close()
+        return None if found is None else str(found)
+
+    def offsets(self) -> dict[int, tuple[int, int]]:
+        """(first offset, the one behind the last that is committed) of each partition of the topic."""
+        deserializer = self._jvm.org.apache.kafka.common.serialization.ByteArrayDeserializer
+        consumer: Any = None
+        try:
+            consumer = self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(
+                self._properties, deserializer(), deserializer()
+            )
+            partition_class = self._jvm.org.apache.kafka.common.TopicPartition
+            listed = consumer.partitionsFor(self._source.topic)
+            places = self._jvm.java.util.ArrayList()
+            for info in listed or ():
+                places.add(partition_class(self._source.topic, info.partition()))
+            first, last = consumer.beginningOffsets(places), consumer.endOffsets(places)
+            found = {int(at.partition()): (int(first[at]), int(last[at])) for at in places}
+        except Exception as error:
+            raise translated(error, self._source) from error
+        finally:
+            if consumer is not None:
+                consumer.close()
+        if not found:
+            raise NotFoundError(f"the cluster has no topic {self._source.topic}")
+        return found
+
+
+def translated(error: BaseException, source: Source) -> KgmError:
+    """What Kafka's client said within Spark, in kgm's words; no setting is repeated."""
+    text = _text(error)
+    for name, kind, hint in _ERRORS:
+        at = text.find(name)
+        if at >= 0:
+            said = text[at:].partition("\n")[0].partition(":")[2].strip() or name.rpartition(".")[2]
+            return kind(f"{source}: {said}", hint=hint.format(topic=source.topic))
+    return BrokerError(f"{source}: {text.splitlines()[0] if text else type(error).__name__}")
+
+
+def _text(error: BaseException) -> str:
+    """With the causes, which Java keeps apart."""
+    java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    parts: list[str] = []
+    while java is not None and len(parts) < 10:
+        try:
+            parts.append(str(java.toString()))
+            java = java.getCause()
+        except AttributeError:
+            break
+    return "\n".join([*reversed(parts), str(error)])

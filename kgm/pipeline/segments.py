@@ -1,0 +1,194 @@
+"""`kgm-segments`, a data source for Spark: copies of a broker's folders `__consumer_offsets-N`, read where they lie.
+
+Each partition of the topic is one of Spark's, with its records in the order of their offsets, so that what works group
+by group needs no shuffle. Offsets of a stream are `{partition: the offset that comes next}`: they hold when the broker
+rolls or compacts its segments between two reads. Only whole batches count, so that the tail of a file that is being
+written is read once it is there."""
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from kgm.history.folders import GZIPPED, Folder, Reading, folders, read_folder
+from kgm.history.schema import RAW
+from kgm.model.errors import UsageError
+from kgm.records.segment import LOG, SWAP, BadBatch, base_offset_of, batches
+
+NAME = "kgm-segments"
+#: So many records in one Arrow batch on its way through the JVM, at most: group metadata may take 10 KB each.
+_BATCH_RECORDS = 20_000
+
+
+class SegmentsDataSource(DataSource):
+    """Option `path`: the directory. max_records: of a stream, how many offsets one batch spans, about."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(cast("dict[str, str]", options))
+        path = options.get("path")
+        if not path:
+            raise UsageError(f"{NAME} wants a path")
+        self._path = Path(path)
+        self._most = int(options.get("max_records") or 0)
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(RAW)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        del schema
+        return _Reader(self._path)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
+        del schema
+        return _StreamReader(self._path, self._most)
+
+
+@dataclass
+class _Slice(InputPartition):
+    """Offsets of one partition, from start to end (exclusive; None: to the end of what is there)."""
+
+    folder: Folder
+    start: int = 0
+    end: int | None = None
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [_Slice(folder) for folder in by_size(folders(self._path))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Slice)
+        return _records(partition)
+
+
+class _StreamReader(DataSourceStreamReader):
+    def __init__(self, path: Path, most: int) -> None:
+        self._path = path
+        self._most = most
+        self._ends = Ends()
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802  (Spark's name)
+        return {}
+
+    def latestOffset(self, start: dict[str, int] | None = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
+        """Spark 4.0 and 4.1 ask without arguments, and know no limit; from 4.2 on it has to be obeyed."""
+        latest = {str(folder.partition): self._ends.of(folder) for folder in folders(self._path)}
+        most = getattr(limit, "maxRows", None) or getattr(limit, "max_rows", None)
+        if not most:
+            return latest
+        begun = start or {}
+        waiting = [number for number, end in latest.items() if end > begun.get(number, 0)]
+        share = max(1, most // max(1, len(waiting)))
+        return {number: min(end, begun.get(number, 0) + share) for number, end in latest.items()}
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's name, from 4.2 on)
+        from pyspark.sql.streaming.datasource import (  # type: ignore[import-not-found,unused-ignore]
+            ReadAllAvailable,
+            ReadMaxRows,
+        )
+
+        return ReadMaxRows(self._most) if self._most else ReadAllAvailable()
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return [
+            _Slice(folder, start.get(number, 0), end[number])
+            for folder in by_size(folders(self._path))
+            if (number := str(folder.partition)) in end and end[number] > start.get(number, 0)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Slice)
+        return _records(partition)
+
+
+def by_size(found: Sequence[Folder]) -> list[Folder]:
+    """Largest first: the last task to start is a short one."""
+    return sorted(found, key=lambda folder: (-folder.size, folder.partition))
+
+
+def _records(part: _Slice) -> Iterator[pa.RecordBatch]:
+    """What is in a slice, in batches that a JVM can take. Raises UsageError for bytes that are wrong in the middle."""
+    reading = Reading()
+    for batch in read_folder(_within(part), reading):
+        offset = batch.column("offset")
+        inside = pc.greater_equal(offset, part.start)
+        if part.end is not None:
+            inside = pc.and_(inside, pc.less(offset, part.end))
+        chosen = batch if pc.all(inside).as_py() else batch.filter(inside)
+        for at in range(0, len(chosen), _BATCH_RECORDS):
+            yield chosen.slice(at, _BATCH_RECORDS)
+    for damage in reading.damages:
+        if not damage.torn:
+            raise UsageError(f"{damage.path} is damaged at byte {damage.position}: {damage.reason}")
+
+
+def _within(part: _Slice) -> Folder:
+    """The folder with the segments that may hold something of the slice."""
+    starts = [_base_offset(path) for path in part.folder.segments]
+    ends = [*starts[1:], None]
+    chosen = tuple(
+        path
+        for path, start, end in zip(part.folder.segments, starts, ends, strict=True)
+        if (end is None or end > part.start) and (part.end is None or start < part.end)
+    )
+    return replace(part.folder, segments=chosen)
+
+
+def _base_offset(path: Path) -> int:
+    return base_offset_of(path.with_name(path.name.removesuffix(GZIPPED).removesuffix(SWAP)), LOG) or 0
+
+
+class Ends:
+    """Where the whole batches of partitions end, looked at again and again as their files grow."""
+
+    def __init__(self) -> None:
+        #: Of the last segment: (its inode, position, next offset) as far as it was walked.
+        self._known: dict[Path, tuple[int, int, int]] = {}
+
+    def of(self, folder: Folder) -> int:
+        """The offset that comes next."""
+        path = folder.segments[-1]
+        if path.name.endswith(GZIPPED):
+            last = replace(folder, segments=(path,))
+            ends = [batch.column("offset")[-1].as_py() + 1 for batch in read_folder(last, Reading())]
+            return max(ends, default=_base_offset(path))
+        stat = path.stat()
+        inode, position, next_offset = self._known.get(path, (stat.st_ino, 0, _base_offset(path)))
+        if inode != stat.st_ino or stat.st_size < position:
+            position, next_offset = 0, _base_offset(path)
+        with path.open("rb") as file:
+            rest = cast("BinaryIO", _Rest(file, position))
+            begun = position
+            try:
+                for at, batch in batches(rest, stat.st_size - begun, from_offset=next_offset):
+                    position, next_offset = begun + at + len(batch.data), batch.last_offset + 1
+            except BadBatch:
+                pass  # not there yet, or damaged, which reading it will say
+        self._known = {**self._known, path: (stat.st_ino, position, next_offset)}
+        return next_offset
+
+
+class _Rest:
+    """A file from a position on."""
+
+    def __init__(self, file: BinaryIO, position: int) -> None:
+        self._file, self._position = file, position
+
+    def seek(self, position: int) -> None:
+        self._file.seek(self._position + position)
+
+    def read(self, size: int) -> bytes:
+        return self._file.read(size)

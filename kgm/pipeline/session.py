@@ -1,0 +1,233 @@
+"""A Spark session: on this machine by default, on any master, or inside `spark-submit`.
+
+Jars are those of the PySpark that is installed: Spark fetches them from Maven Central itself, or they lie in a
+directory (`--jars`, `KGM_SPARK_JARS`) where that is out of reach. What the JVM says goes to a file that is gone when
+kgm is, or that `KGM_SPARK_LOG` names; its end is shown when Spark does not start."""
+
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from kgm.model.errors import UsageError
+from kgm.pipeline.options import Format, Kind, Source, SparkOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Four attempts of each task, as on a cluster: a worker that dies does not take the job with it.
+_DEFAULT_MASTER: Final = "local[*,4]"
+_SUPPORTED: Final = "PySpark from 4.0 on, below 5, but not 4.2.0"
+_KAFKA: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
+#: Which Delta was made for which Spark.
+_DELTA: Final = {"4.0": "io.delta:delta-spark_2.13:4.0.0"}
+#: Spark has these itself.
+_EXCLUDED: Final = (
+    "org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime", "org.slf4j:slf4j-api",
+    "org.scala-lang.modules:scala-parallel-collections_2.13",
+)  # fmt: skip
+_LOG_LINES: Final = 8
+
+
+def start(options: SparkOptions, *sources: Source, formats: Sequence[Format] = ()) -> "SparkSession":
+    """See `kgm.pipeline.start`."""
+    _check_installed()
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return _prepared(running, sources, formats)
+    settings = _settings(options, sources, formats)
+    log = _log()
+    try:
+        spark = _launched(settings, options.master, log)
+    except (PySparkException, OSError, ValueError) as error:
+        raise UsageError(
+            f"Spark does not start: {str(error).splitlines()[0]}", facts=_tail(log), hint=_hint(settings)
+        ) from error
+    return _prepared(spark, sources, formats)
+
+
+def _check_installed() -> None:
+    try:
+        import numpy  # noqa: F401, ICN001
+        import pyarrow  # noqa: F401, ICN001
+        import pyspark
+    except ImportError as error:
+        raise UsageError(
+            f"{error.name} is not installed: the history on Spark comes with an extra", hint="pip install 'kgm[spark]'"
+        ) from None
+    version = tuple(int(part) for part in pyspark.__version__.split(".")[:3] if part.isdecimal())
+    if not (4, 0) <= version < (5, 0) or version == (4, 2, 0):
+        raise UsageError(
+            f"PySpark {pyspark.__version__} is installed; kgm runs on {_SUPPORTED}", hint="pip install 'kgm[spark]'"
+        )
+    home = os.environ.get("JAVA_HOME")
+    if "PYSPARK_GATEWAY_PORT" not in os.environ and not (
+        (home and Path(home, "bin", "java").exists()) or shutil.which("java")
+    ):
+        raise UsageError(
+            "Java is not installed, or neither JAVA_HOME nor PATH leads to it: Spark needs Java 17 or later",
+            hint="apt install openjdk-17-jre-headless, or set JAVA_HOME",
+        )
+
+
+def _settings(options: SparkOptions, sources: Sequence[Source], formats: Sequence[Format]) -> dict[str, str]:
+    """Spark's settings: kgm's, and over them the user's."""
+    import pyspark
+
+    settings = {
+        "spark.app.name": "kgm",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.pythonUDF.arrow.enabled": "true",
+        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore[.]key",
+        "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|keystore[.]key",
+    }
+    if _is_local(options.master):
+        # Nobody else has business with a driver that is its own cluster.
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    packages = _packages(pyspark.__version__, sources, formats)
+    if Format.DELTA in _formats(sources, formats):
+        settings |= {
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        }
+    folder = options.jars or (Path(found) if (found := os.environ.get("KGM_SPARK_JARS")) else None)
+    if folder is not None:
+        jars = sorted(str(path.resolve()) for path in folder.glob("*.jar"))
+        if not jars:
+            raise UsageError(f"directory {folder} holds no jars", hint=f"wanted: {', '.join(packages) or 'none'}")
+        settings["spark.jars"] = ",".join(jars)
+    elif packages:
+        settings["spark.jars.packages"] = ",".join(packages)
+        settings["spark.jars.excludes"] = ",".join(_EXCLUDED)
+    settings |= options.conf
+    if folder is None and packages and "spark.jars.packages" in options.conf:
+        asked = options.conf["spark.jars.packages"].split(",")
+        settings["spark.jars.packages"] = ",".join(dict.fromkeys([*asked, *packages]))
+    return settings
+
+
+def _formats(sources: Sequence[Source], formats: Sequence[Format]) -> set[Format]:
+    return {*formats, *(Format.DELTA for source in sources if source.kind is Kind.DELTA)}
+
+
+def _packages(version: str, sources: Sequence[Source], formats: Sequence[Format]) -> list[str]:
+    """Maven coordinates of what the sources and formats need beside Spark."""
+    found = []
+    if any(source.kind is Kind.KAFKA for source in sources):
+        found.append(_KAFKA.format(version=version))
+    if Format.DELTA in _formats(sources, formats):
+        delta = _DELTA.get(".".join(version.split(".")[:2]))
+        if delta is not None:
+            found.append(delta)
+    return found
+
+
+def _is_local(master: str | None) -> bool:
+    return "PYSPARK_GATEWAY_PORT" not in os.environ and (master is None or master.startswith("local"))
+
+
+def _launched(settings: dict[str, str], master: str | None, log: IO[bytes]) -> "SparkSession":
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    conf = SparkConf(loadDefaults=False)
+    for name, value in settings.items():
+        conf.set(name, value)
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # in spark-submit, which has its own master and log
+        builder = SparkSession.builder
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        return (builder if master is None else builder.master(master)).getOrCreate()
+    conf.setMaster(settings.get("spark.master") or master or _DEFAULT_MASTER)
+    ours = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    option = "spark.driver.extraJavaOptions"
+    conf.set(option, " ".join(filter(None, [ours, settings.get(option)])))
+    if not _is_local(conf.get("spark.master")):
+        conf.set("spark.submit.pyFiles", ",".join(filter(None, [str(_zipped()), settings.get("spark.submit.pyFiles")])))
+    gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+    return SparkSession(SparkContext(conf=conf, gateway=gateway))
+
+
+def _zipped() -> Path:
+    """The package itself, for workers that may not have it."""
+    root = Path(__file__).resolve().parent.parent
+    folder = Path(tempfile.mkdtemp(prefix="kgm-spark-"))
+    _leave_behind.append(folder)
+    made = folder / "kgm.zip"
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(root.rglob("*")):
+            if path.suffix in {".py", ".properties", ".json"} and "__pycache__" not in path.parts:
+                archive.write(path, Path(root.name) / path.relative_to(root))
+    return made
+
+
+def _prepared(spark: "SparkSession", sources: Sequence[Source], formats: Sequence[Format]) -> "SparkSession":
+    """A running session, if it has what the sources and formats need. Raises UsageError."""
+    from kgm.pipeline.segments import SegmentsDataSource
+
+    spark.dataSource.register(SegmentsDataSource)
+    needed = {
+        Kind.KAFKA: "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+        Kind.DELTA: "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+    wanted = {source.kind for source in sources} | {Kind.DELTA for each in formats if each is Format.DELTA}
+    for kind in sorted(wanted & needed.keys()):
+        if not _has_class(spark, needed[kind]):
+            packages = _packages(spark.version, [Source(kind=kind)], ()) or ["the Delta of this Spark version"]
+            raise UsageError(
+                f"this Spark ({spark.version}) has no {kind} in it",
+                facts=(f"missing: {needed[kind]}",),
+                hint=f"give {packages[0]} and what it needs by --jars DIR, or by spark-submit --packages",
+            )
+    return spark
+
+
+def _has_class(spark: "SparkSession", name: str) -> bool:
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    jvm = spark.sparkContext._jvm  # noqa: SLF001  (there is no other way to ask)
+    assert jvm is not None
+    try:
+        loader = jvm.Thread.currentThread().getContextClassLoader()
+        jvm.java.lang.Class.forName(name, False, loader)  # noqa: FBT003
+    except (Py4JJavaError, Py4JError):
+        return False
+    return True
+
+
+_leave_behind: list[Path] = []
+
+
+def _log() -> IO[bytes]:
+    named = os.environ.get("KGM_SPARK_LOG")
+    if named:
+        return Path(named).open("ab+")
+    return tempfile.TemporaryFile(prefix="kgm-spark-", suffix=".log")
+
+
+def _tail(log: IO[bytes]) -> tuple[str, ...]:
+    """The last lines that say something."""
+    log.seek(0)
+    lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
+    return tuple(line for line in lines if line and not line.startswith(("at ", "::", "...")))[-_LOG_LINES:]
+
+
+def _hint(settings: dict[str, str]) -> str:
+    if "spark.jars.packages" in settings:
+        return (
+            f"wanted: {settings['spark.jars.packages']}; where Maven Central is out of reach, put the jars into a "
+            "directory and give it by --jars DIR or KGM_SPARK_JARS"
+        )
+    return "Spark needs Java 17 or later: java -version"

@@ -1,0 +1,120 @@
+"""Records by `schema.RAW` out of every source, as DataFrames: all there is, or as a stream."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (everybody calls it that)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import TimestampNTZType, TimestampType
+
+from kgm.history.folders import folders
+from kgm.history.schema import RAW
+from kgm.model.errors import NotFoundError, UsageError
+from kgm.pipeline import kafka, segments
+from kgm.pipeline.options import Kind, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_RAW = from_arrow_schema(RAW)
+_LEAST = ("partition", "offset", "key", "value")
+_META = "meta.properties"
+
+
+def read(spark: "SparkSession", source: Source) -> DataFrame:
+    """Everything that is there now. Of segments and Kafka each partition of the topic is one of Spark's, in order."""
+    if source.kind is Kind.SEGMENTS:
+        folders(_path(source))  # says what is wrong with it, in words
+        return spark.read.format(segments.NAME).option("path", str(_path(source))).load()
+    if source.kind is Kind.KAFKA:
+        _fetch_with_a_consumer(spark)
+        options = kafka.options(source)
+        return to_raw(spark.read.format("kafka").options(**options).option("endingOffsets", "latest").load())
+    path = _path(source)
+    if not path.exists():
+        raise NotFoundError(f"{path} does not exist")
+    try:
+        found = spark.read.format(source.kind).load(str(path))
+    except PySparkException as error:
+        raise UsageError(f"{source} cannot be read: {str(error).splitlines()[0]}") from error
+    return found.transform(of_topic, source.topic).transform(to_raw).transform(in_order)
+
+
+def stream(spark: "SparkSession", source: Source, *, most_records: int | None = None) -> DataFrame:
+    """The same, and what comes. most_records: in one batch, about. Raises UsageError for a dump."""
+    if source.kind is Kind.SEGMENTS:
+        folders(_path(source))
+        reader = spark.readStream.format(segments.NAME).option("path", str(_path(source)))
+        return (reader.option("max_records", str(most_records)) if most_records else reader).load()
+    if source.kind is Kind.KAFKA:
+        _fetch_with_a_consumer(spark)
+        reader = spark.readStream.format("kafka").options(**kafka.options(source))
+        return to_raw((reader.option("maxOffsetsPerTrigger", most_records) if most_records else reader).load())
+    raise UsageError(f"{source} is a dump, which does not go on", hint="take it with --once")
+
+
+def cluster_of(spark: "SparkSession", source: Source) -> str | None:
+    """The cluster's id, where the source tells it: Kafka does, and a broker's log.dirs by its meta.properties."""
+    if source.kind is Kind.KAFKA:
+        return kafka.Broker(spark, source).cluster_id()
+    meta = _path(source) / _META
+    if source.kind is not Kind.SEGMENTS or not meta.is_file():
+        return None
+    pairs = (line.partition("=") for line in meta.read_text(encoding="utf-8").splitlines())
+    return next((value.strip() or None for name, _, value in pairs if name.strip() == "cluster.id"), None)
+
+
+def bounds(spark: "SparkSession", source: Source) -> dict[int, tuple[int, int]]:
+    """(first offset, the one that comes next) of each partition, as the broker or the files themselves say."""
+    if source.kind is Kind.KAFKA:
+        return kafka.Broker(spark, source).offsets()
+    ends = segments.Ends()
+    return {folder.partition: (0, ends.of(folder)) for folder in folders(_path(source))}
+
+
+def to_raw(frame: DataFrame) -> DataFrame:
+    """The columns of `schema.RAW`, null where there is none. `timestamp` may be a time or milliseconds."""
+    missing = [name for name in _LEAST if name not in frame.columns]
+    if missing:
+        raise UsageError(
+            f"there is no column {', '.join(missing)}",
+            facts=(f"columns: {', '.join(frame.columns)}",),
+            hint="wanted: partition, offset, timestamp, key, value, as Spark's Kafka source names them",
+        )
+    types = {field.name: field.dataType for field in frame.schema}
+    columns = []
+    for field in _RAW:
+        column = F.col(field.name) if field.name in types else F.lit(None)
+        if isinstance(types.get(field.name), TimestampNTZType):
+            column = column.cast(TimestampType())
+        if isinstance(types.get(field.name), TimestampType | TimestampNTZType):
+            column = F.unix_millis(column)
+        columns.append(column.cast(field.dataType).alias(field.name))
+    return frame.select(*columns)
+
+
+def of_topic(frame: DataFrame, topic: str) -> DataFrame:
+    """Records of one topic, where there is a column that tells."""
+    return frame.where(F.col("topic") == topic) if "topic" in frame.columns else frame
+
+
+def in_order(frame: DataFrame) -> DataFrame:
+    """Each record once, and those of a partition of the topic together, by offset."""
+    return (
+        frame.dropDuplicates(["partition", "offset"])
+        .repartition("partition")
+        .sortWithinPartitions("partition", "offset")
+    )
+
+
+def _path(source: Source) -> Path:
+    if source.path is None:
+        raise UsageError(f"source {source.kind} wants a directory")
+    return source.path.resolve()
+
+
+def _fetch_with_a_consumer(spark: "SparkSession") -> None:
+    if spark.conf.get(kafka.FETCH_WITH_A_CONSUMER, None) is None:
+        spark.conf.set(kafka.FETCH_WITH_A_CONSUMER, "true")
