@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import enum
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -283,38 +282,16 @@ def _snapshot(
 
 def _from_file(path: str, name: str | None) -> GroupSnapshot:
     """One group of a describe: the whole output, its data, or one of its groups."""
-    from kgm.model.snapshot import snapshot_from_json
+    from kgm.cli.snapshots import read_snapshots
 
-    data = _read_json(path)
-    if isinstance(data, dict) and isinstance(data.get("data"), dict):
-        data = data["data"]
-    groups = data.get("groups", [data]) if isinstance(data, dict) else data
-    if not isinstance(groups, list):
-        raise UsageError(f"file {path} is no snapshot", hint="take one: kgm describe GROUP -o json > SNAPSHOT")
-    found = [each for each in groups if name is None or (isinstance(each, dict) and each.get("group_id") == name)]
+    found = [each for each in read_snapshots(path) if name in (None, each.group_id)]
     if not found:
         what = "is empty" if name is None else f"has no group {name}"
         raise NotFoundError(f"the snapshot in file {path} {what}", group_id=name)
     if len(found) > 1:
-        ids = ", ".join(str(each.get("group_id")) for each in found if isinstance(each, dict))
+        ids = ", ".join(each.group_id for each in found)
         raise UsageError(f"file {path} holds {len(found)} groups", facts=[f"groups: {ids}"], hint="name one of them")
-    return snapshot_from_json(found[0])
-
-
-def _read_json(path: str) -> Any:
-    import json
-
-    try:
-        if path == "-":
-            return json.load(sys.stdin)
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123
-            return json.load(file)
-    except FileNotFoundError:
-        raise NotFoundError(f"file {path} does not exist") from None
-    except OSError as error:
-        raise UsageError(f"file {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"file {path} is no JSON: {error}") from error
+    return found[0]
 
 
 def _ids(texts: list[str] | None, option: str) -> tuple[str, ...]:
