@@ -1,0 +1,338 @@
+"""Runs a runbook as a reader would: every `$ command` of its console blocks, in order, in one shell, against a real
+Kafka with real clients; what they print is what the page must show.
+
+The fleet of a book is in a comment of the page, `<!-- fleet: {json} -->`: group, topic, partitions, members (their
+instance ids), and what else is to be set. Each member is a real consumer process behind a unit `GROUP@ID` that the
+page's `systemctl` starts, stops and kills, with the settings of `ID.properties` in the reader's folder; `journalctl`
+shows what it logged. Outputs are compared after `Normal`: ids, addresses and times of one run are like those of the next.
+`KGM_WRITE_DOCS=1` writes what was printed into the page instead."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from kgm.client import connect
+from tests.kafka.members import JavaMembers, RdMembers
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+TIMEOUT_S = 150
+_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FLEET = re.compile(r"<!-- fleet: (\{.*?\}) -->", re.DOTALL)
+
+
+@dataclass(slots=True)
+class Step:
+    """One command of the page and what the page says that it prints."""
+
+    command: str
+    output: str
+
+
+@dataclass(slots=True)
+class Book:
+    """A page in parts: text, and blocks of steps."""
+
+    path: Path
+    parts: list[str | list[Step]]
+    fleet: dict[str, Any]
+
+    @classmethod
+    def read(cls, path: Path) -> Book:
+        text = path.read_text()
+        parts: list[str | list[Step]] = []
+        at = 0
+        for block in _BLOCK.finditer(text):
+            parts += [text[at : block.start(1)], _steps(block[1])]
+            at = block.end(1)
+        found = _FLEET.search(text)
+        return cls(path, [*parts, text[at:]], json.loads(found[1]) if found else {})
+
+    @property
+    def steps(self) -> list[Step]:
+        return [step for part in self.parts if isinstance(part, list) for step in part]
+
+    def text(self) -> str:
+        return "".join(part if isinstance(part, str) else _block(part) for part in self.parts)
+
+
+def _steps(block: str) -> list[Step]:
+    steps: list[Step] = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            steps.append(Step(line[2:], ""))
+        elif line.startswith("> ") and steps and not steps[-1].output:
+            steps[-1].command += "\n" + line[2:]
+        elif line.strip() or (steps and steps[-1].output):
+            steps[-1].output += line + "\n"
+    for step in steps:
+        step.output = step.output.strip("\n")
+    return steps
+
+
+def _block(steps: list[Step]) -> str:
+    """A blank line before each command but the first, when what is before it printed something."""
+    lines: list[str] = []
+    for number, step in enumerate(steps):
+        if number and steps[number - 1].output:
+            lines.append("")
+        lines.append("$ " + step.command.replace("\n", "\n> "))
+        lines += step.output.splitlines()
+    return "\n".join(lines) + "\n"
+
+
+class Normal:
+    """Text of this run as it would be in any other: ids are numbered in the order in which they appear."""
+
+    def __init__(self, addresses: list[str], folder: Path) -> None:
+        self._words = [(address, "127.0.0.1:9092") for address in addresses]
+        self._words.append((str(folder), "~"))
+        self._ids: dict[str, str] = {}
+
+    def __call__(self, text: str) -> str:
+        for word, stands_for in self._words:
+            text = text.replace(word, stands_for)
+        text = re.sub(r"\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b", self._uuid, text)
+        text = re.sub(
+            r"(?<![\w/+-])(?=\S*[a-z])(?=\S*[A-Z])(?!ConsumerGroupHeartbeat)[\w/+-]{22}(?![\w/+-])", self._base64, text
+        )
+        text = re.sub(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "2026-11-21T03:10:00.000Z", text)
+        text = re.sub(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", "2026-11-21T03:10:00Z", text)
+        text = re.sub(
+            r"(?<![\d:.-])\d\d:\d\d:\d\d(\.\d+)?(?![\d:])", lambda m: "03:10:00" + (".000" if m[1] else ""), text
+        )
+        return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
+
+    def _uuid(self, found: re.Match[str]) -> str:
+        return self._ids.setdefault(found[0], f"{len(self._ids) + 1:08x}-1a2b-4c3d-8e4f-5a6b7c8d9e0f")
+
+    def _base64(self, found: re.Match[str]) -> str:
+        return self._ids.setdefault(found[0], f"Kq3vZr0aTn6wXy8LmB4p{len(self._ids) + 1:02d}")
+
+
+@dataclass(slots=True)
+class Fleet:
+    """Real consumers behind units; obeys `systemctl` and `journalctl` over a socket."""
+
+    bootstrap: str
+    folder: Path
+    spec: dict[str, Any]
+    members: dict[str, Any] = field(default_factory=dict)
+    owner: JavaMembers | RdMembers | None = None
+
+    def write_settings(self) -> None:
+        for name in self.spec["members"]:
+            settings = {"group.id": self.spec["group"], "client.id": name}
+            if self.spec.get("static", True):
+                settings["group.instance.id"] = name
+            settings |= self.spec.get("settings", {})
+            self._write(name, settings)
+        for name, settings in self.spec.get("others", {}).items():
+            self._write(name, {"client.id": name, **settings})
+
+    def _write(self, name: str, settings: dict[str, Any]) -> None:
+        text = "".join(f"{key}={value}\n" for key, value in settings.items())
+        (self.folder / f"{name}.properties").write_text(text)
+
+    def obey(self, words: list[str]) -> tuple[int, str]:
+        if words[0] == "journalctl":
+            return 0, self._log(_unit(words[words.index("-u") + 1]))
+        verb, unit = words[1], words[-1]
+        name = _unit(unit)
+        _wait_for_terminals(self.folder)
+        if verb in ("stop", "restart") and name in self.members:
+            self.members.pop(name).close()
+        if verb == "kill" and name in self.members:
+            self.members.pop(name).crash()
+            self.records_arrive()
+        if verb in ("start", "restart"):
+            return (0, "") if self._starts(name) else (1, f"Job for {unit}.service failed.\n")
+        if verb == "is-active":
+            active = name in self.members and self.members[name].fatal is None
+            return (0, "active\n") if active else (3, "failed\n")
+        return 0, ""
+
+    def _starts(self, name: str) -> bool:
+        text = (self.folder / f"{name}.properties").read_text()
+        settings = dict(line.split("=", 1) for line in text.splitlines() if line and not line.startswith("#"))
+        options: dict[str, Any] = {
+            "group": settings.pop("group.id"), "topics": [self.spec["topic"]],
+            "instance_id": settings.pop("group.instance.id", None), "client_id": settings.pop("client.id"),
+            "protocol": settings.pop("group.protocol", "classic"),
+            "session_timeout_ms": 45_000, "heartbeat_interval_ms": 1000, "max_poll_interval_ms": 300_000,
+        }  # fmt: skip
+        if options["protocol"] == "classic":
+            options["session_timeout_ms"] = int(settings.pop("session.timeout.ms", "45000"))
+        settings |= {"enable.auto.commit": "true", "auto.commit.interval.ms": "200"}
+        if self.owner is None:
+            self.owner = (JavaMembers if self.spec.get("client") == "java" else RdMembers)(self.bootstrap)
+        member = self.members[name] = self.owner.start(**options, config=settings)
+        deadline = time.monotonic() + 60
+        while not member.of_kind("assigned", "fatal"):
+            child = getattr(member, "_child", None)
+            if (child is not None and not child.running) or time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        return member.fatal is None
+
+    def records_arrive(self) -> None:
+        """The world goes on: 20 records in each partition, which whoever lives reads and commits."""
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        for number in range(20 * self.spec["partitions"]):
+            producer.produce(self.spec["topic"], b"record", partition=number % self.spec["partitions"])
+        assert producer.flush(30) == 0
+        alive = {member.member_id for member in self.members.values()}
+        deadline = time.monotonic() + 30
+        while True:
+            with connect(self.bootstrap, timeout_ms=20_000) as cluster:
+                found = cluster.describe_group(self.spec["group"]).members
+            if all(one.lag == 0 for one in found if one.member_id in alive):
+                return
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+    def _log(self, name: str) -> str:
+        member = self.members[name]
+        with contextlib.suppress(TimeoutError):
+            member.wait_event("fatal", timeout_s=20)
+        fatal = member.of_kind("fatal")
+        return f"{fatal[-1].data['error']}: {fatal[-1].data['message']}\n" if fatal else member.log_tail()[-500:] + "\n"
+
+    def stop(self) -> None:
+        if self.owner is not None:
+            self.owner.stop()
+
+
+def _unit(word: str) -> str:
+    return word.partition("@")[2].removesuffix(".service")
+
+
+def _wait_for_terminals(folder: Path) -> None:
+    """A reader looks that the watch in the other terminal shows something before going on."""
+    deadline = time.monotonic() + 30
+    while any(not path.stat().st_size for path in folder.glob("*.log")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+_CLIENT = """#!{python} -SE
+import json, socket, sys
+with socket.socket(socket.AF_UNIX) as s:
+    s.connect({address!r})
+    s.sendall(json.dumps([{name!r}, *sys.argv[1:]]).encode() + b"\\n")
+    code, text = json.loads(s.makefile().read())
+sys.stdout.write(text)
+sys.exit(code)
+"""
+
+
+#: The machine has another name elsewhere, which would be of another width in tables.
+HOST = "ops-1"
+_KGM = """#!{python}
+import os, sys
+from kgm.cli.main import main
+found = list(os.uname())
+found[1] = {host!r}
+os.uname = lambda: os.uname_result(found)
+main()
+"""
+
+
+@contextlib.contextmanager
+def commands(fleet: Fleet, folder: Path) -> Iterator[Path]:
+    """A folder of commands for the reader's PATH that talk to the fleet."""
+    address = str(folder / "fleet.socket")
+    bin_folder = folder / "bin"
+    bin_folder.mkdir()
+    for name in ("systemctl", "journalctl"):
+        (bin_folder / name).write_text(_CLIENT.format(python=sys.executable, address=address, name=name))
+        (bin_folder / name).chmod(0o755)
+    (bin_folder / "kgm").write_text(_KGM.format(python=sys.executable, host=HOST))
+    (bin_folder / "kgm").chmod(0o755)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        thread = threading.Thread(target=_serve, args=(listener, fleet), daemon=True)
+        thread.start()
+        try:
+            yield bin_folder
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(30)
+
+
+def _serve(listener: socket.socket, fleet: Fleet) -> None:
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        with connection, connection.makefile("rw") as stream:
+            try:
+                answer = fleet.obey(json.loads(stream.readline()))
+            except Exception as error:  # noqa: BLE001  (the reader sees it)
+                answer = (70, f"{type(error).__name__}: {error}\n")
+            stream.write(json.dumps(answer))
+            stream.flush()
+
+
+def play(book: Book, bootstrap: str, folder: Path) -> list[str]:
+    """Run every step; the normalised outputs, in order."""
+    home = folder / "home"
+    home.mkdir()
+    fleet = Fleet(bootstrap, home, book.fleet)
+    fleet.write_settings()
+    normal = Normal(bootstrap.split(","), home)
+    try:
+        for name in [*book.fleet["members"], *book.fleet.get("others", {})]:
+            code, text = fleet.obey(["systemctl", "start", f"x@{name}"])
+            assert code == 0, text
+        _settle(fleet, book.fleet["partitions"])
+        fleet.records_arrive()
+        with commands(fleet, folder) as bin_folder:
+            env = {
+                "PATH": f"{bin_folder}:/usr/bin:/bin", "HOME": str(home), "USER": "nadia", "TERM": "dumb", "LC_ALL": "C.UTF-8",
+                "XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config"),
+                "XDG_CACHE_HOME": str(folder / "cache"), "KGM_BOOTSTRAP_SERVER": bootstrap,
+            }  # fmt: skip
+            script = folder / "script"
+            script.write_text("".join(_wrapped(n, step.command) for n, step in enumerate(book.steps)))
+            done = subprocess.run(
+                ["bash", "--norc", str(script)], cwd=home, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_S, check=False,
+            )  # fmt: skip
+    finally:
+        fleet.stop()
+    found = re.findall(r"^@@BEGIN \d+\n(.*?)\n?^@@END (\d+)$", done.stdout, re.MULTILINE | re.DOTALL)
+    assert len(found) == len(book.steps), done.stdout[-3000:]
+    return [normal(text) for text, _ in found]
+
+
+def _settle(fleet: Fleet, partitions: int) -> None:
+    """Every partition has one owner, and a commit that caught up would be there."""
+    deadline = time.monotonic() + 60
+    while True:
+        members = [fleet.members[name] for name in fleet.spec["members"]]
+        owned = [one for member in members for one in member.assignment]
+        if len(owned) == len(set(owned)) == partitions and all(member.assignment for member in members):
+            break
+        assert time.monotonic() < deadline, owned
+        time.sleep(0.02)
+
+
+def _wrapped(number: int, command: str) -> str:
+    """$? of a command is there for the next one, as in a shell."""
+    return f"echo '@@BEGIN {number}'\n(exit ${{code:-0}})\n{command}\ncode=$?\necho; echo \"@@END {number}\"\n"
