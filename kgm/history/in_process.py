@@ -27,6 +27,7 @@ def derived(kind: str, path: Path, *, most_bytes: int) -> Derived:
         "source": f"{kind}:{path}",
         "records": len(raw),
         "partitions": len(pc.unique(raw.column("partition"))),
+        "last_ms": pc.max(raw.column("timestamp")).as_py(),
         "damages": reading.damages,
     }
     return Derived(tables=derive(raw).tables, about=about)

@@ -23,6 +23,8 @@ _COLUMNS = (
 _HOUR_MS = 3_600_000
 _CULPRITS_SHOWN = 20
 _CAUSES_SHOWN = 3
+#: What nobody has brought about: the second half of a rebalance.
+_NOBODYS = frozenset({"cooperative-round"})
 ReportFile = Annotated[
     str | None, typer.Option("--report", metavar="FILE.html", help="Also as one self-contained page.")
 ]
@@ -111,6 +113,8 @@ def culprits_of(rows: Iterable[Row]) -> list[Json]:
     """Who had to do with how many rebalances of a group, most first."""
     counts: dict[tuple[str, str, str], Counter[str]] = {}
     for row in rows:
+        if row["cause"] in _NOBODYS:
+            continue
         # A dynamic member has another id at each start; its client id and host stay.
         named = {
             (each["seat"], "") if each["seat"] != each["member_id"] else (each["client_id"], each["client_host"])

@@ -35,7 +35,6 @@ from kgm.cli.history.rows import (
     short,
     stopped_text,
     sure_text,
-    who_text,
     why_text,
 )
 from kgm.cli.history.seats import owners_of
@@ -202,7 +201,7 @@ def _topic(row: Row) -> str:
 
 def _alarm_json(row: Row) -> Json:
     return {
-        "alarm": row["alarm"], "identity": row["seat"], "confidence": row["confidence"], "count": row["count"],
+        "alarm": row["alarm"], "identity": row["seat"] or None, "confidence": row["confidence"], "count": row["count"],
         "since": at(row["timestamp"]), "cleared": at(row["cleared_timestamp"]), "evidence": list(row["evidence"] or ()),
     }  # fmt: skip
 
@@ -256,8 +255,9 @@ def _detail(data: Mapping[str, Any]) -> Table:
     if one["inferred"]:
         rows.append(["the log alone says", _inferred(one)])
     rows += [["because", sentence] for sentence in one["evidence"]]
-    if one["who"]:
-        rows.append(["who", who_text(one["who"], most=_MEMBERS_SHOWN)])
+    rows += [["who", f"{short(each['identity'])}: {in_words(each['what'])}"] for each in one["who"][:_MEMBERS_SHOWN]]
+    if len(one["who"]) > _MEMBERS_SHOWN:
+        rows.append(["", f"and {len(one['who']) - _MEMBERS_SHOWN} more: -o json has them all"])
     rows.append(["members", f"{_known(one['members_before'])} -> {_known(one['members_after'])}"])
     if one["lost_rounds"]:
         rows.append(["rounds", f"{many(one['lost_rounds'], 'round')} before it never completed"])
@@ -307,8 +307,7 @@ def _members(data: Mapping[str, Any]) -> list[Table]:
             short(each["identity"]), in_words(each["what"]), each["client_id"], each["client_host"],
             None if each["session_timeout_ms"] is None else show_duration(each["session_timeout_ms"]),
             f"{_known(each['partitions_before'])} -> {_known(each['partitions_after'])}",
-            " ".join([f"+{name}" for name in each["topics_added"]] + [f"-{name}" for name in each["topics_removed"]])
-            or None,
+            _topics(each),
             each["member_id"], each["old_member_id"],
         ]
         for each in changes[:_MEMBERS_SHOWN]
@@ -316,6 +315,14 @@ def _members(data: Mapping[str, Any]) -> list[Table]:
     rest = len(changes) - _MEMBERS_SHOWN
     notes = [f"and {rest} more: -o json has them all"] if rest > 0 else []
     return [Table(columns=columns, rows=rows, heading="members that changed", notes=notes)]
+
+
+def _topics(change: Json) -> str | None:
+    """What the member subscribes to now and did not before, and the reverse."""
+    if change["what"] != "resubscribed":
+        return None
+    names = [f"+{name}" for name in change["topics_added"]] + [f"-{name}" for name in change["topics_removed"]]
+    return " ".join(names) or None
 
 
 def _advice(data: Mapping[str, Any]) -> list[Table]:

@@ -45,7 +45,7 @@ def zombies(
         Report(
             schema=_ZOMBIES,
             data={"window": window, "alarms": found},
-            tables=[_alarms(found)],
+            tables=[_alarms(found, where)],
             names=list(dict.fromkeys(each["group_id"] for each in found)),
             items=found,
             cluster=cluster_json,
@@ -57,7 +57,8 @@ def zombies(
 def _alarm_json(row: Row) -> Json:
     """One alarm. A null identity: it is about the whole group."""
     return {
-        "group_id": row["group_id"], "group_type": row["group_type"], "alarm": row["alarm"], "identity": row["seat"],
+        "group_id": row["group_id"], "group_type": row["group_type"], "alarm": row["alarm"],
+        "identity": row["seat"] or None,
         "confidence": row["confidence"], "count": row["count"], "since": at(row["timestamp"]),
         "last": at(row["last_timestamp"]), "cleared": at(row["cleared_timestamp"]),
         "member_ids": list(row["member_ids"] or ()), "evidence": list(row["evidence"] or ()),
@@ -65,7 +66,7 @@ def _alarm_json(row: Row) -> Json:
     }  # fmt: skip
 
 
-def _alarms(found: Sequence[Json]) -> Table:
+def _alarms(found: Sequence[Json], where: Where) -> Table:
     columns = [
         Column(title="GROUP"), Column(title="SEAT"), Column(title="ALARM"), Column(title="CONFIDENCE"),
         Column(title="TIMES", right=True), Column(title="SINCE"), Column(title="LAST"), Column(title="CLEARED"),
@@ -80,7 +81,7 @@ def _alarms(found: Sequence[Json]) -> Table:
         for each in found
     ]  # fmt: skip
     notes = ["nothing is wrong with any seat that this history shows"] if not found else []
-    notes += [f"next: kgm remove-members {each['group_id']} --dry-run ..., or ask its owners" for each in found[:1]]
+    notes += [f"next: kgm history timeline {each['group_id']} {where.text}" for each in found[:1]]
     return Table(columns=columns, rows=rows, notes=notes)
 
 
@@ -145,9 +146,8 @@ def _advice(found: Sequence[Json]) -> Table:
         for each in found
     ]  # fmt: skip
     raised = sum(each["verdict"] == "raise" for each in found)
-    return Table(
-        columns=columns, rows=rows, notes=[f"{many(raised, 'group')} of {len(found)} would do with a longer one"]
-    )
+    said = f"{many(raised, 'group')} of {len(found)} would do with a longer one" if found else "no restarts were seen"
+    return Table(columns=columns, rows=rows, notes=[said])
 
 
 def _span(ms: int | None) -> str | None:

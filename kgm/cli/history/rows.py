@@ -17,9 +17,12 @@ from kgm.cli.wording import many
 Row = Mapping[str, Any]
 Json = dict[str, Any]
 _MOST_WHO = 4
+#: The source of a cause that a broker itself told.
+_TOLD = "broker log"
 #: The random end of a classic member id: eight of its digits tell members apart.
 _UUID = re.compile(r"-([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
-_SIGNS = {"joined": "+", "left": "-", "replaced": "~", "resubscribed": "*"}
+#: What somebody did, in a sign; what is not in here is a way to go.
+_SIGNS = {"joined": "+", "returned": "~", "replaced": "~", "took over": "=", "resubscribed": "*", "member": ""}
 
 
 def at(ms: int | None) -> str | None:
@@ -35,7 +38,7 @@ def at(ms: int | None) -> str | None:
 def rebalance_json(row: Row) -> Json:
     """One of `rebalances`."""
     inferred = None
-    if row["inferred_cause"] is not None:
+    if row["inferred_cause"] is not None and row["source"] == _TOLD:
         inferred = {"cause": row["inferred_cause"], "confidence": row["inferred_confidence"]}
     return {
         "group_id": row["group_id"], "group_type": row["group_type"], "at": at(row["timestamp"]),
@@ -70,7 +73,7 @@ def record_json(row: Row) -> Json:
 def who_json(who: Iterable[Row] | None) -> list[Json]:
     return [
         {
-            "identity": each["seat"], "what": each["what"], "member_id": each["member_id"],
+            "identity": each["seat"] or None, "what": each["what"], "member_id": each["member_id"],
             "client_id": each["client_id"], "client_host": each["client_host"],
         }
         for each in who or ()
@@ -90,10 +93,11 @@ def short(identity: str | None) -> str:
 
 
 def who_text(who: Sequence[Json], *, most: int = _MOST_WHO) -> str | None:
-    """`+app-1 -app-2`: who came, went, was replaced (`~`), or subscribes to something else (`*`)."""
+    """`+app-1 -app-2`: who came, went, came back (`~`), took over what others had given up before (`=`), or subscribes
+    to something else (`*`)."""
     if not who:
         return None
-    texts = [_SIGNS.get(each["what"] or "", f"{each['what']} ") + short(each["identity"]) for each in who]
+    texts = [_SIGNS.get(each["what"] or "", "-") + short(each["identity"]) for each in who]
     rest = len(texts) - most
     return " ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")
 
@@ -111,7 +115,7 @@ def in_words(name: str | None) -> str:
 
 def sure_text(rebalance: Json) -> str:
     """How sure, and whether the broker itself says so."""
-    told = " (broker log)" if rebalance["source"] == "broker log" else ""
+    told = f" ({_TOLD})" if rebalance["source"] == _TOLD else ""
     return f"{rebalance['confidence'] or '?'}{told}"
 
 

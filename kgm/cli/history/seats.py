@@ -59,13 +59,14 @@ def timeline(*, group: TheGroup = None, group_option: GroupOption = None, where:
         if not seats and not rebalances and not events:
             check_group(tables, where, name)
         window, cluster_json = window_json(tables, where), cluster_of(tables)
+        end_ms = tables.about.get("last_ms")
         warn_of_damage(tables, common)
     happened = sorted([*events, *rebalances], key=lambda each: (each["at"] or "", each["record"]["offset"]))
     emit(
         Report(
             schema=_TIMELINE,
             data={"group_id": name, "window": window, "seats": seats, "events": events, "rebalances": rebalances},
-            tables=[_seats(name, seats, where), _happened(happened)],
+            tables=[_seats(name, seats, span(seats, where, end_ms)), _happened(happened)],
             names=list(dict.fromkeys(each["identity"] for each in seats)),
             items=seats,
             cluster=cluster_json,
@@ -90,8 +91,8 @@ def _seat_json(row: Row) -> Json:
     }  # fmt: skip
 
 
-def _seats(group: str, seats: Sequence[Json], where: Where) -> Table:
-    first, last = span(seats, where)
+def _seats(group: str, seats: Sequence[Json], window: tuple[int, int]) -> Table:
+    first, last = window
     columns = [
         Column(title="SEAT"), Column(title="MEMBER-ID", wide=True), Column(title="CLIENT-ID"), Column(title="HOST"),
         Column(title="FROM"), Column(title="TO"), Column(title="FOR", right=True), Column(title="ENDED-BY"),
@@ -113,12 +114,12 @@ def _seats(group: str, seats: Sequence[Json], where: Where) -> Table:
     return Table(columns=columns, rows=rows, heading=f"{group}  seats, {at(first)} to {at(last)}", notes=notes)
 
 
-def span(intervals: Sequence[Json], where: Where) -> tuple[int, int]:
-    """From when to when the intervals are shown: what was asked for, or else all of it."""
+def span(intervals: Sequence[Json], where: Where, end_ms: int | None) -> tuple[int, int]:
+    """From when to when the intervals are shown: what was asked for, or else all of it; end_ms: of the history."""
     starts = [each["from_ms"] for each in intervals if each["from_ms"] is not None]
     ends = [each["to_ms"] for each in intervals if each["to_ms"] is not None]
     first = where.since_ms if where.since_ms is not None else min(starts, default=0)
-    last = where.until_ms if where.until_ms is not None else max(starts + ends, default=0)
+    last = where.until_ms if where.until_ms is not None else max([*starts, *ends, end_ms or 0])
     return first, max(first, last)
 
 
@@ -165,12 +166,13 @@ def movement(*, group: TheGroup = None, group_option: GroupOption = None, where:
         if not owners:
             check_group(tables, where, name)
         window, cluster_json = window_json(tables, where), cluster_of(tables)
+        end_ms = tables.about.get("last_ms")
         warn_of_damage(tables, common)
     emit(
         Report(
             schema=_MOVEMENT,
             data={"group_id": name, "window": window, "owners": owners},
-            tables=[_owners(name, owners, where)],
+            tables=[_owners(name, owners, span(owners, where, end_ms), where)],
             names=list(dict.fromkeys(f"{each['topic']}:{each['partition']}" for each in owners)),
             items=owners,
             cluster=cluster_json,
@@ -202,8 +204,8 @@ def owner_json(row: Row) -> Json:
     }  # fmt: skip
 
 
-def _owners(group: str, owners: Sequence[Json], where: Where) -> Table:
-    first, last = span(owners, where)
+def _owners(group: str, owners: Sequence[Json], window: tuple[int, int], where: Where) -> Table:
+    first, last = window
     held: dict[tuple[str, int], list[Json]] = {}
     for each in owners:
         held.setdefault((each["topic"] or f"id {each['topic_id']}", each["partition"]), []).append(each)

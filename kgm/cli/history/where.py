@@ -10,6 +10,7 @@ import functools
 import inspect
 import pathlib
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -80,8 +81,8 @@ class Where:
     def text(self) -> str:
         """What was given, as an option that can be given again."""
         if self.kind is None:
-            return f"--store {self.store}"
-        return f"--source {self.kind}" + ("" if self.path is None else f":{self.path}")
+            return f"--store {shlex.quote(str(self.store))}"
+        return "--source " + shlex.quote(self.kind if self.path is None else f"{self.kind}:{self.path}")
 
     def asked(self, *group_ids: str | None) -> Asked:
         """Rows of these groups (of every group, if it is None) within the time."""

@@ -164,7 +164,10 @@ def _all_rebalances(rebalances: Sequence[Json]) -> Markup:
         _REBALANCES_SHOWN,
     )  # fmt: skip
     titles = ["at", "generation", "why", "confidence", "who", "stopped", "moved"]
-    note = "Who: + came, - went, ~ another process on the same seat, * subscribes to something else."
+    note = (
+        "Who: + came, - went, ~ came back, = took over what others gave up the round before, * subscribes to something "
+        "else."
+    )
     return section("All rebalances, the last first", table(titles, rows), more, element("p", note, class_="soft"))
 
 
