@@ -105,6 +105,63 @@ _PLAN: dict[str, Any] = {
     "settings": {"*": "str"},
 }
 
+_VALUE = ("str", "int", None)
+_EVENT: dict[str, Any] = {
+    "at": "str",
+    "written_at": "str?",
+    "group_id": "str",
+    "event": "str",
+    "text": "str",
+    "identity": "str?",
+    "member_id": "str?",
+    "member_id_before": "str?",
+    "before": _VALUE,
+    "after": _VALUE,
+    "moves": [MOVE],
+    "state": "str?",
+    "generation": "int?",
+    "group_epoch": "int?",
+    "members": "int?",
+    "lag": "int?",
+    "rebalances": "int",
+    "moved_partitions": "int",
+}
+_WATCHED: dict[str, Any] = {
+    "group_id": "str",
+    "reached": "bool?",
+    "breach": "str?",
+    "missing": ["str"],
+    "looks": "int",
+    "rebalances": "int",
+    "rebalances_exact": "bool",
+    "rebalances_doubt": "str?",
+    "moved_partitions": "int",
+    "moves": [MOVE],
+    "replaced": ["str"],
+    "type": "str?",
+    "state": "str?",
+    "generation": "int?",
+    "group_epoch": "int?",
+    "members": "int?",
+    "lag": "int?",
+}
+_SUBSCRIPTION: dict[str, Any] = {"topics": ["str"], "regex": "str?"}
+_DIFFERENCES: dict[str, Any] = {
+    "group_id": "str",
+    "group_id_before": "str?",
+    "group_id_after": "str?",
+    "same": "bool",
+    "members_come": [MEMBER],
+    "members_gone": [MEMBER],
+    "members_replaced": [{"group_instance_id": "str", "member_id_before": "str", "member_id_after": "str"}],
+    "statuses_changed": [{"identity": "str", "before": "str", "after": "str"}],
+    "subscriptions_changed": [{"identity": "str", "before": _SUBSCRIPTION, "after": _SUBSCRIPTION}],
+    "moves": ([MOVE], None),
+    "moved_partitions": "int?",
+    "values_changed": {"*": {"before": _VALUE, "after": _VALUE}},
+    "topics_changed": [{"name": "str", "before": "int?", "after": "int?"}],
+}
+
 CONTRACTS: dict[str, dict[str, Any]] = {
     "list": {
         "groups": [
@@ -136,6 +193,34 @@ CONTRACTS: dict[str, dict[str, Any]] = {
         "moves_expected": ([MOVE], None),
     },
     "simulate-bounce": {"group_id": "str", "plan": _PLAN, "scenarios": [SCENARIO]},
+    "watch": {"groups": [_WATCHED], "events": [_EVENT]},
+    "wait": {
+        "group_id": "str",
+        "met": "bool",
+        "waited_ms": "int",
+        "conditions": [{"condition": "str", "met": "bool", "seen": "str"}],
+        "state": "str?",
+        "members": "int?",
+        "lag": "int?",
+    },
+    "doctor": {
+        "groups": ["str"],
+        "findings": [
+            {
+                "group_id": "str",
+                "check": "str",
+                "severity": "=error|warning|info",
+                "message": "str",
+                "evidence": ["str"],
+                "about": ["str"],
+                "next_command": "str?",
+            }
+        ],
+        "skipped": [{"checks": "str", "why": "str"}],
+        "window_ms": "int",
+        "history": "str?",
+    },
+    "diff": {"a": "str", "b": "str", "groups": [_DIFFERENCES]},
     "assign": {"cases": [{"case": "any", "assignor": "str", "assignment": {"*": PARTITIONS}}]},
     "config-view": {
         "profile": "str?",

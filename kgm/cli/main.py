@@ -50,6 +50,7 @@ COMMANDS = {
     "simulate-bounce": ("simulate_bounce", "simulate_bounce", "Say what a planned bounce would move."),
     "watch": ("watch", "watch", "Watch groups change; verify a rolling restart while it happens."),
     "wait": ("wait", "wait", "Wait until a group is stable, empty, has N members, or lags by no more than N."),
+    "doctor": ("doctor", "doctor", "Look for what is wrong with groups, with evidence and the next command."),
     "diff": ("diff", "diff", "Show what changed in groups between two snapshots, files or live."),
     "assign": ("assign", "assign_command", "Run one of Kafka's assignors on written-down groups."),
     "serve": ("serve", "serve", "Run the embedded coordinator: real Kafka clients can join it."),

@@ -144,6 +144,11 @@ def end_offset(connection: Connection, partition: int, deadline: Deadline) -> in
     return _offset(connection, partition, _LATEST, deadline)
 
 
+def start_offset(connection: Connection, partition: int, deadline: Deadline) -> int:
+    """Where the first record is that is still there. Raises KgmError."""
+    return _offset(connection, partition, _EARLIEST, deadline)
+
+
 def _offset(connection: Connection, partition: int, at: int, deadline: Deadline) -> int:
     from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
     from kgm.protocol.messages.list_offsets_response import ListOffsetsResponse

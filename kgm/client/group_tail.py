@@ -5,10 +5,10 @@ No API tells the generation of a classic group, and who looks now and then misse
 a static member is replaced (Kafka: GroupMetadataValue). Reading takes READ on the topic; where that is missing, or the
 broker does not give the topic away, the tail says so and stays silent."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kgm.client import group_log
 from kgm.client.connection import Connection
@@ -20,6 +20,11 @@ from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
 #: Bytes of one partition that are read at one look; what is beyond is skipped, and said to be.
 MAX_BYTES: Final = 8 << 20
+
+
+#: As far back as the past is read, in a partition, and by how many offsets first.
+PAST_BYTES: Final = 2 << 20
+_PAST_WINDOW = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,10 @@ class _Partition:
     number: int
     group_ids: list[str] = field(default_factory=list)
     position: int | None = None
+
+
+_Found: TypeAlias = list[tuple[str, Recorded]]
+_ByGroup: TypeAlias = dict[str, list[Recorded]]
 
 
 class GroupTail:
@@ -57,6 +66,13 @@ class GroupTail:
         """What was written since the last look, by group, oldest first; at the first look the last record of each.
 
         Raises nothing: a look that fails is made up for by the next one."""
+        return self._read(self._read_on, deadline)
+
+    def read_back(self, deadline: Deadline) -> Mapping[str, Sequence[Recorded]]:
+        """What was written lately, by group, oldest first: as far back as `PAST_BYTES` of each partition go."""
+        return self._read(self._read_past, deadline)
+
+    def _read(self, how: Callable[[_Partition, Deadline, Connection], _Found], deadline: Deadline) -> _ByGroup:
         self.skipped = set()
         try:
             leaders = self._leaders(deadline)
@@ -65,22 +81,22 @@ class GroupTail:
             return {}
         except KgmError:
             return {}
-        found: dict[str, list[Recorded]] = {}
+        by_group: _ByGroup = {}
         for partition in self._partitions.values():
             leader = leaders.get(partition.number)
             if leader is None:
                 continue
             try:
-                task = partial(self._read_partition, partition, deadline)
+                task = partial(how, partition, deadline)
                 rows = self._cluster.brokers.on_broker(leader, task, deadline)
             except KgmError as error:
                 self.silent_because = _why_silent(error)
                 continue
             self.silent_because = None
             for group_id, recorded in rows:
-                found.setdefault(group_id, []).append(recorded)
+                by_group.setdefault(group_id, []).append(recorded)
                 self.last[group_id] = recorded
-        return found
+        return by_group
 
     def _leaders(self, deadline: Deadline) -> dict[int, Any]:
         """The leader of each partition. Raises KgmError."""
@@ -105,31 +121,47 @@ class GroupTail:
             self._partitions.setdefault(number, _Partition(number=number)).group_ids.append(group_id)
             self._keys[group_log.key_of(group_id)] = group_id
 
-    def _read_partition(
-        self, partition: _Partition, deadline: Deadline, connection: Connection
-    ) -> list[tuple[str, Recorded]]:
+    def _read_on(self, partition: _Partition, deadline: Deadline, connection: Connection) -> _Found:
         """Raises KgmError; then the next look reads the same again."""
         end = group_log.end_offset(connection, partition.number, deadline)
         if partition.position is None or end < partition.position:  # a topic that was lost and made anew starts over
-            found = [
-                (group_id, recorded)
-                for group_id in partition.group_ids
-                if (recorded := _last(connection, partition.number, group_id, deadline)) is not None
-            ]
+            last = [(each, _last(connection, partition.number, each, deadline)) for each in partition.group_ids]
             partition.position = end
-            return found
-        found, read = [], 0
+            return [(group_id, recorded) for group_id, recorded in last if recorded is not None]
+        found: _Found = []
+        read = 0
         for fetched in group_log.rows(connection, partition.number, partition.position, end, deadline):
             read += fetched.size_bytes
-            for key, value, at_ms in fetched.records:
-                group_id = self._keys.get(key or b"")
-                recorded = None if group_id is None or value is None else _recorded(group_id, value, at_ms)
-                if recorded is not None:
-                    found.append((recorded.group.group_id, recorded))
+            found += self._mine(fetched)
             if read >= MAX_BYTES and fetched.next_offset < end:
                 self.skipped |= set(partition.group_ids)
                 break
         partition.position = end
+        return found
+
+    def _read_past(self, partition: _Partition, deadline: Deadline, connection: Connection) -> _Found:
+        """Window by window from the end, twice as many offsets each time. Raises KgmError."""
+        start = group_log.start_offset(connection, partition.number, deadline)
+        end = partition.position = group_log.end_offset(connection, partition.number, deadline)
+        found: _Found = []
+        window, read = _PAST_WINDOW, 0
+        while end > start and read < PAST_BYTES and not deadline.expired:
+            first = max(start, end - window)
+            older: _Found = []
+            for fetched in group_log.rows(connection, partition.number, first, end, deadline):
+                read += fetched.size_bytes
+                older += self._mine(fetched)
+            found = older + found
+            end, window = first, window * 2
+        return found
+
+    def _mine(self, fetched: group_log.Rows) -> _Found:
+        found = []
+        for key, value, at_ms in fetched.records:
+            group_id = self._keys.get(key or b"")
+            recorded = None if group_id is None or value is None else _recorded(group_id, value, at_ms)
+            if recorded is not None:
+                found.append((recorded.group.group_id, recorded))
         return found
 
 
