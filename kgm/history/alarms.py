@@ -93,7 +93,7 @@ class Alarms:
         row = self.raised.get(name)
         if row is None:
             row = {
-                **base, "group_type": "classic", "alarm": alarm.value, "seat": seat, "confidence": confidence.value,
+                **base, "alarm": alarm.value, "seat": seat, "confidence": confidence.value,
                 "count": 0,
             }  # fmt: skip
             self.raised[name] = row

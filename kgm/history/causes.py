@@ -165,7 +165,7 @@ def departure(gone: Gone, at: int) -> Departed:
 def _silent(gone: Gone, silence: int, said: "_Said") -> Departed:
     record = gone.change.member.record
     session, most = record.session_timeout, record.rebalance_timeout
-    if gone.cadence_ms is None or 2 * gone.cadence_ms > session:
+    if gone.cadence_ms is None or gone.cadence_ms > session:
         why = f"its last commit was {seconds(silence)} before, and it committed too rarely to tell how it went"
         return said(Cause.DEPARTURE, Confidence.POSSIBLE, why)
     why = f"silent for {seconds(silence)}, having committed every {seconds(gone.cadence_ms)}"

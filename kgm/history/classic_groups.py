@@ -65,7 +65,8 @@ class ClassicGroup:
         self, snapshot: Snapshot, changes: Sequence[Change], rebalance: Rebalance | None, leader_epoch: int | None
     ) -> None:
         """The next record of the group: changes and rebalance since the one before it."""
-        base = position(self.partition, snapshot.offset, snapshot.timestamp, leader_epoch) | {"group_id": self.group_id}
+        base = position(self.partition, snapshot.offset, snapshot.timestamp, leader_epoch)
+        base |= self._base
         moved = None not in (self.leader_epoch, leader_epoch) and self.leader_epoch != leader_epoch
         for change in changes:
             self.rows.put("silver_member_change", _change_row(base, change, self.previous))
@@ -124,7 +125,7 @@ class ClassicGroup:
 
     def _event(self, base: Row, snapshot: Snapshot, event: Event, people: list[Row], evidence: list[str]) -> None:
         self.rows.put("gold_event", {
-            **base, "group_type": TYPE, "generation": snapshot.generation, "event": event.value,
+            **base, "generation": snapshot.generation, "event": event.value,
             "confidence": _sure(snapshot), "who": people, "evidence": evidence, "complete": snapshot.complete,
         })  # fmt: skip
 
@@ -255,7 +256,7 @@ class ClassicGroup:
         row = {
             **base, "from_generation": rebalance.from_generation, "to_generation": rebalance.to_generation,
             "lost_rounds": rebalance.lost_rounds, "moved": rebalance.moved, "kept": rebalance.kept,
-            "complete": rebalance.complete, "group_type": TYPE, "cause": verdict.cause.value,
+            "complete": rebalance.complete, "cause": verdict.cause.value,
             "confidence": verdict.confidence.value, "also": [each.value for each in verdict.also],
             "who": list(verdict.who), "evidence": list(verdict.evidence), "source": "log", "reason": None,
             "inferred_cause": verdict.cause.value, "inferred_confidence": verdict.confidence.value,
@@ -343,7 +344,7 @@ def _change_row(base: Mapping[str, Any], change: Change, previous: Snapshot | No
         "old_member_id": change.old_member_id, "group_instance_id": record.group_instance_id,
         "client_id": record.client_id, "client_host": record.client_host,
         "session_timeout_ms": record.session_timeout, "absorbed": change.absorbed, "complete": change.complete,
-        "group_type": TYPE, "seat": change.seat, "rebalance_timeout_ms": record.rebalance_timeout,
+        "seat": change.seat, "rebalance_timeout_ms": record.rebalance_timeout,
         "topics_added": sorted(topics[1] - topics[0]), "topics_removed": sorted(topics[0] - topics[1]),
         "partitions_before": numbers[0], "partitions_after": numbers[1],
     }  # fmt: skip

@@ -76,7 +76,7 @@ class Restarts:
             # Had it been longer, its session would have expired.
             most = min(most, record.session_timeout)
         rows.put("gold_restart", {
-            **base, "group_type": "classic", "seat": change.seat, "static": static, "member_id": record.member_id,
+            **base, "seat": change.seat, "static": static, "member_id": record.member_id,
             "client_id": record.client_id, "client_host": record.client_host,
             "session_timeout_ms": record.session_timeout,
             "min_ms": None if high is None else max(up - high, 0), "max_ms": most, **known,

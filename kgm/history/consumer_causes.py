@@ -1,0 +1,116 @@
+"""Why the epoch of a group of the consumer protocol rose: what its records changed since the epoch before."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kgm.history.causes import Cause, Confidence, Departed, Gone, Verdict, seconds, weaker, who
+from kgm.history.membership import Change
+from kgm.history.rows import Row
+
+_SHOWN = 8
+_SLACK_MS = 4_000
+#: Members of this protocol heartbeat this often by default (group.consumer.heartbeat.interval.ms).
+HEARTBEAT_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """An epoch to explain. returned: who joined and was there before, with what is known of the absence. metadata: the
+    hash of the subscribed topics' metadata changed. known: nothing is missing since the group began."""
+
+    joined: Sequence[Change]
+    returned: Sequence[tuple[Change, Row]]
+    departed: Sequence[Departed]
+    resubscribed: Sequence[Change]
+    metadata: bool
+    regex: bool
+    assignor: bool
+    empty: bool
+    known: bool
+    broken: bool
+
+
+def departure(gone: Gone, at: int, *, away: int | None, heard: int, unrevoked: int | None) -> Departed:
+    """How a member went whose records were deleted at a time. away: since when it had the epoch -2; heard: of its last
+    record, which its own heartbeat made; unrevoked: since when it was asked to give up partitions and did not."""
+    record = gone.change.member.record
+    session, seat, static = record.session_timeout, gone.change.seat, record.group_instance_id is not None
+
+    def said(cause: Cause, confidence: Confidence, why: str) -> Departed:
+        return Departed(gone=gone, cause=cause, confidence=confidence, evidence=f"{seat} is gone; {why}")
+
+    if away is not None:
+        why = f"it had stopped {seconds(at - away)} before, its session timeout is {seconds(session)}"
+        if at - away < session - HEARTBEAT_MS - _SLACK_MS // 2:
+            return said(Cause.REMOVAL, Confidence.LIKELY, f"{why}: somebody removed it")
+        late = at - away > session + _SLACK_MS
+        return said(Cause.SESSION_EXPIRY, Confidence.POSSIBLE if late else Confidence.LIKELY, why)
+    if unrevoked is not None and at - unrevoked >= record.rebalance_timeout > 0:
+        why = f"it did not give up partitions within its rebalance timeout of {seconds(record.rebalance_timeout)}"
+        return said(Cause.MAX_POLL, Confidence.LIKELY, why)
+    silence = at - max(heard, gone.last_commit or 0)
+    if silence < session:
+        why = f"it was heard of {seconds(silence)} before, so its session timeout of {seconds(session)} had not passed"
+        return said(Cause.REMOVAL if static else Cause.LEAVE, Confidence.LIKELY, why)
+    if gone.cadence_ms is None or gone.cadence_ms > session:
+        why = f"it was not heard of for {seconds(silence)}, and it committed too rarely to tell how it went"
+        return said(Cause.DEPARTURE, Confidence.POSSIBLE, why)
+    why = f"silent for {seconds(silence)}, having committed every {seconds(gone.cadence_ms)}"
+    near = silence <= session + 2 * gone.cadence_ms + HEARTBEAT_MS + _SLACK_MS
+    sure = Confidence.LIKELY if near else Confidence.POSSIBLE
+    return said(Cause.SESSION_EXPIRY, sure, f"{why}; its session timeout is {seconds(session)}")
+
+
+def explain(epoch: Epoch) -> Verdict:
+    """The cause of an epoch."""
+    if epoch.broken:
+        line = "records in between are missing: compaction removed them"
+        return Verdict(Cause.UNKNOWN, Confidence.UNKNOWN, evidence=(line,))
+    parts = _parts(epoch)
+    kinds = tuple(dict.fromkeys(each.cause for each in parts))
+    people = tuple(row for each in parts for row in each.who)
+    evidence = tuple(line for each in parts for line in each.evidence)
+    first = parts[0]
+    if epoch.empty and epoch.departed:
+        line = "the group has no members any more"
+        return Verdict(Cause.ALL_GONE, Confidence.CERTAIN, people, (line, *evidence), kinds)
+    sure = first.confidence if epoch.known else weaker(first.confidence, Confidence.LIKELY)
+    return Verdict(first.cause, sure, people, evidence, kinds[1:])
+
+
+def _parts(epoch: Epoch) -> list[Verdict]:
+    parts = []
+    back = {each.seat for each, _ in epoch.returned}
+    if epoch.returned:
+        lines = tuple(
+            f"{change.seat} is {row['member_id']} come back after {seconds(change.timestamp - row['down_max'])}"
+            for change, row in epoch.returned[:_SHOWN]
+        )
+        people = tuple(who(change, "returned") for change, _ in epoch.returned)
+        parts.append(Verdict(Cause.BOUNCE, Confidence.LIKELY, people, lines))
+    joined = [each for each in epoch.joined if each.seat not in back]
+    if joined:
+        lines = tuple(f"{each.seat} is new" for each in joined[:_SHOWN])
+        parts.append(Verdict(Cause.JOIN, Confidence.CERTAIN, tuple(who(each) for each in joined), lines))
+    for each in epoch.departed:
+        people = (who(each.gone.change, each.cause.value),)
+        parts.append(Verdict(each.cause, each.confidence, people, (each.evidence,)))
+    if epoch.resubscribed:
+        lines = tuple(f"{each.seat} subscribes to other topics" for each in epoch.resubscribed[:_SHOWN])
+        people = tuple(who(each) for each in epoch.resubscribed)
+        parts.append(Verdict(Cause.SUBSCRIPTION, Confidence.CERTAIN, people, lines))
+    return parts or [_nobody(epoch)]
+
+
+def _nobody(epoch: Epoch) -> Verdict:
+    """No member came, went or changed."""
+    if epoch.regex:
+        line = "a subscribed regular expression was resolved anew, and the epoch rose in the same moment"
+        return Verdict(Cause.SUBSCRIPTION, Confidence.LIKELY, evidence=(line,))
+    if epoch.metadata:
+        line = "the metadata of the subscribed topics changed: their partitions, racks or ids"
+        return Verdict(Cause.METADATA, Confidence.CERTAIN, evidence=(line,))
+    if epoch.assignor:
+        line = "a member asks for another assignor"
+        return Verdict(Cause.ASSIGNOR, Confidence.POSSIBLE, evidence=(line,))
+    return Verdict(Cause.UNKNOWN, Confidence.UNKNOWN, evidence=("the epoch rose, and no record says why",))
