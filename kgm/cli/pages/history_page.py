@@ -168,7 +168,9 @@ def _all_rebalances(rebalances: Sequence[Json]) -> Markup:
         "Who: + came, - went, ~ came back, = took over what others gave up the round before, * subscribes to something "
         "else."
     )
-    return section("All rebalances, the last first", table(titles, rows), more, element("p", note, class_="soft"))
+    return section(
+        "All rebalances, the last first", table(titles, rows, right=("at",)), more, element("p", note, class_="soft")
+    )
 
 
 def _alarms(alarms: Sequence[Json]) -> Markup:
@@ -222,7 +224,7 @@ def _groups(groups: Sequence[Json]) -> Markup:
         "restarts of static members of which no rebalance came."
     )
     numbers = ("rebalances", "per hour", "lost rounds", "moved", "stopped", "absorbed")
-    return join((table(titles, rows, right=numbers), more, element("p", note, class_="soft")))
+    return join((table(titles, rows, right=(*numbers, "last")), more, element("p", note, class_="soft")))
 
 
 def _rate(per_hour: float | None) -> str | None:
