@@ -5,7 +5,7 @@ refuse ends up in `Decoded.bad`, whole and with its error: nothing is dropped, n
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from kgm.model.errors import DecodeError
 from kgm.records.record import TYPES, decode_record, message_classes
 
 _VERSION_BYTES = 2
+_OFFSET_COMMITS, _GROUP_METADATA = (0, 1), 2
 _PLAIN = ("partition", "offset", "timestamp", "leader_epoch", "producer_id", "producer_epoch", "transactional")
 
 
@@ -87,11 +88,27 @@ class _Batch:
 
     def kind(self, kind: int, rows: Positions) -> pa.RecordBatch:
         """All records of a type that can be decoded; the others are noted as refused."""
+        found = self.read(kind, rows)
+        kept = found.readable
+        self.refused[rows[~kept]] = True
+        schema = record_schema(kind)
+        values = pa.concat_arrays(found.values) if found.values else pa.nulls(0, schema.field("value").type)
+        return pa.RecordBatch.from_arrays(
+            [
+                *self.plain(rows[kept]),
+                _take(found.keys, found.key_of[kept]),
+                pa.array(self.version[rows[kept]], mask=self.tombstone[rows[kept]]),
+                _take(values, found.value_of[kept]),
+                pa.array(found.unknown_tags[kept]),
+            ],
+            schema=schema,
+        )
+
+    def read(self, kind: int, rows: Positions) -> "_Read":
         key_class, value_class = message_classes(kind)
         keys, key_of = self.decode_keys(key_class, rows)
-        readable = key_of >= 0
         parts, places, unknown = [], [], np.zeros(len(rows), dtype=np.int32)
-        valued = readable & ~self.tombstone[rows] & self.has_version[rows]
+        valued = (key_of >= 0) & ~self.tombstone[rows] & self.has_version[rows]
         for version in np.unique(self.version[rows[valued]]).tolist():
             if value_class.MIN_VERSION <= version <= value_class.MAX_VERSION:
                 here = np.nonzero(valued & (self.version[rows] == version))[0]
@@ -103,20 +120,8 @@ class _Batch:
         value_of = np.full(len(rows), -1, dtype=np.int64)
         decoded = np.concatenate(places) if places else np.zeros(0, dtype=np.int64)
         value_of[decoded] = np.arange(len(decoded))
-        kept = readable & (self.tombstone[rows] | (value_of >= 0))
-        self.refused[rows[~kept]] = True
-        schema = record_schema(kind)
-        values = pa.concat_arrays(parts) if parts else pa.nulls(0, schema.field("value").type)
-        return pa.RecordBatch.from_arrays(
-            [
-                *self.plain(rows[kept]),
-                _take(keys, key_of[kept]),
-                pa.array(self.version[rows[kept]], mask=self.tombstone[rows[kept]]),
-                _take(values, value_of[kept]),
-                pa.array(unknown[kept]),
-            ],
-            schema=schema,
-        )
+        readable = (key_of >= 0) & (self.tombstone[rows] | (value_of >= 0))
+        return _Read(keys, key_of, parts, value_of, unknown, readable)
 
     def decode_keys(self, key_class: Any, rows: Positions) -> tuple[pa.StructArray, Positions]:
         """(different keys, which of them each record has; -1 if its bytes are no such key)."""
@@ -148,6 +153,70 @@ class _Batch:
             ],
             schema=BAD,
         )
+
+
+class _Read(NamedTuple):
+    """Records of one type: which of the different keys and which of the values (in parts) each one has; -1 for none."""
+
+    keys: pa.StructArray
+    key_of: Positions
+    values: list[pa.StructArray]
+    value_of: Positions
+    unknown_tags: npt.NDArray[np.int32]
+    readable: npt.NDArray[np.bool_]
+
+
+class CommitRows(NamedTuple):
+    """Which rows of a batch are commits and no tombstones, and which of the places each is of: (group, topic,
+    partition)."""
+
+    rows: Positions
+    place: Positions
+    places: list[tuple[str, str, int]]
+
+
+def commit_rows(raw: pa.RecordBatch) -> CommitRows:
+    """All offset commits of a batch that `decode` would accept, with no more of them than where they are."""
+    batch = _Batch(raw)
+    rows, numbers = [], []
+    places: list[tuple[str, str, int]] = []
+    for kind in _OFFSET_COMMITS:
+        mine = np.nonzero(batch.has_type & (batch.key_type == kind))[0]
+        if len(mine):
+            found = batch.read(kind, mine)
+            chosen = found.value_of >= 0
+            rows.append(mine[chosen])
+            numbers.append(found.key_of[chosen] + len(places))
+            places += list(zip(*(column.to_pylist() for column in found.keys.flatten()), strict=True))
+    if not rows:
+        return CommitRows(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), [])
+    at, place = np.concatenate(rows), np.concatenate(numbers)
+    if len(set(places)) != len(places):
+        # Keys of both types, and such with more bytes than they need, may mean the same.
+        known: dict[tuple[str, str, int], int] = {}
+        place = np.array([known.setdefault(each, len(known)) for each in places], dtype=np.int64)[place]
+        places = list(known)
+    if len(rows) > 1:
+        order = np.argsort(at)
+        at, place = at[order], place[order]
+    return CommitRows(at, place, places)
+
+
+class GroupRows(NamedTuple):
+    """Which rows of a batch are GroupMetadata records with a key that can be read, and of which group each is."""
+
+    rows: Positions
+    group: Positions
+    names: list[str]
+
+
+def group_rows(raw: pa.RecordBatch) -> GroupRows:
+    """All metadata records of classic groups, whatever their values are."""
+    batch = _Batch(raw)
+    rows = np.nonzero(batch.has_type & (batch.key_type == _GROUP_METADATA))[0]
+    keys, key_of = batch.decode_keys(message_classes(_GROUP_METADATA)[0], rows)
+    known = key_of >= 0
+    return GroupRows(rows[known], key_of[known], keys.flatten()[0].to_pylist())
 
 
 def _leading(array: pa.Array) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:

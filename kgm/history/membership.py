@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 from kgm.model.errors import DecodeError
 from kgm.protocol.subscription import PROTOCOL_TYPE, decode_assignment, decode_subscription
@@ -135,12 +136,7 @@ class Snapshot:
     @property
     def owners(self) -> dict[Partition, str]:
         """The seat that each partition is assigned to."""
-        return {
-            (topic, partition): seat
-            for seat, member in self.members.items()
-            for topic, partitions in (member.assigned or {}).items()
-            for partition in partitions
-        }
+        return owners(self.members)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +206,8 @@ class _Fold:
     changes: list[Change] = field(default_factory=list)
     rebalances: list[Rebalance] = field(default_factory=list)
     last_offset: int = -1
+    #: Where the last rebalance or tombstone is, if there is one.
+    turned_at: int = -1
     committed_at: dict[Partition, int] = field(default_factory=dict)
     #: Whether commits can tell more of the last rebalance; and when each partition that has not been committed since
     #: last was.
@@ -226,21 +224,34 @@ class _Fold:
     def metadata(self, record: Metadata) -> None:
         complete = not self.gaps.within(self.last_offset, record.offset)
         self.last_offset = record.offset
+        if record.value is None:
+            self.tombstone(record, complete=complete)
+        else:
+            self.value(record, record.value, complete=complete)
+
+    def tombstone(self, record: Metadata, *, complete: bool) -> None:
+        generation = -1 if self.previous is None else self.previous.generation
+        self.snapshots.append(tombstone(record.offset, record.timestamp, generation, complete=complete))
+        # Another life begins after it, if any.
+        self.turned_at, self.committed_at, self.before, self.open_rebalance = record.offset, {}, {}, False
+
+    def value(self, record: Metadata, value: GroupMetadataValue, *, complete: bool) -> None:
         previous = self.previous
-        snapshot = snapshot_of(record, previous, complete=complete)
-        self.snapshots.append(snapshot)
-        if snapshot.kind is Kind.TOMBSTONE:
-            # Another life begins after it, if any.
-            self.committed_at, self.before, self.open_rebalance = {}, {}, False
-        elif previous is not None:
-            self.changes += changes_between(previous, snapshot)
-            if snapshot.generation != previous.generation:
-                self.rebalances.append(rebalance_between(previous, snapshot))
-                self.before = dict(self.committed_at)
-                self.open_rebalance = can_be_timed(snapshot)
+        members = {each.seat: each for each in (member_of(each, value.protocol_type) for each in value.members)}
+        difference = Difference({} if previous is None else previous.members, members)
+        kind = kind_of(value, previous, difference, members=bool(members), complete=complete)
+        found = snapshot(record.offset, record.timestamp, value, members, kind=kind, complete=complete)
+        self.snapshots.append(found)
+        if previous is None:
+            return
+        self.changes += changes_between(previous, found, difference)
+        if found.generation != previous.generation:
+            self.rebalances.append(rebalance_between(previous, found, difference))
+            self.turned_at, self.before = record.offset, dict(self.committed_at)
+            self.open_rebalance = can_be_timed(found)
 
     def commit(self, record: Commit) -> None:
-        if self.rebalances and record.offset < self.rebalances[-1].offset:
+        if record.offset < self.turned_at:
             return  # its transaction began before a rebalance and ended after it: it tells nothing of the stop
         place = record.topic, record.partition
         since = self.before.pop(place, None)
@@ -266,45 +277,77 @@ def timed(rebalance: Rebalance, gap: int) -> Rebalance:
     return replace(rebalance, stopped_max_ms=most)
 
 
-def snapshot_of(record: Metadata, previous: Snapshot | None, *, complete: bool) -> Snapshot:
-    value = record.value
-    if value is None:
-        return Snapshot(
-            offset=record.offset, timestamp=record.timestamp, kind=Kind.TOMBSTONE,
-            generation=-1 if previous is None else previous.generation, protocol_type="", protocol=None, leader=None,
-            state_timestamp=-1, members={}, complete=complete, sync_ms=None,
-        )  # fmt: skip
-    members = [_member(each, value.protocol_type) for each in value.members]
-    by_seat = {member.seat: member for member in members}
-    kind = _kind(value, by_seat, previous, complete=complete)
-    known = kind is Kind.SYNCED and value.current_state_timestamp >= 0
+class Difference(NamedTuple):
+    """What two snapshots of a group differ in: by seat, members before and after that are not the same in all that
+    counts. It may hold others too. kept: how many partitions the members have that are not in it, each once."""
+
+    before: Mapping[str, Member]
+    after: Mapping[str, Member]
+    kept: int = 0
+
+
+class Header(NamedTuple):
+    """A GroupMetadataValue but for its members."""
+
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    current_state_timestamp: int
+
+
+def tombstone(offset: int, timestamp: int, generation: int, *, complete: bool) -> Snapshot:
+    """generation: the last that is known, or -1."""
     return Snapshot(
-        offset=record.offset, timestamp=record.timestamp, kind=kind, generation=value.generation,
-        protocol_type=value.protocol_type, protocol=value.protocol, leader=value.leader,
-        state_timestamp=value.current_state_timestamp, members=by_seat, complete=complete,
-        sync_ms=max(record.timestamp - value.current_state_timestamp, 0) if known else None,
+        offset=offset, timestamp=timestamp, kind=Kind.TOMBSTONE, generation=generation, protocol_type="", protocol=None,
+        leader=None, state_timestamp=-1, members={}, complete=complete, sync_ms=None,
     )  # fmt: skip
 
 
-def _kind(
-    value: GroupMetadataValue, members: Mapping[str, Member], previous: Snapshot | None, *, complete: bool
+def snapshot(
+    offset: int,
+    timestamp: int,
+    header: Header | GroupMetadataValue,
+    members: Mapping[str, Member],
+    *,
+    kind: Kind,
+    complete: bool,
+) -> Snapshot:
+    known = kind is Kind.SYNCED and header.current_state_timestamp >= 0
+    return Snapshot(
+        offset=offset, timestamp=timestamp, kind=kind, generation=header.generation,
+        protocol_type=header.protocol_type, protocol=header.protocol, leader=header.leader,
+        state_timestamp=header.current_state_timestamp, members=members, complete=complete,
+        sync_ms=max(timestamp - header.current_state_timestamp, 0) if known else None,
+    )  # fmt: skip
+
+
+def kind_of(
+    header: Header | GroupMetadataValue,
+    previous: Snapshot | None,
+    difference: Difference,
+    *,
+    members: bool,
+    complete: bool,
 ) -> Kind:
+    """Why a record was written. members: whether it has any."""
     if not members:
-        return Kind.NEW if previous is None and value.generation == 0 else Kind.EMPTY
+        return Kind.NEW if previous is None and header.generation == 0 else Kind.EMPTY
     if not complete:
         return Kind.UNKNOWN
     if previous is None:
         return Kind.CONVERTED
-    if previous.generation != value.generation:
+    if previous.generation != header.generation:
         return Kind.SYNCED
+    before = difference.before
     replaced = any(
-        seat in previous.members and previous.members[seat].record.member_id != member.record.member_id
-        for seat, member in members.items()
+        seat in before and before[seat].record.member_id != member.record.member_id
+        for seat, member in difference.after.items()
     )
     return Kind.REPLACED if replaced else Kind.REPEATED
 
 
-def _member(record: MemberMetadata, protocol_type: str) -> Member:
+def member_of(record: MemberMetadata, protocol_type: str) -> Member:
     if protocol_type != PROTOCOL_TYPE:
         return Member(record, None, None)
     return Member(record, _topics(record.subscription), _assigned(record.assignment))
@@ -326,7 +369,7 @@ def _assigned(assignment: bytes) -> Mapping[str, Sequence[int]] | None:
         return None
 
 
-def changes_between(previous: Snapshot, snapshot: Snapshot) -> Iterable[Change]:
+def changes_between(previous: Snapshot, snapshot: Snapshot, difference: Difference) -> Iterable[Change]:
     """By seat, in the order of the snapshot; those who left first, in the order in which they were."""
 
     def change(
@@ -338,11 +381,11 @@ def changes_between(previous: Snapshot, snapshot: Snapshot) -> Iterable[Change]:
             member=member, old_member_id=old, absorbed=absorbed if known else None, complete=snapshot.complete,
         )  # fmt: skip
 
-    for seat, member in previous.members.items():
-        if seat not in snapshot.members:
+    for seat, member in difference.before.items():
+        if seat not in difference.after:
             yield change(ChangeKind.LEFT, seat, member)
-    for seat, member in snapshot.members.items():
-        old = previous.members.get(seat)
+    for seat, member in difference.after.items():
+        old = difference.before.get(seat)
         if old is None:
             yield change(ChangeKind.JOINED, seat, member)
             continue
@@ -353,16 +396,26 @@ def changes_between(previous: Snapshot, snapshot: Snapshot) -> Iterable[Change]:
             yield change(ChangeKind.RESUBSCRIBED, seat, member)
 
 
-def rebalance_between(previous: Snapshot, snapshot: Snapshot) -> Rebalance:
-    before, after = previous.owners, snapshot.owners
+def rebalance_between(previous: Snapshot, snapshot: Snapshot, difference: Difference) -> Rebalance:
+    before, after = owners(difference.before), owners(difference.after)
     both = before.keys() & after.keys()
-    kept = sum(before[place] == after[place] for place in both)
+    stayed = sum(before[place] == after[place] for place in both)
     # A generation that falls is another life of the group, whose end was compacted away.
     complete = snapshot.complete and snapshot.generation > previous.generation
     return Rebalance(
         offset=snapshot.offset, timestamp=snapshot.timestamp, from_generation=previous.generation,
         to_generation=snapshot.generation,
         lost_rounds=snapshot.generation - previous.generation - 1 if complete else None,
-        moved=len(both) - kept, kept=kept,
+        moved=len(both) - stayed, kept=stayed + difference.kept,
         stopped_min_ms=snapshot.sync_ms if snapshot.protocol in EAGER else None, stopped_max_ms=None, complete=complete,
     )  # fmt: skip
+
+
+def owners(members: Mapping[str, Member]) -> dict[Partition, str]:
+    """The seat that each partition is assigned to."""
+    return {
+        (topic, partition): seat
+        for seat, member in members.items()
+        for topic, partitions in (member.assigned or {}).items()
+        for partition in partitions
+    }

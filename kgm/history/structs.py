@@ -41,6 +41,21 @@ def read_messages(
         good = good[~cursor.bad]
 
 
+def read_apart(
+    cls: type[Message], version: int, buffer: Buffer, start: Positions, end: Positions, *, name: str
+) -> tuple[dict[str, pa.Array], "Elements", Positions]:
+    """The same with the structs of one array field apart: (the other fields, what is in that one, which messages)."""
+    good = np.arange(len(start))
+    while True:
+        cursor = Cursor.over(buffer, start[good], end[good])
+        reader = _Reader(cls, version, len(cursor))
+        columns = reader.columns(cls.__name__, cursor, apart=name)
+        if not cursor.bad.any():
+            assert reader.apart is not None
+            return columns, reader.apart, good
+        good = good[~cursor.bad]
+
+
 class Elements(NamedTuple):
     """Elements of one array field of many records; those of record i are numbered from offsets[i] on.
 
@@ -62,22 +77,29 @@ class _Reader:
         self.cls, self.version = cls, version
         self.flexible = version >= cls.FLEXIBLE_FROM
         self.unknown_tags = np.zeros(count, dtype=np.int64)
+        self.apart: Elements | None = None
 
     def struct(self, name: str, cursor: Cursor) -> pa.StructArray:
+        columns = self.columns(name, cursor)
+        names = [row.name for row in _rows(self.cls, name)]
+        return _struct_array([columns[name] for name in names], names, len(cursor))
+
+    def columns(self, name: str, cursor: Cursor, *, apart: str | None = None) -> dict[str, pa.Array]:
         columns: dict[str, pa.Array] = {}
         tagged = []
-        rows = _rows(self.cls, name)
-        for row in rows:
+        for row in _rows(self.cls, name):
             if not _within(self.version, row.versions):
                 columns[row.name] = _default(self.cls, row).take(_zeros(len(cursor)))
             elif row.tag is not None and _within(self.version, row.tagged):
                 tagged.append(row)
+            elif row.name == apart:
+                counts, _ = self.counts(row.kind[2:], cursor, nullable=False)
+                self.apart = self.elements(row.kind[2:], cursor, counts, least=0)
             else:
                 columns[row.name] = self.value(row.kind, cursor, nullable=_within(self.version, row.nullable))
         if self.flexible:
             columns |= self.tags(tagged, cursor)
-        names = [row.name for row in rows]
-        return _struct_array([columns[name] for name in names], names, len(cursor))
+        return columns
 
     def value(self, kind: str, cursor: Cursor, *, nullable: bool) -> pa.Array:
         if kind in WIDTH:
@@ -106,13 +128,17 @@ class _Reader:
         null = pa.nulls(1, struct_type(self.cls, self.cls.STRUCTS[kind]))
         return _overlay(found, there, len(cursor), null)
 
-    def array(self, kind: str, cursor: Cursor, *, nullable: bool) -> pa.Array:
+    def counts(self, kind: str, cursor: Cursor, *, nullable: bool) -> tuple[Positions, Any]:
+        """(how many elements each array has, which are null)."""
         counts = cursor.length(flexible=self.flexible, wide="int32", nullable=nullable)
         null = counts < 0
         counts = np.maximum(counts, 0)
         # Every element takes a byte at least, so no count can make us allocate more than there are bytes.
         cursor.fail(counts * WIDTH.get(kind, 1) > cursor.end - cursor.at)
-        counts = np.where(cursor.end < 0, 0, counts)
+        return np.where(cursor.end < 0, 0, counts), null
+
+    def array(self, kind: str, cursor: Cursor, *, nullable: bool) -> pa.Array:
+        counts, null = self.counts(kind, cursor, nullable=nullable)
         if kind in WIDTH:
             offsets, values = self.numbers(kind, cursor, counts)
         else:
@@ -133,15 +159,16 @@ class _Reader:
         elements.catch_up()
         return offsets, self.value(kind, elements, nullable=False)
 
-    def elements(self, kind: str, cursor: Cursor, counts: Positions) -> "Elements":
-        """All elements of arrays that begin where the cursor is; it is moved behind them."""
+    def elements(self, kind: str, cursor: Cursor, counts: Positions, *, least: int = _WORTH_ENCODING) -> "Elements":
+        """All elements of arrays that begin where the cursor is; it is moved behind them. least: how many there have to
+        be to look for equal ones; none, if it has to be done."""
         struct = _is_struct(kind)
         bounds = Bounds(counts)
         bounds.find(cursor, lambda each: self.skip(kind, each), alike=struct and not self.flexible)
         row = np.repeat(cursor.row, counts)
-        if struct and len(row) >= _WORTH_ENCODING and not cursor.bad.any():
+        if struct and len(row) >= least and not cursor.bad.any():
             spans = cursor.cut(bounds.start, bounds.end - bounds.start).dictionary_encode()
-            if len(spans.dictionary) * 2 <= len(row):
+            if len(spans.dictionary) * 2 <= len(row) or not least:
                 return self.different(kind, bounds, spans, row, cursor)
         elements = Cursor(cursor.buffer, bounds.start, np.repeat(cursor.end, counts), row, cursor.bad)
         elements.catch_up()
@@ -225,9 +252,7 @@ class _Reader:
             _walk_tags(cursor, None)
 
     def skip_array(self, kind: str, cursor: Cursor, *, nullable: bool) -> None:
-        counts = np.maximum(cursor.length(flexible=self.flexible, wide="int32", nullable=nullable), 0)
-        cursor.fail(counts * WIDTH.get(kind, 1) > cursor.end - cursor.at)
-        counts = np.where(cursor.end < 0, 0, counts)
+        counts, _ = self.counts(kind, cursor, nullable=nullable)
         if kind in WIDTH:
             cursor.skip(counts * WIDTH[kind])
         else:

@@ -1,91 +1,209 @@
-"""From a table of raw records to the history of every classic group in it, and that into the tables of `schema`."""
+"""From a table of raw records to the history of every classic group in it, and that into the tables of `schema`.
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+What has been told need not be told again: `resume` goes on where another call stopped, by a `Carry`."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kgm.history.columns import decode
-from kgm.history.membership import Change, Commit, Gaps, History, Metadata, Rebalance, Snapshot, fold
-from kgm.history.schema import GOLD_REBALANCE, SILVER_MEMBER_CHANGE, SILVER_SNAPSHOT
-from kgm.history.tables import GROUP_METADATA, OFFSET_COMMIT, commits
-from kgm.history.transactions import fates
-from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+from kgm.history.membership import Change, History, Kind, Rebalance, Snapshot
+from kgm.history.schema import GOLD_REBALANCE, RAW, SILVER_MEMBER_CHANGE, SILVER_SNAPSHOT
+from kgm.history.teller import Known, Teller, Timeline, Written
+
+__all__ = [
+    "CARRY",
+    "Carry",
+    "Timeline",
+    "Told",
+    "change_table",
+    "rebalance_table",
+    "resume",
+    "snapshot_table",
+    "timelines",
+]
+
+#: What `Carry.table` looks like. Rows of a kind:
+#: partition  what is known of a partition: `offset` is the one behind its last record
+#: group      the last GroupMetadata record of a group, a tombstone too
+#: commit     a partition that a group has committed: when it last was, and from where on that counts
+#: open       a record of a transaction that has no end yet, whole
+#: and `state` is what else has to be known (JSON).
+CARRY = pa.schema([
+    pa.field("kind", pa.string(), nullable=False), *RAW, pa.field("group_id", pa.string()),
+    pa.field("state", pa.string()),
+])  # fmt: skip
+#: Pieces are no larger than this, but for single records.
+_PIECE_BYTES, _PIECE_RECORDS = 32 << 20, 400_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline:
-    """One group: the partition that holds it, its history, and the leader epoch of each of its metadata records by
-    offset (another epoch, another coordinator)."""
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """What the timelines of later records need of earlier ones: a table by CARRY, of the size of a compacted log."""
 
-    group_id: str
-    partition: int
-    history: History
-    leader_epochs: dict[int, int | None]
+    table: pa.Table
+
+
+class Told(NamedTuple):
+    """timelines: by partition and group id. carry: for the records that come after these."""
+
+    timelines: list[Timeline]
+    carry: Carry
 
 
 def timelines(raw: pa.Table) -> Iterator[Timeline]:
     """Every group with a GroupMetadata record, by partition and group id. The table holds all that is known of its
-    partitions, offsets rising: what is missing between them counts as eaten by compaction."""
-    partition = raw.column("partition").to_numpy()
-    for number in np.unique(partition).tolist():
-        yield from _of_partition(number, raw.filter(pa.array(partition == number)))
+    partitions: what is missing between their offsets counts as eaten by compaction."""
+    log = Log()
+    yield from _joined(log.feed(raw))
 
 
-def _of_partition(partition: int, raw: pa.Table) -> Iterator[Timeline]:
-    gaps = Gaps.between(raw.column("offset").to_pylist())
-    decoded = decode(raw)
-    if GROUP_METADATA not in decoded.records:
-        return
-    rows: dict[str, list[tuple[int, Metadata | Commit]]] = {}
-    epochs: dict[str, dict[int, int | None]] = {}
-    for row in decoded.records[GROUP_METADATA].to_pylist():
-        group = row["key"]["group"]
-        value = None if row["value"] is None else _value(row["value"])
-        found = Metadata(offset=row["offset"], timestamp=row["timestamp"], value=value)
-        rows.setdefault(group, []).append((row["offset"], found))
-        epochs.setdefault(group, {})[row["offset"]] = row["leader_epoch"]
-    if OFFSET_COMMIT in decoded.records:
-        _add_commits(rows, commits(decoded, raw, fates(raw)))
-    for group in sorted(rows):
-        # A commit counts where it becomes visible: behind the marker of its transaction.
-        in_order = [row for _, row in sorted(rows[group], key=lambda row: row[0])]
-        yield Timeline(group_id=group, partition=partition, history=fold(in_order, gaps), leader_epochs=epochs[group])
+def resume(raw: pa.Table, carry: Carry | None = None) -> Told:
+    """What these records add to the histories of groups, if they come behind those that the carry was made from.
+
+    However a log is cut, the snapshots and changes of the parts, one after the other, are those of the whole, and so
+    are the rebalances if later ones replace those with the same offset: the last rebalance of a group is told again
+    when commits behind the cut tell more of it. Records that the carry has seen change nothing."""
+    log = Log(carry)
+    found = list(_joined(log.feed(raw)))
+    return Told(found, log.carry())
 
 
-def _add_commits(rows: dict[str, list[tuple[int, Metadata | Commit]]], table: pa.Table) -> None:
-    names = ("group_id", "offset", "timestamp", "topic", "topic_partition", "tombstone", "visible_offset")
-    for group, offset, timestamp, topic, partition, tombstone, visible in zip(
-        *(table.column(name).to_pylist() for name in names), strict=True
-    ):
-        if group in rows and not tombstone and visible is not None:
-            found = Commit(offset=offset, timestamp=timestamp, topic=topic, partition=partition)
-            rows[group].append((visible, found))
+class Log:
+    """All partitions, told piece by piece; for a log that is too large to be told at once."""
+
+    def __init__(self, carry: Carry | None = None) -> None:
+        self._tellers = {} if carry is None else _tellers(carry.table)
+
+    def feed(self, raw: pa.Table) -> Iterator[Timeline]:
+        """What records behind those that were fed before add. A group may come several times."""
+        raw = raw.select(RAW.names)
+        for number in pc.unique(raw.column("partition")).to_pylist():
+            teller = self._tellers.setdefault(number, Teller(number))
+            for piece in _pieces(_in_order(number, raw, teller.next_offset)):
+                yield from teller.feed(piece)
+
+    def carry(self) -> Carry:
+        """For the records that come after those that were fed."""
+        rows: list[dict[str, Any]] = []
+        opened = [CARRY.empty_table()]
+        for teller in self._tellers.values():
+            rows += _carried(teller)
+            columns = [pa.array(["open"] * len(teller.open)), *teller.open.columns]
+            columns += [pa.nulls(len(teller.open), pa.string())] * 2
+            opened.append(pa.Table.from_arrays(columns, schema=CARRY))
+        return Carry(pa.concat_tables([pa.Table.from_pylist(rows, schema=CARRY), *opened]))
 
 
-def _value(row: dict[str, Any]) -> GroupMetadataValue:
-    return GroupMetadataValue(**{**row, "members": [MemberMetadata(**member) for member in row["members"]]})
+def _in_order(partition: int, raw: pa.Table, next_offset: int) -> pa.Table:
+    """The records of a partition from an offset on, each once."""
+    if pc.min_max(raw.column("partition")).as_py() != {"min": partition, "max": partition}:
+        raw = raw.filter(pc.equal(raw.column("partition"), partition))
+    offset = raw.column("offset").to_numpy()
+    if (offset[1:] <= offset[:-1]).any():
+        _, first = np.unique(offset, return_index=True)
+        raw, offset = raw.take(pa.array(first)), offset[first]
+    known = int(np.searchsorted(offset, next_offset))
+    return raw.slice(known) if known else raw
 
 
-def snapshot_table(found: Iterator[Timeline] | list[Timeline]) -> pa.Table:
+def _pieces(raw: pa.Table) -> Iterator[pa.RecordBatch]:
+    for batch in raw.to_batches():
+        count = len(batch)
+        most = min(_PIECE_RECORDS, max(1, count * _PIECE_BYTES // max(batch.nbytes, 1)))
+        yield from (batch.slice(start, most) for start in range(0, count, most))
+
+
+def _joined(found: Iterable[Timeline]) -> Iterator[Timeline]:
+    """Each group once."""
+    groups: dict[tuple[int, str], list[Timeline]] = {}
+    for each in found:
+        groups.setdefault((each.partition, each.group_id), []).append(each)
+    for key in sorted(groups):
+        yield _one(groups.pop(key))
+
+
+def _one(parts: list[Timeline]) -> Timeline:
+    if len(parts) == 1:
+        return parts[0]
+    # A rebalance that is told again is the last one that was told.
+    rebalances = {rebalance.offset: rebalance for part in parts for rebalance in part.history.rebalances}
+    history = History(
+        tuple(snapshot for part in parts for snapshot in part.history.snapshots),
+        tuple(change for part in parts for change in part.history.changes),
+        tuple(rebalances.values()),
+        parts[-1].history.end,
+    )
+    epochs = {offset: epoch for part in parts for offset, epoch in part.leader_epochs.items()}
+    first = parts[0]
+    return Timeline(
+        group_id=first.group_id, partition=first.partition, history=history, leader_epochs=epochs, before=first.before
+    )
+
+
+def _carried(teller: Teller) -> Iterator[dict[str, Any]]:
+    yield {
+        "kind": "partition", "partition": teller.partition, "offset": teller.next_offset,
+        "state": json.dumps({"gaps": teller.gaps}),
+    }  # fmt: skip
+    for name, known in teller.groups.items():
+        here = {"partition": teller.partition, "group_id": name}
+        if known.written is not None:
+            state = {
+                "kind": known.kind, "complete": known.complete, "gaps": known.gaps,
+                "rebalanced_at": known.rebalanced_at, "ended_at": known.ended_at,
+                "rebalance": None if known.rebalance is None else asdict(known.rebalance),
+            }  # fmt: skip
+            yield {**here, "kind": "group", **known.written._asdict(), "state": json.dumps(state)}
+        for (topic, partition), (visible, timestamp) in known.committed.items():
+            place = json.dumps([topic, partition])
+            yield {**here, "kind": "commit", "offset": visible, "timestamp": timestamp, "state": place}
+
+
+def _tellers(table: pa.Table) -> dict[int, Teller]:
+    found: dict[int, Teller] = {}
+    opened = table.filter(pc.equal(table.column("kind"), "open")).select(RAW.names)
+    rest = table.filter(pc.not_equal(table.column("kind"), "open"))
+    for row in rest.to_pylist():
+        teller = found.setdefault(row["partition"], Teller(row["partition"]))
+        state = json.loads(row["state"])
+        if row["kind"] == "partition":
+            teller.next_offset, teller.gaps = row["offset"], state["gaps"]
+            teller.open = opened.filter(pc.equal(opened.column("partition"), row["partition"]))
+            continue
+        known = teller.groups.setdefault(row["group_id"], Known())
+        if row["kind"] == "commit":
+            topic, partition = state
+            known.committed[topic, partition] = row["offset"], row["timestamp"]
+            continue
+        known.written = Written(*(row[name] for name in Written._fields))
+        known.kind, known.complete, known.gaps = Kind(state["kind"]), state["complete"], state["gaps"]
+        known.rebalanced_at, known.ended_at = state["rebalanced_at"], state["ended_at"]
+        known.rebalance = None if state["rebalance"] is None else Rebalance(**state["rebalance"])
+    return found
+
+
+def snapshot_table(found: Iterable[Timeline]) -> pa.Table:
     """`schema.SILVER_SNAPSHOT`."""
     return _table(found, lambda history: history.snapshots, _snapshot, SILVER_SNAPSHOT)
 
 
-def change_table(found: Iterator[Timeline] | list[Timeline]) -> pa.Table:
+def change_table(found: Iterable[Timeline]) -> pa.Table:
     """`schema.SILVER_MEMBER_CHANGE`."""
     return _table(found, lambda history: history.changes, _change, SILVER_MEMBER_CHANGE)
 
 
-def rebalance_table(found: Iterator[Timeline] | list[Timeline]) -> pa.Table:
+def rebalance_table(found: Iterable[Timeline]) -> pa.Table:
     """`schema.GOLD_REBALANCE`."""
     return _table(found, lambda history: history.rebalances, _rebalance, GOLD_REBALANCE)
 
 
 def _table(
-    found: Iterator[Timeline] | list[Timeline],
+    found: Iterable[Timeline],
     of_history: Callable[[History], tuple[Any, ...]],
     shown: Callable[[Any], dict[str, Any]],
     schema: pa.Schema,
