@@ -34,7 +34,9 @@ def describe(
     common: Common,
 ) -> None:
     """Describe groups: members with instance ids, assignments, lag."""
+    from kgm.cli.completion_cache import remember
     from kgm.cli.failures import finish, warn_of_unseen_topics
+    from kgm.cli.progress import progress
 
     if members + offsets + state > 1:
         raise UsageError("--members, --offsets and --state exclude each other")
@@ -42,13 +44,15 @@ def describe(
     if not named and match is None and not all_groups:
         hint = "name one, or use --match GLOB or --all-groups; `kgm list` shows them"
         raise UsageError("no group is given", hint=hint)
-    with common.cluster(reads_only=True) as connected:
+    with common.cluster(reads_only=True) as connected, progress(common, "describing groups"):
         wanted, problems = _wanted(connected, named, match, everything=all_groups)
         answers = connected.describe_groups(wanted) if wanted else []
         warn_of_unseen_topics(connected)
         where = cluster_json(connected)
     found = [answer for answer in answers if not isinstance(answer, KgmError)]
     errors = problems + [answer for answer in answers if isinstance(answer, KgmError)]
+    gone = [error.group_id for error in errors if isinstance(error, NotFoundError) and error.group_id is not None]
+    remember(common, found, gone=gone)
     if state:
         tables = [state_table(found)]
     elif offsets:

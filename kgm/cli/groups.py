@@ -33,9 +33,11 @@ def list_groups(
     """List the groups that are visible to us: id, type, state, members."""
     import fnmatch
 
+    from kgm.cli.completion_cache import remember
     from kgm.cli.failures import finish, warn_of_unseen_groups
+    from kgm.cli.progress import progress
 
-    with common.cluster(reads_only=True) as connected:
+    with common.cluster(reads_only=True) as connected, progress(common, "asking for the groups"):
         listing = connected.list_groups(states=_split(state), types=_split(kind))
         rows = [row for row in listing.groups if match is None or fnmatch.fnmatchcase(row.group_id, match)]
         rows.sort(key=lambda row: row.group_id)
@@ -43,6 +45,8 @@ def list_groups(
         described = connected.describe_groups([row.group_id for row in rows], offsets=False)
         where = cluster_json(connected)
     seen = {answer.group_id: answer for answer in described if not isinstance(answer, KgmError)}
+    is_all = match is None and not state and not kind and not listing.errors
+    remember(common, seen.values(), listed=[row.group_id for row in rows], is_all=is_all)
     items = [_item(row, seen.get(row.group_id)) for row in rows]
     columns = [
         Column(title="GROUP"),

@@ -18,7 +18,6 @@ from kgm.cli.durations import parse_duration
 from kgm.model.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from kgm.cli.settings import Gathered
     from kgm.client import Cluster, Security
 
 FORMATS = ("table", "wide", "json", "yaml", "csv", "tsv", "name", "ndjson", "markdown", "schema")
@@ -140,7 +139,7 @@ def _common(values: dict[str, Any], sources: Mapping[str, str] | None = None) ->
     """Check and merge. values: the parameters; sources: `flag` or `environment` for those that were given."""
     if "bootstrap_server" not in values and "extra" not in values and "command_config" not in values:
         return _checked(values)
-    from kgm.cli.settings import gather
+    from kgm.cli.settings import bootstrap_of, gather
 
     sources = dict(sources or {})
     found = gather(
@@ -152,7 +151,8 @@ def _common(values: dict[str, Any], sources: Mapping[str, str] | None = None) ->
             text = found.options[name].value
             values[name] = text == "true" if name == "no_headers" else text
             sources[name] = found.options[name].origin
-    bootstrap, sources["bootstrap_server"] = _bootstrap(values, found)
+    flag = values.get("bootstrap_server") or values.get("brokers")
+    bootstrap, sources["bootstrap_server"] = bootstrap_of(flag, found)
     expected = os.environ.get("KGM_EXPECT_CLUSTER_ID")
     sources["expect_cluster_id"] = "environment (KGM_EXPECT_CLUSTER_ID)"
     if not expected and "expect_cluster_id" in found.options:
@@ -163,17 +163,6 @@ def _common(values: dict[str, Any], sources: Mapping[str, str] | None = None) ->
         _checked(values), bootstrap=bootstrap, settings=found.settings, profile=found.profile,
         expect_cluster_id=expected or None, warnings=found.warnings, origins=sources,
     )  # fmt: skip
-
-
-def _bootstrap(values: dict[str, Any], found: Gathered) -> tuple[str | None, str]:
-    """Flag, then -X, environment, command-config, profile; there the option's name comes before Kafka's."""
-    flag = values.get("bootstrap_server") or values.get("brokers")
-    if flag:
-        return flag, "flag"
-    setting, option = found.settings.get("bootstrap.servers"), found.options.get("bootstrap_server")
-    if setting and not (option is not None and found.settings.origin("bootstrap.servers") == option.origin):
-        return setting, found.settings.origin("bootstrap.servers")
-    return (option.value, option.origin) if option is not None else (None, "default")
 
 
 def _checked(values: dict[str, Any]) -> Common:

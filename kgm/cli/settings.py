@@ -116,6 +116,17 @@ def gather(
     return Gathered(settings=Settings(merged), options=options, profile=chosen, warnings=tuple(warnings))
 
 
+def bootstrap_of(flag: str | None, found: Gathered) -> tuple[str | None, str]:
+    """(bootstrap servers, origin): flag, then -X, environment, command-config, profile, where the option's name comes
+    before Kafka's."""
+    if flag:
+        return flag, "flag"
+    setting, option = found.settings.get(_BOOTSTRAP), found.options.get("bootstrap_server")
+    if setting and not (option is not None and found.settings.origin(_BOOTSTRAP) == option.origin):
+        return setting, found.settings.origin(_BOOTSTRAP)
+    return (option.value, option.origin) if option is not None else (None, "default")
+
+
 # -- profiles ----------------------------------------------------------------------------------------------------------
 
 
@@ -267,10 +278,18 @@ def shown(setting: Setting) -> str:
     if setting.key.endswith(".command"):  # its arguments are nobody's business
         program, blank, _ = setting.value.strip().partition(" ")
         return f"{program} ..." if blank else program
-    scheme, slashes, rest = setting.value.partition("://")
-    if slashes and "@" in rest.partition("/")[0]:
-        return f"{scheme}://{HIDDEN}@{rest.partition('@')[2]}"
-    return setting.value
+    return _shown_address(setting.value)
+
+
+def _shown_address(text: str) -> str:
+    """Without the user of an address, nor what is asked of it: both are places where people put secrets."""
+    scheme, slashes, rest = text.partition("://")
+    if not slashes:
+        return text
+    if "@" in rest.partition("/")[0]:
+        rest = f"{HIDDEN}@{rest.partition('@')[2]}"
+    address, mark, _ = rest.partition("?")
+    return f"{scheme}://{address}?{HIDDEN}" if mark else f"{scheme}://{rest}"
 
 
 def _shown_jaas(text: str) -> str:

@@ -1,9 +1,19 @@
-"""Whoever runs the tests may have profiles of their own: none of them counts here."""
+"""Whoever runs the tests may have profiles and a cache of their own: none of them counts here, or changes."""
 
 import pytest
+
+from kgm.cli import completion_cache
 
 
 @pytest.fixture(autouse=True)
 def _no_profiles(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-profiles"))
     monkeypatch.delenv("KGM_PROFILE", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_cache_of_names(tmp_path_factory, monkeypatch):
+    real, own = completion_cache.folder, str(tmp_path_factory.getbasetemp() / "names")
+    monkeypatch.setattr(
+        completion_cache, "folder", lambda environ: real(environ) if environ.get("XDG_CACHE_HOME") else own
+    )

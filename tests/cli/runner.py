@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ class Run:
 def kgm(*arguments: str, stdin: str | None = None, env: dict[str, str] | None = None, timeout_s: float = 90) -> Run:
     """Run kgm in a process of its own, with nothing of the caller's settings."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("KGM_", "KAFKA_"))}
+    clean["XDG_CACHE_HOME"] = f"{tempfile.gettempdir()}/kgm-tests-{os.getuid()}"  # names for completion
     start = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "kgm.cli.main", *arguments], input=stdin if stdin is not None else "",

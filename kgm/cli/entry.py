@@ -1,0 +1,19 @@
+"""Where the `kgm` script starts: a shell that completes a word must not wait for what only commands need."""
+
+import sys
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """The `kgm` console script."""
+    if len(sys.argv) > 1 and sys.argv[1] == "__complete":
+        from kgm.cli.completion import complete
+
+        sys.exit(complete(sys.argv[2:]))
+    from kgm.cli.main import main as run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

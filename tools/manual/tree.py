@@ -1,0 +1,178 @@
+"""The command tree as plain data: what a manual page and a shell's completion need of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import click
+
+#: What stands in for an option's value; see `kgm __complete`. `,`: a list with commas.
+_BY_NAME = {
+    "group": "groups",
+    "group_option": "groups",
+    "groups": "groups",
+    "instance_ids": "instance-ids,",
+    "pre_registered": "instance-ids,",
+    "member_ids": "member-ids,",
+    "scale_in": "identities,",
+    "remove": "identities,",
+    "profile": "profiles",
+}
+_BY_METAVAR = {"FILE": "file", "SNAPSHOT": "file", "FILE.html": "file", "A": "file", "B": "file", "DIR": "folder"}
+_WORDS = {
+    "type": ("classic", "consumer", "share", "streams"),
+    "kind": ("classic", "consumer", "share", "streams"),
+    "state": ("stable", "empty", "dead", "preparingrebalance", "completingrebalance", "assigning", "reconciling"),
+    "assignor": ("range", "roundrobin", "sticky", "cooperative-sticky", "consumer-uniform", "consumer-range"),
+    "library": ("java", "librdkafka"),
+    "protocol": ("classic", "consumer"),
+}
+_ALTERNATIVES = re.compile(r"[\w.-]+(?: \| [\w.-]+)+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """An option, or an argument (then without names). kind: of the value, for completion; "" when it is free.
+
+    words: the values that it can have. is_listed: it takes several with commas."""
+
+    names: tuple[str, ...] = ()
+    metavar: str = ""
+    help: str = ""
+    takes_value: bool = False
+    is_repeatable: bool = False
+    is_required: bool = False
+    environment: str | None = None
+    default: str | None = None
+    kind: str = ""
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command, or one that has others below it. words: without `kgm`."""
+
+    words: tuple[str, ...]
+    purpose: str
+    paragraphs: tuple[str, ...] = ()
+    options: tuple[Parameter, ...] = ()
+    arguments: tuple[Parameter, ...] = ()
+    children: tuple[Command, ...] = field(default=())
+
+    @property
+    def name(self) -> str:
+        return " ".join(("kgm", *self.words))
+
+    @property
+    def is_of_cluster(self) -> bool:
+        return any("--bootstrap-server" in option.names for option in self.options)
+
+    def walk(self) -> Iterator[Command]:
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def click_tree() -> click.Group:
+    """The commands of kgm, every one of them bound."""
+    import typer
+
+    from kgm.cli import main
+
+    main.app.registered_commands.clear()
+    main.app.registered_groups.clear()
+    for name in main.COMMANDS:
+        main.register(name)
+    found = typer.main.get_command(main.app)
+    assert isinstance(found, click.Group)
+    return found
+
+
+def leaves(command: click.Command | None = None, words: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
+    """{words: command} for everything that can be run."""
+    command = command or click_tree()
+    if not isinstance(command, click.Group):
+        return {words: command}
+    return {
+        path: leaf for name, child in command.commands.items() for path, leaf in leaves(child, (*words, name)).items()
+    }
+
+
+def command_tree() -> Command:
+    """The tree below `kgm`."""
+    return _command(click_tree(), ())
+
+
+def _command(command: click.Command, words: tuple[str, ...]) -> Command:
+    text = " ".join((command.help or "").split("\f")[0].split(" ")).strip()
+    first, *rest = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()] or [""]
+    children = ()
+    if isinstance(command, click.Group):
+        children = tuple(_command(child, (*words, name)) for name, child in command.commands.items())
+    purpose, dot, more = first.partition(". ")
+    paragraphs = (*((more,) if more else ()), *rest)
+    given = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+    return Command(
+        words=words,
+        purpose=purpose if dot else first.removesuffix("."),
+        paragraphs=paragraphs,
+        options=(*(_option(each) for each in given if isinstance(each, click.Option)), _HELP),
+        arguments=tuple(_argument(each) for each in given if isinstance(each, click.Argument)),
+        children=children,
+    )
+
+
+_HELP = Parameter(names=("-h", "--help"), help="Show help and exit.")
+
+
+def _option(option: click.Option) -> Parameter:
+    takes_value = not option.is_flag and not option.count
+    help_text = " ".join((option.help or "").split())
+    kind, words = _kind(option, help_text) if takes_value else ("", ())
+    metavar = option.metavar or (option.type.name.upper() if option.type.name != "text" else "TEXT")
+    default = option.default if takes_value and isinstance(option.default, str | int | float) else None
+    return Parameter(
+        names=tuple(sorted(option.opts, key=lambda name: (name.startswith("--"), option.opts.index(name)))),
+        metavar=metavar if takes_value else "",
+        help=help_text,
+        takes_value=takes_value,
+        is_repeatable=bool(option.multiple),
+        is_required=bool(option.required),
+        environment=option.envvar if isinstance(option.envvar, str) else None,
+        default=None if default is None else str(default),
+        kind=kind,
+        words=words,
+    )
+
+
+def _argument(argument: click.Argument) -> Parameter:
+    metavar = argument.metavar or (argument.name or "").upper()
+    kind, words = _kind(argument, "")
+    return Parameter(
+        metavar=metavar,
+        help=" ".join((getattr(argument, "help", None) or "").split()),
+        takes_value=True,
+        is_repeatable=argument.nargs == -1,
+        is_required=bool(argument.required),
+        kind=kind,
+        words=words,
+    )
+
+
+def _kind(parameter: click.Parameter, help_text: str) -> tuple[str, tuple[str, ...]]:
+    """(kind, words) of a value."""
+    name, metavar = parameter.name or "", (parameter.metavar or "").strip("[].")
+    if isinstance(parameter.type, click.Choice):
+        return "words", tuple(map(str, parameter.type.choices))
+    found = _ALTERNATIVES.match(help_text)
+    if found:
+        return "words", tuple(found[0].split(" | "))
+    if metavar in _BY_METAVAR:
+        return _BY_METAVAR[metavar], ()
+    if metavar == "GROUP":
+        return "groups", ()
+    if name in _BY_NAME:
+        return _BY_NAME[name], ()
+    return ("words", _WORDS[name]) if name in _WORDS else ("", ())
