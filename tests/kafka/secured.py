@@ -1,7 +1,7 @@
 """A Kafka with every kind of login: TLS, mTLS, PLAIN, SCRAM, OAUTHBEARER (unsecured tokens), and StandardAuthorizer.
 
-`PLAINTEXT` and `SSL` are anonymous, and anonymous is a super user: what the broker and the tests themselves use. Every
-other listener has users without any right until a test gives them some."""
+`PLAINTEXT` and `SSL` are anonymous, and anonymous is a super user: what the broker and the tests themselves use. On `OPEN`
+and `OPEN_SSL`, without a login either, everybody is the user `matrix`. Every other listener has users without any right until a test gives them some."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from kgm.model.errors import ErrorCode
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
 from tests.client.joiners import Joiner
 from tests.kafka.broker import KafkaCluster
-from tests.kafka.certificates import Certificates
+from tests.kafka.certificates import Certificates, Pair
 
 #: Searched for in everything that kgm prints: no password is without it.
 CANARY: Final = "s3cret-Canary"
-USERS: Final[Mapping[str, str]] = {name: f"{name}-{CANARY}" for name in ("nobody", "viewer", "operator", "reader")}
+USERS: Final[Mapping[str, str]] = {
+    name: f"{name}-{CANARY}" for name in ("nobody", "viewer", "operator", "reader", "matrix")
+}
 LISTENERS: Final = {
     "SSL": "SSL", "MTLS": "SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL", "SHORT": "SASL_PLAINTEXT",
+    "OPEN": "PLAINTEXT", "OPEN_SSL": "SSL",
 }  # fmt: skip
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 SESSION_MS: Final = 60_000
@@ -48,6 +51,7 @@ class SecuredKafka(KafkaCluster):
     def __init__(self) -> None:
         self._store = Path(tempfile.mkdtemp(prefix="kgm-certificates-"))
         self.certificates = Certificates(self._store)
+        self._pairs: dict[str, Pair] = {}
         properties = {
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
@@ -57,6 +61,8 @@ class SecuredKafka(KafkaCluster):
             "ssl.truststore.location": str(self.certificates.ca_file),
             "listener.name.mtls.ssl.client.auth": "required",
             "listener.name.mtls.ssl.principal.mapping.rules": "RULE:^.*CN=([^,]+).*$/$1/,DEFAULT",
+            "listener.name.open.principal.builder.class": "GuestPrincipal",
+            "listener.name.open_ssl.principal.builder.class": "GuestPrincipal",
             "listener.name.short.connections.max.reauth.ms": str(SESSION_MS),
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
             "connection.failed.authentication.delay.ms": "0",
@@ -88,12 +94,19 @@ class SecuredKafka(KafkaCluster):
         if "SSL" in LISTENERS.get(listener, listener):
             found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.certificates.ca_file)}
         if listener == "MTLS":
-            found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.certificates.client.both_file)}
+            pair = self.certificates.client if user == "operator" else self._pair(user)
+            found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(pair.both_file)}
         if LISTENERS.get(listener, "").startswith("SASL"):
             found |= {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas(mechanism, user, USERS.get(user, ""))}
         if mechanism == "PLAIN" and LISTENERS.get(listener) == "SASL_PLAINTEXT":
             found["kgm.allow.plaintext.password"] = "true"
         return found
+
+    def _pair(self, user: str) -> Pair:
+        """A certificate with the user's name; that of `operator` is of `mtls-user`."""
+        if user not in self._pairs:
+            self._pairs[user] = self.certificates.issue(user, "client.example", common_name=user)
+        return self._pairs[user]
 
     def seat(self, group: str, instance_id: str) -> None:
         """Make a group of one static member that owns all of `orders`, and whose process is gone: its seat stays."""
@@ -107,8 +120,12 @@ class SecuredKafka(KafkaCluster):
         assert member.sync({member.member_id: owned}).error_code == 0
         member.close()
 
-    def allow(self, user: str, operation: str, *, group: str | None = None, topic: str | None = None) -> None:
-        """Give a user a right on a group, a topic or the cluster; returns when it is in force for new requests."""
+    def allow(
+        self, user: str, operation: str, *, group: str | None = None, topic: str | None = None, prefixed: bool = False
+    ) -> None:
+        """Give a user a right on a group, a topic or the cluster; returns when it is in force for new requests.
+
+        prefixed: on all whose names begin like that."""
         kind, name = (
             (ResourceType.GROUP, group) if group is not None
             else (ResourceType.TOPIC, topic) if topic is not None
@@ -117,7 +134,7 @@ class SecuredKafka(KafkaCluster):
         binding = AclBinding(
             kind,
             name,
-            ResourcePatternType.LITERAL,
+            ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL,
             f"User:{user}",
             "*",
             AclOperation[operation],

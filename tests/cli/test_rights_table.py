@@ -1,0 +1,154 @@
+"""The table of docs/rights.md: each command, by each login, without a right, with DESCRIBE only, with what it needs.
+
+One user, one broker with StandardAuthorizer: the user's rights grow from step to step, and at each step every command
+runs over every login. The page is what came out (`KGM_WRITE_DOCS=1` writes it); a page that says something else fails."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pathlib
+import re
+from dataclasses import dataclass
+
+import pytest
+
+from kgm.cli.main import run
+from tests.cli.test_rights import CLUSTER_COMMANDS
+from tests.kafka.secured import CANARY, TOPIC
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "rights.md"
+USER, GROUP = "matrix", "matrix-group"
+#: Shown name: (listener, mechanism).
+LOGINS = {
+    "PLAINTEXT": ("OPEN", "-"),
+    "SSL": ("OPEN_SSL", "-"),
+    "SSL, own certificate": ("MTLS", "-"),
+    "SASL_SSL PLAIN": ("SASL_SSL", "PLAIN"),
+    "SASL_SSL SCRAM-SHA-256": ("SASL_SSL", "SCRAM-SHA-256"),
+    "SASL_SSL SCRAM-SHA-512": ("SASL_SSL", "SCRAM-SHA-512"),
+    "SASL_SSL OAUTHBEARER": ("SASL_SSL", "OAUTHBEARER"),
+}
+#: What the user has at each step, besides what it had before.
+STEPS = {
+    "no right": [],
+    "DESCRIBE on the group": [("DESCRIBE", {"group": "matrix-", "prefixed": True})],
+    "and READ on it, DESCRIBE on its topics and the cluster": [
+        ("READ", {"group": "matrix-", "prefixed": True}), ("DESCRIBE", {"topic": TOPIC}), ("DESCRIBE", {}),
+    ],
+    "and READ on `__consumer_offsets`": [("READ", {"topic": "__consumer_offsets"})],
+}  # fmt: skip
+COMMANDS = [name for name in CLUSTER_COMMANDS if name != "config view" and not name.startswith("history")]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How a command ended. needs: the ACLs that it named."""
+
+    code: int
+    needs: tuple[str, ...]
+    text: str
+
+    @property
+    def cell(self) -> str:
+        return f"{self.code}: {' and '.join(self.needs)}" if self.needs else str(self.code)
+
+
+@pytest.fixture(scope="module")
+def seen(secured, tmp_path_factory):
+    """{step: {command: {login: Seen}}}."""
+    folder = tmp_path_factory.mktemp("rights")
+    secured.seat(GROUP, "a")
+    found = {}
+    for step, rights in STEPS.items():
+        for operation, where in rights:
+            secured.allow(USER, operation, **where)
+        found[step] = {name: {} for name in COMMANDS}
+        for login, (listener, mechanism) in LOGINS.items():
+            path = folder / "client.properties"
+            settings = secured.settings(listener, USER, mechanism)
+            path.touch(mode=0o600)
+            path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+            for name in COMMANDS:
+                found[step][name][login] = _run(_arguments(secured, name, step, login), path, name)
+    return found
+
+
+def _arguments(secured, name, step, login):
+    group = GROUP
+    if name == "remove-members" and list(STEPS).index(step) >= 2:  # then it does remove
+        group = f"matrix-{list(STEPS).index(step)}-{list(LOGINS).index(login)}"
+        secured.seat(group, "a")
+    return [
+        word.replace("rights", group) if word in ("rights", "live:rights") else word for word in CLUSTER_COMMANDS[name]
+    ]
+
+
+def _run(arguments, path, name):
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setenv("XDG_CONFIG_HOME", str(path.parent))
+        code = run([*arguments, "--command-config", str(path), "--timeout", "60s"])
+    text = out.getvalue() + err.getvalue()
+    assert CANARY not in text, name
+    named = re.findall(r"(?:the principal needs|without|no) ([A-Z]+) on (Topic '[^']+'|Group|Topic|Cluster)", text)
+    acls = (f"{operation} on {kind.replace(TOPIC, 'T')}" for operation, kind in named)
+    return Seen(code, tuple(sorted(set(acls))), text)
+
+
+def table(seen):
+    """The page."""
+    lines = [
+        "# What each command needs", "",
+        "Every command was run over every login against a Kafka 4.3 with StandardAuthorizer, with more rights from column to",
+        "column; this page is what came out. A cell has the exit code and the ACLs that kgm named as missing. 4 is a refusal;",
+        "0 with an ACL: it did what it could, and said what it could not see.", "",
+        f"| command | {' | '.join(STEPS)} |", f"|---|{'---|' * len(STEPS)}",
+    ]  # fmt: skip
+    for name in COMMANDS:
+        cells = [" / ".join(dict.fromkeys(one.cell for one in seen[step][name].values())) for step in STEPS]
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    lines += [
+        "", "READ on the topic `__consumer_offsets` is never needed. With it `watch`, `doctor` and `simulate-bounce` read what no",
+        "API tells: generations, session timeouts, who rebalanced. It shows every group of the",
+        "cluster. LeaveGroup takes READ on the group, the right of every consumer: whoever may consume may remove.", "",
+        "Exit codes by login, in the order of the columns above:", "",
+        f"| command | {' | '.join(LOGINS)} |", f"|---|{'---|' * len(LOGINS)}",
+    ]  # fmt: skip
+    for name in COMMANDS:
+        cells = [" ".join(str(seen[step][name][login].code) for step in STEPS) for login in LOGINS]
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_page_is_what_came_out(seen):
+    text = table(seen)
+    if os.environ.get("KGM_WRITE_DOCS") == "1":
+        PAGE.write_text(text)
+    assert PAGE.read_text() == text, "KGM_WRITE_DOCS=1 writes it again"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_with_what_it_needs_each_command_does_it_over_each_login(seen, name):
+    last = seen[list(STEPS)[-1]][name]
+    assert {login: (one.code, one.needs) for login, one in last.items()} == dict.fromkeys(LOGINS, (0, ())), last
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_is_missing_is_named_and_is_the_same_over_each_login(seen, name):
+    for step in list(STEPS)[:-1]:
+        cells = {one.cell for one in seen[step][name].values()}
+        assert len(cells) == 1, cells
+        for one in seen[step][name].values():
+            assert one.code in (0, 4), one.text
+            assert one.needs or one.code == 0, one.text
+    assert all(one.needs for one in seen["no right"][name].values())
+
+
+def test_only_a_removal_takes_read(seen):
+    step = "DESCRIBE on the group"
+    assert {name for name in COMMANDS if any(one.code for one in seen[step][name].values())} == {"remove-members"}
+    assert {one.needs for one in seen[step]["remove-members"].values()} == {("READ on Group",)}
