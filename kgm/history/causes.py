@@ -162,20 +162,23 @@ def departure(gone: Gone, at: int) -> Departed:
     return _silent(gone, silence, said)
 
 
-def _silent(gone: Gone, silence: int, said: "_Said") -> Departed:
+def _silent(gone: Gone, silence: int, said: _Said) -> Departed:
+    """A session may have expired: which is likely if the silence is as long as that takes, give or take a heartbeat and
+    the commits that were due."""
     record = gone.change.member.record
-    session, most = record.session_timeout, record.rebalance_timeout
-    if gone.cadence_ms is None or gone.cadence_ms > session:
-        why = f"its last commit was {seconds(silence)} before, and it committed too rarely to tell how it went"
-        return said(Cause.DEPARTURE, Confidence.POSSIBLE, why)
-    why = f"silent for {seconds(silence)}, having committed every {seconds(gone.cadence_ms)}"
-    slack = 2 * gone.cadence_ms + HEARTBEAT_MS + _SLACK_MS
+    session, most, cadence = record.session_timeout, record.rebalance_timeout, gone.cadence_ms
+    regular = cadence is not None and cadence <= session
+    slack = HEARTBEAT_MS + _SLACK_MS + (2 * cadence if cadence is not None and regular else 0)
+    why = f"silent for {seconds(silence)}, its session timeout is {seconds(session)}"
+    if cadence is not None:
+        why = f"{why}; before, it committed every {seconds(cadence)}"
     if silence <= session + slack:
-        return said(Cause.SESSION_EXPIRY, Confidence.LIKELY, f"{why}; its session timeout is {seconds(session)}")
-    if most <= silence <= most + slack:
-        why = f"{why}; its max.poll.interval is {seconds(most)}"
-        return said(Cause.MAX_POLL, Confidence.POSSIBLE, why)
-    return said(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, f"{why}; its session timeout is {seconds(session)}")
+        return said(Cause.SESSION_EXPIRY, Confidence.LIKELY, why)
+    if regular and most <= silence <= most + slack:
+        return said(Cause.MAX_POLL, Confidence.POSSIBLE, f"{why}; its max.poll.interval is {seconds(most)}")
+    if regular or record.group_instance_id is not None:
+        return said(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
+    return said(Cause.DEPARTURE, Confidence.POSSIBLE, f"{why}: too rarely to tell how it went")
 
 
 def explain(step: Step) -> Verdict:
@@ -196,7 +199,8 @@ def explain(step: Step) -> Verdict:
 def _with_notes(verdict: Verdict, step: Step) -> Verdict:
     notes = list(verdict.evidence)
     if step.rebalance.lost_rounds:
-        notes.append(f"{step.rebalance.lost_rounds} rounds before it never completed")
+        count = step.rebalance.lost_rounds
+        notes.append("a round before it never completed" if count == 1 else f"{count} rounds before it never completed")
     if step.coordinator_moved:
         notes.append("another broker (or the same after a restart) was the coordinator by then: its leader epoch rose")
     return Verdict(verdict.cause, verdict.confidence, verdict.who, tuple(notes), verdict.also)
@@ -229,6 +233,8 @@ def _membership(step: Step) -> Verdict:
         parts += _departures(departed)
     if resubscribed:
         parts.append(_resubscribed(resubscribed))
+    if step.previous.kind is Kind.CONVERTED:
+        parts.append(_converted())
     return _together(parts, step)
 
 
@@ -305,10 +311,7 @@ def _resubscribed(changes: Sequence[Change]) -> Verdict:
 def _same_members(step: Step) -> Verdict:
     previous, snapshot = step.previous, step.snapshot
     if previous.kind is Kind.CONVERTED:
-        return Verdict(
-            Cause.CONVERSION, Confidence.LIKELY,
-            evidence=("the group had just become a classic one, which makes its members join again",),
-        )  # fmt: skip
+        return _converted()
     if previous.protocol != snapshot.protocol:
         line = f"the assignor changed from {previous.protocol} to {snapshot.protocol}"
         return Verdict(Cause.ASSIGNOR, Confidence.LIKELY, evidence=(line,))
@@ -324,6 +327,11 @@ def _same_members(step: Step) -> Verdict:
         return _rejoin(step, before, after)
     line = "the same members with the same topics; somebody may have come and gone in between"
     return Verdict(Cause.ROUNDS, Confidence.POSSIBLE, evidence=(line,))
+
+
+def _converted() -> Verdict:
+    line = "the group had just become a classic one, which makes its members join again"
+    return Verdict(Cause.CONVERSION, Confidence.LIKELY, evidence=(line,))
 
 
 def _second_round(step: Step, before: dict[tuple[str, int], str], after: dict[tuple[str, int], str]) -> Verdict:

@@ -3,8 +3,8 @@ restarts and days. One step for each of its records, in the order of their offse
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from kgm.history.advice import advice
 from kgm.history.alarms import Alarms
 from kgm.history.causes import (
     RETURN_WITHIN_MS,
@@ -20,6 +20,7 @@ from kgm.history.causes import (
     explain,
     who,
 )
+from kgm.history.changes import classic_change_row
 from kgm.history.commit_windows import Window
 from kgm.history.days import Days
 from kgm.history.membership import Change, ChangeKind, Kind, Member, Rebalance, Snapshot
@@ -39,6 +40,7 @@ class ClassicGroup:
         self.rows, self.partition, self.group_id = rows, partition, group_id
         self.previous: Snapshot | None = None
         self.leader_epoch: int | None = state.get("leader_epoch")
+        self.timestamp, self.session = state.get("timestamp", 0), state.get("session", 0)
         self.seats = Seats(state.get("seats"))
         self.owners = Owners(state.get("owners", ()), state.get("commits", ()))
         self.restarts = Restarts(state.get("gone"), state.get("absences"))
@@ -50,7 +52,8 @@ class ClassicGroup:
     def state(self) -> Row:
         """What has to be kept, as JSON has it; the last snapshot is kept elsewhere."""
         return {
-            "leader_epoch": self.leader_epoch, "seats": self.seats.open, "owners": list(self.owners.open.values()),
+            "leader_epoch": self.leader_epoch, "timestamp": self.timestamp, "session": self.session,
+            "seats": self.seats.open, "owners": list(self.owners.open.values()),
             "commits": [[topic, number, seen] for (topic, number), seen in self.owners.commits.items()],
             "gone": self.restarts.gone, "absences": self.restarts.absences, "alarms": self.alarms.state(),
             "days": self.days.days, "holes": [list(place) for place in self.holes], "recent": self.recent,
@@ -69,7 +72,7 @@ class ClassicGroup:
         base |= self._base
         moved = None not in (self.leader_epoch, leader_epoch) and self.leader_epoch != leader_epoch
         for change in changes:
-            self.rows.put("silver_member_change", _change_row(base, change, self.previous))
+            self.rows.put("silver_member_change", classic_change_row(base, change, self.previous))
         if snapshot.kind is Kind.TOMBSTONE:
             self._removed(base, snapshot)
         elif self.previous is None:
@@ -79,6 +82,8 @@ class ClassicGroup:
         else:
             self._rebalanced(base, snapshot, changes, rebalance, coordinator_moved=moved)
         self._owners(snapshot)
+        self.timestamp = snapshot.timestamp
+        self.session = max((each.record.session_timeout for each in snapshot.members.values()), default=self.session)
         if snapshot.kind is not Kind.TOMBSTONE:
             self.days.add(snapshot.timestamp, members=len(snapshot.members))
             self.days.close(self.rows, self._base, self.recent[-1]["timestamp"] if self.recent else None)
@@ -99,8 +104,11 @@ class ClassicGroup:
     def finish(self) -> None:
         """Put what is open at the end of the records."""
         self.days.put(self.rows, self._base)
-        for row in (*self.seats.open.values(),):
+        for row in self.seats.open.values():
             self.rows.put("silver_seat", row)
+        if self.session:
+            found = advice(self._base, self.timestamp, self.session, self.restarts.absences)
+            self.rows.put("gold_timeout_advice", found)
         for row in self.owners.open.values():
             self.rows.put("silver_owner", row)
 
@@ -229,7 +237,10 @@ class ClassicGroup:
                 confidence=(Confidence.LIKELY if each.unique else Confidence.POSSIBLE).value,
             )  # fmt: skip
             for earlier in self.recent:
-                if earlier["offset"] == known["offset"] and Cause.BOUNCE.value not in earlier["also"]:
+                if earlier["offset"] == known["offset"] and Cause.BOUNCE.value not in (
+                    earlier["cause"],
+                    *earlier["also"],
+                ):
                     earlier["also"] = [*earlier["also"], Cause.BOUNCE.value]
                     line = f"{each.old_member_id} came back as {each.change.member.record.member_id}"
                     earlier["evidence"] = [*earlier["evidence"], f"{line} in generation {row['to_generation']}"]
@@ -329,26 +340,3 @@ def _stopped(rebalance: Rebalance, assigned: int) -> Row:
         "stopped_partition_ms_min": None if low is None else low * assigned,
         "stopped_partition_ms_max": None if high is None else high * assigned,
     }  # fmt: skip
-
-
-def _change_row(base: Mapping[str, Any], change: Change, previous: Snapshot | None) -> Row:
-    record = change.member.record
-    old = None if previous is None else previous.members.get(change.seat)
-    before, after = old, change.member
-    topics = [frozenset() if each is None else each.topics or frozenset() for each in (before, after)]
-    numbers = [0 if each is None else _count_of(each) for each in (before, after)]
-    if change.kind is ChangeKind.LEFT:
-        topics[1], numbers[1] = frozenset(), 0
-    return {
-        **base, "generation": change.generation, "kind": change.kind.value, "member_id": record.member_id,
-        "old_member_id": change.old_member_id, "group_instance_id": record.group_instance_id,
-        "client_id": record.client_id, "client_host": record.client_host,
-        "session_timeout_ms": record.session_timeout, "absorbed": change.absorbed, "complete": change.complete,
-        "seat": change.seat, "rebalance_timeout_ms": record.rebalance_timeout,
-        "topics_added": sorted(topics[1] - topics[0]), "topics_removed": sorted(topics[0] - topics[1]),
-        "partitions_before": numbers[0], "partitions_after": numbers[1],
-    }  # fmt: skip
-
-
-def _count_of(member: Member) -> int:
-    return sum(len(numbers) for numbers in (member.assigned or {}).values())

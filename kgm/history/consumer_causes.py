@@ -49,16 +49,21 @@ def departure(gone: Gone, at: int, *, away: int | None, heard: int, unrevoked: i
         why = f"it did not give up partitions within its rebalance timeout of {seconds(record.rebalance_timeout)}"
         return said(Cause.MAX_POLL, Confidence.LIKELY, why)
     silence = at - max(heard, gone.last_commit or 0)
-    if silence < session:
+    # Here commits do not extend a session: the last heartbeat may be one interval older than the last commit.
+    if silence < session - HEARTBEAT_MS:
         why = f"it was heard of {seconds(silence)} before, so its session timeout of {seconds(session)} had not passed"
         return said(Cause.REMOVAL if static else Cause.LEAVE, Confidence.LIKELY, why)
-    if gone.cadence_ms is None or gone.cadence_ms > session:
-        why = f"it was not heard of for {seconds(silence)}, and it committed too rarely to tell how it went"
-        return said(Cause.DEPARTURE, Confidence.POSSIBLE, why)
-    why = f"silent for {seconds(silence)}, having committed every {seconds(gone.cadence_ms)}"
-    near = silence <= session + 2 * gone.cadence_ms + HEARTBEAT_MS + _SLACK_MS
-    sure = Confidence.LIKELY if near else Confidence.POSSIBLE
-    return said(Cause.SESSION_EXPIRY, sure, f"{why}; its session timeout is {seconds(session)}")
+    cadence = gone.cadence_ms
+    regular = cadence is not None and cadence <= session
+    why = f"silent for {seconds(silence)}, its session timeout is {seconds(session)}"
+    if cadence is not None:
+        why = f"{why}; before, it committed every {seconds(cadence)}"
+    slack = HEARTBEAT_MS + _SLACK_MS + (2 * cadence if cadence is not None and regular else 0)
+    if silence <= session + slack:
+        return said(Cause.SESSION_EXPIRY, Confidence.LIKELY, why)
+    if regular or static:
+        return said(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
+    return said(Cause.DEPARTURE, Confidence.POSSIBLE, f"{why}: too rarely to tell how it went")
 
 
 def explain(epoch: Epoch) -> Verdict:

@@ -12,9 +12,12 @@ in the log; `SESSION_MS` is Kafka's default."""
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kgm.history.advice import advice
 from kgm.history.causes import RETURN_WITHIN_MS, Cause, Confidence, Departed, Event, Gone, who
+from kgm.history.changes import change_row
 from kgm.history.commit_windows import Window
 from kgm.history.consumer_causes import HEARTBEAT_MS, Epoch, departure, explain
+from kgm.history.consumer_epochs import Epochs
 from kgm.history.consumer_owners import ConsumerOwners, Held, Names, places_of
 from kgm.history.days import Days
 from kgm.history.membership import Change, ChangeKind, Member
@@ -52,7 +55,7 @@ class ConsumerGroup:
         self.seats = Seats(state.get("seats"))
         self.restarts = Restarts(state.get("gone"), state.get("absences"))
         self.days = Days(state.get("days"))
-        self.epochs: list[Row] = state.get("epochs", [])
+        self.epochs = Epochs(rows, state.get("epochs", []))
         self.recent: list[Row] = state.get("recent", [])
 
     def state(self) -> Row:
@@ -61,7 +64,7 @@ class ConsumerGroup:
             "members": self.members, "current": self.current, "target": self.target, "planned": self.planned,
             "group": self.group, "pending": self.pending, "owners": self.owners.state(),
             "seats": self.seats.open, "gone": self.restarts.gone, "absences": self.restarts.absences,
-            "days": self.days.days, "epochs": self.epochs, "recent": self.recent,
+            "days": self.days.days, "epochs": self.epochs.recent, "recent": self.recent,
         }  # fmt: skip
 
     def commits(self, windows: Sequence[Window]) -> None:
@@ -72,6 +75,7 @@ class ConsumerGroup:
     def record(self, kind: int, base: Row, key: Row, value: Row | None, *, complete: bool) -> None:
         """The next record of the group. base: where it stands; complete: no offset is missing since the one before."""
         at = self._base | base
+        self.group["at"] = base["timestamp"]
         if not complete:
             self.group["whole"] = False
             self.pending["broken"] = True
@@ -97,6 +101,9 @@ class ConsumerGroup:
         for row in self.seats.open.values():
             self.rows.put("silver_seat", row)
         self.owners.finish()
+        sessions = [row["session_timeout_ms"] for row in self.seats.open.values()]
+        now, when = max(sessions, default=self.session_ms), self.group.get("at", 0)
+        self.rows.put("gold_timeout_advice", advice(self._base, when, now, self.restarts.absences))
 
     @property
     def _base(self) -> Row:
@@ -218,19 +225,11 @@ class ConsumerGroup:
         return self.session_ms if session is None else session
 
     def _put_change(self, base: Row, change: Change, new: Row | None, old: Row | None, held: int | None = None) -> None:
-        record = change.member.record
-        before, after = ({*each["topics"]} if each else set() for each in (old, new))
         if held is None:
-            held = len(places_of(self.current.get(record.member_id)))
-        self.rows.put("silver_member_change", {
-            **base, "generation": change.generation, "kind": change.kind.value, "member_id": record.member_id,
-            "old_member_id": change.old_member_id, "group_instance_id": record.group_instance_id,
-            "client_id": record.client_id, "client_host": record.client_host,
-            "session_timeout_ms": record.session_timeout, "absorbed": change.absorbed, "complete": change.complete,
-            "seat": change.seat, "rebalance_timeout_ms": record.rebalance_timeout,
-            "topics_added": sorted(after - before), "topics_removed": sorted(before - after),
-            "partitions_before": held, "partitions_after": held if new else 0,
-        })  # fmt: skip
+            held = len(places_of(self.current.get(change.member.record.member_id)))
+        topics = tuple(each["topics"] if each else () for each in (old, new))
+        row = change_row(base, change, (topics[0], topics[1]), (held, held if new else 0))
+        self.rows.put("silver_member_change", row)
 
     # --- epochs
 
@@ -253,7 +252,7 @@ class ConsumerGroup:
         elif new != old and (old is not None or not self.pending["broken"]):
             self._epoch(base, joined, changed=changed, old=new - 1 if old is None else old)
         self._remember(base)
-        self._put_epoch(base, value)
+        self.epochs.rose(base, value, len(self.members), complete=self.group["whole"])
 
     def _epoch(self, base: Row, joined: Sequence[Change], *, changed: bool, old: int) -> None:
         left = [(gone, self._change(gone["at"], ChangeKind.LEFT, gone["member_id"], gone["member"]))
@@ -308,7 +307,7 @@ class ConsumerGroup:
                 complete=not self.pending["broken"], confidence=Confidence.LIKELY.value,
             )  # fmt: skip
             for each in self.recent:
-                if each["offset"] == earlier["offset"] and Cause.BOUNCE.value not in each["also"]:
+                if each["offset"] == earlier["offset"] and Cause.BOUNCE.value not in (each["cause"], *each["also"]):
                     line = f"{earlier['member_id']} came back as {change.member.record.member_id}"
                     each["also"] = [*each["also"], Cause.BOUNCE.value]
                     each["evidence"] = [*each["evidence"], f"{line} in epoch {row['to_generation']}"]
@@ -331,14 +330,6 @@ class ConsumerGroup:
         self.restarts.forget(base["timestamp"])
         self.pending = _nothing()
 
-    def _put_epoch(self, base: Row, value: Row) -> None:
-        row = {
-            **base, "epoch": value["epoch"], "metadata_hash": value["metadata_hash"], "assignment_epoch": None,
-            "members": len(self.members), "complete": self.group["whole"],
-        }  # fmt: skip
-        self.rows.put("silver_group_epoch", row)
-        self.epochs = [*self.epochs[-_RECENT:], row]
-
     def _removed(self, base: Row) -> None:
         gone = self.pending["leaving"]
         if gone:
@@ -355,7 +346,7 @@ class ConsumerGroup:
             )  # fmt: skip
         self.members, self.current, self.target, self.planned = {}, {}, {}, {}
         self.pending = _nothing()
-        self.group = {"epoch": None, "hash": None, "assigned": None, "whole": True}
+        self.group = {"epoch": None, "hash": None, "assigned": None, "whole": True, "at": base["timestamp"]}
 
     def _event(self, base: Row, event: Event, people: Sequence[Row], evidence: Sequence[str]) -> None:
         complete = not self.pending["broken"]
@@ -392,13 +383,7 @@ class ConsumerGroup:
                 self.rows.put("gold_rebalance", row)
                 self.days.add(row["timestamp"], moved=row["moved"])
         self.planned = planned
-        for row in self.epochs:
-            if row["assignment_epoch"] is None and row["epoch"] <= epoch:
-                row |= {
-                    "assignment_epoch": epoch, "assigned_offset": base["offset"],
-                    "assigned_timestamp": base["timestamp"],
-                }  # fmt: skip
-                self.rows.put("silver_group_epoch", row)
+        self.epochs.answered(base, epoch)
         self.group["lagging"] = [each for each in self.members if not self._is_settled(each, epoch)]
         self._settled(base)
 
@@ -410,6 +395,7 @@ class ConsumerGroup:
         new = [place for place in after.keys() - before.keys() if place.split(" ")[0] in topics]
         if new:
             line = f"{len(new)} partitions were assigned that were not there before"
+            self.days.recount(row["timestamp"], row["cause"], Cause.PARTITIONS.value)
             row |= {
                 "cause": Cause.PARTITIONS.value, "inferred_cause": Cause.PARTITIONS.value,
                 "evidence": [*row["evidence"], line],
@@ -473,12 +459,8 @@ class ConsumerGroup:
         return held is not None and (held["state"] == "away" or (held["state"] == "stable" and held["epoch"] == epoch))
 
     def _settled(self, base: Row) -> None:
-        if self.group.get("lagging"):
-            return
-        for row in self.epochs:
-            if row["assignment_epoch"] is not None and row.get("settled_offset") is None:
-                row |= {"settled_offset": base["offset"], "settled_timestamp": base["timestamp"]}
-                self.rows.put("silver_group_epoch", row)
+        if not self.group.get("lagging"):
+            self.epochs.settled(base)
 
 
 def _nothing() -> Row:

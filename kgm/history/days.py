@@ -29,6 +29,13 @@ class Days:
         if members is not None:
             row["sizes"][str(members)] = row["sizes"].get(str(members), 0) + 1
 
+    def recount(self, timestamp: int, before: str, after: str) -> None:
+        """A rebalance of a time has another cause than was thought."""
+        row = self.days.get(str(timestamp - timestamp % DAY_MS))
+        if row is not None and row["causes"].get(before):
+            row["causes"][before] -= 1
+            row["causes"][after] = row["causes"].get(after, 0) + 1
+
     def close(self, rows: Rows, base: Row, open_since: int | None) -> None:
         """Be done with days before the last but one, and before a time of which more may be told."""
         newest = max(map(int, self.days), default=0)
@@ -47,7 +54,7 @@ class Days:
         sizes = sorted((int(size), count) for size, count in row["sizes"].items())
         rows.put("gold_group_day", {
             **base, "day": int(day), **{name: row[name] for name in _SUMS},
-            "causes": [{"cause": cause, "count": count} for cause, count in sorted(row["causes"].items())],
+            "causes": [{"cause": cause, "count": count} for cause, count in sorted(row["causes"].items()) if count],
             "members_p50": _median(sizes), "members_max": sizes[-1][0] if sizes else None,
         })  # fmt: skip
 

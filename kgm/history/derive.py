@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgm.history.classic_groups import ClassicGroup
 from kgm.history.columns import decode
-from kgm.history.commit_windows import Commits, commit_windows
-from kgm.history.membership import Change
-from kgm.history.rows import Rows
+from kgm.history.commit_windows import commit_windows
+from kgm.history.consumer_groups import SESSION_MS
+from kgm.history.partitions import Partition, dump, load
+from kgm.history.rows import Row, Rows
 from kgm.history.schema import CARRY, KEYS, RAW, TABLES
 from kgm.history.tables import commits, members
-from kgm.history.timelines import Timeline, snapshot_table, timelines
+from kgm.history.timelines import Carry as Timelines
+from kgm.history.timelines import resume, snapshot_table
 from kgm.history.transactions import fates
 
 #: The tables that `derive` makes.
@@ -42,42 +43,35 @@ class Derived:
     carry: Carry
 
 
-def derive(raw: pa.Table, *, carry: Carry | None = None) -> Derived:
+def derive(raw: pa.Table, *, carry: Carry | None = None, consumer_session_ms: int = SESSION_MS) -> Derived:
     """Everything that records by `schema.RAW` tell: of whole partitions, or of what follows what `carry` has seen.
-    Offsets that are missing in between count as eaten by compaction. Raises nothing for what a log may hold."""
-    raw = _in_order(raw, carry)
-    found = list(timelines(raw))
-    decoded = decode(raw)
+    Offsets that are missing in between count as eaten by compaction. Raises nothing for what a log may hold.
+
+    consumer_session_ms: group.consumer.session.timeout.ms of the brokers, which no record tells."""
+    partitions, past = _load(carry)
+    raw = _in_order(raw, partitions)
+    told = resume(raw, past)
+    opened = RAW.empty_table() if past is None else _opened(past)
+    decoded = decode(pa.concat_tables([opened, raw]))
+    both = pa.concat_tables([opened, raw])
+    counted = commits(decoded, both, fates(both))
+    counted = counted.filter(pc.is_valid(counted.column("visible_offset")))
     tables = {
-        "silver_commit": commits(decoded, raw, fates(raw)),
+        "silver_commit": counted,
         "silver_member": members(decoded),
-        "silver_snapshot": snapshot_table(found),
+        "silver_snapshot": snapshot_table(told.timelines),
     }
-    rows = Rows()
-    seen = commit_windows(tables["silver_commit"])
-    for timeline in found:
-        _classic(rows, timeline, seen.get((timeline.partition, timeline.group_id)))
+    rows, windows = Rows(), commit_windows(counted)
+    for number in pc.unique(raw.column("partition")).to_pylist():
+        partition = partitions.setdefault(number, Partition(number))
+        partition.feed(
+            rows, raw.filter(pc.equal(raw.column("partition"), number)), decoded,
+            {each.group_id: each for each in told.timelines if each.partition == number},
+            {group: found for (where, group), found in windows.items() if where == number},
+            session_ms=consumer_session_ms,
+        )  # fmt: skip
     tables |= {name: rows.table(name) for name in DERIVED if name not in tables}
-    return Derived(tables=tables, carry=_carry(raw))
-
-
-def _classic(rows: Rows, timeline: Timeline, seen: Commits | None) -> None:
-    group = ClassicGroup(rows, timeline.partition, timeline.group_id)
-    history = timeline.history
-    changes: dict[int, list[Change]] = {}
-    for change in history.changes:
-        changes.setdefault(change.offset, []).append(change)
-    rebalances = {each.offset: each for each in history.rebalances}
-    windows = None if seen is None else seen.windows([each.offset for each in history.snapshots])
-    for at, snapshot in enumerate(history.snapshots):
-        if windows is not None:
-            group.commits(windows[at])
-        offset = snapshot.offset
-        group.record(snapshot, changes.get(offset, ()), rebalances.get(offset), timeline.leader_epochs[offset])
-    if windows is not None:
-        group.commits(windows[-1])
-    group.timed(history.rebalances)
-    group.finish()
+    return Derived(tables=tables, carry=_dump(partitions, told.carry))
 
 
 def merge(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
@@ -95,38 +89,55 @@ def _merged(name: str, before: pa.Table, after: pa.Table) -> pa.Table:
     return pa.concat_tables([kept, after])
 
 
-def _in_order(raw: pa.Table, carry: Carry | None) -> pa.Table:
-    """By partition and offset, each record once, with those that the carry has seen."""
-    parts = [raw.select(RAW.names)]
-    if carry is not None:
-        parts = [_raw_of(state) for state in carry.table.column("state").to_pylist()] + parts
-    whole = pa.concat_tables(parts).combine_chunks()
+def _in_order(raw: pa.Table, partitions: Mapping[int, Partition]) -> pa.Table:
+    """By partition and offset, each record once, without those that were seen before."""
+    whole = raw.select(RAW.names).combine_chunks()
     partition, offset = whole.column("partition").to_numpy(), whole.column("offset").to_numpy()
     order = np.lexsort((offset, partition))
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = (np.diff(partition[order]) != 0) | (np.diff(offset[order]) != 0)
-    return whole.take(pa.array(order[first]))
+    keep = np.ones(len(order), dtype=np.bool_)
+    keep[1:] = (np.diff(partition[order]) != 0) | (np.diff(offset[order]) != 0)
+    for number, known in partitions.items():
+        keep &= (partition[order] != number) | (offset[order] >= known.next_offset)
+    return whole.take(pa.array(order[keep]))
 
 
-def _raw_of(state: bytes) -> pa.Table:
-    with pa.ipc.open_stream(state) as stream:
-        return stream.read_all()
+def _opened(past: Timelines) -> pa.Table:
+    """Records of transactions that had no end yet."""
+    table = past.table
+    return table.filter(pc.equal(table.column("kind"), "open")).select(RAW.names)
 
 
-def _carry(raw: pa.Table) -> Carry:
+def _load(carry: Carry | None) -> tuple[dict[int, Partition], Timelines | None]:
+    found: dict[int, Partition] = {}
+    parts = []
+    for row in [] if carry is None else carry.table.to_pylist():
+        partition = found.setdefault(row["partition"], Partition(row["partition"]))
+        state = load(row["state"])
+        if row["group_id"] is not None:
+            partition.groups[row["group_id"]] = state
+            continue
+        partition.next_offset, partition.gaps = row["offset"], state["gaps"]
+        partition.topics = {topic: (offset, name) for topic, offset, name in state["topics"]}
+        with pa.ipc.open_stream(state["timelines"]) as stream:
+            parts.append(stream.read_all())
+    return found, Timelines(pa.concat_tables(parts)) if parts else None
+
+
+def _dump(partitions: Mapping[int, Partition], told: Timelines) -> Carry:
     rows = []
-    for partition in pc.unique(raw.column("partition")).to_pylist():
-        mine = raw.filter(pc.equal(raw.column("partition"), partition))
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, mine.schema) as stream:
-            stream.write_table(mine)
-        rows.append(
-            {
-                "partition": partition,
-                "group_id": None,
-                "offset": pc.max(mine.column("offset")).as_py(),
-                "version": _VERSION,
-                "state": sink.getvalue().to_pybytes(),
-            }
-        )
+    for number, known in partitions.items():
+        here: Row = {"partition": number, "offset": known.next_offset, "version": _VERSION}
+        topics = [[topic, *said] for topic, said in known.topics.items()]
+        mine = told.table.filter(pc.equal(told.table.column("partition"), number))
+        state = {"gaps": known.gaps, "topics": topics, "timelines": _ipc(mine)}
+        rows.append({**here, "group_id": None, "state": dump(state)})
+        rows += [{**here, "group_id": group, "state": dump(state)} for group, state in known.groups.items()]
     return Carry(pa.Table.from_pylist(rows, schema=CARRY))
+
+
+def _ipc(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
