@@ -2,7 +2,8 @@
 
 Records are read from where the last build stopped, in stretches that fit into memory, each of which is derived with
 what the one before it left to carry on with. Rows that replace older ones send the partition's file of that table
-through a merge; otherwise a file is added. Nothing that counts is touched: files are new, or links to the last build's."""
+through a merge; otherwise a file is added. Nothing that counts is touched: files are new, or links to the last build's.
+"""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -43,13 +43,12 @@ def start(options: SparkOptions, *sources: Source, formats: Sequence[Format] = (
     if running is not None:
         return _prepared(running, sources, formats)
     settings = _settings(options, sources, formats)
-    log = _log()
-    try:
-        spark = _launched(settings, options.master, log)
-    except (PySparkException, OSError, ValueError) as error:
-        raise UsageError(
-            f"Spark does not start: {str(error).splitlines()[0]}", facts=_tail(log), hint=_hint(settings)
-        ) from error
+    with _log() as log:  # the JVM has it, too
+        try:
+            spark = _launched(settings, options.master, log)
+        except (PySparkException, OSError, ValueError) as error:
+            said = str(error).splitlines()[0]
+            raise UsageError(f"Spark does not start: {said}", facts=_tail(log), hint=_hint(settings)) from error
     return _prepared(spark, sources, formats)
 
 

@@ -1,0 +1,60 @@
+"""One Spark for the session, made to start fast; tests on it are marked `spark`.
+
+KGM_SKIP_SPARK=1 skips them. Jars for Kafka and Delta are fetched once into kgm's cache, by Spark itself."""
+
+import gc
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.sparks import FAST, jars, stopped
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    if os.environ.get("KGM_SKIP_SPARK") == "1" or os.environ.get("KGM_SKIP_KAFKA") == "1":
+        skip = pytest.mark.skip(reason="KGM_SKIP_SPARK=1")
+        for item in items:
+            if item.get_closest_marker("spark"):
+                item.add_marker(skip)
+    for item in items:
+        if item.get_closest_marker("spark"):
+            # PySpark leaves its sockets to the garbage collector, which is called while it may complain.
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+
+
+@pytest.fixture(autouse=True)
+def _collected(request):
+    yield
+    if request.node.get_closest_marker("spark"):
+        gc.collect()
+
+
+@pytest.fixture(scope="session")
+def options():
+    """What every job of the tests is started with."""
+    from kgm.pipeline import SparkOptions
+
+    return SparkOptions(master="local[1,4]", conf=FAST, jars=jars())
+
+
+@pytest.fixture(scope="session")
+def spark(options):
+    """The session; jobs that ask for one get it, too."""
+    from kgm.pipeline import Format, Source, start
+
+    session = start(options, Source.parse("kafka"), formats=[Format.DELTA])
+    yield session
+    stopped(session)
+
+
+@pytest.fixture(scope="session")
+def plain_log(tmp_path_factory) -> Path:
+    """A broker's folders: four partitions, 8396 records, with transactions, and one of them open."""
+    from tests.records.real_logs import partitions, unpack
+
+    folder = tmp_path_factory.mktemp("plain")
+    for partition, path in partitions("plain").items():
+        unpack("plain", partition, folder / path.name)
+    return folder

@@ -1,0 +1,136 @@
+"""A live `__consumer_offsets` of a real broker, by Spark's own Kafka source."""
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+
+from kgm.history.folders import Reading, folders, raw_table
+from kgm.history.store import Asked, open_store
+from kgm.model.errors import AuthenticationError, NotFoundError, RefusedError, UnreachableError
+from kgm.pipeline import Kind, Source, build, capture
+from kgm.pipeline.capturing import check_read
+from kgm.pipeline.kafka import FETCH_WITH_A_CONSUMER, GROUP_PREFIX, Broker
+from kgm.pipeline.sources import read
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
+TOPIC, PARTITIONS = "spark-orders", 10
+
+
+@pytest.fixture(scope="module")
+def commits(kafka):
+    """Commits of twenty groups, and of one in transactions, the last of which is aborted."""
+    kafka.create_topics({TOPIC: PARTITIONS})
+    for number in range(20):
+        commit(kafka, f"spark-{number}", 1)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "spark-t", "log_level": 2})
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "spark-txn", "log_level": 2})
+    producer.init_transactions(30)
+    for offset, end in ((1, producer.commit_transaction), (2, producer.commit_transaction), (3, producer.abort_transaction)):
+        producer.begin_transaction()
+        place = TopicPartition(TOPIC, 0, offset)
+        producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), 30)
+        end(30)
+    consumer.close()
+    return kafka
+
+
+def commit(kafka, group, offset):
+    places = [TopicPartition(TOPIC, number, offset) for number in range(PARTITIONS)]
+    admin = kafka.admin()  # a client that is dropped before its future resolves never answers
+    for future in admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)]).values():
+        future.result(30)
+
+
+def source_of(kafka, **more):
+    return Source(kind=Kind.KAFKA, properties={"bootstrap.servers": kafka.bootstrap, **more})
+
+
+def in_segments(kafka):
+    """What a reader of committed records sees, from the broker's own files: {(partition, offset): (key, value)}.
+
+    Without the groups that Spark itself makes, which is at it while we look."""
+    from kgm.history.transactions import ABORTED, OPEN, fates
+
+    raw = raw_table(folders(kafka.log_dir()), Reading())
+    fate = fates(raw).fate.tolist()
+    return {
+        (row["partition"], row["offset"]): (row["key"], row["value"])
+        for row, what in zip(raw.to_pylist(), fate, strict=True)
+        if not row["control"] and what not in (OPEN, ABORTED) and not of_spark(row["key"])
+    }
+
+
+def of_spark(key):
+    return GROUP_PREFIX.encode() in key
+
+
+def test_all_that_is_committed_comes_once_and_more_on_the_next_run(spark, options, commits, tmp_path):
+    source = source_of(commits)
+    first = build(tmp_path, source=source, options=options)
+    held = open_store(tmp_path)
+    rows = [row for row in held.rows("bronze_raw", Asked()) if not of_spark(row["key"])]
+    expected = in_segments(commits)
+    assert {(row["partition"], row["offset"]): (row["key"], row["value"]) for row in rows} == expected
+    assert len(rows) == len(expected)
+    assert first.captured.records == first.records >= len(rows)
+    assert {row["cluster"] for row in rows} == {Broker(spark, source).cluster_id()}
+    commit(commits, "spark-3", 2)
+    second = build(tmp_path, source=source, options=options)
+    assert second.captured.records == second.records >= PARTITIONS
+    assert second.captured.repeated == 0
+    committed = open_store(tmp_path).rows("silver_commit", Asked(group_ids=("spark-3",)))
+    assert sorted(row["committed_offset"] for row in committed) == [1] * PARTITIONS + [2] * PARTITIONS
+    transactional = open_store(tmp_path).rows("silver_commit", Asked(group_ids=("spark-txn",)))
+    assert [row["committed_offset"] for row in transactional] == [1, 2]
+
+
+def test_in_a_batch(spark, commits):
+    found = read(spark, source_of(commits)).select("partition", "offset", "key").collect()
+    assert {(row.partition, row.offset) for row in found if not of_spark(row.key)} == in_segments(commits).keys()
+
+
+def test_a_source_that_says_empty_is_caught(spark, options, commits, tmp_path):
+    """Spark's own default: an internal topic has no records. Should a version go back to it, it shall be noticed."""
+    spark.conf.set(FETCH_WITH_A_CONSUMER, "false")
+    try:
+        with pytest.raises(RefusedError, match="stopped short of the end") as caught:
+            capture(tmp_path, source_of(commits), options=options, once=True)
+    finally:
+        spark.conf.unset(FETCH_WITH_A_CONSUMER)
+    assert any("read up to 0" in fact for fact in caught.value.facts)
+
+
+def test_what_falls_short():
+    source = Source.parse("kafka", {"bootstrap.servers": "b:1"})
+    check_read(source, {0: (0, 5), 1: (7, 7)}, {0: 5})
+    with pytest.raises(RefusedError) as caught:
+        check_read(source, {0: (0, 5), 1: (7, 9)}, {0: 4})
+    assert caught.value.facts == ("partition 0: read up to 4, its end is 5", "partition 1: read up to 7, its end is 9")
+
+
+def test_no_such_topic_and_no_such_broker(spark, options, commits, tmp_path):
+    properties = {"bootstrap.servers": commits.bootstrap}
+    with pytest.raises(NotFoundError, match="no topic nothing-here"):
+        capture(tmp_path, Source(kind=Kind.KAFKA, properties=properties, topic="nothing-here"), options=options, once=True)
+
+
+def test_with_tls_and_a_password(spark, options, secured, tmp_path):
+    properties = secured.settings("SASL_SSL", user="reader")
+    secured.allow("reader", "READ", topic="__consumer_offsets")
+    secured.allow("reader", "DESCRIBE", topic="__consumer_offsets")
+    secured.allow("reader", "READ", group="*")
+    secured.seat("spark-secured", "seat-1")
+    done = capture(tmp_path, Source(kind=Kind.KAFKA, properties=properties), options=options, once=True)
+    assert done.records > 0
+    groups = {row["key"] for row in open_raw(tmp_path)}
+    assert any(b"spark-secured" in key for key in groups)
+    wrong = {**properties, "sasl.jaas.config": properties["sasl.jaas.config"].replace("s3cret", "wrong")}
+    with pytest.raises(AuthenticationError) as caught:
+        capture(tmp_path, Source(kind=Kind.KAFKA, properties=wrong), options=options, once=True)
+    assert "wrong-Canary" not in str(caught.value) + str(caught.value.facts) + str(caught.value.hint)
+
+
+def open_raw(path):
+    from kgm.history.sink_files import counted_files
+    import pyarrow.parquet as pq
+
+    return [row for file in counted_files(path / "bronze" / "raw") for row in pq.read_table(file).to_pylist()]

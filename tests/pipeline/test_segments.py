@@ -1,0 +1,158 @@
+"""Copies of a broker's folders for Spark: what is read, and where a stream of a growing copy goes on."""
+
+import shutil
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from kgm.history.folders import Reading, folders, raw_table
+from kgm.history.schema import RAW
+from kgm.model.errors import UsageError
+from kgm.pipeline import Source
+from kgm.pipeline.segments import Ends, SegmentsDataSource
+from kgm.pipeline.sources import read
+from kgm.records.log import OffsetsLog
+from kgm.records.record import TYPES
+
+TOPIC = "__consumer_offsets"
+
+
+def growing(folder, partition, counts):
+    """A log of a partition; a batch of records for each count, each yield one more."""
+    with OffsetsLog.open(folder / f"{TOPIC}-{partition}", segment_bytes=2000) as log:
+        for count in counts:
+            log.append_raw([(b"\x00\x01k%d" % number, b"v" * 40) for number in range(count)], now_ms=7)
+            log.flush()
+            yield log
+
+
+def stream(folder, **options):
+    return SegmentsDataSource({"path": str(folder), **options}).streamReader(None)
+
+
+def between(reader, start, end):
+    slices = reader.partitions(start, end)
+    return pa.Table.from_batches([batch for part in slices for batch in reader.read(part)], schema=RAW)
+
+
+def places(table):
+    return list(zip(table.column("partition").to_pylist(), table.column("offset").to_pylist(), strict=True))
+
+
+def test_every_partition_in_order(plain_log):
+    reader = SegmentsDataSource({"path": str(plain_log)}).reader(None)
+    slices = reader.partitions()
+    assert sorted(part.folder.partition for part in slices) == [0, 1, 2, 3]
+    sizes = [part.folder.size for part in slices]
+    assert sizes == sorted(sizes, reverse=True)
+    found = pa.Table.from_batches([batch for part in slices for batch in reader.read(part)])
+    expected = raw_table(folders(plain_log), Reading())
+    assert found.sort_by([("partition", "ascending"), ("offset", "ascending")]) == expected
+
+
+def test_a_stream_goes_on_where_it_was(tmp_path):
+    reader = stream(tmp_path)
+    logs = [growing(tmp_path, 0, (3, 4, 60, 1)), growing(tmp_path, 12, (1, 60, 2, 60))]
+    assert reader.initialOffset() == {}
+    at, seen = {}, []
+    for _ in range(4):
+        for log in logs:
+            next(log)
+        latest = reader.latestOffset()
+        seen += places(between(reader, at, latest))
+        at = latest
+    assert at == {"0": 68, "12": 123}
+    assert len(folders(tmp_path)[1].segments) > 2
+    assert sorted(seen) == [(0, number) for number in range(68)] + [(12, number) for number in range(123)]
+    assert reader.partitions(at, at) == []
+    # Any of it again, as after a crash.
+    assert places(between(stream(tmp_path), {"0": 66, "12": 120}, at)) == [(12, 120), (12, 121), (12, 122), (0, 66), (0, 67)]
+
+
+def test_half_a_batch_is_not_there_yet(tmp_path):
+    list(growing(tmp_path, 3, (5, 5)))
+    path = tmp_path / f"{TOPIC}-3" / f"{0:020}.log"
+    whole = path.read_bytes()
+    reader = stream(tmp_path)
+    path.write_bytes(whole[:-7])
+    first = reader.latestOffset()
+    assert first == {"3": 5}
+    assert places(between(reader, {}, first)) == [(3, number) for number in range(5)]
+    with path.open("ab") as file:
+        file.write(whole[-7:])
+    second = reader.latestOffset()
+    assert places(between(reader, first, second)) == [(3, number) for number in range(5, 10)]
+
+
+def test_offsets_hold_when_a_segment_is_compacted_and_written_anew(tmp_path):
+    *_, log = growing(tmp_path, 0, (40, 40, 40))
+    reader = stream(tmp_path)
+    first = reader.latestOffset()
+    with OffsetsLog.open(tmp_path / f"{TOPIC}-0", segment_bytes=2000) as log:
+        log.roll()
+        log.compact(now_ms=9)
+        log.append_raw([(b"\x00\x01new", b"v")], now_ms=9)
+        log.flush()
+    second = reader.latestOffset()
+    assert second == {"0": 121}
+    assert places(between(reader, first, second)) == [(0, 120)]
+
+
+def test_no_more_than_spark_asks_for(tmp_path):
+    """Spark 4.2 and later say how much they want; readers that take less than all on their own would stop early."""
+    for partition in (0, 1):
+        list(growing(tmp_path, partition, (50,)))
+    reader = stream(tmp_path, max_records="20")
+    assert reader.latestOffset({}, SimpleNamespace()) == {"0": 50, "1": 50}
+    at, seen, steps = {}, 0, 0
+    while (latest := reader.latestOffset(at, SimpleNamespace(maxRows=20))) != at:
+        part = between(reader, at, latest)
+        assert len(part) <= 20
+        at, seen, steps = latest, seen + len(part), steps + 1
+    assert (seen, steps) == (100, 5)
+
+
+def test_damage_in_the_middle_is_said(tmp_path):
+    list(growing(tmp_path, 0, (5, 5)))
+    path = tmp_path / f"{TOPIC}-0" / f"{0:020}.log"
+    data = bytearray(path.read_bytes())
+    data[70] ^= 0xFF
+    path.write_bytes(data)
+    reader = SegmentsDataSource({"path": str(tmp_path)}).reader(None)
+    with pytest.raises(UsageError, match="is damaged at byte 0"):
+        [list(reader.read(part)) for part in reader.partitions()]
+
+
+def test_ends_are_walked_once(tmp_path):
+    ends = Ends()
+    for log in growing(tmp_path, 0, (5, 6, 7)):
+        assert ends.of(folders(tmp_path)[0]) == log.next_offset
+
+
+def test_gzipped_copies_end_as_well(plain_log, tmp_path):
+    import gzip
+
+    folder = next(each for each in folders(plain_log) if each.partition == 1)
+    copy = tmp_path / folder.path.name
+    copy.mkdir()
+    for path in folder.segments:
+        with path.open("rb") as file, gzip.open(copy / f"{path.name}.gz", "wb") as out:
+            shutil.copyfileobj(file, out)
+    assert stream(tmp_path).latestOffset() == {"1": Ends().of(folder)}
+
+
+def test_a_source_without_a_path():
+    with pytest.raises(UsageError):
+        SegmentsDataSource({})
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_through_spark(spark, plain_log):
+    source = Source.parse(f"segments:{plain_log}")
+    frame = read(spark, source)
+    assert frame.rdd.getNumPartitions() == 4
+    found = frame.toArrow().sort_by([("partition", "ascending"), ("offset", "ascending")])
+    assert found.cast(RAW) == raw_table(folders(plain_log), Reading())
+    assert 2 in TYPES
