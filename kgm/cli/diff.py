@@ -143,7 +143,7 @@ def _emit(
     columns = [Column(title="GROUP", data=True), Column(title="CHANGE"), Column(title="WHAT"), Column(title="DETAIL")]
     tables = [
         Table(
-            columns=columns,
+            columns=columns if common.is_data or not pair.same else [],
             rows=[[pair.group_id, *row] for row in _rows(pair)],
             heading=f"{pair.group_id}  {_summary(pair)}",
         )

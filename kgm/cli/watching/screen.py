@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _KEPT = 200
 #: How long a member that something happened to stands out.
 _FRESH_MS = 10_000
-#: Widths from which on more is shown of a member.
-_WIDE, _WIDEST = 64, 96
+#: Columns of a member that can be cut, in the order in which they are given room; to what; and what is always there.
+_FLEXIBLE, _CUT, _LEAST_COLUMNS, _GAP = (0, 4, 5), 24, 4, 2
 _STYLES = {
     "Stable": "green", "stable": "green", "Empty": "dim", "Dead": "red", "away": "yellow", "reconciling": "yellow",
     "PreparingRebalance": "yellow", "CompletingRebalance": "yellow", "Reconciling": "yellow", "Assigning": "yellow",
@@ -146,36 +146,35 @@ class Screen:
         view = story.view
         assert view is not None
         rows = sorted(view.members, key=lambda member: member.identity)
-        left = len(rows) - room + 2  # the header, and the line that says how many are left out
-        if left > 0 and rows:
+        left = 0
+        if len(rows) + 1 > room:  # with the header
             keep = max(room - 2, 0)
+            left = len(rows) - keep
             rows.sort(key=lambda member: -self._touched(story, member))
             rows = sorted(rows[:keep], key=lambda member: member.identity)
-            if not rows:
-                return []
-        width = self._console.size.width
+        if not rows:
+            return []
+        titles = ["MEMBER", "STATUS", "PARTS", "LAG", "ASSIGNMENT", "MEMBER-ID"]
+        lines = [titles] + [
+            [
+                clean(member.identity), member.status, str(count(member.assignment)),
+                "-" if member.lag is None else str(member.lag), clean(partitions_text(member.assignment)) or "-",
+                "" if member.group_instance_id is None else clean(member.member_id),
+            ]
+            for member in rows
+        ]  # fmt: skip
+        widths = _widths(lines, self._console.size.width)
         table = Table(box=None, pad_edge=False, header_style="bold", expand=False, show_header=True)
-        titles = ["MEMBER", "STATUS", "PARTS", "LAG"]
-        titles += ["ASSIGNMENT"] if width >= _WIDE else []
-        titles += ["MEMBER-ID"] if width >= _WIDEST else []
-        for title in titles:
+        for title, width in zip(titles, widths, strict=False):
             right = title in ("PARTS", "LAG")
-            ratio = max(12, width - 26) if title == "MEMBER" and width < _WIDE else None
             table.add_column(
-                title, justify="right" if right else "left", no_wrap=True, overflow="ellipsis", max_width=ratio
+                title, justify="right" if right else "left", no_wrap=True, overflow="ellipsis", width=width
             )
-        for member in rows:
-            cells = [
-                member.identity, member.status, str(count(member.assignment)),
-                "-" if member.lag is None else str(member.lag), partitions_text(member.assignment) or "-",
-                member.member_id,
-            ]  # fmt: skip
+        for member, cells in zip(rows, lines[1:], strict=True):
             fresh = self._now_ms - self._touched(story, member) < _FRESH_MS
+            shown = cells[: len(widths)]
             table.add_row(
-                *(
-                    Text(clean(cell), style=_STYLES.get(cell, "") if i == 1 else "")
-                    for i, cell in enumerate(cells[: len(titles)])
-                ),
+                *(Text(cell, style=_STYLES.get(cell, "") if i == 1 else "") for i, cell in enumerate(shown)),
                 style="bold reverse" if fresh else "",
             )
         more = [Text(f"  and {left} more", style="dim")] if left > 0 else []
@@ -184,6 +183,24 @@ class Screen:
     def _touched(self, story: Story, member: MemberSnapshot) -> int:
         event = story.touched.get(member.identity)
         return 0 if event is None else event.at_ms
+
+
+def _widths(lines: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Of as many columns as there is room for: numbers whole, names and ids cut, the first of them least."""
+    from rich.cells import cell_len
+
+    natural = [max(cell_len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    for columns in range(len(natural), _LEAST_COLUMNS - 1, -1):
+        given = [min(each, _CUT) if i in _FLEXIBLE else each for i, each in enumerate(natural[:columns])]
+        left = width - sum(given) - _GAP * (columns - 1)
+        if left < 0 and columns > _LEAST_COLUMNS:
+            continue
+        for i in _FLEXIBLE:
+            if i < columns:
+                more = max(min(natural[i] - given[i], left), min(left, 0) if i == 0 else 0)
+                given[i], left = max(given[i] + more, 1), left - more
+        return given
+    raise AssertionError("unreachable")
 
 
 def _console(common: Common) -> Console:
