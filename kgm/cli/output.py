@@ -171,7 +171,8 @@ def table_text(table: Table, common: Common, look: Look) -> str:
     titles = [table.columns[i].title for i in shown]
     rows = [[_cell(row[i]) for i in shown] for row in table.rows]
     lines = [styled(clean(table.heading), "cyan", look)] if table.heading else []
-    lines += table_lines(titles, rows, [table.columns[i].right for i in shown], look)
+    if shown:
+        lines += table_lines(titles, rows, [table.columns[i].right for i in shown], look)
     lines += [styled(clean(note), "dim", look) for note in table.notes]
     return "".join(line + "\n" for line in lines)
 
