@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgm.history.cursor import Buffer, Positions
+from kgm.history.listed import listed
 from kgm.history.schema import BAD, RAW, record_schema
 from kgm.history.structs import read_messages
 from kgm.model.errors import DecodeError
@@ -187,7 +188,7 @@ def commit_rows(raw: pa.RecordBatch) -> CommitRows:
             chosen = found.value_of >= 0
             rows.append(mine[chosen])
             numbers.append(found.key_of[chosen] + len(places))
-            places += list(zip(*(column.to_pylist() for column in found.keys.flatten()), strict=True))
+            places += list(zip(*map(listed, found.keys.flatten()), strict=True))
     if not rows:
         return CommitRows(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), [])
     at, place = np.concatenate(rows), np.concatenate(numbers)
@@ -216,7 +217,7 @@ def group_rows(raw: pa.RecordBatch) -> GroupRows:
     rows = np.nonzero(batch.has_type & (batch.key_type == _GROUP_METADATA))[0]
     keys, key_of = batch.decode_keys(message_classes(_GROUP_METADATA)[0], rows)
     known = key_of >= 0
-    return GroupRows(rows[known], key_of[known], keys.flatten()[0].to_pylist())
+    return GroupRows(rows[known], key_of[known], listed(keys.flatten()[0]))
 
 
 def _leading(array: pa.Array) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:

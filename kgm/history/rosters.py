@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from kgm.history.blobs import assignments, subscriptions
 from kgm.history.cursor import Buffer, Positions
+from kgm.history.listed import listed
 from kgm.history.membership import Header, Member, member_of
 from kgm.history.structs import read_apart
 from kgm.protocol import codec
@@ -30,14 +31,18 @@ class Different:
     """The different members of records of one version. spans: the bytes of each. seats: of each. places_from: where the
     partitions that it is assigned begin in `places`, which numbers them (`Rosters.place_numbers`)."""
 
-    __slots__ = ("_members", "_prefix", "_spans", "_suffix", "places", "places_from", "seats")
+    __slots__ = ("_columns", "_members", "_prefix", "_read", "_spans", "_suffix", "places", "places_from", "seats")
 
-    def __init__(self, version: int, spans: pa.BinaryArray, read: pa.StructArray) -> None:
+    def __init__(self, version: int, spans: pa.BinaryArray, read: pa.StructArray, *, few: bool) -> None:
+        """few: whether it is likely that many of them will be looked at."""
         self._spans = spans
         self._prefix, self._suffix = _wrapping(version)
         self._members: dict[tuple[int, bool], Member] = {}
+        # Fields of a newer Kafka are in the bytes only.
+        self._read = read if few and version < GroupMetadataValue.FLEXIBLE_FROM else None
+        self._columns: list[list[Any]] = []
         member_id, instance = (pc.struct_field(read, name) for name in ("member_id", "group_instance_id"))
-        self.seats: list[str] = pc.coalesce(instance, member_id).to_pylist()
+        self.seats: list[str] = listed(pc.coalesce(instance, member_id))
         self.places_from: list[int] = []
         self.places: list[int] = []
 
@@ -50,6 +55,11 @@ class Different:
         return found
 
     def _record(self, number: int) -> MemberMetadata:
+        if self._read is not None:
+            self._columns = [listed(self._read.field(row[0])) for row in MemberMetadata.FIELDS]
+            self._read = None
+        if self._columns:
+            return MemberMetadata(*(column[number] for column in self._columns))
         value = decode_record(_KEY, self._prefix + self._spans[number].as_py() + self._suffix).value
         assert isinstance(value, GroupMetadataValue)
         return value.members[0]
@@ -142,9 +152,9 @@ class Rosters:
         assert found.number is not None
         rows = rows[good]
         self.good[rows] = True
-        names = Header._fields
-        headers = list(map(Header, *(columns[name].to_pylist() for name in names)))
-        different = Different(version, found.spans, found.different)
+        headers = list(map(Header, *(listed(columns[name]) for name in Header._fields)))
+        few = len(found.different) <= _MOSTLY * len(found.number)
+        different = Different(version, found.spans, found.different, few=few)
         self._number_places(different, pc.struct_field(found.different, "assignment"))
         numbers = _saying(found.different, found.number).tolist()
         bounds = found.offsets.tolist()
@@ -172,7 +182,7 @@ class Rosters:
             for topics in lists
         ]
         different.places_from.append(0)
-        for number in encoded.indices.to_pylist():
+        for number in encoded.indices.to_numpy().tolist():
             different.places += of_blob[number]
             different.places_from.append(len(different.places))
 

@@ -22,6 +22,7 @@ from kgm.history.membership import (
 )
 from kgm.history.rosters import Roster
 
+_FEW = 8
 _NOBODY: Mapping[str, Member] = {}
 
 
@@ -143,7 +144,10 @@ class Steps:
 
 def _some(roster: Roster, numbers: set[int]) -> dict[str, Member]:
     """Some of the members by seat, in the order of the record."""
-    places = [place for place, number in enumerate(roster.numbers) if number in numbers] if numbers else []
+    if len(numbers) < _FEW:
+        places = sorted(map(roster.numbers.index, numbers))
+    else:
+        places = [place for place, number in enumerate(roster.numbers) if number in numbers]
     exactly = roster.bytes_numbers
     members = [roster.different.member(int(exactly[place]), consumer=roster.consumer) for place in places]
     return {member.seat: member for member in members}

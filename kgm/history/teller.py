@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from kgm.history import stops
 from kgm.history.columns import commit_rows, group_rows
 from kgm.history.cursor import Positions
+from kgm.history.listed import listed
 from kgm.history.membership import History, Kind, Partition, Rebalance, Snapshot, snapshot
 from kgm.history.rosters import Rosters
 from kgm.history.schema import RAW
@@ -138,18 +139,20 @@ class _Piece:
     def _rows(self, gaps: Positions) -> tuple[dict[str, list[_Row]], pa.Array]:
         """(each group's metadata records, the values of all that are no tombstones)."""
         groups = group_rows(self.batch)
-        chosen = self.batch.select(["offset", "timestamp", "leader_epoch", "value"]).take(pa.array(groups.rows))
+        chosen = self.batch.select(["offset", "timestamp", "leader_epoch", "value"])
+        if len(groups.rows) < len(chosen):
+            chosen = chosen.take(pa.array(groups.rows))
         values = chosen.column("value")
         tombstone = values.is_null().to_numpy(zero_copy_only=False)
         number = np.where(tombstone, -1, np.cumsum(~tombstone) - 1)
         rows: dict[str, list[_Row]] = {}
         for group, *row in zip(
-            groups.group.tolist(), groups.rows.tolist(), chosen.column("offset").to_pylist(),
-            chosen.column("timestamp").to_pylist(), chosen.column("leader_epoch").to_pylist(), number.tolist(),
+            groups.group.tolist(), groups.rows.tolist(), listed(chosen.column("offset")),
+            listed(chosen.column("timestamp")), listed(chosen.column("leader_epoch")), number.tolist(),
             gaps[groups.rows].tolist(), strict=True,
         ):  # fmt: skip
             rows.setdefault(groups.names[group], []).append(_Row(*row))
-        return rows, values.drop_null()
+        return rows, values.drop_null() if tombstone.any() else values
 
     def _rosters(self, values: pa.Array, names: list[str]) -> Rosters:
         known = self.teller.groups
