@@ -86,11 +86,13 @@ def make_store(path, arguments):
     import pyarrow as pa
 
     from kgm.history.derive import derive
+    from kgm.history.store import partition_for
     from tests.history.stores import write_store
 
     tables, records = {}, 0
+    names = [f"group-{n:05d}" for n in range(arguments.groups)]
     for number in range(PARTITIONS):
-        groups = [f"group-{n:05d}" for n in range(number, arguments.groups, PARTITIONS)]
+        groups = [name for name in names if partition_for(name, PARTITIONS) == number]
         if not groups:
             continue
         raw = raw_partition(number, groups, arguments.commits, arguments.rebalances, arguments.members)

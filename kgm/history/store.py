@@ -6,51 +6,29 @@ what counts (`_spark_metadata`) or without, or Delta; Spark is not needed to rea
 what is asked for are opened, and of them only the row groups that do."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
+from kgm.assignors.java import string_hash
 from kgm.history import schema
+from kgm.history.asked import Asked, read_files
 from kgm.history.sink_files import counted_files
 from kgm.model.errors import NotFoundError, UsageError
 
 MANIFEST = "kgm-history.json"
 Row = dict[str, Any]
 _LAYERS = ("bronze", "silver", "gold")
+_FILE = re.compile(r"p(\d{5})-")
+#: Tables in which every group shows up that the history has anything of.
+_SEEN_IN = ("silver_snapshot", "silver_group_epoch", "silver_member_state", "silver_commit")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """Which rows. group_ids: None for every group. Times in ms since 1970: since is inclusive, until is exclusive."""
-
-    group_ids: tuple[str, ...] | None = None
-    since_ms: int | None = None
-    until_ms: int | None = None
-
-    def filter(self, table: pa.Schema) -> pc.Expression | None:
-        """As an expression on the columns that the table has."""
-        found: pc.Expression | None = None
-        for expression in self._expressions(table):
-            found = expression if found is None else found & expression
-        return found
-
-    def _expressions(self, table: pa.Schema) -> Iterator[pc.Expression]:
-        names = set(table.names)
-        if self.group_ids is not None and "group_id" in names:
-            yield pc.field("group_id").isin(pa.array(self.group_ids, pa.string()))
-        # An interval counts if any of it lies within, an event if it does.
-        is_interval = "from_timestamp" in names
-        starts, ends = ("from_timestamp", "to_timestamp") if is_interval else ("timestamp", "timestamp")
-        if self.since_ms is not None and ends in names:
-            yield (pc.field(ends) >= self.since_ms) | pc.field(ends).is_null()
-        if self.until_ms is not None and starts in names:
-            yield pc.field(starts) < self.until_ms
+__all__ = ["MANIFEST", "Asked", "Built", "Derived", "Row", "Tables", "open_store", "partition_for", "read_manifest"]
 
 
 class Tables(Protocol):
@@ -72,40 +50,75 @@ class Built:
     """The tables of a store."""
 
     path: Path
-    #: Data sets by table: the files of a store are listed once.
-    _open: dict[str, ds.Dataset] = field(default_factory=dict)
+    #: Files by table: they are listed once.
+    _files: dict[str, Sequence[Path]] = field(default_factory=dict)
+    #: The partition that holds a group, if it is known.
+    _homes: dict[str, int | None] = field(default_factory=dict)
 
     @cached_property
     def about(self) -> Mapping[str, Any]:
         return read_manifest(self.path)
 
     def table(self, name: str, asked: Asked, columns: Sequence[str] | None = None) -> pa.Table:
-        dataset = self._open.get(name)
-        if dataset is None:
-            dataset = self._open[name] = self._dataset(name)
-        wanted = list(schema.TABLES[name].names if columns is None else columns)
-        found = dataset.to_table(columns=wanted, filter=asked.filter(dataset.schema))
-        return found.cast(pa.schema([schema.TABLES[name].field(column) for column in wanted]))
+        every = schema.TABLES[name]
+        wanted = every if columns is None else pa.schema([every.field(column) for column in columns])
+        return read_files(self._of(name, asked), asked, wanted)
 
     def rows(self, name: str, asked: Asked, columns: Sequence[str] | None = None) -> list[Row]:
         return _rows(self.table(name, asked, columns))
 
-    def _dataset(self, name: str) -> ds.Dataset:
-        layer, _, rest = name.partition("_")
-        directory = self.path / layer / rest
-        if layer not in _LAYERS or not directory.is_dir():
-            raise NotFoundError(
-                f"the history in {self.path} has no table {layer}/{rest}",
-                hint=f"build it: kgm history build --out {self.path}",
-            )
-        files = [str(file) for file in counted_files(directory)]
-        columns = schema.TABLES[name]
-        if not files:
-            return ds.dataset(columns.empty_table())
-        return ds.dataset(
-            files, schema=columns, format="parquet", partitioning=ds.HivePartitioning.discover(),
-            partition_base_dir=str(directory),
-        )  # fmt: skip
+    def _of(self, name: str, asked: Asked) -> Sequence[Path]:
+        """The files of a table that may hold something of the groups that are asked for."""
+        files = self._listed(name)
+        if asked.group_ids is None or "group_id" not in schema.TABLES[name].names:
+            return files
+        homes = [self._home(group) for group in asked.group_ids]
+        if None in homes:
+            return files
+        return [file for file in files if (place := _partition_of(file)) is None or place in homes]
+
+    def _home(self, group: str) -> int | None:
+        """The partition of `__consumer_offsets` that holds a group: where the coordinator looks for it (Kafka's
+        GroupCoordinatorService.partitionFor), if it is there; otherwise some partition may be missing in the store, and
+        nobody knows how many there are."""
+        if group not in self._homes:
+            known = [int(number) for number in self.about.get("built_up_to", ())]
+            number = partition_for(group, max(known) + 1) if known else -1
+            self._homes[group] = number if number in known and self._is_in(group, number) else None
+        return self._homes[group]
+
+    def _is_in(self, group: str, partition: int) -> bool:
+        asked = Asked(group_ids=(group,))
+        wanted = pa.schema([schema.TABLES[_SEEN_IN[0]].field("group_id")])
+        return any(
+            len(read_files([file for file in self._listed(name) if _partition_of(file) == partition], asked, wanted))
+            for name in _SEEN_IN
+        )
+
+    def _listed(self, name: str) -> Sequence[Path]:
+        if name not in self._files:
+            layer, _, rest = name.partition("_")
+            directory = self.path / layer / rest
+            if layer not in _LAYERS or not directory.is_dir():
+                raise NotFoundError(
+                    f"the history in {self.path} has no table {layer}/{rest}",
+                    hint=f"build it: kgm history build --out {self.path}",
+                )
+            self._files[name] = counted_files(directory)
+        return self._files[name]
+
+
+def _partition_of(file: Path) -> int | None:
+    """Files of a build are named after the partition that they are of."""
+    named = _FILE.match(file.name)
+    return None if named is None else int(named[1])
+
+
+def partition_for(group_id: str, partitions: int) -> int:
+    """The partition of `__consumer_offsets` that holds a group (GroupCoordinatorService.partitionFor)."""
+    unsigned = string_hash(group_id)
+    signed = unsigned - (1 << 32) if unsigned >= 1 << 31 else unsigned
+    return 0 if signed == -(1 << 31) else abs(signed) % partitions
 
 
 @dataclass
@@ -116,9 +129,7 @@ class Derived:
     about: Mapping[str, Any]
 
     def table(self, name: str, asked: Asked, columns: Sequence[str] | None = None) -> pa.Table:
-        found = self.tables[name]
-        expression = asked.filter(found.schema)
-        found = found if expression is None else found.filter(expression)
+        found = asked.of(self.tables[name])
         return found if columns is None else found.select(list(columns))
 
     def rows(self, name: str, asked: Asked, columns: Sequence[str] | None = None) -> list[Row]:

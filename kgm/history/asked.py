@@ -1,0 +1,122 @@
+"""Which rows of the history's tables are asked for, and reading no more of Parquet files than may hold them.
+
+Start-up counts here: an answer takes less time than importing pandas, which `pyarrow.dataset` does, and so do
+`pa.scalar` and `pa.array` when they see their first value. So files are read by `ParquetFile`, their own statistics say
+which row groups can be left alone, and the few values to compare with are made of bytes."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+_GROUP = "group_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Which rows. group_ids: None for every group. Times in ms since 1970: since is inclusive, until is exclusive; an
+    interval counts if any of it lies within, an event if it does."""
+
+    group_ids: tuple[str, ...] | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+    def columns(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those that it takes to tell, of a table with these columns."""
+        starts, ends = _times(names)
+        given = ((_GROUP, self.group_ids), (ends, self.since_ms), (starts, self.until_ms))
+        return tuple(dict.fromkeys(name for name, value in given if value is not None and name in names))
+
+    def of(self, table: pa.Table) -> pa.Table:
+        """The rows of a table that has those columns."""
+        names = table.column_names
+        chosen: pa.ChunkedArray | None = None
+        starts, ends = _times(names)
+        if self.group_ids is not None and _GROUP in names:
+            chosen = pc.is_in(table.column(_GROUP), value_set=_strings(self.group_ids))
+        if self.since_ms is not None and ends in names:
+            column = table.column(ends)
+            chosen = _both(chosen, pc.or_kleene(pc.is_null(column), pc.greater_equal(column, _int64(self.since_ms))))
+        if self.until_ms is not None and starts in names:
+            chosen = _both(chosen, pc.less(table.column(starts), _int64(self.until_ms)))
+        return table if chosen is None else table.filter(chosen)
+
+    def may_be_in(self, metadata: pq.FileMetaData, row_group: int) -> bool:
+        """Whether a row group can hold any such row, by the statistics that it has."""
+        group = metadata.row_group(row_group)
+        names = metadata.schema.names
+        starts, ends = _times(names)
+        for place in range(group.num_columns):
+            column = group.column(place)
+            name = column.path_in_schema
+            if name not in (_GROUP, starts, ends):
+                continue
+            seen = column.statistics
+            if seen is None or not seen.has_min_max:
+                continue
+            if name == _GROUP:
+                if self.group_ids is not None and not any(seen.min <= each <= seen.max for each in self.group_ids):
+                    return False
+                continue
+            is_later = name == starts and self.until_ms is not None and seen.min >= self.until_ms
+            is_over = name == ends and self.since_ms is not None and not seen.null_count and seen.max < self.since_ms
+            if is_later or is_over:
+                return False
+        return True
+
+
+def _times(names: Sequence[str]) -> tuple[str, str]:
+    """The columns of when it begins and ends."""
+    return ("from_timestamp", "to_timestamp") if "from_timestamp" in names else ("timestamp", "timestamp")
+
+
+def _both(one: pa.ChunkedArray | None, other: pa.ChunkedArray) -> pa.ChunkedArray:
+    return other if one is None else pc.and_kleene(one, other)
+
+
+def _strings(values: Sequence[str]) -> pa.StringArray:
+    encoded = [value.encode("utf-8", "surrogatepass") for value in values]
+    ends = [0]
+    for each in encoded:
+        ends.append(ends[-1] + len(each))
+    return pa.StringArray.from_buffers(
+        len(encoded), pa.py_buffer(struct.pack(f"<{len(ends)}i", *ends)), pa.py_buffer(b"".join(encoded))
+    )
+
+
+def _int64(value: int) -> pa.Int64Scalar:
+    return pa.Int64Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(struct.pack("<q", value))])[0]
+
+
+def read_files(files: Sequence[Path], asked: Asked, wanted: pa.Schema) -> pa.Table:
+    """The rows of Parquet files that are asked for, with these columns; one that a file lacks is null."""
+    parts = [part for file in files for part in _of_file(file, asked, wanted)]
+    return pa.concat_tables(parts) if parts else nothing(wanted)
+
+
+def _of_file(file: Path, asked: Asked, wanted: pa.Schema) -> Iterator[pa.Table]:
+    with pq.ParquetFile(file) as opened:
+        row_groups = [
+            number for number in range(opened.metadata.num_row_groups) if asked.may_be_in(opened.metadata, number)
+        ]
+        if not row_groups:
+            return
+        there = set(opened.schema_arrow.names)
+        needed = {*wanted.names, *asked.columns(opened.schema_arrow.names)} & there
+        found = asked.of(opened.read_row_groups(row_groups, columns=sorted(needed)))
+    if len(found):
+        columns: list[Any] = [
+            found.column(field.name).cast(field.type) if field.name in there else pa.nulls(len(found), field.type)
+            for field in wanted
+        ]
+        yield pa.Table.from_arrays(columns, schema=wanted)
+
+
+def nothing(columns: pa.Schema) -> pa.Table:
+    """A table without rows."""
+    return pa.Table.from_arrays([pa.nulls(0, field.type) for field in columns], schema=columns)
