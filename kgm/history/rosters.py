@@ -79,20 +79,23 @@ def _wrapping(version: int) -> tuple[bytes, bytes]:
 class Seats(Mapping[str, Member]):
     """The members of a snapshot by seat, made when they are looked at."""
 
-    __slots__ = ("_consumer", "_different", "_found", "_numbers")
+    __slots__ = ("_consumer", "_different", "_numbers", "_of_seat")
 
     def __init__(self, different: Different, numbers: npt.NDArray[np.int32], *, consumer: bool) -> None:
         self._different, self._numbers, self._consumer = different, numbers, consumer
-        self._found: dict[str, Member] | None = None
+        self._of_seat: dict[str, int] | None = None
 
-    def _all(self) -> dict[str, Member]:
-        if self._found is None:
-            members = [self._different.member(number, consumer=self._consumer) for number in self._numbers.tolist()]
-            self._found = {member.seat: member for member in members}
-        return self._found
+    def _all(self) -> dict[str, int]:
+        if self._of_seat is None:
+            seats = self._different.seats
+            self._of_seat = {seats[number]: number for number in self._numbers.tolist()}
+        return self._of_seat
 
     def __getitem__(self, seat: str) -> Member:
-        return self._all()[seat]
+        return self._different.member(self._all()[seat], consumer=self._consumer)
+
+    def __contains__(self, seat: object) -> bool:
+        return seat in self._all()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
@@ -104,7 +107,7 @@ class Seats(Mapping[str, Member]):
         return len(self._numbers) > 0
 
     def __repr__(self) -> str:
-        return repr(self._all())
+        return repr(dict(self))
 
 
 class Roster(NamedTuple):

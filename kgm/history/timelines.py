@@ -4,14 +4,15 @@ What has been told need not be told again: `resume` goes on where another call s
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgm.history.membership import Change, History, Kind, Rebalance, Snapshot
+from kgm.history.membership import History, Kind, Rebalance
 from kgm.history.schema import GOLD_REBALANCE, RAW, SILVER_MEMBER_CHANGE, SILVER_SNAPSHOT
 from kgm.history.teller import Known, Teller, Timeline, Written
 
@@ -189,61 +190,66 @@ def _tellers(table: pa.Table) -> dict[int, Teller]:
 
 def snapshot_table(found: Iterable[Timeline]) -> pa.Table:
     """`schema.SILVER_SNAPSHOT`."""
-    return _table(found, lambda history: history.snapshots, _snapshot, SILVER_SNAPSHOT)
+    facts, columns = _facts(found, lambda history: history.snapshots)
+    columns |= {
+        "kind": [fact.kind.value for fact in facts], "generation": [fact.generation for fact in facts],
+        "protocol_type": [fact.protocol_type for fact in facts], "protocol": [fact.protocol for fact in facts],
+        "leader": [fact.leader for fact in facts], "state_timestamp": [fact.state_timestamp for fact in facts],
+        "members": [len(fact.members) for fact in facts], "sync_ms": [fact.sync_ms for fact in facts],
+        "contiguous": [fact.complete for fact in facts],
+    }  # fmt: skip
+    return _table(columns, len(facts), SILVER_SNAPSHOT)
 
 
 def change_table(found: Iterable[Timeline]) -> pa.Table:
     """`schema.SILVER_MEMBER_CHANGE`."""
-    return _table(found, lambda history: history.changes, _change, SILVER_MEMBER_CHANGE)
+    facts, columns = _facts(found, lambda history: history.changes)
+    records = [fact.member.record for fact in facts]
+    columns |= {
+        "generation": [fact.generation for fact in facts], "kind": [fact.kind.value for fact in facts],
+        "member_id": [record.member_id for record in records],
+        "old_member_id": [fact.old_member_id for fact in facts],
+        "group_instance_id": [record.group_instance_id for record in records],
+        "client_id": [record.client_id for record in records],
+        "client_host": [record.client_host for record in records],
+        "session_timeout_ms": [record.session_timeout for record in records],
+        "absorbed": [fact.absorbed for fact in facts], "complete": [fact.complete for fact in facts],
+    }  # fmt: skip
+    return _table(columns, len(facts), SILVER_MEMBER_CHANGE)
 
 
 def rebalance_table(found: Iterable[Timeline]) -> pa.Table:
-    """`schema.GOLD_REBALANCE`."""
-    return _table(found, lambda history: history.rebalances, _rebalance, GOLD_REBALANCE)
+    """`schema.GOLD_REBALANCE`, the causes of which are found elsewhere."""
+    facts, columns = _facts(found, lambda history: history.rebalances)
+    names = [field.name for field in fields(Rebalance) if field.name in GOLD_REBALANCE.names]
+    columns |= {name: list(map(attrgetter(name), facts)) for name in names}
+    return _table(columns, len(facts), GOLD_REBALANCE)
 
 
-def _table(
-    found: Iterable[Timeline],
-    of_history: Callable[[History], tuple[Any, ...]],
-    shown: Callable[[Any], dict[str, Any]],
-    schema: pa.Schema,
-) -> pa.Table:
-    rows = [
-        {
-            "partition": each.partition,
-            "offset": fact.offset,
-            "timestamp": fact.timestamp,
-            "leader_epoch": each.leader_epochs[fact.offset],
-            "group_id": each.group_id,
-            **shown(fact),
-        }
-        for each in found
-        for fact in of_history(each.history)
+def _facts(
+    found: Iterable[Timeline], of_history: Callable[[History], tuple[Any, ...]]
+) -> tuple[list[Any], dict[str, list[Any]]]:
+    """(facts of all histories, the columns that say where each stands)."""
+    facts: list[Any] = []
+    groups: list[str] = []
+    partitions: list[int] = []
+    epochs: list[int | None] = []
+    for each in found:
+        mine = of_history(each.history)
+        facts += mine
+        groups += [each.group_id] * len(mine)
+        partitions += [each.partition] * len(mine)
+        epochs += [each.leader_epochs.get(fact.offset) for fact in mine]
+    columns = {
+        "partition": partitions, "offset": [fact.offset for fact in facts],
+        "timestamp": [fact.timestamp for fact in facts], "leader_epoch": epochs, "group_id": groups,
+    }  # fmt: skip
+    return facts, columns
+
+
+def _table(columns: dict[str, list[Any]], count: int, schema: pa.Schema) -> pa.Table:
+    arrays = [
+        pa.array(columns[field.name], type=field.type) if field.name in columns else pa.nulls(count, field.type)
+        for field in schema
     ]
-    return pa.Table.from_pylist(rows, schema=schema)
-
-
-def _snapshot(fact: Snapshot) -> dict[str, Any]:
-    return {
-        "kind": fact.kind.value, "generation": fact.generation, "protocol_type": fact.protocol_type,
-        "protocol": fact.protocol, "leader": fact.leader, "state_timestamp": fact.state_timestamp,
-        "members": len(fact.members), "sync_ms": fact.sync_ms, "contiguous": fact.complete,
-    }  # fmt: skip
-
-
-def _change(fact: Change) -> dict[str, Any]:
-    record = fact.member.record
-    return {
-        "generation": fact.generation, "kind": fact.kind.value, "member_id": record.member_id,
-        "old_member_id": fact.old_member_id, "group_instance_id": record.group_instance_id,
-        "client_id": record.client_id, "client_host": record.client_host,
-        "session_timeout_ms": record.session_timeout, "absorbed": fact.absorbed, "complete": fact.complete,
-    }  # fmt: skip
-
-
-def _rebalance(fact: Rebalance) -> dict[str, Any]:
-    return {
-        "from_generation": fact.from_generation, "to_generation": fact.to_generation, "lost_rounds": fact.lost_rounds,
-        "moved": fact.moved, "kept": fact.kept, "stopped_min_ms": fact.stopped_min_ms,
-        "stopped_max_ms": fact.stopped_max_ms, "complete": fact.complete,
-    }  # fmt: skip
+    return pa.Table.from_arrays(arrays, schema=schema)
