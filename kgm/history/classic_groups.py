@@ -35,7 +35,7 @@ TYPE = "classic"
 class ClassicGroup:
     """A group on its way through its records. `state()` is all that `ClassicGroup(..., state=...)` needs to go on."""
 
-    def __init__(self, rows: Rows, partition: int, group_id: str, state: Row | None = None) -> None:
+    def __init__(self, rows: Rows, partition: int, group_id: str, restarts: Restarts, state: Row | None = None) -> None:
         state = state or {}
         self.rows, self.partition, self.group_id = rows, partition, group_id
         self.previous: Snapshot | None = None
@@ -43,7 +43,7 @@ class ClassicGroup:
         self.timestamp, self.session = state.get("timestamp", 0), state.get("session", 0)
         self.seats = Seats(state.get("seats"))
         self.owners = Owners(state.get("owners", ()), state.get("commits", ()))
-        self.restarts = Restarts(state.get("gone"), state.get("absences"))
+        self.restarts = restarts
         self.alarms = Alarms(state.get("alarms"))
         self.days = Days(state.get("days"))
         self.holes: dict[Place, None] = dict.fromkeys((topic, number) for topic, number in state.get("holes", ()))
@@ -55,8 +55,8 @@ class ClassicGroup:
             "leader_epoch": self.leader_epoch, "timestamp": self.timestamp, "session": self.session,
             "seats": self.seats.open, "owners": list(self.owners.open.values()),
             "commits": [[topic, number, seen] for (topic, number), seen in self.owners.commits.items()],
-            "gone": self.restarts.gone, "absences": self.restarts.absences, "alarms": self.alarms.state(),
-            "days": self.days.days, "holes": [list(place) for place in self.holes], "recent": self.recent,
+            "alarms": self.alarms.state(), "days": self.days.days, "holes": [list(place) for place in self.holes],
+            "recent": self.recent,
         }  # fmt: skip
 
     def commits(self, windows: Sequence[Window]) -> None:
@@ -123,6 +123,9 @@ class ClassicGroup:
                 confidence=_sure(snapshot),
             )  # fmt: skip
         members = () if self.previous is None else tuple(self.previous.members.items())
+        for seat, member in members:
+            since = self.owners.last_commit(_places(self.previous, seat))
+            self.restarts.converted(member, snapshot.timestamp, snapshot.timestamp if since is None else since)
         evidence = ["the group's record was deleted: by an admin, or when its last offset had expired"]
         if members:
             evidence = ["the group's record was deleted while it had members: it became one of another type"]
@@ -139,6 +142,7 @@ class ClassicGroup:
 
     def _appeared(self, snapshot: Snapshot) -> None:
         for seat, member in snapshot.members.items():
+            self.restarts.stays(member)
             self._sit(snapshot, seat, member)
 
     def _sit(

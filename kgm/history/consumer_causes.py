@@ -76,7 +76,7 @@ def explain(epoch: Epoch) -> Verdict:
     people = tuple(row for each in parts for row in each.who)
     evidence = tuple(line for each in parts for line in each.evidence)
     first = parts[0]
-    if epoch.empty and epoch.departed:
+    if epoch.empty and epoch.departed and epoch.known:
         line = "the group has no members any more"
         return Verdict(Cause.ALL_GONE, Confidence.CERTAIN, people, (line, *evidence), kinds)
     sure = first.confidence if epoch.known else weaker(first.confidence, Confidence.LIKELY)

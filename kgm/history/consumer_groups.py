@@ -40,7 +40,7 @@ class ConsumerGroup:
     """A group on its way through its records. `state()` is all that `ConsumerGroup(..., state=...)` needs to go on."""
 
     def __init__(
-        self, rows: Rows, partition: int, group_id: str, names: Names, state: Row | None = None,
+        self, rows: Rows, partition: int, group_id: str, names: Names, restarts: Restarts, state: Row | None = None,
         *, session_ms: int = SESSION_MS,
     ) -> None:  # fmt: skip
         state = state or {}
@@ -53,7 +53,7 @@ class ConsumerGroup:
         self.pending: Row = state.get("pending", _nothing())
         self.owners = ConsumerOwners(rows, self._base, names, state.get("owners"))
         self.seats = Seats(state.get("seats"))
-        self.restarts = Restarts(state.get("gone"), state.get("absences"))
+        self.restarts = restarts
         self.days = Days(state.get("days"))
         self.epochs = Epochs(rows, state.get("epochs", []))
         self.recent: list[Row] = state.get("recent", [])
@@ -63,8 +63,7 @@ class ConsumerGroup:
         return {
             "members": self.members, "current": self.current, "target": self.target, "planned": self.planned,
             "group": self.group, "pending": self.pending, "owners": self.owners.state(),
-            "seats": self.seats.open, "gone": self.restarts.gone, "absences": self.restarts.absences,
-            "days": self.days.days, "epochs": self.epochs.recent, "recent": self.recent,
+            "seats": self.seats.open, "days": self.days.days, "epochs": self.epochs.recent, "recent": self.recent,
         }  # fmt: skip
 
     def commits(self, windows: Sequence[Window]) -> None:
@@ -249,6 +248,8 @@ class ConsumerGroup:
         if old is None and joined and all(data["session"] is not None for _, _, data in self.pending["joined"]):
             line = "its members came from the classic protocol in the same moment"
             self._event(base, Event.CONVERTED, [who(each, "member") for each in joined], [line])
+            for each in joined:
+                self.restarts.stays(each.member)
         elif new != old and (old is not None or not self.pending["broken"]):
             self._epoch(base, joined, changed=changed, old=new - 1 if old is None else old)
         self._remember(base)
@@ -334,8 +335,10 @@ class ConsumerGroup:
         gone = self.pending["leaving"]
         if gone:
             # An empty group has nobody whose records go with it.
-            people = [who(self._change(base, ChangeKind.LEFT, each["member_id"], each["member"]), "member")
-                      for each in gone]  # fmt: skip
+            changes = [self._change(base, ChangeKind.LEFT, each["member_id"], each["member"]) for each in gone]
+            for each in changes:
+                self.restarts.converted(each.member, base["timestamp"], base["timestamp"])
+            people = [who(each, "member") for each in changes]
             self._event(base, Event.CONVERTED, people, ["its records went while it had members: it is classic now"])
         elif self.group["epoch"] is not None:
             self._event(base, Event.REMOVED, [], ["the group's records were deleted: by an admin, or for its age"])

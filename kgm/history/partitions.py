@@ -2,8 +2,10 @@
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,10 @@ import pyarrow.compute as pc
 
 from kgm.history.classic_groups import ClassicGroup
 from kgm.history.columns import Decoded
-from kgm.history.commit_windows import Commits
-from kgm.history.consumer_groups import GROUP, KINDS, SESSION_MS, ConsumerGroup
-from kgm.history.membership import Change
+from kgm.history.commit_windows import Commits, Window
+from kgm.history.consumer_groups import KINDS, SESSION_MS, ConsumerGroup
+from kgm.history.membership import Change, Rebalance, Snapshot
+from kgm.history.restarts import Restarts
 from kgm.history.rows import Row, Rows, position
 from kgm.history.tables import OFFSET_COMMIT
 from kgm.history.timelines import Timeline
@@ -112,58 +115,77 @@ class _Group:
     """A group, of either type or of one after the other."""
 
     def __init__(self, partition: Partition, rows: Rows, name: str, session_ms: int) -> None:
-        self.partition, self.rows, self.name, self.session_ms = partition, rows, name, session_ms
-        self.known = partition.groups.get(name, {})
+        self.partition, self.name = partition, name
+        known = partition.groups.get(name, {})
+        self.gaps: int = known.get("gaps", 0)
+        self.restarts = Restarts(known.get("restarts"))
+        self.begun = {each for each in ("classic", "consumer") if each in known}
+        self.classic = ClassicGroup(rows, partition.number, name, self.restarts, known.get("classic"))
+        self.consumer = ConsumerGroup(
+            rows, partition.number, name, partition.name, self.restarts, known.get("consumer"), session_ms=session_ms
+        )
 
     def feed(self, timeline: Timeline | None, records: list[tuple[int, Row, int]], commits: Commits | None) -> None:
-        state: Row = {}
-        if timeline is not None or "classic" in self.known:
-            state["classic"] = self._classic(timeline, commits)
-        if records or "consumer" in self.known:
-            state["consumer"], state["gaps"] = self._consumer(records, commits)
-        self.partition.groups[self.name] = state
+        steps: list[tuple[int, Callable[[], None]]] = [
+            (row["offset"], partial(self._consumer, *record)) for record in records for row in record[1:2]
+        ]
+        if timeline is not None:
+            self.classic.previous = timeline.before
+            steps += self._classic_steps(timeline)
+        steps.sort(key=itemgetter(0))
+        windows = None if commits is None else commits.windows([offset for offset, _ in steps])
+        for at, (_, step) in enumerate(steps):
+            self._commits(windows, at)
+            step()
+        self._commits(windows, len(steps))
+        if timeline is not None:
+            self.classic.timed(timeline.history.rebalances)
+        self._finish()
 
-    def _classic(self, timeline: Timeline | None, commits: Commits | None) -> Row:
-        known = self.known.get("classic")
-        group = ClassicGroup(self.rows, self.partition.number, self.name, known)
-        history = None if timeline is None else timeline.history
-        snapshots = () if history is None else history.snapshots
-        if timeline is not None and history is not None:
-            group.previous = timeline.before
-        windows = [[]] if commits is None else commits.windows([each.offset for each in snapshots])
+    def _commits(self, windows: list[list[Window]] | None, at: int) -> None:
+        """What was committed before anything is known of a group tells nothing of it."""
+        if windows is not None and windows[at]:
+            if "classic" in self.begun:
+                self.classic.commits(windows[at])
+            if "consumer" in self.begun:
+                self.consumer.commits(windows[at])
+
+    def _classic_steps(self, timeline: Timeline) -> list[tuple[int, Callable[[], None]]]:
+        history = timeline.history
         changes: dict[int, list[Change]] = {}
-        for change in () if history is None else history.changes:
+        for change in history.changes:
             changes.setdefault(change.offset, []).append(change)
-        rebalances = {each.offset: each for each in (() if history is None else history.rebalances)}
-        for at, snapshot in enumerate(snapshots):
-            # What was committed before anything is known of a group tells nothing of it.
-            if commits is not None and (at or known is not None):
-                group.commits(windows[at])
-            offset = snapshot.offset
-            epoch = None if timeline is None else timeline.leader_epochs[offset]
-            group.record(snapshot, changes.get(offset, ()), rebalances.get(offset), epoch)
-        group.commits(windows[-1])
-        group.timed(list(rebalances.values()))
-        group.finish()
-        return group.state()
+        rebalances = {each.offset: each for each in history.rebalances}
+        return [
+            (
+                each.offset,
+                partial(
+                    self._classic, each, changes.get(each.offset, ()), rebalances.get(each.offset),
+                    timeline.leader_epochs[each.offset],
+                ),
+            )
+            for each in history.snapshots
+        ]  # fmt: skip
 
-    def _consumer(self, records: list[tuple[int, Row, int]], commits: Commits | None) -> tuple[Row, int]:
-        known, seen = self.known.get("consumer"), self.known.get("gaps", 0)
-        number = self.partition.number
-        group = ConsumerGroup(
-            self.rows, number, self.name, self.partition.name, known, session_ms=self.session_ms
-        )  # fmt: skip
-        windows = [[]] if commits is None else commits.windows([row["offset"] for _, row, _ in records])
-        for at, (kind, row, gaps) in enumerate(records):
-            if commits is not None and (at or known is not None):
-                group.commits(windows[at])
-            base = position(number, row["offset"], row["timestamp"], row["leader_epoch"])
-            group.record(kind, base, row["key"], row["value"], complete=gaps == seen)
-            seen = gaps
-        if records or known is not None:
-            group.commits(windows[-1])
-        group.finish()
-        return group.state(), seen
+    def _classic(
+        self, snapshot: Snapshot, changes: Sequence[Change], rebalance: Rebalance | None, leader_epoch: int | None
+    ) -> None:
+        self.begun.add("classic")
+        self.classic.record(snapshot, changes, rebalance, leader_epoch)
+
+    def _consumer(self, kind: int, row: Row, gaps: int) -> None:
+        self.begun.add("consumer")
+        base = position(self.partition.number, row["offset"], row["timestamp"], row["leader_epoch"])
+        self.consumer.record(kind, base, row["key"], row["value"], complete=gaps == self.gaps)
+        self.gaps = gaps
+
+    def _finish(self) -> None:
+        state: Row = {"gaps": self.gaps, "restarts": self.restarts.state()}
+        for name, group in (("classic", self.classic), ("consumer", self.consumer)):
+            if name in self.begun:
+                group.finish()
+                state[name] = group.state()
+        self.partition.groups[self.name] = state
 
 
 def dump(state: Row) -> bytes:
@@ -185,6 +207,3 @@ def _plain(value: Any) -> Any:
 
 def _bytes(value: Row) -> Any:
     return b64decode(value["$bytes"]) if "$bytes" in value else value
-
-
-__all__ = ["GROUP", "Partition", "dump", "load"]

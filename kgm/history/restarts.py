@@ -28,9 +28,14 @@ class Restarts:
     """gone: those who left in earlier rebalances, by identity, oldest first. absences: [ms at most, absorbed, static]
     of the restarts so far, the newest `_KEPT`."""
 
-    def __init__(self, gone: dict[str, list[Row]] | None = None, absences: list[list[int]] | None = None) -> None:
-        self.gone = gone or {}
-        self.absences = absences or []
+    def __init__(self, state: Row | None = None) -> None:
+        state = state or {}
+        self.gone: dict[str, list[Row]] = state.get("gone", {})
+        self.absences: list[list[int]] = state.get("absences", [])
+
+    def state(self) -> Row:
+        """As JSON has it."""
+        return {"gone": self.gone, "absences": self.absences}
 
     def went(self, departed: Departed, at: int, offset: int, since: int) -> None:
         """Remember who went; `since`: the last record that had it, a sign of life."""
@@ -55,6 +60,22 @@ class Restarts:
         if not waiting:
             del self.gone[identity(change.member)]
         return found if at - found["at"] <= _FORGET_MS else None
+
+    def converted(self, member: Member, at: int, since: int) -> None:
+        """The group got another type, and this was a member; who goes on being one `stays`."""
+        record = member.record
+        self.gone.setdefault(identity(member), []).append({
+            "seat": member.seat, "member_id": record.member_id, "at": at, "offset": None,
+            "session": record.session_timeout, "down_min": since, "down_max": at,
+        })  # fmt: skip
+
+    def stays(self, member: Member) -> None:
+        """It was not away."""
+        name = identity(member)
+        kept = [row for row in self.gone.get(name, ()) if row["member_id"] != member.record.member_id]
+        self.gone[name] = kept
+        if not kept:
+            del self.gone[name]
 
     def forget(self, at: int) -> None:
         """Drop who has been away for too long."""

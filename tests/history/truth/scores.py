@@ -1,0 +1,48 @@
+"""Verdicts against what really happened, counted."""
+
+from collections import Counter, defaultdict
+
+#: What the history promises of its verdicts.
+LEAST = {"certain": 0.95, "likely": 0.8}
+
+
+class Scores:
+    """right: how often a verdict of a cause and confidence was right. seen: how often a kind of thing that was done is
+    told as what it was."""
+
+    def __init__(self):
+        self.verdicts = defaultdict(Counter)
+        self.done = defaultdict(Counter)
+
+    def verdict(self, cause, confidence, right):
+        """right: None if nobody knows."""
+        if right is not None:
+            self.verdicts[cause, confidence][right] += 1
+
+    def recall(self, kind, found):
+        self.done[kind][found] += 1
+
+    def precision(self, cause, confidence):
+        counts = self.verdicts[cause, confidence]
+        return counts[True] / counts.total()
+
+    def table(self):
+        lines = [f"{'verdict':24}{'confidence':12}{'right':>6}{'of':>5}  precision"]
+        for (cause, confidence), counts in sorted(self.verdicts.items()):
+            lines.append(
+                f"{cause:24}{confidence:12}{counts[True]:6}{counts.total():5}  {self.precision(cause, confidence):.2f}"
+            )
+        if self.done:
+            lines.append(f"{'done':36}{'told':>6}{'of':>5}  recall")
+        for kind, counts in sorted(self.done.items()):
+            lines.append(f"{kind:36}{counts[True]:6}{counts.total():5}  {counts[True] / counts.total():.2f}")
+        return "\n".join(lines)
+
+    def check(self):
+        """Every promise is kept."""
+        short = {
+            key: self.precision(*key)
+            for key, counts in self.verdicts.items()
+            if counts.total() and self.precision(*key) < LEAST.get(key[1], 0)
+        }
+        assert not short, f"{short}\n{self.table()}"

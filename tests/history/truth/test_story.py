@@ -1,0 +1,71 @@
+"""The causes that the history tells of a real log, against what was done to its clients."""
+
+import pyarrow as pa
+import pytest
+
+from kgm.history.derive import derive
+from tests.history.test_real_logs import raw_log
+from tests.history.truth.scores import Scores
+from tests.history.truth.story import LATE_MS, Story, right
+from tests.records.real_logs import partitions
+
+#: What is done to a member, and what may be said of it; the session has to expire before some of it shows.
+TOLD = {
+    "close": {"leave", "returned", "away"},
+    "sigkill": {"session-expiry", "returned"},
+    "removed": {"admin-removal", "leave", "returned"},
+    "start": {"joined", "returned"},
+}
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return derive(pa.concat_tables([raw_log("plain", each) for each in partitions("plain")])).tables
+
+
+@pytest.mark.slow
+def test_causes_are_right_as_often_as_is_promised(tables):
+    story, scores, previous = Story(), Scores(), {}
+    rows = sorted(tables["gold_rebalance"].to_pylist(), key=lambda row: (row["partition"], row["offset"]))
+    for row in rows:
+        group = row["group_id"]
+        scores.verdict(row["cause"], row["confidence"], right(story, row, previous.get(group)))
+        previous[group] = row
+    _recall(story, scores, rows + tables["gold_event"].to_pylist())
+    print(scores.table())
+    scores.check()
+    assert sum(counts.total() for counts in scores.verdicts.values()) > 250
+    certain = sum(counts.total() for (_, confidence), counts in scores.verdicts.items() if confidence == "certain")
+    assert certain > 100
+
+
+def _recall(story, scores, rows):
+    said = {}
+    for row in rows:
+        for who in row["who"]:
+            life = story.of(row["group_id"], who)
+            if life is not None:
+                said.setdefault((life.group, life.name), []).append((row["timestamp"], who["what"]))
+    for life in story.lives.values():
+        for ts, what in life.events:
+            if what in TOLD:
+                late = LATE_MS + 50_000
+                told = any(
+                    0 <= at - ts <= late and each in TOLD[what] for at, each in said.get((life.group, life.name), ())
+                )
+                scores.recall(what, told)
+
+
+@pytest.mark.slow
+def test_no_bounce_of_a_static_member_within_its_session_is_taken_for_a_rebalance(tables):
+    """Every static bounce of the story within the session is an event of the group, and not a rebalance."""
+    story = Story()
+    absorbed = [row for row in tables["gold_event"].to_pylist() if row["event"] == "absorbed-bounce"]
+    assert len(absorbed) > 50
+    for row in absorbed:
+        life = story.of(row["group_id"], row["who"][0])
+        starts = [what for _, what in life.before(row["timestamp"]) if what == "start"]
+        assert len(starts) > 1, row  # its process went down before, or a second one took its seat
+    restarts = [row for row in tables["gold_restart"].to_pylist() if row["absorbed"]]
+    assert len(restarts) == len(absorbed)
+    assert all(row["max_ms"] <= row["session_timeout_ms"] for row in restarts if row["group_type"] == "classic")
