@@ -7,7 +7,6 @@ import sys
 from typing import Any
 
 from kgm.cli.sanitize import clean, json_text
-from kgm.cli.streams import silence
 from kgm.cli.watching.story import Event, Story, lag_of
 
 
@@ -52,12 +51,8 @@ def event_json(event: Event, story: Story) -> dict[str, Any]:
 
 def write(text: str) -> None:
     """One line at once, so that a reader of the pipe has it. Raises BrokenPipeError when there is none any more."""
-    try:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        silence(sys.stdout)
-        raise
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def write_json(value: dict[str, Any]) -> None:

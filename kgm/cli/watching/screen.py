@@ -114,7 +114,7 @@ class Screen:
         if view is None:
             text.append("  does not exist", style="yellow")
             return [self._line(text)]
-        text.append(f"  {view.state}", style=_STYLES.get(view.state, ""))
+        text.append(f"  {clean(view.state)}", style=_STYLES.get(view.state, ""))
         epoch = "" if view.assignment_epoch is None else f"  epoch {view.assignment_epoch}"
         generation = "" if story.generation is None or view.type != "classic" else f"  generation {story.generation}"
         lag = lag_of(view)
