@@ -48,7 +48,7 @@ class Decoded:
 def decode(raw: pa.Table) -> Decoded:
     """Decode records that have the columns of `schema.RAW`; batch by batch, as the table is chunked. Cut it into
     batches of less than 2 GiB, a thousand records of large groups or a hundred thousand commits each."""
-    parts = [_Batch(batch).decode() for batch in raw.select(RAW.names).to_batches()]
+    parts = [RawBatch(batch).decode() for batch in raw.select(RAW.names).to_batches()]
     kinds = sorted({kind for records, _, _ in parts for kind in records})
     return Decoded(
         records={
@@ -62,11 +62,12 @@ def decode(raw: pa.Table) -> Decoded:
     )
 
 
-class _Batch:
-    """One chunk of raw records on its way through."""
+class RawBatch:
+    """One chunk of raw records on its way through. lenient: whether text that is not UTF-8 is read as Java reads it,
+    with U+FFFD in it, and not refused."""
 
-    def __init__(self, raw: pa.RecordBatch) -> None:
-        self.raw = raw
+    def __init__(self, raw: pa.RecordBatch, *, lenient: bool = False) -> None:
+        self.raw, self.lenient = raw, lenient
         self.keys, self.values = raw.column("key"), raw.column("value")
         self.value_bytes, self.value_start, self.value_end = Buffer.of(self.values)
         self.key_type, self.has_type = _leading(self.keys)
@@ -105,7 +106,7 @@ class _Batch:
             schema=schema,
         )
 
-    def read(self, kind: int, rows: Positions) -> "_Read":
+    def read(self, kind: int, rows: Positions) -> "Records":
         key_class, value_class = message_classes(kind)
         keys, key_of = self.decode_keys(key_class, rows)
         parts, places, unknown = [], [], np.zeros(len(rows), dtype=np.int32)
@@ -114,7 +115,9 @@ class _Batch:
             if value_class.MIN_VERSION <= version <= value_class.MAX_VERSION:
                 here = np.nonzero(valued & (self.version[rows] == version))[0]
                 start, end = self.value_start[rows[here]] + _VERSION_BYTES, self.value_end[rows[here]]
-                found, good, tags = read_messages(value_class, version, self.value_bytes, start, end)
+                found, good, tags = read_messages(
+                    value_class, version, self.value_bytes, start, end, lenient=self.lenient
+                )
                 parts.append(found)
                 places.append(here[good])
                 unknown[here[good]] = tags
@@ -122,13 +125,15 @@ class _Batch:
         decoded = np.concatenate(places) if places else np.zeros(0, dtype=np.int64)
         value_of[decoded] = np.arange(len(decoded))
         readable = (key_of >= 0) & (self.tombstone[rows] | (value_of >= 0))
-        return _Read(keys, key_of, parts, value_of, unknown, readable)
+        return Records(keys, key_of, parts, value_of, unknown, readable)
 
     def decode_keys(self, key_class: Any, rows: Positions) -> tuple[pa.StructArray, Positions]:
         """(different keys, which of them each record has; -1 if its bytes are no such key)."""
         encoded = self.keys.take(pa.array(rows)).dictionary_encode()
         buffer, start, end = Buffer.of(encoded.dictionary)
-        found, good, _ = read_messages(key_class, key_class.MIN_VERSION, buffer, start + _VERSION_BYTES, end)
+        found, good, _ = read_messages(
+            key_class, key_class.MIN_VERSION, buffer, start + _VERSION_BYTES, end, lenient=self.lenient
+        )
         place = np.full(len(start), -1, dtype=np.int64)
         place[good] = np.arange(len(good))
         return found, place[encoded.indices.to_numpy()]
@@ -143,7 +148,7 @@ class _Batch:
     def bad(self) -> pa.RecordBatch:
         rows = np.nonzero(self.refused)[0]
         chosen = self.raw.take(pa.array(rows))
-        why = [_why(row["key"], row["value"]) for row in chosen.select(["key", "value"]).to_pylist()]
+        why = [why(row["key"], row["value"]) for row in chosen.select(["key", "value"]).to_pylist()]
         return pa.RecordBatch.from_arrays(
             [
                 *chosen.columns,
@@ -156,7 +161,7 @@ class _Batch:
         )
 
 
-class _Read(NamedTuple):
+class Records(NamedTuple):
     """Records of one type: which of the different keys and which of the values (in parts) each one has; -1 for none."""
 
     keys: pa.StructArray
@@ -178,7 +183,7 @@ class CommitRows(NamedTuple):
 
 def commit_rows(raw: pa.RecordBatch) -> CommitRows:
     """All offset commits of a batch that `decode` would accept, with no more of them than where they are."""
-    batch = _Batch(raw)
+    batch = RawBatch(raw)
     rows, numbers = [], []
     places: list[tuple[str, str, int]] = []
     for kind in _OFFSET_COMMITS:
@@ -213,7 +218,7 @@ class GroupRows(NamedTuple):
 
 def group_rows(raw: pa.RecordBatch) -> GroupRows:
     """All metadata records of classic groups, whatever their values are."""
-    batch = _Batch(raw)
+    batch = RawBatch(raw)
     rows = np.nonzero(batch.has_type & (batch.key_type == _GROUP_METADATA))[0]
     keys, key_of = batch.decode_keys(message_classes(_GROUP_METADATA)[0], rows)
     known = key_of >= 0
@@ -236,7 +241,7 @@ def _take(array: pa.Array, chosen: Positions) -> pa.Array:
     return array.take(pa.array(chosen, mask=null if null.any() else None))
 
 
-def _why(key: bytes | None, value: bytes | None) -> tuple[str, str]:
+def why(key: bytes | None, value: bytes | None) -> tuple[str, str]:
     """(reason, error) of a record that was refused: the scalar codec's words."""
     if key is None:
         return "no key", "a record without a key"

@@ -25,16 +25,17 @@ _TAG_PRESENT, _TAG_ABSENT = 1, 0
 
 
 def read_messages(
-    cls: type[Message], version: int, buffer: Buffer, start: Positions, end: Positions
+    cls: type[Message], version: int, buffer: Buffer, start: Positions, end: Positions, *, lenient: bool = False
 ) -> tuple[pa.StructArray, Positions, Positions]:
     """Decode the bytes from each start to its end, as `kgm.protocol.codec.decode` does with trailing bytes allowed.
+    lenient: whether text may be no UTF-8.
 
     Returns (messages, which of the given ones they are, how many unknown tags each has): those that are no such message
     are left out."""
     good = np.arange(len(start))
     while True:
         cursor = Cursor.over(buffer, start[good], end[good])
-        reader = _Reader(cls, version, len(cursor))
+        reader = _Reader(cls, version, len(cursor), lenient=lenient)
         messages = reader.struct(cls.__name__, cursor)
         if not cursor.bad.any():
             return messages, good, reader.unknown_tags
@@ -73,30 +74,30 @@ class Elements(NamedTuple):
 class _Reader:
     """Reads structs of one message class at one version, or passes over them."""
 
-    def __init__(self, cls: type[Message], version: int, count: int) -> None:
-        self.cls, self.version = cls, version
+    def __init__(self, cls: type[Message], version: int, count: int, *, lenient: bool = False) -> None:
+        self.cls, self.version, self.lenient = cls, version, lenient
         self.flexible = version >= cls.FLEXIBLE_FROM
         self.unknown_tags = np.zeros(count, dtype=np.int64)
         self.apart: Elements | None = None
 
     def struct(self, name: str, cursor: Cursor) -> pa.StructArray:
         columns = self.columns(name, cursor)
-        names = [row.name for row in _rows(self.cls, name)]
+        names = [row.name for row in field_rows(self.cls, name)]
         return _struct_array([columns[name] for name in names], names, len(cursor))
 
     def columns(self, name: str, cursor: Cursor, *, apart: str | None = None) -> dict[str, pa.Array]:
         columns: dict[str, pa.Array] = {}
         tagged = []
-        for row in _rows(self.cls, name):
-            if not _within(self.version, row.versions):
-                columns[row.name] = _default(self.cls, row).take(_zeros(len(cursor)))
-            elif row.tag is not None and _within(self.version, row.tagged):
+        for row in field_rows(self.cls, name):
+            if not within(self.version, row.versions):
+                columns[row.name] = default_of(self.cls, row).take(_zeros(len(cursor)))
+            elif row.tag is not None and within(self.version, row.tagged):
                 tagged.append(row)
             elif row.name == apart:
                 counts, _ = self.counts(row.kind[2:], cursor, nullable=False)
                 self.apart = self.elements(row.kind[2:], cursor, counts, least=0)
             else:
-                columns[row.name] = self.value(row.kind, cursor, nullable=_within(self.version, row.nullable))
+                columns[row.name] = self.value(row.kind, cursor, nullable=within(self.version, row.nullable))
         if self.flexible:
             columns |= self.tags(tagged, cursor)
         return columns
@@ -112,7 +113,7 @@ class _Reader:
         if kind in ("string", "bytes"):
             start, lengths = cursor.spans(flexible=self.flexible, wide=_wide(kind), nullable=nullable)
             found = cursor.cut(start, lengths)
-            return _text(found, cursor) if kind == "string" else found
+            return _text(found, cursor, lenient=self.lenient) if kind == "string" else found
         if not nullable:
             return self.struct(kind, cursor)
         return self.maybe(kind, cursor, cursor.fixed("int8"), _PRESENT, _ABSENT)
@@ -180,7 +181,7 @@ class _Reader:
         """The elements, each different one read once."""
         buffer, start, end = Buffer.of(spans.dictionary)
         inner = Cursor.over(buffer, start, end)
-        reader = _Reader(self.cls, self.version, len(inner))
+        reader = _Reader(self.cls, self.version, len(inner), lenient=self.lenient)
         found = reader.struct(kind, inner)
         number = spans.indices.to_numpy()
         if inner.bad.any():
@@ -208,14 +209,14 @@ class _Reader:
             start, stop = spans[row.tag]
             there = np.nonzero(start >= 0)[0]
             inner = Cursor(cursor.buffer, start[there], stop[there], cursor.row[there], cursor.bad)
-            default = _default(self.cls, row)
+            default = default_of(self.cls, row)
             columns[row.name] = _overlay(self.tagged(row, inner), there, len(cursor), default)
             inner.fail((inner.at != inner.end) & (inner.end >= 0))
         cursor.catch_up()
         return columns
 
     def tagged(self, row: Field, inner: Cursor) -> pa.Array:
-        nullable = _within(self.version, row.nullable)
+        nullable = within(self.version, row.nullable)
         if nullable and _is_struct(row.kind):
             # Inside a tag a null struct is the byte 0, not -1 (Kafka's generator writes it as a varint).
             return self.maybe(row.kind, inner, inner.fixed("int8"), _TAG_PRESENT, _TAG_ABSENT)
@@ -244,10 +245,10 @@ class _Reader:
             self.skip_struct(kind, cursor)
 
     def skip_struct(self, name: str, cursor: Cursor) -> None:
-        for row in _rows(self.cls, name):
-            tagged = row.tag is not None and _within(self.version, row.tagged)
-            if _within(self.version, row.versions) and not tagged:
-                self.skip(row.kind, cursor, nullable=_within(self.version, row.nullable))
+        for row in field_rows(self.cls, name):
+            tagged = row.tag is not None and within(self.version, row.tagged)
+            if within(self.version, row.versions) and not tagged:
+                self.skip(row.kind, cursor, nullable=within(self.version, row.nullable))
         if self.flexible:
             _walk_tags(cursor, None)
 
@@ -280,10 +281,13 @@ def _walk_tags(cursor: Cursor, found: Callable[..., None] | None) -> None:
     cursor.lockstep(counts, step)
 
 
-def _text(found: pa.Array, cursor: Cursor) -> pa.Array:
+def _text(found: pa.Array, cursor: Cursor, *, lenient: bool) -> pa.Array:
     try:
         return found.cast(pa.string())
     except pa.ArrowInvalid:
+        if lenient:
+            texts = [None if value is None else value.decode(errors="replace") for value in found.to_pylist()]
+            return pa.array(texts, type=pa.string())
         failed = np.array([not _is_utf8(value) for value in found.to_pylist()])
         cursor.fail(failed)
         return pa.array([""] * len(found), type=pa.string())
@@ -318,7 +322,7 @@ def _wide(kind: str) -> str:
     return "int16" if kind == "string" else "int32"
 
 
-def _within(version: int, span: tuple[int, int] | None) -> bool:
+def within(version: int, span: tuple[int, int] | None) -> bool:
     return span is not None and span[0] <= version <= span[1]
 
 
@@ -330,7 +334,7 @@ _tables: dict[tuple[type[Message], str], tuple[Field, ...]] = {}
 _defaults: dict[tuple[type[Message], Field], pa.Array] = {}
 
 
-def _rows(cls: type[Message], name: str) -> tuple[Field, ...]:
+def field_rows(cls: type[Message], name: str) -> tuple[Field, ...]:
     found = _tables.get((cls, name))
     if found is None:
         struct = cls if name == cls.__name__ else cls.STRUCTS[name]
@@ -338,7 +342,7 @@ def _rows(cls: type[Message], name: str) -> tuple[Field, ...]:
     return found
 
 
-def _default(cls: type[Message], row: Field) -> pa.Array:
+def default_of(cls: type[Message], row: Field) -> pa.Array:
     """Kafka's default of a field, as an array of one."""
     found = _defaults.get((cls, row))
     if found is None:

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, fields
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgm.history.membership import History, Kind, Rebalance
+from kgm.history.ordered import in_order, partitions_of, pieces
 from kgm.history.schema import GOLD_REBALANCE, RAW, SILVER_MEMBER_CHANGE, SILVER_SNAPSHOT
 from kgm.history.teller import Known, Teller, Timeline, Written
 
@@ -38,8 +38,6 @@ CARRY = pa.schema([
     pa.field("kind", pa.string(), nullable=False), *RAW, pa.field("group_id", pa.string()),
     pa.field("state", pa.string()),
 ])  # fmt: skip
-#: Pieces are no larger than this, but for single records.
-_PIECE_BYTES, _PIECE_RECORDS = 32 << 20, 400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +81,9 @@ class Log:
     def feed(self, raw: pa.Table) -> Iterator[Timeline]:
         """What records behind those that were fed before add. A group may come several times."""
         raw = raw.select(RAW.names)
-        for number in pc.unique(raw.column("partition")).to_pylist():
+        for number in partitions_of(raw):
             teller = self._tellers.setdefault(number, Teller(number))
-            for piece in _pieces(_in_order(number, raw, teller.next_offset)):
+            for piece in pieces(in_order(number, raw, teller.next_offset)):
                 yield from teller.feed(piece)
 
     def carry(self) -> Carry:
@@ -98,25 +96,6 @@ class Log:
             columns += [pa.nulls(len(teller.open), pa.string())] * 2
             opened.append(pa.Table.from_arrays(columns, schema=CARRY))
         return Carry(pa.concat_tables([pa.Table.from_pylist(rows, schema=CARRY), *opened]))
-
-
-def _in_order(partition: int, raw: pa.Table, next_offset: int) -> pa.Table:
-    """The records of a partition from an offset on, each once."""
-    if pc.min_max(raw.column("partition")).as_py() != {"min": partition, "max": partition}:
-        raw = raw.filter(pc.equal(raw.column("partition"), partition))
-    offset = raw.column("offset").to_numpy()
-    if (offset[1:] <= offset[:-1]).any():
-        _, first = np.unique(offset, return_index=True)
-        raw, offset = raw.take(pa.array(first)), offset[first]
-    known = int(np.searchsorted(offset, next_offset))
-    return raw.slice(known) if known else raw
-
-
-def _pieces(raw: pa.Table) -> Iterator[pa.RecordBatch]:
-    for batch in raw.to_batches():
-        count = len(batch)
-        most = min(_PIECE_RECORDS, max(1, count * _PIECE_BYTES // max(batch.nbytes, 1)))
-        yield from (batch.slice(start, most) for start in range(0, count, most))
 
 
 def _joined(found: Iterable[Timeline]) -> Iterator[Timeline]:

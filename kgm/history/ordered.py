@@ -1,0 +1,35 @@
+"""Raw records of a partition in order, in pieces of a size to work on."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+#: Pieces are no larger than this, but for single records.
+_PIECE_BYTES, _PIECE_RECORDS = 32 << 20, 400_000
+
+
+def partitions_of(raw: pa.Table) -> list[int]:
+    """The partitions that there are records of, by number."""
+    return sorted(pc.unique(raw.column("partition")).to_pylist())
+
+
+def in_order(partition: int, raw: pa.Table, from_offset: int = 0) -> pa.Table:
+    """The records of a partition from an offset on, offsets rising, each once."""
+    if pc.min_max(raw.column("partition")).as_py() != {"min": partition, "max": partition}:
+        raw = raw.filter(pc.equal(raw.column("partition"), partition))
+    offset = raw.column("offset").to_numpy()
+    if (offset[1:] <= offset[:-1]).any():
+        _, first = np.unique(offset, return_index=True)
+        raw, offset = raw.take(pa.array(first)), offset[first]
+    known = int(np.searchsorted(offset, from_offset))
+    return raw.slice(known) if known else raw
+
+
+def pieces(raw: pa.Table) -> Iterator[pa.RecordBatch]:
+    """One after the other."""
+    for batch in raw.to_batches():
+        count = len(batch)
+        most = min(_PIECE_RECORDS, max(1, count * _PIECE_BYTES // max(batch.nbytes, 1)))
+        yield from (batch.slice(start, most) for start in range(0, count, most))
