@@ -280,7 +280,7 @@ def _stopped(one: Json) -> str:
     said = stopped_text(one)
     if said is None:
         return "the log does not tell: nobody committed around it, or not everybody had to stop"
-    total = between_text(one["stopped_partition_ms"])
+    total = between_text(one["stopped_partition_ms"]) if one["group_type"] != "consumer" else None
     sync = "" if one["sync_ms"] is None else f"; from the last join to the assignment {show_duration(one['sync_ms'])}"
     return f"{said}{sync}" + (f"; {total} added up over partitions" if total else "")
 

@@ -46,9 +46,9 @@ def rebalances(
     """List rebalances, oldest first: when, why, how sure that is, who, how long consumption stopped, what moved.
 
     WHO: + came, - went, ~ came back, = took over what others gave up the round before, * subscribes to something else.
-    STOPPED: what the log bounds. MOVED: partitions with another owner than before, of those that had one before and
-    after. A generation with a ? behind it: compaction has eaten records in between, so this is the difference between
-    the ends."""
+    STOPPED: what the log bounds; of a consumer group the exact sum over partitions. MOVED: partitions with another
+    owner than before, of those that had one before and after. A generation with a ? behind it: compaction has eaten
+    records in between, so this is the difference between the ends."""
     name = maybe_group(group, group_option)
     wanted = {word.strip().lower() for text in cause or () for word in text.split(",") if word.strip()}
     with where.tables() as tables:

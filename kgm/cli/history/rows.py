@@ -132,9 +132,10 @@ def between_text(bounds: Json) -> str | None:
 
 
 def stopped_text(rebalance: Json) -> str | None:
-    """How long consumption stood still, as far as the log tells."""
-    if rebalance["unowned_ms"] is not None:
-        return show_duration(rebalance["unowned_ms"])
+    """How long consumption stood still, as far as the log tells: of a classic group, of a consumer group the sum over
+    partitions, which its records tell exactly."""
+    if rebalance["group_type"] == "consumer":
+        return None if rebalance["unowned_ms"] is None else f"{show_duration(rebalance['unowned_ms'])} in sum"
     return between_text(rebalance["stopped_ms"])
 
 
