@@ -221,6 +221,32 @@ CONTRACTS: dict[str, dict[str, Any]] = {
         "history": "str?",
     },
     "diff": {"a": "str", "b": "str", "groups": [_DIFFERENCES]},
+    "audit": {
+        "file": "str",
+        "torn_lines": "int",
+        "removals": [
+            {
+                "run": "str",
+                "time": "str",
+                "operator": "str?",
+                "uid": "int?",
+                "host": "str?",
+                "pid": "int?",
+                "cluster_id": "str?",
+                "bootstrap": "str?",
+                "group_id": "str?",
+                "group_instance_id": "str?",
+                "member_id": "str?",
+                "client_id": "str?",
+                "client_host": "str?",
+                "reason": "str?",
+                "result": "str",
+                "error": "str?",
+                "note": "str?",
+                "finished_at": "str?",
+            }
+        ],
+    },
     "assign": {"cases": [{"case": "any", "assignor": "str", "assignment": {"*": PARTITIONS}}]},
     "config-view": {
         "profile": "str?",

@@ -109,6 +109,12 @@ def run(argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         say("interrupted\n")
         return 130
+    except SystemExit:
+        # So click ends a command whose stdout nobody reads any more.
+        if not reader_has_gone(sys.stdout):
+            raise
+        silence(sys.stdout)
+        return 0
     except Exception as error:  # noqa: BLE001  (the last resort)
         if isinstance(error, BrokenPipeError) and reader_has_gone(sys.stdout):
             silence(sys.stdout)

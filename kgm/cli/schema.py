@@ -25,16 +25,21 @@ def print_schema(command_path: str) -> None:
     put(json.dumps(found, indent=2) + "\n")
 
 
+def contracts() -> dict[str, Any]:
+    """{name: form of `data`} of every command."""
+    from kgm.cli import contracts, contracts_history
+
+    return {**contracts.CONTRACTS, **contracts_history.CONTRACTS}
+
+
 def schema_of(name: str) -> dict[str, Any] | None:
     """name: as in `kgm.NAME/v1`. None when there is no such contract."""
-    from kgm.cli.contracts import CONTRACTS
-
-    data = CONTRACTS.get(name)
+    data = contracts().get(name)
     if data is None:
         return None
     envelope = {
         "schema": f"=kgm.{name}/v1",
-        "cluster": ({"id": "str?", "bootstrap": "str"}, None),
+        "cluster": ({"id": "str?", "bootstrap": "str?"}, None),
         "generated_at": "str",
         "data": {},
         "errors": [_ERROR],

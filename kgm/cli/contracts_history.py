@@ -1,0 +1,223 @@
+"""The contracts of `kgm history`, in the form of `contracts`. Of what was compacted away much is null."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_WINDOW = {"source": "str?", "store": "str?", "since": "str?", "until": "str?"}
+_RECORD = {"partition": "int", "offset": "int"}
+_BOUNDS = {"min": "int?", "max": "int?"}
+_WHO = {"identity": "str?", "what": "str?", "member_id": "str?", "client_id": "str?", "client_host": "str?"}
+_CAUSES = [{"cause": "str", "count": "int"}]
+_REBALANCE: dict[str, Any] = {
+    "group_id": "str",
+    "group_type": "str?",
+    "at": "str?",
+    "generation_before": "int?",
+    "generation_after": "int?",
+    "protocol": "str?",
+    "cause": "str",
+    "confidence": "str?",
+    "also": ["str"],
+    "who": [_WHO],
+    "evidence": ["str"],
+    "source": "str?",
+    "reason": "str?",
+    "inferred": ({"cause": "str", "confidence": "str?"}, None),
+    "members_before": "int?",
+    "members_after": "int?",
+    "joined": "int?",
+    "left": "int?",
+    "replaced": "int?",
+    "lost_rounds": "int?",
+    "moved": "int?",
+    "kept": "int?",
+    "assigned": "int?",
+    "sync_ms": "int?",
+    "stopped_ms": _BOUNDS,
+    "stopped_partition_ms": _BOUNDS,
+    "unowned_ms": "int?",
+    "complete": "bool?",
+    "record": _RECORD,
+}
+_EVENT: dict[str, Any] = {
+    "group_id": "str",
+    "group_type": "str?",
+    "at": "str?",
+    "generation": "int?",
+    "event": "str?",
+    "confidence": "str?",
+    "who": [_WHO],
+    "evidence": ["str"],
+    "complete": "bool?",
+    "record": _RECORD,
+}
+_ADVICE: dict[str, Any] = {
+    "group_id": "str",
+    "group_type": "str?",
+    "session_timeout_ms": "int?",
+    "restarts": "int?",
+    "restart_ms": {"p50": "int?", "p95": "int?", "p99": "int?", "max": "int?"},
+    "advised_ms": "int?",
+    "saved_rebalances": "int?",
+    "extra_stall_ms": "int?",
+    "within_broker_max": "bool?",
+    "verdict": "str?",
+    "advice": "str?",
+}
+_SEAT: dict[str, Any] = {
+    "identity": "str?",
+    "member_id": "str?",
+    "group_instance_id": "str?",
+    "client_id": "str?",
+    "client_host": "str?",
+    "session_timeout_ms": "int?",
+    "from": "str?",
+    "from_generation": "int?",
+    "known_from": "bool?",
+    "to": "str?",
+    "to_generation": "int?",
+    "end_cause": "str?",
+    "end_confidence": "str?",
+    "from_ms": "int?",
+    "to_ms": "int?",
+}
+_OWNER: dict[str, Any] = {
+    "topic": "str?",
+    "topic_id": "str?",
+    "partition": "int",
+    "identity": "str?",
+    "member_id": "str?",
+    "from": "str?",
+    "from_generation": "int?",
+    "known_from": "bool?",
+    "to": "str?",
+    "to_earliest": "str?",
+    "to_generation": "int?",
+    "exact": "bool?",
+    "from_ms": "int?",
+    "to_ms": "int?",
+}
+_CHANGE: dict[str, Any] = {
+    "what": "str?",
+    "identity": "str?",
+    "member_id": "str?",
+    "old_member_id": "str?",
+    "client_id": "str?",
+    "client_host": "str?",
+    "session_timeout_ms": "int?",
+    "topics_added": ["str"],
+    "topics_removed": ["str"],
+    "partitions_before": "int?",
+    "partitions_after": "int?",
+}
+_ALARM: dict[str, Any] = {
+    "alarm": "str",
+    "identity": "str?",
+    "confidence": "str?",
+    "count": "int?",
+    "since": "str?",
+    "cleared": "str?",
+    "evidence": ["str"],
+}
+_SPREAD = ({"min": "int", "median": "int", "max": "int"}, None)
+_COST: dict[str, Any] = {
+    "group_id": "str",
+    "scenario": "str",
+    "assignor": "str?",
+    "members": "int?",
+    "static_members": "int?",
+    "partitions": "int?",
+    "session_timeout_ms": "int?",
+    "rebalances": _SPREAD,
+    "moved_partitions": _SPREAD,
+    "stopped_partition_ms": _SPREAD,
+    "exact": "bool?",
+    "worst": "str?",
+    "played": "int?",
+    "caveats": ["str"],
+    "reason": "str?",
+}
+_CAPTURED = {"records": "int", "repeated": "int", "batches": "int"}
+
+CONTRACTS: dict[str, dict[str, Any]] = {
+    "history-capture": {"out": "str", "source": "str", **_CAPTURED},
+    "history-build": {
+        "out": "str",
+        "number": "int",
+        "records": "int",
+        "bad": "int",
+        "partitions": ["int"],
+        "rebuilt": ["int"],
+        "rows": {"*": "int"},
+        "captured": (_CAPTURED, None),
+    },
+    "history-rebalances": {"window": _WINDOW, "rebalances": [_REBALANCE]},
+    "history-explain": {
+        "group_id": "str",
+        "group_type": "str?",
+        "window": _WINDOW,
+        "complete": "bool?",
+        "causes": _CAUSES,
+        "rebalance": (_REBALANCE, None),
+        "changes": [_CHANGE],
+        "moves": [{"topic": "str", "partition": "int", "from": "str?", "to": "str?"}],
+        "rebalances": [_REBALANCE],
+        "events": [_EVENT],
+        "alarms": [_ALARM],
+        "timeout_advice": (_ADVICE, None),
+        "next": ["any"],
+    },
+    "history-timeline": {
+        "group_id": "str",
+        "window": _WINDOW,
+        "seats": [_SEAT],
+        "events": [_EVENT],
+        "rebalances": [_REBALANCE],
+    },
+    "history-movement": {"group_id": "str", "window": _WINDOW, "owners": [_OWNER]},
+    "history-churn": {
+        "window": _WINDOW,
+        "groups": [
+            {
+                "group_id": "str",
+                "group_type": "str?",
+                "rebalances": "int",
+                "per_hour": "float?",
+                "first": "str?",
+                "last": "str?",
+                "causes": _CAUSES,
+                "lost_rounds": "int",
+                "moved": "int",
+                "stopped_partition_ms": _BOUNDS,
+                "absorbed": "int",
+            }
+        ],
+        "culprits": [{"group_id": "str", "who": "str", "client_host": "str?", "rebalances": "int", "causes": _CAUSES}],
+    },
+    "history-zombies": {
+        "window": _WINDOW,
+        "alarms": [
+            {
+                "group_id": "str",
+                "group_type": "str?",
+                **_ALARM,
+                "last": "str?",
+                "member_ids": ["str"],
+                "record": _RECORD,
+            }
+        ],
+    },
+    "history-timeouts": {"window": _WINDOW, "advice": [_ADVICE]},
+    "history-simulate-fleet": {
+        "window": _WINDOW,
+        "plan": {
+            "scenarios": ["str"],
+            "restart_time_ms": "int",
+            "draws": "int",
+            "seed": "int",
+            "settings": {"*": "str"},
+        },
+        "costs": [_COST],
+    },
+}

@@ -1,0 +1,131 @@
+"""An embedded cluster on which every name that a client can choose is one of hostile.WIRE."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from kgm.coordinator.settings import BrokerSettings
+from kgm.protocol import wire
+from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from kgm.protocol.messages.join_group_response import JoinGroupResponse
+from kgm.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kgm.protocol.messages.offset_commit_response import OffsetCommitResponse
+from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from kgm.protocol.messages.sync_group_response import SyncGroupResponse
+from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
+from kgm.server import serve_in_thread
+from tests.cli.hostile import WIRE
+
+#: The group with a member for each name; its own name is as bad.
+CROWD = "=crowd\x1b[2J\x1b[31m\u202e\r\nerror: nothing\u200b"
+#: A group whose members were removed, so that there is something to tell of it.
+GONE = "\x9b31m$(gone)\x1b]0;x\x07"
+TOPIC = "orders"
+PARTITIONS = 70
+_SESSION_MS = 1_800_000
+
+
+@dataclass(frozen=True, slots=True)
+class Hostile:
+    """Where it is, and the folder with its logs."""
+
+    bootstrap: str
+    logs: pathlib.Path
+
+
+@contextlib.contextmanager
+def hostile_cluster(folder: pathlib.Path) -> Iterator[Hostile]:
+    """Each name of WIRE is a group with one member of that instance id, and CROWD has all of them as members."""
+    settings = BrokerSettings.from_overrides({"group.initial.rebalance.delay.ms": "1000"})
+    with serve_in_thread(topics={TOPIC: PARTITIONS}, settings=settings, data_dir=folder) as server:
+        host, _, port = server.bootstrap.rpartition(":")
+        address = (host, int(port))
+        with ThreadPoolExecutor(len(WIRE) + 2) as pool:
+            done = [pool.submit(_form, address, group, [group]) for group in WIRE]
+            done += [pool.submit(_form, address, CROWD, WIRE, WIRE[:4]), pool.submit(_form, address, GONE, WIRE[:3])]
+            for each in done:
+                each.result()
+        yield Hostile(server.bootstrap, folder)
+
+
+class _Peer:
+    def __init__(self, address: tuple[str, int], name: str, *, is_static: bool) -> None:
+        self.name, self.is_static = name, is_static
+        self.socket = socket.create_connection(address, timeout=60)
+        self.member_id = ""
+
+    def frame(self, message: object, version: int) -> bytes:
+        # The client id is theirs to choose too, and a dynamic member's id begins with it.
+        return wire.framed(wire.encode_request(message, version=version, correlation_id=1, client_id=self.name))
+
+    def send(self, message: object, version: int) -> None:
+        self.socket.sendall(self.frame(message, version))
+
+    def receive(self, cls: type, version: int) -> object:
+        length = struct.unpack(">i", self._exactly(4))[0]
+        return wire.decode_response(cls, self._exactly(length), version=version)[1]
+
+    def _exactly(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            chunk = self.socket.recv(count - len(data))
+            assert chunk, "the server hung up"
+            data += chunk
+        return data
+
+
+def _form(address: tuple[str, int], group: str, static: Sequence[str], dynamic: Sequence[str] = ()) -> None:
+    """A stable group of members that then stay silent; the last one has topics of bad names as well."""
+    peers = [
+        *(_Peer(address, name, is_static=True) for name in static),
+        *(_Peer(address, name, is_static=False) for name in dynamic),
+    ]
+    blob = encode_subscription(Subscription(topics=(TOPIC, *WIRE)))
+    joins = []
+    for peer in peers:
+        request = JoinGroupRequest(
+            group_id=group, session_timeout_ms=_SESSION_MS, rebalance_timeout_ms=60_000, protocol_type="consumer",
+            group_instance_id=peer.name if peer.is_static else None,
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=blob)],
+        )  # fmt: skip
+        joins.append(peer.frame(request, 5 if peer.is_static else 3))
+    for peer, join in zip(peers, joins, strict=True):  # at once: the broker gathers them for a second
+        peer.socket.sendall(join)
+    answers = [peer.receive(JoinGroupResponse, 5 if peer.is_static else 3) for peer in peers]
+    assert {answer.error_code for answer in answers} == {0}
+    generation = {answer.generation_id for answer in answers}.pop()
+    shares = [
+        MemberAssignment(partitions={TOPIC: [at, at + 35], name: [0, 1]})
+        for at, name in enumerate(p.name for p in peers)
+    ]
+    plan = [
+        SyncGroupRequestAssignment(member_id=answer.member_id, assignment=encode_assignment(share))
+        for answer, share in zip(answers, shares, strict=True)
+    ]
+    for peer, answer in zip(peers, answers, strict=True):
+        is_leader = answer.leader == answer.member_id
+        sync = SyncGroupRequest(
+            group_id=group, generation_id=generation, member_id=answer.member_id, assignments=plan if is_leader else [],
+            group_instance_id=peer.name if peer.is_static else None,
+        )  # fmt: skip
+        peer.send(sync, 3)
+    for peer in peers:
+        assert peer.receive(SyncGroupResponse, 3).error_code == 0
+    commit = OffsetCommitRequest(
+        group_id=group, generation_id_or_member_epoch=generation, member_id=answers[0].member_id, group_instance_id=peers[0].name,
+        topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata=group)])],
+    )  # fmt: skip
+    peers[0].send(commit, 7)
+    assert peers[0].receive(OffsetCommitResponse, 7).topics[0].partitions[0].error_code == 0
+    for peer in peers:
+        peer.socket.close()

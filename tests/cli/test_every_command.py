@@ -1,0 +1,254 @@
+"""Every command in every format on a cluster of hostile names: nothing reaches a terminal, a log or a spreadsheet that
+either would act on, JSON says exactly what is there and is of its schema, and a reader that goes away is no error.
+
+The commands are found in the command tree. A new one is called with a group if it takes one, and with the cluster; what
+else it needs stands in `_CALLS`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import jsonschema
+import pytest
+
+from kgm.cli import output
+from kgm.cli.main import run
+from kgm.cli.options import FORMATS, Common
+from kgm.cli.output import Report
+from kgm.cli.schema import schema_of
+from tests.cli.hostile import OUR_COLORS, WIRE, hidden, is_formula
+from tests.cli.hostile_cluster import CROWD, GONE, Hostile, hostile_cluster
+from tools.manual.tree import leaves
+
+pytestmark = pytest.mark.slow
+LEAVES = leaves()
+COMMANDS = [words for words, leaf in LEAVES.items() if any("--output" in param.opts for param in leaf.params)]
+#: Takes ten seconds, joins real consumers, and has no name that is not its own: tests/cli/test_demo.py.
+COMMANDS.remove(("demo",))
+SEGMENTS = "segments:{logs}"
+_HISTORY = [CROWD, "--source", SEGMENTS]
+#: What a command needs beyond a group and a cluster. {logs}: the broker's folders; {dir}: a folder with snapshot.json,
+#: other.json (snapshots of CROWD) and cases.jsonl; None: not run here, for the reason given.
+_CALLS: dict[tuple[str, ...], list[str] | None] = {
+    ("list",): [],
+    ("describe",): ["--all-groups", "--verbose"],
+    ("remove-members",): [CROWD, "--match", "*", "--dry-run", "--guard-window", "0s"],
+    ("simulate-bounce",): [CROWD, "--all", "--restart-time", "5s", "--draws", "2"],
+    ("assign",): ["--from-file", "{dir}/cases.jsonl"],
+    ("diff",): ["{dir}/other.json", "{dir}/snapshot.json"],
+    ("wait",): [CROWD, "--for", "members>=1"],
+    ("watch",): [CROWD, "--timeout", "300ms", "--interval", "100ms"],
+    ("doctor",): ["--window", "0s"],
+    ("audit",): [],
+    ("config", "view"): ["-X", "client.id=\x1b[31m=x\u202e"],
+    ("config", "test"): ["-g", CROWD],
+    ("history", "capture"): None,  # starts Spark: tests/pipeline
+    ("history", "build"): None,  # starts Spark: tests/pipeline
+}
+#: Their JSON has none of the names.
+_NAMELESS = {("config", "view"), ("config", "test"), ("history", "verify"), ("history", "zombies")}
+
+
+def arguments(words: tuple[str, ...], cluster: Hostile, folder: str) -> list[str] | None:
+    """The command line, without `kgm` and without a format; None where it is not run."""
+    leaf = LEAVES[words]
+    if words in _CALLS:
+        own = _CALLS[words]
+        if own is None:
+            return None
+    elif words[0] == "history":
+        takes_group = any(param.param_type_name == "argument" for param in leaf.params)
+        own = _HISTORY if takes_group else _HISTORY[1:]
+    else:
+        own = [CROWD] if any(param.param_type_name == "argument" for param in leaf.params) else []
+    asks = words[0] != "history" and any("--bootstrap-server" in param.opts for param in leaf.params)
+    filled = [one.replace("{logs}", str(cluster.logs)).replace("{dir}", folder) for one in own]
+    return [*words, *filled, *(["-b", cluster.bootstrap] if asks else [])]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory) -> Iterator[Hostile]:
+    with hostile_cluster(tmp_path_factory.mktemp("logs")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, cluster) -> str:
+    """Files with hostile names in them, and a log of removals."""
+    where = tmp_path_factory.mktemp("files")
+    env = {
+        **{k: v for k, v in os.environ.items() if not k.startswith("KGM_")},
+        "XDG_STATE_HOME": str(where / "state"),
+        "XDG_CACHE_HOME": str(where),
+    }
+
+    def kgm(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "kgm.cli.main", *words, "-b", cluster.bootstrap],
+            capture_output=True,
+            text=True,
+            env=env,
+            check=True,
+        )
+        return done.stdout
+
+    (where / "snapshot.json").write_text(kgm("describe", CROWD, "-o", "json"))
+    document = json.loads((where / "snapshot.json").read_text())
+    (group,) = document["data"]["groups"]
+    group["members"] = group["members"][5:]
+    group["members"][0].update(member_id="came\x1b[2Jback", assignment={"orders": [1], "=\u202e": [1]})
+    (where / "other.json").write_text(json.dumps(document))
+    case = {"assignor": "range", "case": WIRE[0], "topics": [{"name": name, "partitions": 3} for name in WIRE]}
+    case["members"] = [{"member_id": name, "topics": WIRE} for name in WIRE]
+    (where / "cases.jsonl").write_text(json.dumps(case) + "\n")
+    kgm("remove-members", GONE, "--match", "*", "--yes", "--allow-live", "--reason", "because")
+    return str(where)
+
+
+@pytest.fixture
+def kgm(monkeypatch, capsys, folder):
+    """Runs kgm here: (exit code, stdout, stderr)."""
+    for name in [name for name in os.environ if name.startswith(("KGM_", "KAFKA_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_STATE_HOME", f"{folder}/state")
+
+    def ask(*words: str) -> tuple[int, str, str]:
+        code = run(words)
+        found = capsys.readouterr()
+        return code, found.out, found.err
+
+    return ask
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_format_lets_a_hostile_name_act(words, cluster, folder, kgm, monkeypatch):
+    line = arguments(words, cluster, folder)
+    if line is None:
+        pytest.skip("starts Spark")
+    texts: set[str] = set()
+    for text_format, out, err in _in_every_format(words, line, kgm, monkeypatch):
+        assert hidden(err) == []
+        assert hidden(out, but="\n\t" if text_format == "tsv" else "\n") == [], text_format
+        if text_format in ("csv", "tsv"):
+            rows = list(csv.reader(io.StringIO(out), delimiter="," if text_format == "csv" else "\t"))
+            assert not [cell for row in rows for cell in row if is_formula(cell)]
+            assert len({len(row) for row in rows}) <= 1
+        elif text_format == "ndjson":
+            for each in out.splitlines():
+                json.loads(each)
+        elif text_format == "json":
+            document = json.loads(out)
+            texts = set(_strings(document))
+            jsonschema.validate(document, schema_of("-".join(words)))
+    assert texts & {*WIRE, CROWD, GONE} or words in _NAMELESS, (
+        "the names are not in its JSON: is it called with a group?"
+    )
+
+
+def _in_every_format(words, line, kgm, monkeypatch) -> Iterator[tuple[str, str, str]]:
+    """(format, stdout, stderr). What the history says takes a while, and is the same in every format: it is asked once."""
+    formats = [one for one in FORMATS if one != "schema"]
+    if words[0] != "history":
+        for text_format in formats:
+            code, out, err = kgm(*line, "-o", text_format)
+            assert code in (0, 8), (text_format, code, out, err)
+            yield text_format, out, err
+        return
+    reports: list[tuple[Report, Common]] = []
+    rendered = output.rendered
+    monkeypatch.setattr(
+        output, "rendered", lambda report, common: reports.append((report, common)) or rendered(report, common)
+    )
+    code, _, err = kgm(*line, "-o", "table")
+    assert code == 0, err
+    ((report, common),) = reports
+    for text_format in formats:
+        yield text_format, rendered(report, replace(common, output=text_format)), err
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_colour_is_the_only_thing_that_a_terminal_acts_on(words, cluster, folder, kgm):
+    line = arguments(words, cluster, folder)
+    if line is None:
+        pytest.skip("starts Spark")
+    _, out, err = kgm(*line, "-o", "wide", "--color", "always")
+    assert hidden(OUR_COLORS.sub("", out)) == []
+    assert hidden(OUR_COLORS.sub("", err)) == []
+    for name in (CROWD, *WIRE):
+        assert name not in out or not hidden(name, but="")
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_errors_and_usage_show_what_was_typed_in_words_only(words, cluster, folder, kgm):
+    asks = any("--bootstrap-server" in param.opts for param in LEAVES[words].params)
+    lines = [
+        [*words, "no\x1b[2Jsuch\u202e=", *(["-b", cluster.bootstrap] if asks else [])],
+        [*words, "--no\x1b[2J\u202e"],
+        [*words, "-o", "\x1b[2J"],
+    ]
+    for line in lines:
+        _, out, err = kgm(*line, *([] if words[0] != "history" else ["--source", f"segments:{folder}/no\x1bne"]))
+        assert hidden(out) == hidden(err) == []
+        assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_the_schema_is_printed_whatever_else_is_missing(words, kgm):
+    code, out, err = kgm(*words, "-o", "schema")
+    assert (code, err) == (0, ""), f"write down the data of kgm {' '.join(words)} -o json in kgm/cli/contracts.py"
+    schema = json.loads(out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["properties"]["schema"] == {"enum": [f"kgm.{'-'.join(words)}/v1"]}
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_reader_that_has_gone_is_no_error(words, cluster, folder, kgm, monkeypatch):
+    line = arguments(words, cluster, folder)
+    if line is None:
+        pytest.skip("starts Spark")
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        code, _, err = kgm(*line)
+    assert code in (0, 8)
+    assert "roken pipe" not in err
+    assert code == 8 or "\nerror: " not in "\n" + err
+
+
+@pytest.mark.parametrize("words", [("list",), ("describe",), ("config", "view"), ("watch",)], ids=" ".join)
+def test_nor_is_it_when_the_process_ends(words, cluster, folder):
+    line = arguments(words, cluster, folder)
+    assert line is not None
+    reading, writing = os.pipe()
+    os.close(reading)
+    env = {k: v for k, v in os.environ.items() if not k.startswith("KGM_")}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "kgm.cli.entry", *line], stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=90,
+            env={**env, "XDG_STATE_HOME": f"{folder}/state", "XDG_CACHE_HOME": folder},
+        )  # fmt: skip
+    finally:
+        os.close(writing)
+    assert done.returncode in (0, 8), done
+    assert "roken pipe" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from _strings(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _strings(each)
