@@ -148,14 +148,14 @@ class RawBatch:
     def bad(self) -> pa.RecordBatch:
         rows = np.nonzero(self.refused)[0]
         chosen = self.raw.take(pa.array(rows))
-        why = [why(row["key"], row["value"]) for row in chosen.select(["key", "value"]).to_pylist()]
+        reasons = [why(row["key"], row["value"]) for row in chosen.select(["key", "value"]).to_pylist()]
         return pa.RecordBatch.from_arrays(
             [
                 *chosen.columns,
                 pa.array(self.key_type[rows], mask=~self.has_type[rows]),
                 pa.array(self.version[rows], mask=~self.has_version[rows]),
-                pa.array([reason for reason, _ in why], type=pa.string()),
-                pa.array([error for _, error in why], type=pa.string()),
+                pa.array([reason for reason, _ in reasons], type=pa.string()),
+                pa.array([error for _, error in reasons], type=pa.string()),
             ],
             schema=BAD,
         )
