@@ -1,0 +1,359 @@
+"""Every exit code of every command, seen at least once; docs/exit-codes.md is made from the cases below, which run here.
+
+`KGM_WRITE_DOCS=1` writes the page again. The commands of `kgm history` have their own tests."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from kgm.cli.main import COMMANDS, run
+from kgm.coordinator.settings import BrokerSettings
+from kgm.protocol.apis import ApiKey
+from kgm.protocol.messages.metadata_response import MetadataResponseBroker
+from kgm.server import serve_in_thread
+from tests.cli.test_secrets import leaves
+from tests.client.faults import BlackHole, Edit, FaultProxy
+from tests.client.joiners import form_group
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "exit-codes.md"
+MEANINGS = {
+    0: "done", 1: "internal or broker error", 2: "usage", 3: "not found", 4: "authentication or authorisation",
+    5: "unreachable, or timed out before anything changed", 6: "refused by a guard or declined; nothing changed",
+    7: "partial, or the outcome is unknown", 8: "a condition is not met", 130: "Ctrl-C",
+}  # fmt: skip
+#: Codes that a command cannot end with, and why.
+NEVER = {
+    "no cluster is asked": {"config view": {4, 5, 6}, "audit": {4, 5, 6}, "assign": {4, 5, 6}, "serve": {4, 5, 6}, "demo": {4, 5, 6}},
+    "it names no group, member or file": {"demo": {3}, "audit": {3}, "serve": {3}},
+    "all of it or nothing": {"simulate-bounce": {7}, "config view": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
+                             "watch": {7}, "wait": {7}},
+    "it has no condition": {"list": {8}, "describe": {8}, "remove-members": {8}, "config view": {8}, "config test": {8},
+                            "assign": {8}, "serve": {8}, "demo": {8}, "audit": {8}},
+    "it goes on asking until its time is over (8)": {"wait": {1}},
+    "what a broker cannot answer is a finding (8)": {"doctor": {1}},
+    "only by a bug": {"assign": {1}, "demo": {1}},
+    "it is over at once": {"config view": {1, 130}, "audit": {130}},
+}  # fmt: skip
+#: Stands for a group of two static members, a and b, that the case has for itself.
+GROUP, TOPIC, FREE = "{group}", "orders", "127.0.0.1:1"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One ending. faults: what befalls the broker; env: what is exported; words {..} are filled in."""
+
+    command: str
+    code: int
+    when: str
+    words: str
+    faults: dict = field(default_factory=dict)
+    env: dict = field(default_factory=dict)
+    bootstrap: str | None = None
+    stdin: str | None = None
+
+    @property
+    def id(self):
+        return f"{self.command.replace(' ', '-')}-{self.code}"
+
+
+def _error(code):
+    """An answer with this error, wherever it has a place for one."""
+
+    def change(message):
+        for row in getattr(message, "coordinators", None) or [message]:
+            row.error_code = code
+
+    return Edit(change)
+
+
+def _with_a_dead_broker(message):
+    message.brokers.append(MetadataResponseBroker(node_id=99, host="127.0.0.1", port=1, rack=None))
+
+
+_ASK = {
+    "describe": f"describe {GROUP}",
+    "remove-members": f"remove-members {GROUP} -i a --yes --guard-window 50ms --no-audit",
+    "simulate-bounce": f"simulate-bounce {GROUP} --all --draws 2",
+    "watch": f"watch {GROUP} --count 1",
+    "wait": f"wait {GROUP} --for stable",
+    "doctor": f"doctor {GROUP} --window 0s --fail-on never",
+    "diff": f"diff live:{GROUP} live:{GROUP}",
+    "config test": f"config test -g {GROUP}",
+}
+_CLUSTER = {"list": "list", **_ASK}
+
+
+def _cases():
+    for name, words in _CLUSTER.items():
+        reads = ApiKey.LIST_GROUPS if name == "list" else ApiKey.FIND_COORDINATOR
+        denied = 31 if name == "list" else 30
+        if name != "remove-members":
+            yield Case(name, 0, "it is done", words)
+        if name not in ("wait", "doctor"):
+            yield Case(name, 1, "the broker answers UNKNOWN_SERVER_ERROR", words, {reads: _error(-1)})
+        yield Case(name, 2, "an option that is not there", f"{words} --no-such-option")
+        yield Case(name, 3, "a file of settings that is not there", f"{words} --command-config {{dir}}/none.properties")
+        yield Case(name, 4, "the right is missing", words, {reads: _error(denied)})
+        yield Case(name, 5, "nobody listens", f"{words} --timeout 1s", bootstrap=FREE)
+        yield Case(name, 6, "it is not the cluster that is expected", words, env={"KGM_EXPECT_CLUSTER_ID": "another"})
+    yield Case("remove-members", 0, "every member is removed", "remove-members {group} -i a --yes --guard-window 50ms")
+    yield Case(
+        "list",
+        7,
+        "one of two brokers does not answer",
+        "list --timeout 2s",
+        {ApiKey.METADATA: Edit(_with_a_dead_broker)},
+    )
+    yield Case("describe", 7, "one of two groups is not there", f"describe {GROUP} none")
+    yield Case(
+        "remove-members",
+        7,
+        "one of two members is not there",
+        "remove-members {group} -i a,zz --yes --guard-window 50ms",
+    )
+    yield Case("doctor", 7, "one of two groups is not there", f"doctor {GROUP} none --window 0s --fail-on never")
+    yield Case("diff", 7, "one of two groups is not there", f"diff {{dir}}/two.json live -g {GROUP} -g none")
+    yield Case(
+        "simulate-bounce",
+        8,
+        "more would move than --fail-if-moves allows",
+        f"simulate-bounce {GROUP} --scale-in a --fail-if-moves 0 --draws 2",
+    )
+    yield Case(
+        "watch",
+        8,
+        "it was not stable within --timeout",
+        f"watch {GROUP} --until bounced --timeout 300ms --interval 100ms",
+    )
+    yield Case("wait", 8, "it was not so within --timeout", f"wait {GROUP} --for members=9 --timeout 300ms")
+    yield Case("doctor", 8, "there are findings", "doctor {dynamic} --window 0s --fail-on info")
+    yield Case(
+        "diff", 8, "there are differences, with --exit-code", f"diff {{dir}}/other.json live:{GROUP} --exit-code"
+    )
+    yield Case("assign", 0, "every line has its assignment", "assign --from-file {dir}/cases.jsonl")
+    yield Case("assign", 2, "a line is no JSON", "assign --from-file {dir}/empty.toml")
+    yield Case("assign", 3, "the file is not there", "assign --from-file {dir}/none")
+    yield Case("audit", 0, "the removals are listed", "audit")
+    yield Case("audit", 1, "the log cannot be read", "audit", env={"XDG_STATE_HOME": "{dir}/broken"})
+    yield Case("audit", 2, "a time that is none", "audit --since soon")
+    yield Case("config view", 0, "the settings are shown", "config view")
+    yield Case("config view", 2, "-X without a value", "config view -X nonsense")
+    yield Case("config view", 3, "a profile that is not there", "config view --profile none")
+    yield Case("serve", 2, "a topic that is none", "serve --topic nonsense")
+    yield Case("demo", 2, "an output that is none", "demo -o nonsense")
+
+
+CASES = list(_cases())
+#: Whole processes: what they wait for is in test_whole_processes.
+PROCESSES = {
+    **{(name, 130): "Ctrl-C while a broker is silent" for name in _CLUSTER},
+    ("assign", 130): "Ctrl-C while it reads", ("demo", 130): "Ctrl-C on the way",
+    ("serve", 0): "SIGTERM", ("serve", 130): "Ctrl-C", ("serve", 1): "the port is taken",
+}  # fmt: skip
+ELSEWHERE = {
+    ("demo", 0): ("every prediction held", "tests/cli/test_demo.py", "test_the_demo_predicts_what_then_happens")
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with serve_in_thread(topics={TOPIC: 6}, settings=BrokerSettings(group_initial_rebalance_delay_ms=0)) as running:
+        yield running
+
+
+@pytest.fixture
+def groups(server):
+    """{what stands in the words of a case: a group of its own}; nobody heartbeats, so that each lives for a minute."""
+    made = []
+
+    def form(*instance_ids):
+        group = f"app-{os.urandom(4).hex()}"
+        made.extend(form_group(server, group, instance_ids, TOPIC))
+        return group
+
+    yield {"{group}": form("a", "b"), "{dynamic}": form(None, None)}
+    for joiner in made:
+        joiner.close()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "broken" / "kgm" / "audit.jsonl").mkdir(parents=True)
+    (tmp_path / "kgm").mkdir()
+    (tmp_path / "kgm" / "config.toml").write_text("")
+    (tmp_path / "empty.toml").write_text("no json\n")
+    one = {
+        "assignor": "range",
+        "topics": [{"name": "t", "partitions": 2}],
+        "members": [{"member_id": "m", "topics": ["t"]}],
+    }
+    (tmp_path / "cases.jsonl").write_text(json.dumps(one) + "\n")
+    return tmp_path
+
+
+@pytest.fixture
+def words(server, groups, folder, capsys):
+    """Fills in the words of a case; two.json is a snapshot of the group, and other.json one with a member less."""
+
+    def words(case):
+        text = case.words
+        for name, group in {"{dir}": str(folder), **groups}.items():
+            text = text.replace(name, group)
+        return text.split()
+
+    assert run(["describe", groups[GROUP], "-b", server.bootstrap, "-o", "json"]) == 0
+    snapshot = capsys.readouterr().out
+    document = json.loads(snapshot)
+    del document["data"]["groups"][0]["members"][0]
+    (folder / "two.json").write_text(snapshot)
+    (folder / "other.json").write_text(json.dumps(document))
+    return words
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.slow
+def test_exit_code(case, server, folder, words, monkeypatch, capsys):
+    for name, value in case.env.items():
+        monkeypatch.setenv(name, value.replace("{dir}", str(folder)))
+    with FaultProxy((server.host, server.port)) as proxy:
+        for api, fault in case.faults.items():
+            proxy.always(api, fault)
+        more = ["-b", case.bootstrap or proxy.bootstrap] if case.command in _CLUSTER else []
+        if case.faults and "--timeout" not in case.words:
+            more += ["--timeout", "5s"]
+        code = run([*words(case), *more])
+    captured = capsys.readouterr()
+    assert code == case.code, captured.err
+    assert captured.err != "" or code == 0
+
+
+# -- whole processes ---------------------------------------------------------------------------------------------------
+
+
+def _start(*words, **more):
+    return subprocess.Popen(
+        [sys.executable, "-m", "kgm.cli.main", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    )
+
+
+def _until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def ended(server, tmp_path_factory):
+    """{(command, code): (exit code, stderr)}: all of them at once."""
+    found, children = {}, {}
+    with contextlib.ExitStack() as stack:
+        proxies = {}
+        for name, words in _CLUSTER.items():
+            proxies[name] = stack.enter_context(FaultProxy((server.host, server.port)))
+            proxies[name].always(ApiKey.METADATA, BlackHole())
+            proxies[name].always(ApiKey.API_VERSIONS, BlackHole())
+            children[name, 130] = _start(*words.replace(GROUP, "app").split(), "-b", proxies[name].bootstrap)
+        children["assign", 130] = _start("assign", "--from-file", "-", stdin=subprocess.PIPE)
+        children["demo", 130] = _start("demo")
+        for key in (("serve", 0), ("serve", 130)):
+            children[key] = _start("serve", "--topic", "t:1", "--listen", "127.0.0.1:0")
+        children["serve", 1] = _start("serve", "--topic", "t:1", "--listen", f"127.0.0.1:{server.port}")
+        try:
+            for name, proxy in proxies.items():
+                _until(lambda proxy=proxy: proxy.seen)
+                children[name, 130].send_signal(signal.SIGINT)
+            for key in (("serve", 0), ("serve", 130), ("demo", 130)):
+                assert children[key].stdout.readline()
+            children["serve", 0].terminate()
+            children["serve", 130].send_signal(signal.SIGINT)
+            children["demo", 130].send_signal(signal.SIGINT)
+            # It has read the first case, and waits for the next.
+            case = {"assignor": "range", "topics": [], "members": [{"member_id": "m", "topics": []}]}
+            children["assign", 130].stdin.write(json.dumps(case) + "\n")
+            children["assign", 130].stdin.flush()
+            assert children["assign", 130].stdout.readline()
+            children["assign", 130].send_signal(signal.SIGINT)
+            for key, child in children.items():
+                found[key] = (child.wait(60), child.stderr.read())
+        finally:
+            for child in children.values():
+                child.kill()
+                child.wait(30)
+                for stream in (child.stdin, child.stdout, child.stderr):
+                    if stream is not None:
+                        with contextlib.suppress(OSError):
+                            stream.close()
+    return found
+
+
+@pytest.mark.parametrize("key", PROCESSES, ids=lambda key: f"{key[0].replace(' ', '-')}-{key[1]}")
+@pytest.mark.slow
+def test_whole_processes(ended, key):
+    code, err = ended[key]
+    assert code == key[1], err
+    assert "Traceback" not in err
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def page():
+    rows = [(case.command, case.code, case.when, f"`test_exit_code[{case.id}]`") for case in CASES]
+    rows += [
+        (name, code, when, f"`test_whole_processes[{name.replace(' ', '-')}-{code}]`")
+        for (name, code), when in PROCESSES.items()
+    ]
+    rows += [(name, code, when, f"`{file}::{test}`") for (name, code), (when, file, test) in ELSEWHERE.items()]
+    order = [leaf for leaf in leaves() if not leaf.startswith("history")]
+    rows.sort(key=lambda row: (order.index(row[0]), row[1]))
+    lines = ["# Exit codes", "", "| code | meaning |", "|---|---|"]
+    lines += [f"| {code} | {meaning} |" for code, meaning in MEANINGS.items()]
+    lines += [
+        "",
+        "Every one that a command can end with, and the test of `tests/cli/test_exit_codes.py` that saw it:",
+        "",
+    ]
+    lines += ["| command | code | when, for example | seen by |", "|---|---|---|---|"]
+    lines += [f"| `{name}` | {code} | {when} | {test} |" for name, code, when, test in rows]
+    lines += ["", "What is not in the table does not happen:", ""]
+    for why, commands in NEVER.items():
+        told = ", ".join(f"`{name}` {' '.join(map(str, sorted(codes)))}" for name, codes in commands.items())
+        lines.append(f"- {why}: {told}")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_page_is_made_of_the_cases():
+    if os.environ.get("KGM_WRITE_DOCS") == "1":
+        PAGE.write_text(page())
+    assert PAGE.read_text() == page(), "KGM_WRITE_DOCS=1 writes it again"
+
+
+def test_every_command_has_every_code_or_a_reason():
+    seen = {(case.command, case.code) for case in CASES} | set(PROCESSES) | set(ELSEWHERE)
+    never = {(name, code) for commands in NEVER.values() for name, codes in commands.items() for code in codes}
+    commands = [leaf for leaf in leaves() if not leaf.startswith("history")]
+    assert seen | never == {(name, code) for name in commands for code in MEANINGS}
+    assert not seen & never
+    assert COMMANDS
+
+
+def test_what_is_seen_elsewhere_is_there():
+    for _, file, test in ELSEWHERE.values():
+        assert f"def {test}(" in (PAGE.parents[1] / file).read_text()
