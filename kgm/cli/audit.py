@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,6 +42,7 @@ def audit(
     kgm ended before it knew; `kgm describe` tells what is there now."""
     import time
 
+    from kgm.cli.failures import warn
     from kgm.client.audit_log import AuditLog, default_path
 
     start = None if since is None else parse_since(since, time.time())
@@ -50,7 +50,7 @@ def audit(
     found = log.read()
     if found.torn:
         lines = "1 line" if found.torn == 1 else f"{found.torn} lines"
-        sys.stderr.write(f"warning: {lines} of the audit log cannot be read: kgm was ended while it wrote\n")
+        warn(f"{lines} of the audit log cannot be read: kgm was ended while it wrote")
     kept = [
         one
         for one in found.removals

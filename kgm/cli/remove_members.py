@@ -206,6 +206,7 @@ class _Removal:
 
     def _signs(self, plan: Plan) -> dict[str, Sign]:
         """Signs of life of the members to be removed, and of static members that stay, who could hold everybody up."""
+        from kgm.cli.progress import progress
         from kgm.client.liveness import watch
 
         if plan.group is None or not plan.found or self.wanted.allow_live:
@@ -214,7 +215,8 @@ class _Removal:
         # Half of the budget is kept for the removal itself.
         window_ms = min(self.wanted.guard_window_ms, round(self.cluster.deadline.remaining() * 500))
         try:
-            return watch(self.cluster, plan.group, plan.member_ids, also=also, window_ms=window_ms)
+            with progress(self.common, "looking for signs of life"):
+                return watch(self.cluster, plan.group, plan.member_ids, also=also, window_ms=window_ms)
         except KgmError as error:
             self.voice.warn(f"whether the members are alive cannot be seen: {error.message}")
             return {}
@@ -259,6 +261,7 @@ class _Removal:
     def _ask(self, plan: Plan) -> None:
         """Show what will happen and ask. Raises RefusedError unless the answer is yes."""
         from kgm.cli.sanitize import clean
+        from kgm.cli.streams import say
         from kgm.cli.wording import many, moves_text, partitions_text
 
         lines = [f"group {self.wanted.group_id} at {self.cluster.bootstrap}, cluster {self.cluster.cluster_id}"]
@@ -272,10 +275,9 @@ class _Removal:
         if self.moves:
             lines.append(f"{many(len(self.moves), 'partition')} to change hands: {moves_text(self.moves)}")
         for line in lines:
-            sys.stderr.write(clean(line) + "\n")
+            say(clean(line) + "\n")
         count = len(plan.found)
-        sys.stderr.write(f"Remove {many(count, 'member')}? [y/N] ")
-        sys.stderr.flush()
+        say(f"Remove {many(count, 'member')}? [y/N] ")
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise RefusedError(
                 f"declined: nothing was removed from group {self.wanted.group_id!r}", group_id=self.wanted.group_id
