@@ -133,6 +133,25 @@ def test_remove_members(as_user, kafka):
     assert (code, document["data"]["results"][0]["result"]) == (0, "removed")
 
 
+def test_watch(as_user, kafka):
+    """Generations are in a topic that not everybody may read: without them rebalances are counted as far as they show."""
+    group = "rights-watched"
+    kafka.seat(group, "a")
+    kafka.allow("viewer", "DESCRIBE", group=group)
+    kafka.allow("operator", "READ", group=group)
+    code, _, err = as_user("nobody", "watch", group, "--count", "1")
+    assert code == 4
+    assert f"the principal needs DESCRIBE on Group '{group}'" in err
+    code, document, _ = as_user("viewer", "watch", group, "--count", "1")
+    (seen,) = document["data"]["groups"]
+    assert (code, seen["generation"], seen["rebalances_exact"]) == (0, None, False)
+    assert "no READ on Topic '__consumer_offsets'" in seen["rebalances_doubt"]
+    kafka.allow("operator", "READ", topic="__consumer_offsets")
+    code, document, _ = as_user("operator", "watch", group, "--count", "1")
+    (seen,) = document["data"]["groups"]
+    assert (code, seen["generation"], seen["rebalances_exact"]) == (0, 1, True)
+
+
 def test_config_test(as_user):
     def asked(user, *arguments):
         code, document, err = as_user(user, "config", "test", *arguments)

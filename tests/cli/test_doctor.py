@@ -1,0 +1,181 @@
+"""`kgm doctor` on real groups, healthy and ill: what it finds, and how it exits."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+
+from kgm.coordinator.settings import BrokerSettings
+from kgm.server import serve_in_thread
+from tests.cli.runner import kgm
+from tests.client.joiners import Joiner, form_group
+from tests.kafka.members import RdMembers, wait_settled
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server():
+    settings = BrokerSettings(group_initial_rebalance_delay_ms=0)
+    with serve_in_thread(topics={"orders": 3}, settings=settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def groups(server):
+    """`healthy`: three static members. `ill`: a member with a random id, a dynamic one, and nobody for a partition."""
+    joiners = form_group(server, "healthy", ["seat-0", "seat-1", "seat-2"], "orders")
+    joiners += form_group(server, "ill", ["app-7d9f8b6c5d-x2x9z", None], "orders")
+    yield server.bootstrap
+    for joiner in joiners:
+        joiner.close()
+
+
+def examined(run):
+    document = json.loads(run.out)
+    assert document["schema"] == "kgm.doctor/v1"
+    return document["data"], {(one["group_id"], one["check"]): one for one in document["data"]["findings"]}
+
+
+def test_a_healthy_group_and_an_ill_one(groups):
+    healthy = kgm("doctor", "healthy", "-b", groups)
+    assert (healthy.code, healthy.err) == (0, "")
+    assert healthy.out.splitlines()[0] == "1 group looked at: nothing found"
+    run = kgm("doctor", "-b", groups, "-o", "json")
+    assert run.code == 8
+    data, found = examined(run)
+    assert data["groups"] == ["healthy", "ill"]
+    assert {check for group, check in found if group == "ill"} == {
+        "mixed-membership",
+        "random-instance-id",
+        "unowned-partitions",
+    }
+    assert not [group for group, _ in found if group == "healthy"]
+    unowned = found["ill", "unowned-partitions"]
+    assert (unowned["severity"], unowned["evidence"], unowned["about"]) == (
+        "error",
+        ["without an owner: orders[2]"],
+        ["orders-2"],
+    )
+    assert unowned["next_command"] == "kgm describe ill --offsets"
+    assert [one["severity"] for one in data["findings"]] == ["error", "warning", "warning"]
+    (skipped,) = data["skipped"]
+    assert "duplicate-instance-id" in skipped["checks"]
+    assert "findings of severity warning or above in: ill" in run.err
+
+
+def test_the_next_commands_can_be_run(groups):
+    import shlex
+
+    _, found = examined(kgm("doctor", "ill", "-b", groups, "-o", "json"))
+    for one in found.values():
+        program, *words = shlex.split(one["next_command"])
+        assert program == "kgm"
+        assert kgm(*words, "-b", groups).code == 0, one
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("error", 8), ("info", 8), ("never", 0)])
+def test_what_counts_as_a_failure_can_be_chosen(groups, fail_on, code):
+    assert kgm("doctor", "ill", "-b", groups, "--fail-on", fail_on).code == code
+
+
+def test_every_format(groups):
+    table = kgm("doctor", "ill", "-b", groups)
+    assert "without an owner: orders[2]" in table.out
+    assert "-> kgm describe ill --offsets" in table.out
+    csv = kgm("doctor", "ill", "-b", groups, "-o", "csv").out.splitlines()
+    assert csv[0] == "severity,group,check,finding,evidence,next"
+    assert len(csv) == 4
+    assert kgm("doctor", "ill", "-b", groups, "-o", "name").out.splitlines()[0] == "ill/unowned-partitions"
+
+
+def test_what_cannot_be_looked_at(groups, tmp_path):
+    both = kgm("doctor", "healthy", "no-such-group", "-b", groups)
+    assert both.code == 7
+    assert "group 'no-such-group' does not exist" in both.err
+    assert kgm("doctor", "--match", "zzz*", "-b", groups).code == 3
+    assert kgm("doctor", "--fail-on", "x", "-b", groups).code == 2
+    assert kgm("doctor", "--history", str(tmp_path), "-b", groups).code == 3
+    assert kgm("doctor", "-b", "127.0.0.1:1").code == 5
+
+
+@pytest.mark.kafka
+def test_members_that_do_not_commit_and_sessions_that_are_too_short(kafka):
+    group, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
+    kafka.create_topics({topic: 2})
+    kafka.produce(topic, [b"x"] * 10, partition=0)
+    with RdMembers(kafka.bootstrap) as members:
+        running = [
+            members.start(group=group, topics=[topic], instance_id=f"seat-{i}", session_timeout_ms=1000)
+            for i in range(2)
+        ]
+        wait_settled(running, 2)
+        owner = next(one for one in running if (topic, 0) in one.assignment)
+        owner.wait_for(lambda: sum(event.data["count"] for event in owner.of_kind("polled")) == 10, "records")
+        assert owner.commit().kind == "committed"
+        kafka.produce(topic, [b"x"] * 5, partition=0)
+        data, found = examined(kgm("doctor", group, "-b", kafka.bootstrap, "--window", "1s", "-o", "json"))
+        stalled = found[group, "stalled-owner"]
+        assert stalled["about"] == [owner.options.instance_id]
+        assert f"lag 5 in {topic}[0]" in stalled["evidence"][0]
+        assert data["skipped"] == []
+        # A crash that lasts longer than the session: the seat is lost, and taken again.
+        other = next(one for one in running if one is not owner)
+        seat = other.options.instance_id
+        other.crash()
+        assert (
+            kgm("wait", group, "-b", kafka.bootstrap, "--for", "members=1", "--for", "stable", "--timeout", "60s").code
+            == 0
+        )
+        again = members.start(group=group, topics=[topic], instance_id=seat, session_timeout_ms=1000)
+        wait_settled([again, owner], 2)
+        run = kgm("doctor", group, "-b", kafka.bootstrap, "--window", "0s", "-o", "json")
+        data, found = examined(run)
+    short = found[group, "session-too-short"]
+    assert (short["severity"], short["about"]) == ("warning", [seat])
+    assert "its session is 1s" in short["evidence"][0]
+    assert data["skipped"] == [
+        {"checks": "stalled-owner, rebalancing", "why": "there was no second look (--window 0s)"}
+    ]
+
+
+@pytest.mark.kafka
+def test_an_instance_id_that_two_processes_use(kafka):
+    group, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
+    kafka.create_topics({topic: 1})
+    port = int(kafka.bootstrap.rpartition(":")[2])
+    with RdMembers(kafka.bootstrap) as members:
+        wait_settled([members.start(group=group, topics=[topic], instance_id="a", session_timeout_ms=30_000)], 1)
+        for _ in range(3):
+            joiner = Joiner(port, group, "a", topic)
+            joiner.join()
+            joiner.close()
+        _, found = examined(kgm("doctor", group, "-b", kafka.bootstrap, "--window", "0s", "-o", "json"))
+    duplicate = found[group, "duplicate-instance-id"]
+    assert (duplicate["severity"], duplicate["about"]) == ("error", ["a"])
+    assert duplicate["evidence"][0].startswith("3 takeovers within ")
+
+
+@pytest.mark.kafka
+def test_a_group_that_everybody_left(kafka):
+    group, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
+    kafka.create_topics({topic: 1})
+    kafka.produce(topic, [b"x"] * 10)
+    with RdMembers(kafka.bootstrap) as members:
+        member = members.start(group=group, topics=[topic], session_timeout_ms=30_000)
+        member.wait_for(lambda: sum(event.data["count"] for event in member.of_kind("polled")) == 10, "records")
+        assert member.commit().kind == "committed"
+        kafka.produce(topic, [b"x"] * 7)
+        member.close()
+    assert kgm("wait", group, "-b", kafka.bootstrap, "--for", "empty", "--timeout", "60s").code == 0
+    run = kgm("doctor", group, "-b", kafka.bootstrap, "-o", "json")
+    _, found = examined(run)
+    left = found[group, "empty-with-lag"]
+    assert (run.code, left["severity"], left["message"]) == (
+        8,
+        "warning",
+        "nobody is in the group, and 7 records wait for it",
+    )
+    assert left["evidence"][1].startswith("empty for ")
