@@ -182,3 +182,37 @@ class PartitionHashSet:
         """The partition that an iterator would return first."""
         hashes, mask = self._hashes, self._capacity - 1
         return min(hashes, key=lambda partition: hashes[partition] & mask)
+
+
+class TimelineOrder:
+    """The order in which Kafka's `TimelineHashMap` (SnapshottableHashTable) iterates over string keys.
+
+    The table grows when something is put, also in the place of what is there, and never shrinks. Keys of one slot come
+    in the reverse order of having been put. Whoever keeps the keys in the order of having been put (a dictionary does)
+    has to tell of every put."""
+
+    __slots__ = ("capacity",)
+
+    def __init__(self, capacity: int = 2) -> None:
+        self.capacity = capacity
+
+    def put(self, size: int) -> None:
+        """Something is put into a table of so many keys."""
+        if (size + 1) * 0.75 > self.capacity:
+            self.capacity *= 2
+
+    def sorted(self, keys: Iterable[str]) -> list[str]:
+        """The keys, given in the order of having been put, as the table iterates over them."""
+        shift = 65 - self.capacity.bit_length()
+        listed = list(keys)
+        slots = ((_signed(string_hash(key)) * _FIBONACCI & _LONG_MASK) >> shift for key in listed)
+        ranks = zip(slots, range(0, -len(listed), -1), listed, strict=True)
+        return [key for _, _, key in sorted(ranks)]
+
+
+_LONG_MASK: Final = (1 << 64) - 1
+_FIBONACCI: Final = -7046029254386353131
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 32) if value >> 31 else value

@@ -20,13 +20,16 @@ _Row = Mapping[str, tuple[int, ...]]
 _Run = tuple[str, int, int]
 
 
-def assign_uniform(group: GroupSpec) -> Assigned:
-    """Racks are ignored (KAFKA-19909). Raises UsageError when a member subscribes to a topic that is not there."""
+def assign_uniform(group: GroupSpec, *, is_homogeneous: bool = True) -> Assigned:
+    """Racks are ignored (KAFKA-19909). Raises UsageError when a member subscribes to a topic that is not there.
+
+    is_homogeneous: False if the coordinator takes equal subscriptions for different ones, which it does when they name
+    topics that do not exist, or come from different regular expressions."""
     layout, members = server_layout(group), group.members
     subscribed = layout.subscribed(members)
     if not any(subscribed):
         return {member.member_id: {} for member in members}
-    if subscribed.count(subscribed[0]) < len(subscribed):
+    if not is_homogeneous or subscribed.count(subscribed[0]) < len(subscribed):
         return MixedBuilder(layout, subscribed, members).build()
     sizes = {layout.topics[topic].name: layout.topics[topic].partitions for topic in subscribed[0]}
     owned = [member.owned for member in members]

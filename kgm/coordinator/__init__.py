@@ -19,6 +19,14 @@ generations and assignments, and offsets. `loaded` then arms the timers. Kafka's
 four points only: created, emptied, static member replaced, leader's SyncGroup. What happens between them is soft
 state and dies with the process, as it does in a broker.
 
+Groups of KIP-848 have no soft state but timers: `handle` reads them and says which records there are to be, and
+`replay` is the only one that writes to them. Their members may speak either protocol, and a group becomes the other
+type while they live. Topics, whose ids these groups go by, come as an image (`topics`), and whoever makes, grows or deletes one
+says so with `topics_changed`: groups that subscribe to it then look at their metadata hash with the next heartbeat,
+regular expressions are resolved anew, and offsets of topics that are gone are deleted. What is set for one group
+(Kafka's config resource GROUP) comes by `configure`. Share and streams groups are kept as the log has them, and block
+their ids.
+
 Offsets of a transaction (TxnOffsetCommit) are written with their producer (`Outcome.producer`), and are *pending* until
 `replay_end_transaction` says that the marker is in the log. They are to be replayed with their producer, too. That the
 producer may write, with this epoch and to this partition, is for the log and a transaction coordinator to say before a
@@ -45,8 +53,14 @@ Said to clients:
   leaves one in memory that no log knows of. (It would be gone after a restart.)
 - Members in replies, and groups, topics and partitions, are listed in the order said above; in Kafka in that of hash
   maps, and so are tombstones in the log. (The same answer each time.)
-- There are classic groups only: ConsumerGroupHeartbeat is answered with UNSUPPORTED_VERSION, as by a broker whose
-  `group.coordinator.rebalance.protocols` has no `consumer`, and records of other groups are skipped on loading.
+- A JoinGroup with a member id that is sent to an Empty consumer group is refused, and that is all; in Kafka the group
+  is then gone from memory until the next restart. (A bug.)
+- An OffsetFetch with a member epoch and no member id is answered with UNKNOWN_MEMBER_ID; Kafka breaks over it. (A bug.)
+- Members that were to leave a consumer group, and could not because their records were not appended, keep their
+  timers; in Kafka they lose them, and stay until they are heard of again. (A bug.)
+- Regular expressions are Google's RE2; Kafka's are RE2/J, which takes a few forms that RE2 does not, and the other way
+  round. Messages that explain an error are in our words.
+- Members of share and streams groups are not known: such a group is Empty without member records, else Stable.
 - Every right on a group is granted. (There is no authorizer.)
 
 In memory, where it can be noticed by the clock or the log only:
@@ -54,9 +68,11 @@ In memory, where it can be noticed by the clock or the log only:
   fire in the order in which they were set; in Kafka in that of its timing wheel. (The same run each time.)
 - A record that cannot be read is left out on loading and counted; Kafka gives the partition up. (`loading`: what can be
   saved is.) A record type that nobody knows is skipped by both.
-- There are no topic ids: v10 of OffsetCommit and OffsetFetch is answered with UNKNOWN_TOPIC_ID, and whoever stands in
-  front turns ids into names and back. So no topic id is written with an offset, and an offset outlives its topic, even
-  one of the same name, until it expires or is deleted. (Topics are not deleted here.)
+- v10 of OffsetCommit and OffsetFetch is answered with UNKNOWN_TOPIC_ID: whoever stands in front turns ids into names
+  and back.
+- Timers that Kafka leaves to fire on a group that has changed its type since are cancelled. (There a member that has
+  joined anew may be fenced by one of before.) Kafka's index of who subscribes to what keeps such groups, too, and looks
+  at their topics once more than needed.
 - The next leader is Kafka's unless nine member ids fall into one bucket of its hash map. (Random ids do not.)
 - Where an operator has planned a group's size or instance ids, which Apache Kafka has no setting for, newcomers wait
   for each other and spares take the place of members that go (`standby`). Without such a setting nothing differs.
@@ -75,5 +91,10 @@ classic_round (a rebalance: join phase, sync phase, alarms) · classic_join (Joi
 classic_requests (SyncGroup, Heartbeat, LeaveGroup) · classic_records (group <-> record) · offsets (the store, expiry) ·
 planned (what an operator plans for a group) · standby (who is held back for it, and takes over) ·
 offset_requests · transactions (TxnOffsetCommit) · admin (describe, list, delete) ·
-refusals (the error form of each response) · view (read-only views).
+refusals (the error form of each response) · unappended (when records could not be appended) · view (read-only views) ·
+topics (images of the topics, hashes) · consumer_member, consumer_group (data of KIP-848) · consumer_records (group <->
+records, replay) · consumer_heartbeat (validation, joining, leaving) · membership (what a member's request changes) ·
+target (target assignments) · reconciliation (from what a member has to what it is to have) · regexes · fencing (members
+that go) · consumer_timers · consumer_offsets · consumer_describe · consumer_classic (the classic protocol in a consumer
+group) · migration (one type becomes the other) · foreign_group (share and streams groups).
 """

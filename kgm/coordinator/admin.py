@@ -1,4 +1,4 @@
-"""DescribeGroups (v0-6), ListGroups (v0-5), DeleteGroups (v0-2) and ConsumerGroupDescribe (v0-1).
+"""DescribeGroups (v0-6), ListGroups (v0-5) and DeleteGroups (v0-2).
 
 What is listed is sorted by group id. DescribeGroups answers a repeated group id each time, DeleteGroups once."""
 
@@ -8,19 +8,20 @@ from kgm.coordinator.classic_group import ClassicGroup, ClassicMember
 from kgm.coordinator.classic_records import tombstone as group_tombstone
 from kgm.coordinator.classic_round import session_key
 from kgm.coordinator.classic_state import ClassicState
+from kgm.coordinator.consumer_group import CONSUMER, ConsumerGroup
+from kgm.coordinator.consumer_records import group_tombstones
+from kgm.coordinator.foreign_group import ForeignGroup
 from kgm.coordinator.offsets import Offsets
 from kgm.coordinator.offsets import tombstone as offset_tombstone
 from kgm.coordinator.step import Step
 from kgm.model.errors import ErrorCode
-from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
-from kgm.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
-from kgm.protocol.messages.consumer_group_describe_response import DescribedGroup as DescribedConsumerGroup
 from kgm.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from kgm.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from kgm.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 from kgm.protocol.messages.list_groups_request import ListGroupsRequest
 from kgm.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
+from kgm.records.record import Record
 
 #: Every right there is on a group, as a bit field: READ 3, DELETE 6, DESCRIBE 8, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11.
 #: A coordinator without an authorizer grants them all, wherever it answers without an error: so also on groups that do
@@ -29,20 +30,22 @@ ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 _NOT_ASKED = -(2**31)
 _NOT_FOUND_ERROR_FROM = 6
 _CLASSIC = "classic"
+Group = ClassicGroup | ConsumerGroup | ForeignGroup
 
 
-def _operations(asked: bool) -> int:  # noqa: FBT001  (a field of the request)
+def operations_shown(asked: bool) -> int:  # noqa: FBT001  (a field of the request)
     return ALL_GROUP_OPERATIONS if asked else _NOT_ASKED
 
 
-def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, ClassicGroup], step: Step) -> None:
-    """A DescribeGroups. A group that does not exist is described as Dead; from v6 on with GROUP_ID_NOT_FOUND."""
+def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Group], step: Step) -> None:
+    """A DescribeGroups. A group that does not exist, or is no classic one, is described as Dead; from v6 on with
+    GROUP_ID_NOT_FOUND."""
     assert step.request is not None
-    operations = _operations(message.include_authorized_operations)
+    operations = operations_shown(message.include_authorized_operations)
     described = []
     for group_id in message.groups:
         group = groups.get(group_id)
-        if group is not None:
+        if isinstance(group, ClassicGroup):
             described.append(_describe(group, operations))
         elif step.request.version >= _NOT_FOUND_ERROR_FROM:
             described.append(
@@ -50,7 +53,7 @@ def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Classic
                     group_id=group_id,
                     group_state=ClassicState.DEAD.value,
                     error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                    error_message=f"Group {group_id} not found.",
+                    error_message=f"Group {group_id} {'not found' if group is None else 'is not a classic group'}.",
                 )
             )
         else:
@@ -84,33 +87,46 @@ def _describe_member(member: ClassicMember, protocol: str | None) -> DescribedGr
     )
 
 
-def handle_list(message: ListGroupsRequest, groups: Mapping[str, ClassicGroup], step: Step) -> None:
+def handle_list(message: ListGroupsRequest, groups: Mapping[str, Group], step: Step) -> None:
     """A ListGroups. Both filters ignore case; an empty one lets all through; a type that is none matches nothing."""
     states = {state.strip().lower() for state in message.states_filter}
     types = {kind.lower() for kind in message.types_filter}
     listed = [
         ListedGroup(
             group_id=group_id,
-            protocol_type=group.protocol_type or "",
-            group_state=group.state.value,
-            group_type=_CLASSIC,
+            protocol_type=_protocol_type(group),
+            group_state=str(group.state),
+            group_type=type_of(group),
         )
         for group_id, group in sorted(groups.items())
-        if (not states or group.state.value.lower() in states) and (not types or _CLASSIC in types)
+        if (not states or group.state.lower() in states) and (not types or type_of(group) in types)
     ]
     step.answer(ListGroupsResponse(groups=listed))
 
 
-def handle_delete(
-    message: DeleteGroupsRequest, groups: Mapping[str, ClassicGroup], offsets: Offsets, step: Step
-) -> None:
+def type_of(group: Group) -> str:
+    """classic, consumer, share or streams."""
+    match group:
+        case ClassicGroup():
+            return _CLASSIC
+        case ConsumerGroup():
+            return CONSUMER
+        case ForeignGroup():
+            return group.group_type
+
+
+def _protocol_type(group: Group) -> str:
+    return group.group_type if isinstance(group, ForeignGroup) else group.protocol_type or ""
+
+
+def handle_delete(message: DeleteGroupsRequest, groups: Mapping[str, Group], offsets: Offsets, step: Step) -> None:
     """A DeleteGroups: tombstones for the offsets and for the group, if it is Empty."""
     results = []
     for group_id in dict.fromkeys(message.groups_names):
         group = groups.get(group_id)
-        if group is None or group.is_in(ClassicState.DEAD):
+        if group is None or group.state == ClassicState.DEAD:
             error = ErrorCode.GROUP_ID_NOT_FOUND
-        elif not group.is_in(ClassicState.EMPTY):
+        elif not is_empty(group):
             error = ErrorCode.NON_EMPTY_GROUP
         else:
             error = ErrorCode.NONE
@@ -119,30 +135,31 @@ def handle_delete(
     step.answer(DeleteGroupsResponse(results=results))
 
 
-def write_deletion(group: ClassicGroup, offsets: Offsets, step: Step) -> None:
+def is_empty(group: Group) -> bool:
+    return group.is_in(ClassicState.EMPTY) if isinstance(group, ClassicGroup) else group.is_empty
+
+
+def write_deletion(group: Group, offsets: Offsets, step: Step) -> None:
     """Tombstones for an Empty group and its offsets, pending ones too; ids that were given out are void with it."""
     for at in offsets.partitions_of(group.group_id):
         step.write(offset_tombstone(group.group_id, at))
-    step.write(group_tombstone(group.group_id))
-    for member_id in group.pending_joins:
-        step.cancel_timer(session_key(group, member_id))
+    write_group_deletion(group, step)
 
 
-def handle_consumer_group_describe(
-    message: ConsumerGroupDescribeRequest, groups: Mapping[str, ClassicGroup], step: Step
-) -> None:
-    """A ConsumerGroupDescribe. Classic groups are not found by it: admin clients then turn to DescribeGroups."""
-    described = []
-    for group_id in message.group_ids:
-        if group_id == "":
-            described.append(DescribedConsumerGroup(error_code=ErrorCode.INVALID_GROUP_ID))
-            continue
-        why = "is not a consumer group" if group_id in groups else "not found"
-        described.append(
-            DescribedConsumerGroup(
-                group_id=group_id,
-                error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                error_message=f"Group {group_id} {why}.",
-            )
-        )
-    step.answer(ConsumerGroupDescribeResponse(groups=described))
+def write_group_deletion(group: Group, step: Step) -> None:
+    """The same, but the offsets stay."""
+    if isinstance(group, ClassicGroup):
+        for member_id in group.pending_joins:
+            step.cancel_timer(session_key(group, member_id))
+    for tombstone in _tombstones(group):
+        step.write(tombstone)
+
+
+def _tombstones(group: Group) -> list[Record]:
+    match group:
+        case ConsumerGroup():
+            return group_tombstones(group)
+        case ForeignGroup():
+            return group.tombstones()
+        case ClassicGroup():
+            return [group_tombstone(group.group_id)]

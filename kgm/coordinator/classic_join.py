@@ -55,6 +55,11 @@ def join_error(message: JoinGroupRequest, settings: BrokerSettings) -> ErrorCode
     return ErrorCode.NONE if lowest <= message.session_timeout_ms <= highest else ErrorCode.INVALID_SESSION_TIMEOUT
 
 
+def makes_group(message: JoinGroupRequest, settings: BrokerSettings) -> bool:
+    """Whether the request makes a group where there is none."""
+    return message.member_id == UNKNOWN_MEMBER_ID and join_error(message, settings) is ErrorCode.NONE
+
+
 def handle_join(
     message: JoinGroupRequest, installed: ClassicGroup | None, step: Step, new_member_id: Callable[[str], str]
 ) -> None:

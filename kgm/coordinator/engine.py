@@ -1,27 +1,42 @@
-"""The coordinator of one shard: dispatch of requests, alarms and records. The rules are in the other modules.
-
-Not here yet: groups of KIP-848. A ConsumerGroupHeartbeat is answered with UNSUPPORTED_VERSION, as a broker answers
-whose `group.coordinator.rebalance.protocols` leaves `consumer` out, and records of such groups are skipped."""
+"""The coordinator of one shard: dispatch of requests, alarms and records. The rules are in the other modules."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from kgm.coordinator import admin, classic_join, classic_requests, offset_requests, standby, transactions
+from kgm.coordinator import (
+    admin,
+    classic_join,
+    classic_requests,
+    consumer_classic,
+    consumer_describe,
+    consumer_heartbeat,
+    consumer_records,
+    consumer_timers,
+    fencing,
+    offset_requests,
+    regexes,
+    standby,
+    transactions,
+    unappended,
+)
 from kgm.coordinator import classic_round as rounds
-from kgm.coordinator.classic_group import ClassicGroup, Parked
+from kgm.coordinator.admin import Group
+from kgm.coordinator.classic_group import ClassicGroup
 from kgm.coordinator.classic_records import group_from_record
 from kgm.coordinator.classic_state import ClassicState
+from kgm.coordinator.consumer_group import ConsumerGroup, Refresh
+from kgm.coordinator.foreign_group import STREAMS, ForeignGroup, foreign_type, replayed
 from kgm.coordinator.offsets import Offsets, expired, from_legacy, tombstone
 from kgm.coordinator.outcome import Millis, Outcome, Producer, Request, Ticket, TimerKey, TimerKind
 from kgm.coordinator.planned import NO_PLANS
-from kgm.coordinator.refusals import append_error, refusal
-from kgm.coordinator.settings import BrokerSettings
+from kgm.coordinator.refusals import append_error, join_refusal
+from kgm.coordinator.settings import BrokerSettings, GroupConfig
 from kgm.coordinator.step import OnAppendFailure, Step
+from kgm.coordinator.topics import TopicImage
 from kgm.coordinator.view import GroupView, view_of
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
-from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from kgm.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -47,9 +62,11 @@ _EXPIRATION = TimerKey(TimerKind.OFFSET_EXPIRATION)
 class Coordinator:
     """A group coordinator. Not safe for threads: one event at a time.
 
-    new_member_id: given a prefix (the group instance id, or else the client id), gives a new, never used member id;
-    Kafka's is the prefix, a dash and a random UUID. topics: partitions by topic that exist, read at each request and
-    never changed; None when everything exists."""
+    new_member_id: given a prefix (the group instance id, or else the client id; "" for a member of a consumer group),
+    gives a new, never used member id; Kafka's is the prefix, a dash and a random UUID, or just that. topics: partitions
+    by topic that exist, read at each request; None when everything exists, and then there is nothing for consumer
+    groups to assign. They, and topic ids, go by an image: the one given, or one made from `topics`, and whoever changes
+    the topics says `topics_changed`."""
 
     def __init__(
         self,
@@ -57,11 +74,15 @@ class Coordinator:
         settings: BrokerSettings | None = None,
         new_member_id: Callable[[str], str],
         topics: Mapping[str, int] | None = None,
+        image: TopicImage | None = None,
     ) -> None:
         self.settings = BrokerSettings() if settings is None else settings
         self._new_member_id = new_member_id
         self._topics = topics
-        self._groups: dict[str, ClassicGroup] = {}
+        self._image = TopicImage.counted(topics or {}) if image is None else image
+        #: What is set for single groups; whoever changes it calls `configure`.
+        self._configs: dict[str, GroupConfig] = {}
+        self._groups: dict[str, Group] = {}
         self._offsets = Offsets()
         self._deadlines: dict[TimerKey, Millis] = {}
         self._in_flight: Step | None = None
@@ -73,14 +94,14 @@ class Coordinator:
         """A request came in. If the outcome has records, `replay` each of them, or `abort`, before anything else.
 
         Raises TypeError for a message that is no request to a group coordinator."""
-        step = Step(now=now, settings=self.settings, live=self._deadlines, request=request, ticket=ticket)
+        step = self._step(now, request=request, ticket=ticket)
         self._dispatch(request, step)
         return self._finish(step)
 
     def expire(self, key: TimerKey, *, now: Millis) -> Outcome:
         """An alarm went off. One that was moved, cancelled or never set is ignored."""
         deadline = self._deadlines.get(key)
-        step = Step(now=now, settings=self.settings, live=self._deadlines, alarm=key)
+        step = self._step(now, alarm=key)
         if deadline is None or now < deadline:
             return step.outcome()
         step.cancel_timer(key)
@@ -90,9 +111,11 @@ class Coordinator:
     def hung_up(self, ticket: Ticket, *, now: Millis) -> Outcome:
         """The connection of a request that waits for its reply is gone, which matters to who is held back only: a
         member that waits in a rebalance has a session for that. Its ticket is answered all the same."""
-        step = Step(now=now, settings=self.settings, live=self._deadlines)
+        step = self._step(now)
         for installed in self._groups.values() if self.settings.plans else ():
-            if any(held.parked.ticket == ticket for held in installed.held.values()):
+            if isinstance(installed, ClassicGroup) and any(
+                held.parked.ticket == ticket for held in installed.held.values()
+            ):
                 standby.hung_up(step.draft(installed), step, ticket)
                 break
         return self._finish(step)
@@ -114,9 +137,41 @@ class Coordinator:
             case GroupMetadataKey() as key, GroupMetadataValue() as value:
                 if self._in_flight is None:
                     self._groups[key.group] = group_from_record(key.group, value)
+            case key, _ if isinstance(key, consumer_records.KEYS):
+                self._replay_consumer_group(record)
             case _:
-                pass
+                self._replay_foreign_group(record)
         self._count_replayed(record, producer)
+
+    def _replay_consumer_group(self, record: Record) -> None:
+        group_id: str = record.key.group_id  # type: ignore[attr-defined]  # all of these keys have one
+        group = self._groups.get(group_id)
+        if isinstance(group, ClassicGroup) and group.protocol_type is None and group.is_in(ClassicState.EMPTY):
+            # A simple group is not in the log: it stood for the offsets of this one.
+            group = None
+            if record.value is None:
+                self._groups.pop(group_id)
+        if consumer_records.ends_group(record):
+            if isinstance(group, ConsumerGroup):
+                self._groups.pop(group_id)
+            return
+        if not isinstance(group, ConsumerGroup):
+            if record.value is None:
+                return
+            group = ConsumerGroup(group_id=group_id)
+        elif group.is_shared:
+            group = group.copy()
+        self._groups[group_id] = group
+        consumer_records.replay(group, record.key, record.value)
+
+    def _replay_foreign_group(self, record: Record) -> None:
+        group_type = foreign_type(record.key)
+        if group_type is not None:
+            group = replayed(self._groups, record, group_type)
+            if group is not None:
+                self._groups[group.group_id] = group
+            else:
+                self._groups.pop(record.key.group_id, None)  # type: ignore[attr-defined]  # these keys have one
 
     def replay_end_transaction(
         self,
@@ -138,15 +193,15 @@ class Coordinator:
         assert step is not None, "nothing is in flight"
         assert self._replayed == 0, "some of it is in the log"
         self._in_flight = None
-        undo = Step(now=now, settings=self.settings, live=self._deadlines, request=step.request, ticket=step.ticket)
+        undo = self._step(now, request=step.request, ticket=step.ticket, alarm=step.alarm)
         if step.on_append_failure is OnAppendFailure.REBALANCE:
-            self._rebalance(step, undo, append_error(error))
+            unappended.rebalance(self._groups, step, undo, append_error(error))
         elif step.on_append_failure is OnAppendFailure.KEEP:
-            self._keep(step, undo, append_error(error))
+            unappended.keep(step, undo, append_error(error))
         elif step.on_append_failure is OnAppendFailure.WITHOUT_PLANS:
             self._again_without_plans(step, undo)
         else:
-            self._revert(step, undo, append_error(error))
+            unappended.revert(self._groups, step, undo, append_error(error))
         return self._finish(undo)
 
     def loaded(self, *, now: Millis, group_ids: Iterable[str] | None = None) -> Outcome:
@@ -155,9 +210,13 @@ class Coordinator:
 
         group_ids: only these groups. So it can be done in parts, which have to come to all groups; before the last of
         them nothing else may happen."""
-        step = Step(now=now, settings=self.settings, live=self._deadlines)
+        step = self._step(now)
         chosen = self._groups if group_ids is None else group_ids
         for installed in [self._groups[group_id] for group_id in chosen]:
+            if isinstance(installed, ConsumerGroup):
+                consumer_timers.arm(installed, step)
+            if not isinstance(installed, ClassicGroup):
+                continue
             for member in installed.members.values():
                 rounds.extend_session(installed, step, member)
             if len(installed.members) > self.settings.group_max_size:
@@ -167,8 +226,10 @@ class Coordinator:
 
     def unloaded(self, *, now: Millis) -> Outcome:
         """The shard goes to another broker: whoever waits is sent there with NOT_COORDINATOR, and groups are Dead."""
-        step = Step(now=now, settings=self.settings, live=self._deadlines)
+        step = self._step(now)
         for installed in self._groups.values():
+            if not isinstance(installed, ClassicGroup):
+                continue
             group = step.draft(installed)
             parked = [
                 member_id for member_id in (*group.parked_joins, *group.parked_syncs) if member_id in group.members
@@ -182,7 +243,36 @@ class Coordinator:
             step.cancel_timer(key)
         return self._finish(step)
 
+    def topics_changed(self, image: TopicImage | None = None, *, now: Millis) -> Outcome:
+        """There are other topics than before: this image, or what `topics` now says. Groups that subscribe to what has
+        changed look at it with their next heartbeat; offsets of topics that are gone are deleted."""
+        before = self._image
+        if image is None:
+            image = TopicImage.counted(self._topics or {}, version=before.version + 1)
+        self._image = image.after(before)
+        changed = image.changed_since(before)
+        for group in self._groups.values():
+            if isinstance(group, ConsumerGroup) and any(map(group.is_subscribed_to, changed)):
+                self._own(group).refresh = Refresh()
+        step = self._step(now)
+        gone = {topic.name: topic.topic_id for topic in before.by_name.values() if topic.topic_id not in image.by_id}
+        for record in self._offsets.tombstones_of(gone):
+            step.write(record)
+        return self._finish(step)
+
+    def configure(self, group_id: str, values: Mapping[str, str | int]) -> None:
+        """Set what Kafka's config resource GROUP has for one group, instead of what was set before. Raises UsageError
+        for an unknown name or no number."""
+        self._configs.pop(group_id, None)
+        if values:
+            self._configs[group_id] = GroupConfig.of(values, self.settings)
+
     # -- questions
+
+    @property
+    def image(self) -> TopicImage:
+        """The topics that there are."""
+        return self._image
 
     def group_ids(self) -> tuple[str, ...]:
         """The ids of all groups."""
@@ -190,12 +280,12 @@ class Coordinator:
 
     def groups(self) -> tuple[GroupView, ...]:
         """All groups, by group id."""
-        return tuple(view_of(group, self._deadlines) for _, group in sorted(self._groups.items()))
+        return tuple(view_of(group, self._deadlines, self._image) for _, group in sorted(self._groups.items()))
 
     def group(self, group_id: str) -> GroupView | None:
         """One group, or None if there is no such group."""
         group = self._groups.get(group_id)
-        return None if group is None else view_of(group, self._deadlines)
+        return None if group is None else view_of(group, self._deadlines, self._image)
 
     def deadline(self, key: TimerKey) -> Millis | None:
         """When a timer fires, or None if it is not set."""
@@ -216,7 +306,10 @@ class Coordinator:
 
         It asks the same function for member ids."""
         assert self._in_flight is None, "an outcome is neither replayed nor aborted"
-        twin = Coordinator(settings=self.settings, new_member_id=self._new_member_id, topics=self._topics)
+        twin = Coordinator(
+            settings=self.settings, new_member_id=self._new_member_id, topics=self._topics, image=self._image
+        )
+        twin._configs = self._configs.copy()
         for group in self._groups.values():
             group.is_shared = True
         twin._groups = self._groups.copy()
@@ -226,16 +319,45 @@ class Coordinator:
 
     # -- inside
 
+    def _step(
+        self,
+        now: Millis,
+        *,
+        request: Request | None = None,
+        ticket: Ticket | None = None,
+        alarm: TimerKey | None = None,
+    ) -> Step:
+        return Step(
+            now=now,
+            settings=self.settings,
+            live=self._deadlines,
+            image=self._image,
+            configs=self._configs,
+            request=request,
+            ticket=ticket,
+            alarm=alarm,
+        )
+
+    def _own(self, group: ConsumerGroup) -> ConsumerGroup:
+        """The group as this coordinator may change it."""
+        if group.is_shared:
+            group = self._groups[group.group_id] = group.copy()
+        return group
+
     def _dispatch(self, request: Request, step: Step) -> None:
         match request.message:
             case HeartbeatRequest() as message:
-                classic_requests.handle_heartbeat(message, self._groups.get(message.group_id), step)
+                self._heartbeat(message, step)
+            case ConsumerGroupHeartbeatRequest() as message:
+                group = self._groups.get(message.group_id)
+                installed = self._own(group) if isinstance(group, ConsumerGroup) else group
+                consumer_heartbeat.handle_heartbeat(message, installed, step, self._new_member_id)
             case JoinGroupRequest() as message:
-                classic_join.handle_join(message, self._groups.get(message.group_id), step, self._new_member_id)
+                self._join(message, step)
             case SyncGroupRequest() as message:
-                classic_requests.handle_sync(message, self._groups.get(message.group_id), step)
+                self._sync(message, step)
             case LeaveGroupRequest() as message:
-                classic_requests.handle_leave(message, self._groups.get(message.group_id), step)
+                self._leave(message, step)
             case OffsetCommitRequest() as message:
                 offset_requests.handle_commit(message, self._groups.get(message.group_id), step, self._topics)
             case TxnOffsetCommitRequest() as message:
@@ -252,17 +374,61 @@ class Coordinator:
             case DeleteGroupsRequest() as message:
                 admin.handle_delete(message, self._groups, self._offsets, step)
             case ConsumerGroupDescribeRequest() as message:
-                admin.handle_consumer_group_describe(message, self._groups, step)
-            case ConsumerGroupHeartbeatRequest():
-                step.answer(ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+                shown = admin.operations_shown(message.include_authorized_operations)
+                consumer_describe.handle_describe(message, self._groups, step, operations=shown)
             case other:
                 raise TypeError(f"{type(other).__name__} is no request to a group coordinator")
+
+    # What follows dispatches by the type of the group. To requests of the classic protocol, groups of other types than
+    # classic and consumer do not exist, but their ids are taken.
+
+    def _heartbeat(self, message: HeartbeatRequest, step: Step) -> None:
+        group = self._groups.get(message.group_id)
+        if isinstance(group, ConsumerGroup):
+            consumer_classic.handle_heartbeat(message, group, step)
+        else:
+            classic_requests.handle_heartbeat(message, _classic(group), step)
+
+    def _join(self, message: JoinGroupRequest, step: Step) -> None:
+        group = self._groups.get(message.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            consumer_classic.handle_join(message, self._own(group), step, self._new_member_id)
+            return
+        if isinstance(group, ForeignGroup) and not (group.group_type == STREAMS and group.is_empty):
+            assert step.request is not None
+            step.answer(join_refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, step.request.version))
+            return
+        if isinstance(group, ConsumerGroup | ForeignGroup) and classic_join.makes_group(message, step.settings):
+            admin.write_group_deletion(group, step)
+        classic_join.handle_join(message, _classic(group), step, self._new_member_id)
+
+    def _sync(self, message: SyncGroupRequest, step: Step) -> None:
+        group = self._groups.get(message.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            consumer_classic.handle_sync(message, group, step)
+        else:
+            classic_requests.handle_sync(message, _classic(group), step)
+
+    def _leave(self, message: LeaveGroupRequest, step: Step) -> None:
+        group = self._groups.get(message.group_id)
+        if isinstance(group, ConsumerGroup):
+            consumer_classic.handle_leave(message, group, step)
+        else:
+            classic_requests.handle_leave(message, _classic(group), step)
 
     def _alarm(self, key: TimerKey, step: Step) -> None:
         if key.kind is TimerKind.OFFSET_EXPIRATION:
             self._expire_offsets(step)
             return
-        group = step.draft(self._groups[key.group_id])
+        installed = self._groups[key.group_id]
+        if isinstance(installed, ConsumerGroup):
+            if key.kind is TimerKind.REGEX:
+                regexes.resolve(self._own(installed), step)
+            else:
+                fencing.expired(installed, key, step)
+            return
+        assert isinstance(installed, ClassicGroup)
+        group = step.draft(installed)
         if key.kind is TimerKind.SESSION:
             rounds.session_expired(group, step, key.member_id)
         elif key.kind is TimerKind.JOIN:
@@ -279,7 +445,9 @@ class Coordinator:
         for group_id, group in sorted(self._groups.items()):
             gone = expired(group, self._offsets, now=step.now, retention_minutes=retention_minutes)
             all_gone = len(gone) == len(self._offsets.of(group_id)) and not self._offsets.unstable_of(group_id)
-            if all_gone and group.is_in(ClassicState.EMPTY):
+            if isinstance(group, ForeignGroup):
+                continue
+            if all_gone and admin.is_empty(group):
                 admin.write_deletion(group, self._offsets, step)
             else:
                 for at in gone:
@@ -317,42 +485,6 @@ class Coordinator:
             self._in_flight = None
             self._take_effect(step)
 
-    # -- when records could not be appended
-
-    def _revert(self, step: Step, undo: Step, error: ErrorCode) -> None:
-        """The request was never made; an alarm is set again. What has been told or shown without the log still holds:
-        that a newcomer has to come back with an id, and that a committing member is alive."""
-        message = None if step.request is None else step.request.message
-        if message is None or isinstance(message, OffsetCommitRequest):
-            undo.timers = {key: deadline for key, deadline in step.timers.items() if deadline is not None}
-        if step.request is None:
-            return
-        group = self._groups.get(message.group_id) if isinstance(message, JoinGroupRequest) else None
-        if group is not None:
-            self._keep_static(group, undo, error)
-        elif isinstance(message, JoinGroupRequest) and step.replies:
-            undo.replies = step.replies
-        else:
-            undo.answer(refusal(step.request, error))
-
-    def _keep_static(self, group: ClassicGroup, undo: Step, error: ErrorCode) -> None:
-        """A static member was to be replaced: the old id stays, and gets a new session."""
-        assert undo.request is not None
-        message = undo.request.message
-        assert isinstance(message, JoinGroupRequest)
-        assert message.group_instance_id is not None
-        rounds.extend_session(group, undo, group.members[group.static_ids[message.group_instance_id]])
-        reply = rounds.joined_reply(group, "", undo.request.version, for_leader=False)
-        reply.error_code = error
-        undo.answer(reply)
-
-    def _keep(self, step: Step, undo: Step, error: ErrorCode) -> None:
-        """A group became Empty, which is not in the log: after a restart its last members will time out."""
-        undo.groups, undo.timers = step.groups, step.timers
-        undo.replies = [reply for reply in step.replies if reply.ticket != step.ticket]
-        if step.request is not None:
-            undo.answer(refusal(step.request, error))
-
     def _again_without_plans(self, step: Step, undo: Step) -> None:
         """A spare could not be put in the place of a member that goes: that one goes all the same, with a rebalance."""
         undo.settings = replace(undo.settings, plans=NO_PLANS)
@@ -363,12 +495,6 @@ class Coordinator:
             assert step.request is not None
             self._dispatch(step.request, undo)
 
-    def _rebalance(self, step: Step, undo: Step, error: ErrorCode) -> None:
-        """The leader's assignment is lost: all that wait for it hear of the error, and have to join again."""
-        assert step.request is not None
-        assert step.ticket is not None
-        message = step.request.message
-        assert isinstance(message, SyncGroupRequest)
-        group = undo.draft(self._groups[message.group_id])
-        group.parked_syncs[message.member_id] = Parked(step.ticket, step.request.version)
-        rounds.fail_sync(group, undo, error)
+
+def _classic(group: Group | None) -> ClassicGroup | None:
+    return group if isinstance(group, ClassicGroup) else None

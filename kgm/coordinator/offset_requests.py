@@ -1,4 +1,4 @@
-"""OffsetCommit (v2-9), OffsetFetch (v1-9) and OffsetDelete (v0) for classic groups.
+"""OffsetCommit (v2-9), OffsetFetch (v1-9) and OffsetDelete (v0).
 
 v10 of the first two names topics by id, which this coordinator does not know: it is answered with UNKNOWN_TOPIC_ID,
 as Kafka answers for ids that it does not know."""
@@ -9,9 +9,13 @@ from typing import TypedDict
 from kgm.coordinator.classic_group import ClassicGroup
 from kgm.coordinator.classic_round import extend_session
 from kgm.coordinator.classic_state import ClassicState
+from kgm.coordinator.consumer_group import ConsumerGroup
+from kgm.coordinator.consumer_offsets import AnEpochBefore, check_commit, check_fetch
+from kgm.coordinator.foreign_group import STREAMS, ForeignGroup
 from kgm.coordinator.offsets import NO_EXPIRY, CommittedOffset, Offsets, TopicPartition, tombstone
 from kgm.coordinator.refusals import commit_refusal
 from kgm.coordinator.step import Step
+from kgm.coordinator.topics import NO_ID
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestPartition
 from kgm.protocol.messages.offset_commit_response import (
@@ -41,11 +45,13 @@ from kgm.records.record import Record
 
 #: Partitions by topic that exist; None when everything does.
 Topics = Mapping[str, int] | None
+Group = ClassicGroup | ConsumerGroup | ForeignGroup
 
 _BY_TOPIC_ID_FROM = 10
 _MANY_GROUPS_FROM = 8
 _GROUP_NOT_FOUND_FROM = 9
 _NO_OFFSET = -1
+_NO_EPOCH = -1
 NO_RETENTION = -1
 
 
@@ -57,7 +63,7 @@ def exists(topics: Topics, topic: str, partition: int) -> bool:
 # -- OffsetCommit
 
 
-def handle_commit(message: OffsetCommitRequest, group: ClassicGroup | None, step: Step, topics: Topics) -> None:
+def handle_commit(message: OffsetCommitRequest, group: Group | None, step: Step, topics: Topics) -> None:
     """An OffsetCommit. A group that does not exist comes into being with its first offset, as a *simple* group:
     Empty and without a protocol type.
 
@@ -67,17 +73,26 @@ def handle_commit(message: OffsetCommitRequest, group: ClassicGroup | None, step
     if version >= _BY_TOPIC_ID_FROM:
         step.answer(commit_refusal(message, ErrorCode.UNKNOWN_TOPIC_ID))
         return
-    error = ErrorCode.NONE
-    if any(exists(topics, topic.name, row.partition_index) for topic in message.topics for row in topic.partitions):
-        error = _commit_error(message, group, version)
-        if error is ErrorCode.NONE and group is not None:
+    there = [
+        (t.name, row) for t in message.topics for row in t.partitions if exists(topics, t.name, row.partition_index)
+    ]
+    checked: ErrorCode | AnEpochBefore = ErrorCode.NONE
+    if there:
+        checked = _commit_error(message, group, step)
+        if checked is ErrorCode.NONE and isinstance(group, ClassicGroup):
             _extend_session(message, group, step)
+    error = checked_error(checked, there, step)
     response = OffsetCommitResponse()
     for topic in message.topics:
         rows = [
             OffsetCommitResponsePartition(
                 partition_index=row.partition_index,
-                error_code=(error or write_offset(message.group_id, topic.name, row, step, message.retention_time_ms))
+                error_code=(
+                    error
+                    or write_offset(
+                        message.group_id, topic.name, row, step, message.retention_time_ms, _topic_id(topic.name, step)
+                    )
+                )
                 if exists(topics, topic.name, row.partition_index)
                 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )
@@ -87,23 +102,58 @@ def handle_commit(message: OffsetCommitRequest, group: ClassicGroup | None, step
     step.answer(response)
 
 
-def _commit_error(message: OffsetCommitRequest, group: ClassicGroup | None, version: int) -> ErrorCode:
-    generation = message.generation_id_or_member_epoch
+def checked_error(
+    checked: ErrorCode | AnEpochBefore,
+    rows: Sequence[tuple[str, OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition]],
+    step: Step,
+) -> ErrorCode:
+    """The error of the whole request: one partition that may not be committed from an earlier epoch is enough, as in
+    Kafka, if its metadata is short enough to be looked at."""
+    if isinstance(checked, ErrorCode):
+        return checked
+    errors = [
+        checked.check(topic, row.partition_index)
+        for topic, row in rows
+        if not is_too_long(row.committed_metadata or "", step) or (step.producer and topic not in step.image.by_name)
+    ]
+    return next((error for error in errors if error is not ErrorCode.NONE), ErrorCode.NONE)
+
+
+def _topic_id(topic: str, step: Step) -> bytes:
+    known = step.image.by_name.get(topic)
+    return NO_ID if known is None else known.topic_id
+
+
+def _commit_error(message: OffsetCommitRequest, group: Group | None, step: Step) -> ErrorCode | AnEpochBefore:
+    assert step.request is not None
+    version = step.request.version
+    epoch = message.generation_id_or_member_epoch
     if group is None:
-        if generation < 0:
+        if epoch < 0:
             return ErrorCode.NONE
         return ErrorCode.GROUP_ID_NOT_FOUND if version >= _GROUP_NOT_FOUND_FROM else ErrorCode.ILLEGAL_GENERATION
+    if isinstance(group, ForeignGroup):
+        return _foreign_commit_error(group, epoch)
+    if isinstance(group, ConsumerGroup):
+        return check_commit(group, message.member_id, epoch, version, step.image)
     if group.is_in(ClassicState.DEAD):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if generation < 0 and group.is_in(ClassicState.EMPTY):
+    if epoch < 0 and group.is_in(ClassicState.EMPTY):
         return ErrorCode.NONE
-    if generation < 0 and message.member_id == "" and message.group_instance_id is None:
+    if epoch < 0 and message.member_id == "" and message.group_instance_id is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if error := group.check_member(message.member_id, message.group_instance_id):
         return error
-    if generation != group.generation:
+    if epoch != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     return ErrorCode.REBALANCE_IN_PROGRESS if group.is_in(ClassicState.COMPLETING_REBALANCE) else ErrorCode.NONE
+
+
+def _foreign_commit_error(group: ForeignGroup, epoch: int) -> ErrorCode:
+    """Members of other kinds of groups are not known here: offsets of those without any can be set."""
+    if group.group_type != STREAMS:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.NONE if epoch < 0 and group.is_empty else ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def _extend_session(message: OffsetCommitRequest, group: ClassicGroup, step: Step) -> None:
@@ -118,10 +168,11 @@ def write_offset(
     row: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
     step: Step,
     retention_ms: int = NO_RETENTION,
+    topic_id: bytes = NO_ID,
 ) -> ErrorCode:
     """Write one offset, unless its metadata is too long."""
     metadata = row.committed_metadata or ""
-    if _java_length(metadata) > step.settings.offset_metadata_max_bytes:
+    if is_too_long(metadata, step):
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     value = OffsetCommitValue(
         offset=row.committed_offset,
@@ -129,20 +180,22 @@ def write_offset(
         metadata=metadata,
         commit_timestamp=step.now,
         expire_timestamp=NO_EXPIRY if retention_ms == NO_RETENTION else step.now + retention_ms,
+        topic_id=topic_id,
     )
     step.write(Record(OffsetCommitKey(group=group_id, topic=topic, partition=row.partition_index), value))
     return ErrorCode.NONE
 
 
-def _java_length(text: str) -> int:
-    """UTF-16 units, which is what Kafka compares with offset.metadata.max.bytes."""
-    return len(text) + sum(character > "\uffff" for character in text)
+def is_too_long(metadata: str, step: Step) -> bool:
+    """Kafka compares UTF-16 units with offset.metadata.max.bytes."""
+    units = len(metadata) + sum(character > "\uffff" for character in metadata)
+    return units > step.settings.offset_metadata_max_bytes
 
 
 # -- OffsetFetch
 
 
-def handle_fetch(message: OffsetFetchRequest, groups: Mapping[str, ClassicGroup], offsets: Offsets, step: Step) -> None:
+def handle_fetch(message: OffsetFetchRequest, groups: Mapping[str, Group], offsets: Offsets, step: Step) -> None:
     """An OffsetFetch of the partitions named, or of all that have an offset when topics is null (v2 and later).
 
     A group that does not exist, or is Dead, has no offsets, which is no error. With require_stable (v7 and later) a
@@ -151,10 +204,13 @@ def handle_fetch(message: OffsetFetchRequest, groups: Mapping[str, ClassicGroup]
     version = step.request.version
     if version >= _MANY_GROUPS_FROM:
         asked = [_Fetch(row.group_id, groups, offsets, require_stable=message.require_stable) for row in message.groups]
+        for row, fetch in zip(message.groups, asked, strict=True):
+            fetch.check_member(row.member_id, row.member_epoch)
         rows = [_fetch_group(row, fetch, version) for row, fetch in zip(message.groups, asked, strict=True)]
         step.answer(OffsetFetchResponse(groups=rows))
         return
     fetch = _Fetch(message.group_id, groups, offsets, require_stable=message.require_stable)
+    fetch.check_member(None, _NO_EPOCH)
     wanted = fetch.all() if message.topics is None else [(t.name, t.partition_indexes) for t in message.topics]
     step.answer(
         OffsetFetchResponse(
@@ -173,6 +229,8 @@ def handle_fetch(message: OffsetFetchRequest, groups: Mapping[str, ClassicGroup]
 
 
 def _fetch_group(group: OffsetFetchRequestGroup, fetch: "_Fetch", version: int) -> OffsetFetchResponseGroup:
+    if fetch.refusal is not ErrorCode.NONE:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=fetch.refusal)
     if version >= _BY_TOPIC_ID_FROM:
         fetch.error = ErrorCode.UNKNOWN_TOPIC_ID
     wanted = (
@@ -204,19 +262,23 @@ class _Fetched(TypedDict):
 
 
 class _Fetch:
-    """What one group has to say to an OffsetFetch. error: nothing but this, for every partition."""
+    """What one group has to say to an OffsetFetch. error: nothing but this, for every partition. refusal: nothing but
+    this, for all."""
 
-    __slots__ = ("committed", "error", "unstable")
+    __slots__ = ("committed", "error", "group", "refusal", "unstable")
 
-    def __init__(
-        self, group_id: str, groups: Mapping[str, ClassicGroup], offsets: Offsets, *, require_stable: bool
-    ) -> None:
-        group = groups.get(group_id)
-        exists = group is not None and not group.is_in(ClassicState.DEAD)
-        self.error = ErrorCode.NONE
+    def __init__(self, group_id: str, groups: Mapping[str, Group], offsets: Offsets, *, require_stable: bool) -> None:
+        group = self.group = groups.get(group_id)
+        exists = group is not None and not (isinstance(group, ClassicGroup) and group.is_in(ClassicState.DEAD))
+        self.error = self.refusal = ErrorCode.NONE
         self.committed: Mapping[TopicPartition, CommittedOffset] = offsets.of(group_id) if exists else {}
         # Asked of the log, not of the group, in Kafka too: also a Dead group has unstable partitions.
         self.unstable = offsets.unstable_of(group_id) if require_stable else {}
+
+    def check_member(self, member_id: str | None, epoch: int) -> None:
+        """Consumer groups let nobody see their offsets who takes itself for a member and is none, or a stale one."""
+        if isinstance(self.group, ConsumerGroup):
+            self.refusal = check_fetch(self.group, member_id, epoch)
 
     def all(self) -> list[tuple[str, Sequence[int]]]:
         """Every partition with a committed offset; not those that have a pending one only."""
@@ -244,7 +306,7 @@ class _Fetch:
 
 
 def handle_delete(
-    message: OffsetDeleteRequest, group: ClassicGroup | None, offsets: Offsets, step: Step, topics: Topics
+    message: OffsetDeleteRequest, group: Group | None, offsets: Offsets, step: Step, topics: Topics
 ) -> None:
     """An OffsetDelete: of topics that no member subscribes to. Partitions without an offset are no error."""
     error = _delete_error(message, group)
@@ -266,9 +328,13 @@ def handle_delete(
     step.answer(response)
 
 
-def _delete_error(message: OffsetDeleteRequest, group: ClassicGroup | None) -> ErrorCode:
+def _delete_error(message: OffsetDeleteRequest, group: Group | None) -> ErrorCode:
     if not message.group_id:
         return ErrorCode.INVALID_GROUP_ID
+    if isinstance(group, ConsumerGroup):
+        return ErrorCode.NONE
+    if isinstance(group, ForeignGroup):
+        return ErrorCode.NONE if group.is_empty else ErrorCode.NON_EMPTY_GROUP
     if group is None or group.is_in(ClassicState.DEAD):
         return ErrorCode.GROUP_ID_NOT_FOUND
     if not group.is_in(ClassicState.EMPTY) and not group.uses_consumer_protocol:
@@ -276,7 +342,8 @@ def _delete_error(message: OffsetDeleteRequest, group: ClassicGroup | None) -> E
     return ErrorCode.NONE
 
 
-def _delete_one_error(group: ClassicGroup, topics: Topics, at: TopicPartition) -> ErrorCode:
+def _delete_one_error(group: Group, topics: Topics, at: TopicPartition) -> ErrorCode:
     if not exists(topics, *at):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(at[0]) else ErrorCode.NONE
+    is_subscribed = not isinstance(group, ForeignGroup) and group.is_subscribed_to(at[0])
+    return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else ErrorCode.NONE

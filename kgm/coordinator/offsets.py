@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from kgm.coordinator.classic_group import ClassicGroup
 from kgm.coordinator.classic_state import ClassicState
+from kgm.coordinator.consumer_group import ConsumerGroup
+from kgm.coordinator.foreign_group import ForeignGroup
 from kgm.coordinator.outcome import Millis
 from kgm.records.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
 from kgm.records.messages.legacy_offset_commit_value import LegacyOffsetCommitValue
@@ -121,6 +123,17 @@ class Offsets:
         if not producers:
             del self.unstable[group_id]
 
+    def tombstones_of(self, topics: Mapping[str, bytes]) -> list[Record]:
+        """Tombstones for the offsets of topics (with their ids) that are gone; an offset without an id goes by name."""
+        found = [
+            (group_id, at)
+            for by_group in (self.by_group, *self.pending.values())
+            for group_id, offsets in by_group.items()
+            for at, row in offsets.items()
+            if at[0] in topics and row.topic_id in (bytes(16), topics[at[0]])
+        ]
+        return [tombstone(group_id, at) for group_id, at in sorted(found)]
+
     def partitions_of(self, group_id: str) -> Iterator[TopicPartition]:
         """The partitions with an offset, committed or pending, sorted: what has to go with the group."""
         return iter(sorted({*self.of(group_id), *self.unstable_of(group_id)}))
@@ -149,13 +162,17 @@ def from_legacy(key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | Non
 # -- expiry
 
 
-def expired(group: ClassicGroup, offsets: Offsets, *, now: Millis, retention_minutes: int) -> list[TopicPartition]:
+def expired(
+    group: ClassicGroup | ConsumerGroup | ForeignGroup, offsets: Offsets, *, now: Millis, retention_minutes: int
+) -> list[TopicPartition]:
     """The offsets of a group that are past their retention, by topic and partition.
 
-    It counts from when the group became Empty; for a Stable consumer group, and for a simple group, from the commit,
-    if nobody subscribes to the topic. Other groups keep theirs (Kafka: ClassicGroup.offsetExpirationCondition), and
-    unstable partitions too."""
-    if group.protocol_type is None:
+    It counts from when the group became Empty; for a Stable consumer group, for a simple group and for one of KIP-848
+    from the commit, if nobody subscribes to the topic. Other groups keep theirs (Kafka:
+    ClassicGroup.offsetExpirationCondition), and unstable partitions too."""
+    if isinstance(group, ForeignGroup):
+        return []
+    if isinstance(group, ConsumerGroup) or group.protocol_type is None:
         since_empty = None
     elif group.is_in(ClassicState.EMPTY):
         since_empty = group.state_timestamp_ms

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.outcome import Millis, Outcome, Producer, Reply, Request, SetTimer, Ticket, TimerKey
+from kgm.coordinator.topics import TopicImage
 from kgm.model.errors import ErrorCode, KgmError
 from kgm.records.record import Record
 
@@ -108,6 +109,10 @@ class Runtime:
         """Arm the timers, after the caller has replayed a log: records with their producers, and markers
         (`engine.replay`, `engine.replay_end_transaction`). group_ids: only those of these groups, for large logs."""
         return self._execute(self.engine.loaded(now=now, group_ids=group_ids), now)
+
+    def topics_changed(self, image: TopicImage | None = None, *, now: Millis) -> tuple[Reply, ...]:
+        """There are other topics (`engine.topics_changed`); timers that are due come first."""
+        return self.advance(now) + self._execute(self.engine.topics_changed(image, now=now), now)
 
     def hung_up(self, ticket: Ticket, *, now: Millis) -> tuple[Reply, ...]:
         """The connection over which a request came that still waits is gone."""

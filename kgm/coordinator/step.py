@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 
 from kgm.coordinator.classic_group import ClassicGroup
 from kgm.coordinator.outcome import CancelTimer, Millis, Outcome, Producer, Reply, Request, SetTimer, Ticket, TimerKey
-from kgm.coordinator.settings import BrokerSettings
+from kgm.coordinator.settings import BrokerSettings, GroupConfig
+from kgm.coordinator.topics import TopicImage
 from kgm.protocol.struct import Message
 from kgm.records.record import Record
+
+NO_TOPICS = TopicImage()
 
 
 class OnAppendFailure(enum.Enum):
@@ -28,11 +31,14 @@ class OnAppendFailure(enum.Enum):
 class Step:
     """One event at work. `request` and `ticket` are None when the event is an alarm, and `alarm` when it is not.
 
-    live: the timers that are set, by deadline."""
+    live: the timers that are set, by deadline. image: the topics that there are. configs: what is set for single
+    groups."""
 
     now: Millis
     settings: BrokerSettings
     live: Mapping[TimerKey, Millis]
+    image: TopicImage = NO_TOPICS
+    configs: Mapping[str, GroupConfig] = field(default_factory=dict)
     request: Request | None = None
     ticket: Ticket | None = None
     alarm: TimerKey | None = None

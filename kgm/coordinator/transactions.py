@@ -6,9 +6,11 @@ belong into the producer's transaction. Whether the producer may write at all (i
 was added to the transaction) is for the log and the transaction coordinator to say, as in Kafka, before it comes here.
 Kafka: OffsetMetadataManager.commitTransactionalOffset."""
 
-from kgm.coordinator.classic_group import ClassicGroup
 from kgm.coordinator.classic_state import ClassicState
-from kgm.coordinator.offset_requests import Topics, exists, write_offset
+from kgm.coordinator.consumer_group import ConsumerGroup
+from kgm.coordinator.consumer_offsets import AnEpochBefore, check_transactional_commit
+from kgm.coordinator.foreign_group import STREAMS, ForeignGroup
+from kgm.coordinator.offset_requests import Group, Topics, checked_error, exists, write_offset
 from kgm.coordinator.outcome import Producer
 from kgm.coordinator.refusals import txn_commit_refusal
 from kgm.coordinator.step import Step
@@ -23,7 +25,7 @@ from kgm.protocol.messages.txn_offset_commit_response import (
 _NO_PRODUCER_ID = -1
 
 
-def handle_commit(message: TxnOffsetCommitRequest, group: ClassicGroup | None, step: Step, topics: Topics) -> None:
+def handle_commit(message: TxnOffsetCommitRequest, group: Group | None, step: Step, topics: Topics) -> None:
     """A TxnOffsetCommit. A group that does not exist comes into being with its first pending offset, and stays when the
     transaction is aborted, until the retention takes it away.
 
@@ -32,11 +34,12 @@ def handle_commit(message: TxnOffsetCommitRequest, group: ClassicGroup | None, s
     if message.group_id == "":
         step.answer(txn_commit_refusal(message, ErrorCode.INVALID_GROUP_ID, step.request.version))
         return
-    error = ErrorCode.NONE
-    if any(exists(topics, topic.name, row.partition_index) for topic in message.topics for row in topic.partitions):
-        error = _commit_error(message, group)
     if message.producer_id != _NO_PRODUCER_ID:
         step.producer = Producer(message.producer_id, message.producer_epoch)
+    there = [
+        (t.name, row) for t in message.topics for row in t.partitions if exists(topics, t.name, row.partition_index)
+    ]
+    error = checked_error(_commit_error(message, group, step) if there else ErrorCode.NONE, there, step)
     response = TxnOffsetCommitResponse()
     for topic in message.topics:
         rows = [
@@ -52,10 +55,15 @@ def handle_commit(message: TxnOffsetCommitRequest, group: ClassicGroup | None, s
     step.answer(response)
 
 
-def _commit_error(message: TxnOffsetCommitRequest, group: ClassicGroup | None) -> ErrorCode:
+def _commit_error(message: TxnOffsetCommitRequest, group: Group | None, step: Step) -> ErrorCode | AnEpochBefore:
     generation = message.generation_id
     if group is None:
         return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
+    if isinstance(group, ConsumerGroup):
+        return check_transactional_commit(group, message.member_id, message.group_instance_id, generation, step.image)
+    if isinstance(group, ForeignGroup):
+        is_simple = group.group_type == STREAMS and generation < 0 and group.is_empty
+        return ErrorCode.NONE if is_simple else ErrorCode.UNKNOWN_MEMBER_ID
     if group.is_in(ClassicState.DEAD):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if generation < 0 and group.is_in(ClassicState.EMPTY):

@@ -8,15 +8,19 @@ import base64
 import json
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+from kgm.coordinator.consumer_group import ConsumerGroup, Refresh
 from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.outcome import Millis, Producer, Request, Ticket, TimerKey, TimerKind
+from kgm.coordinator.outcome import Millis, Producer, Request, Ticket, TimerKind
 from kgm.coordinator.runtime import AppendError, Runtime
 from kgm.coordinator.settings import BrokerSettings
-from kgm.model.errors import ErrorCode
+from kgm.coordinator.topics import Topic, TopicImage
+from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol import codec
 from kgm.protocol.apis import response_class
+from kgm.protocol.subscription import decode_assignment, encode_assignment
 from kgm.records.record import decode_record, encode_record
 from tests.coordinator.harness import compacted, read_entry
 from tests.kafka.jars import classpath
@@ -63,6 +67,10 @@ class Lockstep:
         self.first_settings = settings
         self.settings = BrokerSettings(**settings)
         self.now = Millis(1_000_000)
+        self.image = TopicImage()
+        self.configs = {}
+        self.stale = []
+        self.clients_ids = set()
         self.engine = Coordinator(settings=self.settings, new_member_id=self._new_member_id)
         self.runtime = Runtime(self.engine, append=self._append)
         self.fail = None
@@ -80,7 +88,12 @@ class Lockstep:
         self.trace = [f"settings {settings}"]
         self.redoing = None
         self.seen = Counter()
-        self.kafka.ask(op="start", now=self.now, seed=self.seed, settings=self._kafka_settings())
+        self._ask(op="start", now=self.now, seed=self.seed, settings=self._kafka_settings())
+
+    def _ask(self, **command):
+        """Timers that mean nothing any more go with the next command."""
+        stale, self.stale = self.stale, []
+        return self.kafka.ask(**command, drop=stale)
 
     # -- events
 
@@ -92,7 +105,7 @@ class Lockstep:
         while (timer := self.runtime.next_timer()) is not None and timer.deadline_ms <= self.now:
             self._fire(timer, None)
         self.requests[ticket] = (message, version)
-        self.answer = self.kafka.ask(
+        self.answer = self._ask(
             op="request", ticket=ticket, api=message.API_KEY, version=version, client_id=client_id,
             data=_text(codec.encode(message, version)), fail=fail and fail.name,
         )  # fmt: skip
@@ -105,7 +118,7 @@ class Lockstep:
         self._deed("marker", producer, commit=commit)
         producer = Producer(*producer)
         self.trace.append(f"{self.now} {'commit' if commit else 'abort'} {tuple(producer)}")
-        self.answer = self.kafka.ask(op="marker", **_who(producer), commit=commit)
+        self.answer = self._ask(op="marker", **_who(producer), commit=commit)
         self.log.append((producer, commit))
         self._ours(lambda: self._end_transaction(producer, commit), None)
 
@@ -116,14 +129,50 @@ class Lockstep:
         while (timer := self.runtime.next_timer()) is not None and timer.deadline_ms <= until:
             self._fire(timer, fail)
         self.now = until
-        self.answer = self.kafka.ask(op="sleep", now=self.now)
+        self.answer = self._ask(op="sleep", now=self.now)
+
+    def topics(self, topics, *, racks=False):
+        """From now on there are these topics: name -> (id, partitions)."""
+        self._deed("topics", topics, racks=racks)
+        self.trace.append(f"{self.now} topics {topics}")
+        while (timer := self.runtime.next_timer()) is not None and timer.deadline_ms <= self.now:
+            self._fire(timer, None)
+        self._make_image(topics, racks)
+        self.answer = self._ask(op="topics", **self._kafkas_topics(), racks=racks, quietly=False)
+        self._ours(lambda: self.runtime.topics_changed(self.image, now=self.now), None)
+        self.image = self.engine.image
+
+    def _make_image(self, topics, racks):
+        def racks_of(count):
+            return tuple((f"rack{i % 4}", f"rack{(i + 1) % 4}") for i in range(count)) if racks else ()
+
+        self.image = TopicImage.of(
+            (Topic(name=n, topic_id=i, partitions=p, racks=racks_of(p)) for n, (i, p) in topics.items()),
+            version=self.image.version + 1,
+        )
+
+    def _kafkas_topics(self):
+        rows = [
+            {"name": topic.name, "id": _text(topic.topic_id), "partitions": topic.partitions}
+            for topic in self.image.by_name.values()
+        ]
+        return {"topics": rows, "version": self.image.version}
+
+    def configure(self, group, values):
+        """Something is set for one group."""
+        self._deed("configure", group, values)
+        self.trace.append(f"{self.now} configure {group} {values}")
+        self.configs[group] = values
+        self.answer = self._ask(op="config", group=group, values={n: str(v) for n, v in values.items()})
+        self.engine.configure(group, values)
 
     def unload(self):
         self._deed("unload")
         self.trace.append("unload")
-        self.answer = self.kafka.ask(op="unload")
+        self.answer = self._ask(op="unload")
         # Kafka's runtime drops all timers.
         self.answer["timers"] = {}
+        self.answer["tasks"] = []
         self._ours(lambda: self.runtime.unload(now=self.now), None)
 
     def reload(self, *, compact=False, **settings):
@@ -132,19 +181,27 @@ class Lockstep:
         self.seed += 1
         self.trace.append(f"reload {'compacted ' if compact else ''}{settings}")
         self.settings = BrokerSettings(**settings)
-        self.engine = Coordinator(settings=self.settings, new_member_id=self._new_member_id)
+        image = TopicImage.of(self.image.by_name.values(), version=self.image.version)
+        self.engine = Coordinator(settings=self.settings, new_member_id=self._new_member_id, image=image)
         self.runtime = Runtime(self.engine, append=self._append)
         self.requests.clear()
-        self.kafka.ask(op="start", now=self.now, seed=self.seed, settings=self._kafka_settings())
+        self.stale = []
+        self._ask(op="start", now=self.now, seed=self.seed, settings=self._kafka_settings())
+        if len(self.image):
+            has_racks = any(topic.racks for topic in self.image.by_name.values())
+            self._ask(op="topics", **self._kafkas_topics(), racks=has_racks, quietly=True)
+        for group, values in self.configs.items():
+            self._ask(op="config", group=group, values={n: str(v) for n, v in values.items()})
+            self.engine.configure(group, values)
         if compact:
             self.log = compacted(self.log)
         for entry, producer, commit in map(read_entry, self.log):
             if entry is None:
-                self.kafka.ask(op="marker", **_who(producer), commit=commit)
+                self._ask(op="marker", **_who(producer), commit=commit)
                 continue
             key, value = encode_record(entry)
-            self.kafka.ask(op="replay", key=_text(key), value=None if value is None else _text(value), **_who(producer))
-        self.answer = self.kafka.ask(op="load")
+            self._ask(op="replay", key=_text(key), value=None if value is None else _text(value), **_who(producer))
+        self.answer = self._ask(op="load")
         self._ours(self._load, None)
 
     def _load(self):
@@ -161,9 +218,13 @@ class Lockstep:
 
     def _fire(self, timer, fail):
         self.trace.append(f"{timer.deadline_ms} fire {timer.key}")
-        self.answer = self.kafka.ask(
-            op="fire", key=_kafka_key(timer.key), now=timer.deadline_ms, fail=fail and fail.name
-        )
+        failing = fail and fail.name
+        if timer.key.kind is TimerKind.REGEX:
+            self.answer = self._ask(
+                op="resolve", key=f"{timer.key.group_id}-regex", now=timer.deadline_ms, fail=failing
+            )
+        else:
+            self.answer = self._ask(op="fire", key=self._kafka_key(timer.key), now=timer.deadline_ms, fail=failing)
         self.now = max(self.now, timer.deadline_ms)
         self._ours(lambda: self.runtime.fire(timer), fail)
 
@@ -199,6 +260,7 @@ class Lockstep:
             replies = act()
         finally:
             self.fail = None
+        self.failed = fail
         for reply in replies:
             assert reply.ticket in self.requests, f"ticket {reply.ticket} is answered twice"
         self._compare_replies(replies)
@@ -226,7 +288,7 @@ class Lockstep:
             assert _sorted(said) == _sorted(expected), f"ticket {ticket}\nours   {said}\nKafka's {expected}"
             self.seen.update(f"{type(message).__name__} {error}" for error in _errors(expected))
             member_id = getattr(expected, "member_id", "")
-            if member_id and member_id not in self.origins:
+            if member_id and member_id not in self.origins and member_id not in self.clients_ids:
                 self._note_id(member_id)
 
     def _compare_records(self):
@@ -238,27 +300,33 @@ class Lockstep:
             -1 if self.producer is None else self.producer.producer_id
         }
         ours = [encode_record(record) for record in self.appended]
-        if all(value is None for _, value in theirs):
-            # The order of tombstones hangs on a hash map.
-            theirs.sort()
-            ours.sort()
-        assert [_sorted(decode_record(*row)) for row in ours] == [_sorted(decode_record(*row)) for row in theirs]
+        theirs, ours = _settled(theirs), _settled(ours)
+        ours_read, theirs_read = (
+            "\n".join(str(_sorted(decode_record(*row))) for row in rows) for rows in (ours, theirs)
+        )
+        assert ours_read == theirs_read, f"ours\n{ours_read}\nKafka's\n{theirs_read}"
         assert [(key[:2], value and value[:2]) for key, value in ours] == [
             (key[:2], value and value[:2]) for key, value in theirs
         ]
 
     def _compare_groups(self):
-        ours = {group_id: _state(group) for group_id, group in self.engine._groups.items()}
+        groups = self.engine._groups
+        ours = {group_id: _state(group) for group_id, group in groups.items()}
         theirs = {group_id: _normal(group) for group_id, group in self.answer["groups"].items()}
         # A simple group's first timestamp is not in the log: Kafka takes the time of replay, we take none.
         for group_id, group in theirs.items():
-            if group_id in ours and ours[group_id]["timestamp"] == -1:
+            if group_id in ours and ours[group_id].get("timestamp") == -1:
                 group["timestamp"] = -1
         assert ours.keys() == theirs.keys()
         for group_id, group in ours.items():
-            assert {name: value for name, value in group.items() if value != theirs[group_id][name]} == {
-                name: theirs[group_id][name] for name, value in group.items() if value != theirs[group_id][name]
-            }
+            if theirs[group_id].get("refresh") == [0, 0]:
+                # Kafka's index of who subscribes to what forgets nothing when a group becomes a classic one, and then
+                # looks at the topics once more for nothing.
+                groups[group_id].refresh = Refresh()
+                group["refresh"] = [0, 0]
+            names = {name for name in {*group, *theirs[group_id]} if group.get(name) != theirs[group_id].get(name)}
+            difference = [f"{name}\nours   {group.get(name)}\nKafka's {theirs[group_id].get(name)}" for name in names]
+            assert not difference, "\n".join(difference)
 
     def _compare_offsets(self):
         offsets = self.engine.offsets
@@ -270,42 +338,90 @@ class Lockstep:
         # one counts groups for metrics.
         meant = {"expire-group-metadata"}
         for group_id, group in self.answer["groups"].items():
-            meant.add(_kafka_key(TimerKey(TimerKind.SYNC, group_id)))
+            if group.get("type") == "consumer":
+                meant |= self._meant_of_consumers(group_id, group)
+                continue
+            meant.add(f"sync-{group_id}")
             if group["state"] == "PreparingRebalance":
-                meant.add(_kafka_key(TimerKey(TimerKind.JOIN, group_id)))
-            for member_id in (*group["members"], *group["pending_joins"]):
-                meant.add(_kafka_key(TimerKey(TimerKind.SESSION, group_id, member_id)))
+                meant.add(f"join-{group_id}")
+            meant |= {f"heartbeat-{group_id}-{id_}" for id_ in (*group["members"], *group["pending_joins"])}
+        meant |= {self._kafka_key(key) for key in self.engine.deadlines if key.kind is TimerKind.REBALANCE}
         theirs = {key: deadline for key, deadline in self.answer["timers"].items() if key in meant}
-        assert {_kafka_key(key): deadline for key, deadline in self.engine.deadlines.items()} == theirs
+        self.stale = [key for key in self.answer["timers"] if key not in meant and key != "group-size-counter"]
+        resolving = {f"{key.group_id}-regex" for key in self.engine.deadlines if key.kind is TimerKind.REGEX}
+        # Of a group that could not be made: Kafka's other thread then finds nothing to do.
+        self.stale += set(self.answer["tasks"]) - resolving
+        assert resolving <= set(self.answer["tasks"])
+        assert self.failed is not None or resolving == set(self.answer["tasks"])
+        ours = {
+            self._kafka_key(key): deadline
+            for key, deadline in self.engine.deadlines.items()
+            if key.kind is not TimerKind.REGEX
+        }
+        assert ours == theirs, (
+            f"ours {dict(ours.items() - theirs.items())}\nKafka's {dict(theirs.items() - ours.items())}"
+        )
+
+    def _meant_of_consumers(self, group_id, group):
+        meant = set()
+        for member_id, member in group["members"].items():
+            meant.add(f"session-timeout-{group_id}-{member_id}")
+            meant |= {f"join-{group_id}-{member_id}", f"sync-{group_id}-{member_id}"}
+            if member["state"] == 1 and member["epoch"] >= 0:
+                meant.add(f"rebalance-timeout-{group_id}-{member_id}")
+        return meant
+
+    def _kafka_key(self, key):
+        in_consumer_group = isinstance(self.engine._groups.get(key.group_id), ConsumerGroup)
+        match key.kind:
+            case TimerKind.SESSION:
+                return f"{'session-timeout' if in_consumer_group else 'heartbeat'}-{key.group_id}-{key.member_id}"
+            case TimerKind.REBALANCE:
+                return f"rebalance-timeout-{key.group_id}-{key.member_id}"
+            case TimerKind.MEMBER_JOIN:
+                return f"join-{key.group_id}-{key.member_id}"
+            case TimerKind.MEMBER_SYNC:
+                return f"sync-{key.group_id}-{key.member_id}"
+            case TimerKind.OFFSET_EXPIRATION:
+                return "expire-group-metadata"
+            case kind:
+                return f"{kind.value}-{key.group_id}"
 
     # -- Kafka's choices
 
     def _find_new_ids(self):
         known = self.origins
+        said = {getattr(message, "member_id", "") for message, _ in self.requests.values()}
         found = [
             member_id
             for group in self.answer["groups"].values()
-            for member_id in (*group["members"], *group["pending_joins"])
+            for member_id in (*group["members"], *group.get("pending_joins", ()))
         ]
         records = [
-            decode_record(base64.b64decode(key), base64.b64decode(value)).value
+            decode_record(base64.b64decode(key), base64.b64decode(value))
             for key, value, _ in self.answer["records"]
             if value is not None
         ]
-        found += [member.member_id for value in records for member in getattr(value, "members", ())]
+        found += [member.member_id for row in records for member in getattr(row.value, "members", ())]
+        found += [row.key.member_id for row in records if hasattr(row.key, "member_id")]
         for ticket, data in self.answer["replies"]:
             message, version = self.requests[ticket]
             reply = codec.decode(response_class(message.API_KEY), base64.b64decode(data), version)
             if getattr(reply, "error_code", 0) == ErrorCode.MEMBER_ID_REQUIRED:
                 found.append(reply.member_id)
-        self.new_ids = [member_id for member_id in dict.fromkeys(found) if member_id not in known]
+        self.new_ids = [
+            member_id
+            for member_id in dict.fromkeys(found)
+            if member_id not in known and member_id not in self.clients_ids and member_id not in said
+        ]
+        self.clients_ids |= said
 
     def _new_member_id(self, prefix):
         """The id that Kafka has just given out; a made-up one if it did not survive the step there."""
         if not self.new_ids:
             return f"{prefix}-lost-{self.last_ticket}"
         (member_id,) = self.new_ids
-        assert member_id.startswith(f"{prefix}-"), (member_id, prefix)
+        assert not prefix or member_id.startswith(f"{prefix}-"), (member_id, prefix)
         self._note_id(member_id)
         return member_id
 
@@ -323,17 +439,32 @@ class Lockstep:
         }
 
 
-def _kafka_key(key):
-    match key.kind:
-        case TimerKind.SESSION:
-            return f"heartbeat-{key.group_id}-{key.member_id}"
-        case TimerKind.OFFSET_EXPIRATION:
-            return "expire-group-metadata"
-        case kind:
-            return f"{kind.value}-{key.group_id}"
+def _settled(rows):
+    """Records without the order that hangs on a hash map: of the tombstones of several members or regular expressions,
+    and of resolved expressions."""
+    settled, run = [], []
+    members = {key for key, value in rows if value is None and key[:2] == _MEMBER}
+    for row in [*rows, None]:
+        is_loose = row is not None and (
+            row[0][:2] == _REGEX or (row[1] is None and (len(members) != 1 or row[0][:2] not in _OF_MEMBER))
+        )
+        if not is_loose:
+            settled += sorted(run)
+            run = []
+            if row is not None:
+                settled.append(row)
+        else:
+            run.append(row)
+    return settled
+
+
+_MEMBER, _REGEX = b"\x00\x05", b"\x00\x10"
+_OF_MEMBER = {b"\x00\x05", b"\x00\x07", b"\x00\x08"}
 
 
 def _state(group):
+    if isinstance(group, ConsumerGroup):
+        return _consumer_state(group)
     return {
         "state": group.state.value,
         "previous": group.previous_state.value,
@@ -354,7 +485,7 @@ def _state(group):
                 "client_host": member.client_host,
                 "rebalance": member.rebalance_timeout_ms,
                 "session": member.session_timeout_ms,
-                "assignment": _text(member.assignment),
+                "assignment": _text(_sorted_assignment(member.assignment)),
                 "new": member.is_new,
                 "joining": member.member_id in group.parked_joins,
                 "syncing": member.member_id in group.parked_syncs,
@@ -363,6 +494,61 @@ def _state(group):
             for member in group.members.values()
         },
     }
+
+
+def _consumer_state(group):
+    return {
+        "type": "consumer",
+        "state": group.state,
+        "epoch": group.group_epoch,
+        "hash": group.metadata_hash,
+        "assignment_epoch": group.assignment_epoch,
+        "assignment_timestamp": group.assignment_timestamp_ms,
+        "static": group.static_ids,
+        "assignors": group.server_assignors,
+        "classic": group.classic_members,
+        "classic_protocols": group.classic_protocols,
+        "regexes": group.regexes,
+        "homogeneous": "Homogeneous" if group.is_homogeneous else "Heterogeneous",
+        "partition_metadata": group.has_partition_metadata,
+        "refresh": list(group.refresh),
+        "resolved": {
+            regex: [sorted(row.topics), row.version, row.timestamp_ms] for regex, row in group.resolved.items()
+        },
+        "names": {
+            name: [group.names.get(name, 0), group.matched.get(name, 0)] for name in {*group.names, *group.matched}
+        },
+        "targets": {
+            member_id: {_text(id_): list(partitions) for id_, partitions in target.items()}
+            for member_id, target in group.targets.items()
+        },
+        "owners": _epochs(group.partition_epochs),
+        "order": [member.member_id for member in group.in_order()],
+        "members": {
+            member.member_id: {
+                "epoch": member.member_epoch,
+                "previous": member.previous_member_epoch,
+                "state": member.state.value,
+                "instance": member.group_instance_id,
+                "rack": member.rack_id,
+                "rebalance": member.rebalance_timeout_ms,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "topics": sorted(member.subscribed_topic_names),
+                "regex": member.subscribed_topic_regex,
+                "assignor": member.server_assignor,
+                "assigned": _epochs(member.assigned),
+                "pending": _epochs(member.pending_revocation),
+                "session": member.classic and member.classic.session_timeout_ms,
+                "protocols": [[n, _text(m)] for n, m in member.classic.protocols] if member.classic else [],
+            }
+            for member in group.members.values()
+        },
+    }
+
+
+def _epochs(held):
+    return {_text(id_): {str(partition): epoch for partition, epoch in rows.items()} for id_, rows in held.items()}
 
 
 class _Id:
@@ -402,27 +588,61 @@ def _who(producer):
 
 
 def _normal(group):
+    if group.get("type") == "consumer":
+        return group
+    for member in group["members"].values():
+        member["assignment"] = _text(_sorted_assignment(base64.b64decode(member["assignment"])))
     return group | {"pending_joins": set(group["pending_joins"]), "pending_syncs": set(group["pending_syncs"])}
 
 
 def _sorted(message):
-    """The message with its lists of members and groups in one order."""
+    """The message with its lists of members, groups, topics and partitions in one order; an error message of any
+    words."""
+    if getattr(message, "error_message", None):
+        message.error_message = "said"
     for name, order in (
         ("members", "member_id"),
         ("groups", "group_id"),
         ("results", "group_id"),
         ("topics", "name"),
         ("partitions", "partition_index"),
+        ("topic_partitions", "topic_id"),
+        ("assigned_partitions", "topic_id"),
+        ("partitions_pending_revocation", "topic_id"),
     ):
         rows = getattr(message, name, None)
-        if isinstance(rows, list):
+        if isinstance(rows, list) and rows and isinstance(rows[0], int):
+            epochs = getattr(message, "assignment_epochs", None) or [0] * len(rows)
+            pairs = sorted(zip(rows, epochs, strict=True))
+            message.partitions = [partition for partition, _ in pairs]
+            if hasattr(message, "assignment_epochs"):
+                message.assignment_epochs = [epoch for _, epoch in pairs]
+        elif isinstance(rows, list) and rows and not isinstance(rows[0], str):
             rows.sort(key=lambda row: getattr(row, order))
             for row in rows:
                 _sorted(row)
-    value = getattr(message, "value", None)
-    if value is not None:
-        _sorted(value)
+    if getattr(message, "subscribed_topic_names", None):
+        message.subscribed_topic_names.sort()
+    if isinstance(getattr(message, "assignment", None), bytes):
+        message.assignment = _sorted_assignment(message.assignment)
+    if getattr(message, "member_assignment", None):
+        message.member_assignment = _sorted_assignment(message.member_assignment)
+    for name in ("value", "assignment", "target_assignment"):
+        inner = getattr(message, name, None)
+        if hasattr(inner, "FIELDS"):
+            _sorted(inner)
     return message
+
+
+def _sorted_assignment(data):
+    """An assignment of the consumer protocol with its topics in one order; other bytes as they are."""
+    try:
+        found = decode_assignment(data)
+    except DecodeError:
+        return data
+    return encode_assignment(
+        replace(found, partitions=dict(sorted(found.partitions.items())), version=min(found.version, 3))
+    )
 
 
 def _errors(message):

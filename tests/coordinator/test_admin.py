@@ -155,7 +155,8 @@ def test_consumer_group_describe_does_not_find_classic_groups(h):
     ]
 
 
-def test_the_new_protocol_is_not_spoken(h):
+def test_the_new_protocol_is_not_spoken_if_it_is_off():
+    h = Harness(group_coordinator_rebalance_protocols="classic")
     reply = h.got(h.send(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0), 1))
     assert (reply.error_code, reply.member_id, reply.member_epoch) == (E.UNSUPPORTED_VERSION, None, 0)
 

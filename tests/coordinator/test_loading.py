@@ -79,12 +79,10 @@ def test_classic_groups_are_kafkas(loaded):
     expected = {group["groupId"]: group for group in groups(kind)}
     classic = {group_id for group_id, group in expected.items() if group["type"] == "classic"}
     views = {view.group_id: view for engine, _, _ in engines for view in engine.groups()}
-    # Offsets make a group that is not known a classic one without members: of groups of other types (one of which has
-    # been deleted since, by records that are skipped) nothing else is known.
     others = views.keys() - classic
     keys = [line["key"] for partition in partitions(kind) for line in truth(kind, partition) if line["key"]]
     assert others <= {key["data"]["groupId"] for key in keys if key["type"] > 2}
-    assert all(views[group_id].members == () and views[group_id].protocol_type is None for group_id in others)
+    assert all(views[group_id].group_type != "classic" for group_id in others)
     assert views.keys() >= classic
     live = {group_id for group_id in classic if expected[group_id]["state"] not in ("Stable", "Empty")}
     assert live == ({"mig-mixed"} if kind == "compacted" else set()), "a rebalance in flight is never in a log"

@@ -13,6 +13,9 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Properties;
+import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -20,7 +23,12 @@ import java.util.concurrent.TimeUnit;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.*;
+import org.apache.kafka.common.metadata.PartitionRecord;
+import org.apache.kafka.common.metadata.RegisterBrokerRecord;
+import org.apache.kafka.common.metadata.RemoveTopicRecord;
+import org.apache.kafka.common.metadata.TopicRecord;
 import org.apache.kafka.common.network.ClientInformation;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.protocol.ApiKeys;
@@ -39,6 +47,14 @@ import org.apache.kafka.coordinator.group.classic.ClassicGroup;
 import org.apache.kafka.coordinator.group.classic.ClassicGroupMember;
 import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetrics;
 import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetricsShard;
+import org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroup;
+import org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroupMember;
+import org.apache.kafka.coordinator.group.modern.consumer.ResolvedRegularExpression;
+import org.apache.kafka.coordinator.group.modern.SubscriptionCount;
+import org.apache.kafka.coordinator.group.modern.ModernGroup;
+import org.apache.kafka.image.MetadataDelta;
+import org.apache.kafka.image.MetadataImage;
+import org.apache.kafka.image.MetadataProvenance;
 import org.apache.kafka.timeline.SnapshotRegistry;
 import org.mockito.Answers;
 import org.mockito.Mockito;
@@ -77,9 +93,13 @@ public class CoordinatorOracle {
     private long written = 0;
     private final List<Object> replies = new ArrayList<>();
     private final List<Object> records = new ArrayList<>();
+    private final Executor executor = new Executor();
+    private final GroupConfigManager groupConfig;
+    private MetadataImage topics = MetadataImage.EMPTY;
     private Errors fail = Errors.NONE;
 
-    record Alarm(String key, long deadline, CoordinatorTimer.TimeoutOperation<CoordinatorRecord> operation) { }
+    record Alarm(
+        String key, long deadline, boolean retry, CoordinatorTimer.TimeoutOperation<CoordinatorRecord> operation) { }
 
     private class Timer implements CoordinatorTimer<CoordinatorRecord> {
         private final Map<String, Alarm> alarms = new LinkedHashMap<>();
@@ -89,7 +109,7 @@ public class CoordinatorOracle {
         }
 
         public void schedule(String key, long delay, TimeUnit unit, boolean retry, long backoff, TimeoutOperation<CoordinatorRecord> operation) {
-            alarms.put(key, new Alarm(key, time.milliseconds() + unit.toMillis(delay), operation));
+            alarms.put(key, new Alarm(key, time.milliseconds() + unit.toMillis(delay), retry, operation));
         }
 
         public void scheduleIfAbsent(String key, long delay, TimeUnit unit, boolean retry, TimeoutOperation<CoordinatorRecord> operation) {
@@ -108,10 +128,10 @@ public class CoordinatorOracle {
     CoordinatorOracle(long now, Map<String, Object> settings) {
         time = new MockTime(0, now, now * 1_000_000);
         GroupCoordinatorConfig config = GroupCoordinatorConfig.fromProps(settings);
-        GroupConfigManager groupConfig = GroupConfigManagerTest.createConfigManager();
+        groupConfig = GroupConfigManagerTest.createConfigManager(settings);
         groups = new GroupMetadataManager.Builder()
             .withSnapshotRegistry(snapshots).withLogContext(logContext).withTime(time).withTimer(timer)
-            .withExecutor(new MockCoordinatorExecutor<>()).withConfig(config)
+            .withExecutor(executor).withConfig(config)
             .withMetadataImage(CoordinatorMetadataImage.EMPTY).withGroupCoordinatorMetricsShard(METRICS)
             .withGroupConfigManager(groupConfig).withAuthorizerPlugin(Optional.empty())
             .withStreamsGroupAssignors(List.of()).build();
@@ -183,13 +203,21 @@ public class CoordinatorOracle {
         replies.clear();
         records.clear();
         fail = command.hasNonNull("fail") ? Errors.valueOf(command.get("fail").asText()) : Errors.NONE;
+        if (command.has("drop"))
+            command.get("drop").forEach(key -> {
+                timer.alarms.remove(key.asText());
+                executor.tasks.remove(key.asText());
+            });
         switch (command.get("op").asText()) {
             case "request" -> request(command);
             case "fire" -> fire(command.get("key").asText(), command.get("now").asLong());
             case "marker" -> marker(command);
             case "sleep" -> setTime(command.get("now").asLong());
             case "replay" -> replay(command);
-            case "load" -> shard.onLoaded(CoordinatorMetadataImage.EMPTY);
+            case "load" -> shard.onLoaded(image());
+            case "topics" -> topics(command);
+            case "resolve" -> resolve(command);
+            case "config" -> configure(command);
             case "unload" -> shard.onUnloaded();
             default -> throw new IllegalArgumentException(command.toString());
         }
@@ -207,6 +235,7 @@ public class CoordinatorOracle {
         Map<String, Long> deadlines = new HashMap<>();
         timer.alarms.forEach((key, alarm) -> deadlines.put(key, alarm.deadline()));
         answer.put("timers", deadlines);
+        answer.put("tasks", new ArrayList<>(executor.tasks.keySet()));
         return answer;
     }
 
@@ -219,7 +248,74 @@ public class CoordinatorOracle {
         Alarm alarm = timer.alarms.remove(key);
         if (alarm == null) throw new IllegalStateException("not scheduled: " + key + " of " + timer.alarms.keySet());
         if (alarm.deadline() != now) throw new IllegalStateException(key + " is due at " + alarm.deadline() + ", not " + now);
-        finish(alarm.operation().generateRecords(), PLAIN, (short) PLAIN);
+        if (!finish(alarm.operation().generateRecords(), PLAIN, (short) PLAIN) && alarm.retry() && !timer.alarms.containsKey(key))
+            timer.schedule(key, 500, TimeUnit.MILLISECONDS, true, alarm.operation());
+    }
+
+    /** What Kafka does in another thread. */
+    private void resolve(JsonNode command) {
+        setTime(command.get("now").asLong());
+        finish(executor.tasks.remove(command.get("key").asText()).get(), PLAIN, (short) PLAIN);
+    }
+
+    private static class Executor implements CoordinatorExecutor<CoordinatorRecord> {
+        private final Map<String, java.util.function.Supplier<CoordinatorResult<Void, CoordinatorRecord>>> tasks = new HashMap<>();
+
+        public <R> boolean schedule(String key, TaskRunnable<R> task, TaskOperation<CoordinatorRecord, R> operation) {
+            return tasks.putIfAbsent(key, () -> {
+                try {
+                    return operation.onComplete(task.run(), null);
+                } catch (Throwable error) {
+                    throw new RuntimeException(error);
+                }
+            }) == null;
+        }
+
+        public boolean isScheduled(String key) {
+            return tasks.containsKey(key);
+        }
+
+        public void cancel(String key) {
+            tasks.remove(key);
+        }
+    }
+
+    private void configure(JsonNode command) {
+        Properties values = new Properties();
+        command.get("values").properties().forEach(e -> values.put(e.getKey(), e.getValue().asText()));
+        groupConfig.updateGroupConfig(command.get("group").asText(), values);
+    }
+
+    private CoordinatorMetadataImage image() {
+        return topics.isEmpty() ? CoordinatorMetadataImage.EMPTY : new KRaftCoordinatorMetadataImage(topics);
+    }
+
+    /** All topics that there are from now on. */
+    private void topics(JsonNode command) {
+        MetadataDelta delta = new MetadataDelta.Builder().setImage(topics).build();
+        if (topics.cluster().brokers().isEmpty() && command.get("racks").asBoolean())
+            for (int i = 0; i < 4; i++) delta.replay(new RegisterBrokerRecord().setBrokerId(i).setRack("rack" + i));
+        Set<Uuid> named = new java.util.HashSet<>();
+        for (JsonNode topic : command.get("topics")) {
+            ByteBuffer raw = buffer(topic.get("id").asText());
+            Uuid id = new Uuid(raw.getLong(), raw.getLong());
+            named.add(id);
+            var known = topics.topics().getTopic(id);
+            if (known == null) delta.replay(new TopicRecord().setTopicId(id).setName(topic.get("name").asText()));
+            for (int i = known == null ? 0 : known.partitions().size(); i < topic.get("partitions").asInt(); i++)
+                delta.replay(new PartitionRecord().setTopicId(id).setPartitionId(i).setReplicas(List.of(i % 4, (i + 1) % 4)));
+        }
+        List<GroupCoordinatorShard.DeletedTopic> deleted = new ArrayList<>();
+        for (Uuid id : topics.topics().topicsById().keySet())
+            if (!named.contains(id)) {
+                delta.replay(new RemoveTopicRecord().setTopicId(id));
+                deleted.add(new GroupCoordinatorShard.DeletedTopic(id, topics.topics().getTopic(id).name()));
+            }
+        topics = delta.apply(new MetadataProvenance(command.get("version").asLong(), 0, 0L, true));
+        if (!command.get("quietly").asBoolean()) {
+            shard.onMetadataUpdate(new KRaftCoordinatorMetadataDelta(delta), image());
+            if (!deleted.isEmpty()) finish(shard.onTopicsDeleted(deleted), PLAIN, (short) PLAIN);
+        }
     }
 
     private void replay(JsonNode command) {
@@ -339,7 +435,11 @@ public class CoordinatorOracle {
         } else if (request instanceof LeaveGroupRequest leave) {
             return service.leaveGroup(context, leave.normalizedData())
                 .thenApply(data -> new LeaveGroupResponse(data, version).data());
+        } else if (request instanceof ConsumerGroupHeartbeatRequest heartbeat) {
+            return service.consumerGroupHeartbeat(context, heartbeat.data());
         } else if (request instanceof OffsetCommitRequest commit) {
+            commit.data().topics().forEach(topic -> image().topicMetadata(topic.name())
+                .ifPresent(known -> topic.setTopicId(known.id())));
             return service.commitOffsets(context, commit.data(), buffers);
         } else if (request instanceof TxnOffsetCommitRequest commit) {
             return service.commitTransactionalOffsets(context, commit.data(), buffers);
@@ -347,7 +447,8 @@ public class CoordinatorOracle {
             return service.deleteOffsets(context, delete.data(), buffers);
         } else if (request instanceof OffsetFetchRequest fetch) {
             List<OffsetFetchResponseData.OffsetFetchResponseGroup> found = new ArrayList<>();
-            fetch.groups().forEach(group -> found.add(service.fetchOffsets(context, group, fetch.requireStable()).join()));
+            fetch.groups().forEach(group -> found.add(service.fetchOffsets(context, group, fetch.requireStable())
+                .exceptionally(error -> OffsetFetchResponse.groupError(group, Errors.forException(Errors.maybeUnwrapException(error)), version)).join()));
             return CompletableFuture.completedFuture(new OffsetFetchResponse.Builder(found).build(version).data());
         } else if (request instanceof DescribeGroupsRequest describe) {
             return service.describeGroups(context, describe.data().groups())
@@ -376,6 +477,10 @@ public class CoordinatorOracle {
     private Map<String, Object> state() throws Exception {
         Map<String, Object> all = new HashMap<>();
         for (String id : groups.groupIds()) {
+            if (groups.group(id) instanceof ConsumerGroup consumers) {
+                all.put(id, describe(consumers));
+                continue;
+            }
             ClassicGroup group = (ClassicGroup) groups.group(id);
             Map<String, Object> row = new HashMap<>();
             row.put("state", group.currentState().toString());
@@ -396,6 +501,87 @@ public class CoordinatorOracle {
             all.put(id, row);
         }
         return all;
+    }
+
+    private static Map<String, Object> describe(ConsumerGroup group) throws Exception {
+        Map<String, Object> row = new HashMap<>();
+        row.put("type", "consumer");
+        row.put("state", group.stateAsString());
+        row.put("epoch", group.groupEpoch());
+        row.put("hash", group.metadataHash());
+        row.put("assignment_epoch", group.assignmentEpoch());
+        row.put("assignment_timestamp", group.assignmentTimestamp());
+        row.put("static", group.staticMembers());
+        row.put("assignors", field(group, "serverAssignors"));
+        row.put("classic", group.numClassicProtocolMembers());
+        row.put("classic_protocols", group.classicMembersSupportedProtocols());
+        row.put("regexes", group.subscribedRegularExpressions());
+        row.put("homogeneous", group.subscriptionType().toString());
+        row.put("partition_metadata", group.hasSubscriptionMetadataRecord());
+        row.put("refresh", List.of(group.metadataRefreshDeadline().deadlineMs, group.metadataRefreshDeadline().epoch));
+        Map<String, Object> resolved = new HashMap<>();
+        group.resolvedRegularExpressions().forEach((regex, found) ->
+            resolved.put(regex, List.of(new TreeSet<>(found.topics()), found.version(), found.timestamp())));
+        row.put("resolved", resolved);
+        Map<String, Object> names = new HashMap<>();
+        group.subscribedTopicNames().forEach((name, count) -> names.put(name, List.of(count.byNameCount(), count.byRegexCount())));
+        row.put("names", names);
+        Map<String, Object> targets = new HashMap<>();
+        group.targetAssignment().forEach((member, target) -> {
+            Map<String, Object> sets = new HashMap<>();
+            target.partitions().forEach((topic, those) -> sets.put(text(topic), new TreeSet<>(those)));
+            targets.put(member, sets);
+        });
+        row.put("targets", targets);
+        row.put("owners", epochs((Map<?, ?>) field(group, "currentPartitionEpoch")));
+        List<Object> order = new ArrayList<>();
+        Map<String, Object> members = new HashMap<>();
+        for (ConsumerGroupMember member : group.members().values()) {
+            order.add(member.memberId());
+            members.put(member.memberId(), describe(member));
+        }
+        row.put("order", order);
+        row.put("members", members);
+        return row;
+    }
+
+    private static Map<String, Object> describe(ConsumerGroupMember member) {
+        Map<String, Object> row = new HashMap<>();
+        row.put("epoch", member.memberEpoch());
+        row.put("previous", member.previousMemberEpoch());
+        row.put("state", member.state().value());
+        row.put("instance", member.instanceId());
+        row.put("rack", member.rackId());
+        row.put("rebalance", member.rebalanceTimeoutMs());
+        row.put("client_id", member.clientId());
+        row.put("client_host", member.clientHost());
+        row.put("topics", new TreeSet<>(member.subscribedTopicNames()));
+        row.put("regex", member.subscribedTopicRegex());
+        row.put("assignor", member.serverAssignorName().orElse(null));
+        row.put("assigned", epochs(member.assignedPartitions()));
+        row.put("pending", epochs(member.partitionsPendingRevocation()));
+        row.put("session", member.classicProtocolSessionTimeout().orElse(null));
+        List<Object> protocols = new ArrayList<>();
+        member.supportedClassicProtocols().ifPresent(rows -> rows.forEach(protocol -> protocols.add(
+            List.of(protocol.name(), Base64.getEncoder().encodeToString(protocol.metadata())))));
+        row.put("protocols", protocols);
+        return row;
+    }
+
+    private static Map<String, Object> epochs(Map<?, ?> partitions) {
+        Map<String, Object> all = new HashMap<>();
+        partitions.forEach((topic, rows) -> {
+            Map<String, Object> sorted = new TreeMap<>();
+            ((Map<?, ?>) rows).forEach((partition, epoch) -> sorted.put(partition.toString(), epoch));
+            all.put(text((Uuid) topic), sorted);
+        });
+        return all;
+    }
+
+    private static String text(Uuid id) {
+        ByteBuffer raw = ByteBuffer.allocate(16);
+        raw.putLong(id.getMostSignificantBits()).putLong(id.getLeastSignificantBits()).flip();
+        return text(raw);
     }
 
     /** What a store of offsets holds, by group and partition. */

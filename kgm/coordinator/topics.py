@@ -1,0 +1,114 @@
+"""The topics that the coordinator knows of: names, ids, partition counts, racks (Kafka: CoordinatorMetadataImage).
+
+An image is never changed; when topics come, grow or go, the coordinator is told so with the next one
+(`Coordinator.topics_changed`), whose version is higher. Groups are told by a hash that something has changed in the
+topics that they subscribe to (Kafka: Utils.computeTopicHash, Utils.computeGroupHash)."""
+
+import hashlib
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import xxhash
+
+_ID_SIZE = 16
+NO_ID = bytes(_ID_SIZE)
+_MAGIC = b"\0"
+_INT = struct.Struct("<i")
+_LONGS = struct.Struct("<qq")
+_JAVAS_LONGS = struct.Struct(">qq")
+_SIGN = 1 << 63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic. racks: for each partition those of its replicas; without any when nobody knows them."""
+
+    name: str
+    topic_id: bytes
+    partitions: int
+    racks: tuple[tuple[str, ...], ...] = ()
+
+    def hash(self) -> int:
+        """What Kafka keeps of a topic to notice changes: a signed 64-bit number."""
+        high, low = _JAVAS_LONGS.unpack(self.topic_id)
+        parts = [_MAGIC, _LONGS.pack(high, low), _text(self.name), _INT.pack(self.partitions)]
+        for partition in range(self.partitions):
+            parts.append(_INT.pack(partition))
+            for rack in sorted(self.racks[partition]) if self.racks else ():
+                parts += (_INT.pack(_units(rack)), _text(rack))
+        return _hash(b"".join(parts))
+
+
+def topic_id(name: str) -> bytes:
+    """An id made from a name, the same in every run. The first bit is 0, so that its text never begins with a dash."""
+    digest = bytearray(hashlib.sha256(b"kgm topic " + name.encode()).digest()[:_ID_SIZE])
+    digest[0] &= 0x7F
+    return bytes(digest)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    """All topics at one time. version: grows with each image. new_topics_version: of the last image in which there
+    was a topic that had not been there before."""
+
+    version: int = 0
+    new_topics_version: int = 0
+    by_name: Mapping[str, Topic] = field(default_factory=dict)
+    by_id: Mapping[bytes, Topic] = field(default_factory=dict)
+    _hashes: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, topics: Iterable[Topic], *, version: int = 0) -> "TopicImage":
+        listed = list(topics)
+        by_name = {topic.name: topic for topic in listed}
+        return cls(version, version, by_name, {topic.topic_id: topic for topic in listed})
+
+    @classmethod
+    def counted(cls, partitions: Mapping[str, int], *, version: int = 0) -> "TopicImage":
+        """Topics of which only the partitions are known; their ids are made from the names."""
+        return cls.of(
+            (Topic(name=name, topic_id=topic_id(name), partitions=count) for name, count in partitions.items()),
+            version=version,
+        )
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.by_name)
+
+    def hash_of(self, names: Iterable[str]) -> int:
+        """The metadata hash of a group that subscribes to these topics; 0 if none of them exists."""
+        known = sorted(name for name in names if name in self.by_name)
+        if not known:
+            return 0
+        hashes = self._hashes
+        for name in known:
+            if name not in hashes:
+                hashes[name] = self.by_name[name].hash()
+        return _hash(b"".join([hashes[name].to_bytes(8, "little", signed=True) for name in known]))
+
+    def after(self, before: "TopicImage") -> "TopicImage":
+        """The same image as the one that follows another: it remembers whether there are new topics."""
+        is_new = not self.by_id.keys() <= before.by_id.keys()
+        return replace(self, new_topics_version=self.version if is_new else before.new_topics_version)
+
+    def changed_since(self, before: "TopicImage") -> frozenset[str]:
+        """The names of topics that came, went or are different from what they were."""
+        names = self.by_name.keys() | before.by_name.keys()
+        return frozenset(name for name in names if self.by_name.get(name) != before.by_name.get(name))
+
+
+def _units(text: str) -> int:
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def _text(text: str) -> bytes:
+    """A string as hash4j puts it into a stream: UTF-16 units, and how many there are."""
+    return text.encode("utf-16-le", "surrogatepass") + _INT.pack(_units(text))
+
+
+def _hash(data: bytes) -> int:
+    value: int = xxhash.xxh3_64_intdigest(data)
+    return value - 2 * _SIGN if value >= _SIGN else value
