@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -25,6 +26,8 @@ from typing import Any
 from confluent_kafka import Producer
 
 from kgm.client import connect
+from tests.kafka.jars import classpath
+from tests.kafka.java_tools import java_command
 from tests.kafka.members import JavaMembers, RdMembers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -261,6 +264,9 @@ def commands(fleet: Fleet, folder: Path) -> Iterator[Path]:
         (bin_folder / name).chmod(0o755)
     (bin_folder / "kgm").write_text(_KGM.format(python=sys.executable, host=HOST))
     (bin_folder / "kgm").chmod(0o755)
+    tool = shlex.join(java_command("kafka.admin.ConfigCommand", class_path=classpath("kafka")))
+    (bin_folder / "kafka-configs.sh").write_text(f'#!/bin/sh\nexec {tool} "$@"\n')
+    (bin_folder / "kafka-configs.sh").chmod(0o755)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
