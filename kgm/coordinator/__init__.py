@@ -21,11 +21,11 @@ state and dies with the process, as it does in a broker.
 
 Groups of KIP-848 have no soft state but timers: `handle` reads them and says which records there are to be, and
 `replay` is the only one that writes to them. Their members may speak either protocol, and a group becomes the other
-type while they live. Topics, whose ids these groups go by, come as an image (`topics`), and whoever makes, grows or deletes one
-says so with `topics_changed`: groups that subscribe to it then look at their metadata hash with the next heartbeat,
-regular expressions are resolved anew, and offsets of topics that are gone are deleted. What is set for one group
-(Kafka's config resource GROUP) comes by `configure`. Share and streams groups are kept as the log has them, and block
-their ids.
+type while they live. Topics, whose ids these groups go by, come as an image (`topics`), and whoever makes, grows or
+deletes one says so with `topics_changed`: groups that subscribe to it then look at their metadata hash with the next
+heartbeat, regular expressions are resolved anew, and offsets of topics that are gone are deleted. What is set for one
+group (Kafka's config resource GROUP) comes by `configure`. Share and streams groups are kept as the log has them, and
+block their ids.
 
 Offsets of a transaction (TxnOffsetCommit) are written with their producer (`Outcome.producer`), and are *pending* until
 `replay_end_transaction` says that the marker is in the log. They are to be replayed with their producer, too. That the

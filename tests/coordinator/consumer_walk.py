@@ -543,6 +543,17 @@ class ConsumerWalk(Walk):
         if not self.mixed:
             super().everybody_syncs()
 
+    def assigned_to(self, member_id):
+        """Bytes that Kafka calls malformed, when it calls them so at all; what is more wrong breaks it."""
+        blobs = [b"", b"\x00", encode_assignment(MemberAssignment(partitions={"orders": [0]}, version=0))]
+        return self.random.choices(blobs, [2, 1, 10])[0]
+
+    def leave(self):
+        # In Kafka a member that could not be removed loses its timers.
+        failing, self.failing = self.failing, self.failing and not self.is_consumers()
+        super().leave()
+        self.failing = failing
+
     def sync(self, member_id=None):
         if not self.is_consumers():
             super().sync(member_id)

@@ -202,7 +202,7 @@ class Walk:
         assignments = []
         if group and (group["leader"] == member_id or r.random() < 0.1):
             listed = [m for m in self.members() if r.random() < 0.9] + ["stranger"] * (r.random() < 0.1)
-            assignments = [SyncGroupRequestAssignment(member_id=m, assignment=f"{m}!".encode()) for m in listed]
+            assignments = [SyncGroupRequestAssignment(member_id=m, assignment=self.assigned_to(m)) for m in listed]
         message = SyncGroupRequest(
             group_id=self.group_or_none(),
             generation_id=self.generation(),
@@ -214,6 +214,9 @@ class Walk:
             message.protocol_type = r.choices([told_type or "consumer", "connect"], [97, 3])[0]
             message.protocol_name = r.choices([told_name or "range", "sticky", None], [96, 3, 1])[0]
         self.step.request(message, version, fail=self.failure())
+
+    def assigned_to(self, member_id):
+        return f"{member_id}!".encode()
 
     def everybody_syncs(self):
         for member_id in self.random.sample(self.members(), len(self.members())):
