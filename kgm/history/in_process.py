@@ -1,6 +1,6 @@
 """A source that is small enough, read and derived here and now: no Spark, nothing written."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,19 +33,36 @@ def derived(kind: str, path: Path, *, most_bytes: int) -> Derived:
     return Derived(tables=derive(raw).tables, about=about)
 
 
+def partitions_of(kind: str, path: Path, *, reading: Reading) -> Iterator[pa.Table]:
+    """The raw records of one partition after the other, however many there are in all."""
+    if kind == "segments":
+        for folder in folders(path):
+            yield raw_table((folder,), reading)
+        return
+    files = _files_of(path)
+    numbers = ds.dataset([str(file) for file in files], format="parquet").to_table(columns=["partition"])
+    for number in sorted(pc.unique(numbers.column("partition")).to_pylist()):
+        yield _raw_of_files(files, path, partition=number)
+
+
 def raw_of(kind: str, path: Path, *, most_bytes: int, reading: Reading) -> pa.Table:
     """The raw records, by partition and offset."""
     if kind == "segments":
         found = folders(path)
         _refuse_much(sum(folder.size for folder in found), most_bytes, kind, path)
         return raw_table(found, reading)
+    files = _files_of(path)
+    _refuse_much(sum(file.stat().st_size for file in files), most_bytes, kind, path)
+    return _raw_of_files(files, path)
+
+
+def _files_of(path: Path) -> Sequence[Path]:
     if not path.is_dir():
         raise NotFoundError(f"directory {path} does not exist")
     files = counted_files(path)
     if not files:
         raise UsageError(f"directory {path} holds no Parquet files")
-    _refuse_much(sum(file.stat().st_size for file in files), most_bytes, kind, path)
-    return _raw_of_files(files, path)
+    return files
 
 
 def _refuse_much(size: int, most_bytes: int, kind: str, path: Path) -> None:
@@ -56,7 +73,7 @@ def _refuse_much(size: int, most_bytes: int, kind: str, path: Path) -> None:
         )
 
 
-def _raw_of_files(files: Sequence[Path], directory: Path) -> pa.Table:
+def _raw_of_files(files: Sequence[Path], directory: Path, *, partition: int | None = None) -> pa.Table:
     """What a dump has of `schema.RAW`, and null for the rest. `timestamp` may be a time or milliseconds. Records of
     other topics, where there is a column that tells, are left out."""
     dataset = ds.dataset([str(file) for file in files], format="parquet")
@@ -69,6 +86,9 @@ def _raw_of_files(files: Sequence[Path], directory: Path) -> pa.Table:
             hint="wanted: partition, offset, timestamp, key, value, as Spark's Kafka source names them",
         )
     only = ds.field("topic") == TOPIC if "topic" in names else None
+    if partition is not None:
+        mine = ds.field("partition") == partition
+        only = mine if only is None else only & mine
     found = dataset.to_table(columns=[name for name in RAW.names if name in names], filter=only)
     columns = [_column(found, field) for field in RAW]
     return pa.Table.from_arrays(columns, schema=RAW).sort_by([("partition", "ascending"), ("offset", "ascending")])

@@ -13,6 +13,7 @@ from kgm.cli.history.explain import explain
 from kgm.cli.history.findings import timeouts, zombies
 from kgm.cli.history.fleet import simulate_fleet
 from kgm.cli.history.rebalances import rebalances
+from kgm.cli.history.records import decode
 from kgm.cli.history.seats import movement, timeline
 
 app = typer.Typer(
@@ -30,6 +31,7 @@ for _name, _command, _purpose in (
     ("churn", churn, "Rank groups and members by rebalances."),
     ("zombies", zombies, "List what is wrong with seats."),
     ("timeouts", timeouts, "Advise session timeouts from restarts seen."),
+    ("decode", decode, "Print records as NDJSON."),
     ("simulate-fleet", simulate_fleet, "Play planned work on every group; rank the costs."),
 ):
     app.command(_name, short_help=_purpose)(_command)

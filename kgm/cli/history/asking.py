@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +15,8 @@ from kgm.model.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from kgm.cli.history.where import Where
     from kgm.cli.options import Common
-    from kgm.history.store import Tables
+    from kgm.history.folders import Damage
+    from kgm.history.store import Row, Tables
 
 Group = Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Only this group.")]
 TheGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="The group.")]
@@ -61,6 +62,30 @@ def check_group(tables: Tables, where: Where, group: str) -> None:
     )
 
 
+def rebalances_of(tables: Tables, where: Where, group: str | None, columns: Sequence[str] | None = None) -> list[Row]:
+    """Rebalances by time, of a group or of all, as the brokers' logs explain them where they are given. columns: those
+    that are needed, the ones of the place and time among them."""
+    if not where.broker_logs:
+        return sorted(tables.rows("gold_rebalance", where.asked(group), columns), key=_order)
+    from kgm.history.broker_log import explained
+    from kgm.history.store import Asked
+
+    # Groups that were removed count their generations from the beginning: all of their lives are needed.
+    every = tables.rows("gold_rebalance", Asked(group_ids=None if group is None else (group,)))
+    found = explained(sorted(every, key=_order), where.broker_says())
+    since, until = where.since_ms, where.until_ms
+    return [
+        row
+        for row in found
+        if (since is None or row["timestamp"] >= since) and (until is None or row["timestamp"] < until)
+    ]
+
+
+def _order(row: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Records of one partition never change places."""
+    return row["timestamp"], row["partition"], row["offset"]
+
+
 def window_json(tables: Tables, where: Where) -> dict[str, Any]:
     """What was asked, and of when."""
     return {
@@ -79,8 +104,12 @@ def cluster_of(tables: Tables) -> dict[str, Any] | None:
 
 def warn_of_damage(tables: Tables, common: Common) -> None:
     """Say on stderr where a segment could not be read; a torn tail is usual in a copy of a running broker's files."""
+    warn_of(tables.about.get("damages") or (), common)
+
+
+def warn_of(damages: Sequence[Damage], common: Common) -> None:
+    """The same of what reading has noted."""
     voice = Voice(common)
-    damages = tables.about.get("damages") or ()
     for damage in damages:
         if not damage.torn:
             where = "" if damage.position is None else f" at byte {damage.position}"

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kgm.cli.history.asking import Match, cluster_of, matching, warn_of_damage, window_json
+from kgm.cli.history.asking import Match, cluster_of, matching, rebalances_of, warn_of_damage, window_json
 from kgm.cli.history.rows import Json, Row, at, in_words, short
 from kgm.cli.history.where import Where, of_history
 from kgm.cli.options import Common, cluster
@@ -17,7 +17,7 @@ from kgm.cli.wording import many
 
 SCHEMA = "kgm.history-churn/v1"
 _COLUMNS = (
-    "group_id", "group_type", "timestamp", "cause", "confidence", "who", "moved", "lost_rounds",
+    "partition", "offset", "timestamp", "group_id", "group_type", "cause", "confidence", "who", "moved", "lost_rounds",
     "stopped_partition_ms_min", "stopped_partition_ms_max",
 )  # fmt: skip
 _HOUR_MS = 3_600_000
@@ -47,7 +47,7 @@ def churn(
     member id."""
     with where.tables() as tables:
         asked = where.asked()
-        rows = matching(tables.rows("gold_rebalance", asked, _COLUMNS), match)
+        rows = matching(rebalances_of(tables, where, None, _COLUMNS), match)
         restarts = matching(tables.rows("gold_restart", asked, ("group_id", "absorbed", "timestamp")), match)
         window, cluster_json = window_json(tables, where), cluster_of(tables)
         warn_of_damage(tables, common)

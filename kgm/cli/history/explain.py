@@ -16,6 +16,7 @@ from kgm.cli.history.asking import (
     check_group,
     cluster_of,
     one_group,
+    rebalances_of,
     warn_of_damage,
     window_json,
 )
@@ -70,7 +71,7 @@ def explain(
     """Explain a group's rebalance: why, how sure that is and from what, who, how long, what moved, what to do next."""
     name = one_group(group, group_option)
     with where.tables() as tables:
-        rows = sorted(tables.rows("gold_rebalance", where.asked(name)), key=lambda row: row["offset"])
+        rows = rebalances_of(tables, where, name)
         if not rows:
             check_group(tables, where, name)
         chosen = _chosen(rows, generation, name, where)

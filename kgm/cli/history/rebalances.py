@@ -16,10 +16,11 @@ from kgm.cli.history.asking import (
     cluster_of,
     matching,
     maybe_group,
+    rebalances_of,
     warn_of_damage,
     window_json,
 )
-from kgm.cli.history.rows import REBALANCE_TITLES, Json, Row, in_words, rebalance_cells, rebalance_json
+from kgm.cli.history.rows import REBALANCE_TITLES, Json, in_words, rebalance_cells, rebalance_json
 from kgm.cli.history.where import Where, of_history
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import Cell, Column, Report, Table, emit
@@ -52,12 +53,12 @@ def rebalances(
     name = maybe_group(group, group_option)
     wanted = {word.strip().lower() for text in cause or () for word in text.split(",") if word.strip()}
     with where.tables() as tables:
-        rows = tables.rows("gold_rebalance", where.asked(name))
+        rows = rebalances_of(tables, where, name)
         if name is not None and not rows:
             check_group(tables, where, name)
         window, cluster_json = window_json(tables, where), cluster_of(tables)
         warn_of_damage(tables, common)
-    found = [rebalance_json(row) for row in sorted(matching(rows, match), key=_order)]
+    found = [rebalance_json(row) for row in matching(rows, match)]
     if wanted:
         found = [each for each in found if {in_words(each["cause"]), each["cause"]} & wanted]
     emit(
@@ -71,11 +72,6 @@ def rebalances(
         ),
         common,
     )
-
-
-def _order(row: Row) -> tuple[int, int, int]:
-    """By time; records of one partition never change places."""
-    return row["timestamp"], row["partition"], row["offset"]
 
 
 def _table(found: Sequence[Json], where: Where) -> Table:

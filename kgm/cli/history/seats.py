@@ -13,6 +13,7 @@ from kgm.cli.history.asking import (
     check_group,
     cluster_of,
     one_group,
+    rebalances_of,
     warn_of_damage,
     window_json,
 )
@@ -55,7 +56,7 @@ def timeline(*, group: TheGroup = None, group_option: GroupOption = None, where:
         asked = where.asked(name)
         seats = [_seat_json(row) for row in sorted(tables.rows("silver_seat", asked), key=_seat_order)]
         events = [event_json(row) for row in tables.rows("gold_event", asked)]
-        rebalances = [rebalance_json(row) for row in tables.rows("gold_rebalance", asked)]
+        rebalances = [rebalance_json(row) for row in rebalances_of(tables, where, name)]
         if not seats and not rebalances and not events:
             check_group(tables, where, name)
         window, cluster_json = window_json(tables, where), cluster_of(tables)

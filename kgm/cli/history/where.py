@@ -11,16 +11,17 @@ import inspect
 import pathlib
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kgm.cli.durations import parse_duration
-from kgm.model.errors import RefusedError, UsageError
+from kgm.model.errors import NotFoundError, RefusedError, UsageError
 
 if TYPE_CHECKING:
+    from kgm.history.broker_log import Said
     from kgm.history.store import Asked, Tables
 
 KINDS = ("kafka", "segments", "parquet", "delta")
@@ -91,6 +92,14 @@ class Where:
         named = tuple(group for group in group_ids if group is not None)
         return Asked(group_ids=named or None, since_ms=self.since_ms, until_ms=self.until_ms)
 
+    def broker_says(self) -> Iterator[Said]:
+        """What the brokers' logs say of rebalances. Raises NotFoundError, UsageError for a file that cannot be read."""
+        from kgm.history.broker_log import parse
+
+        for path in self.broker_logs:
+            with _text_of(path) as lines:
+                yield from parse(lines)
+
     @contextlib.contextmanager
     def tables(self) -> Iterator[Tables]:
         """The tables to ask. Raises UsageError, NotFoundError; RefusedError for a source that one process should not
@@ -106,14 +115,34 @@ class Where:
 
             return open_store(self.store)
         if self.kind == "kafka":
-            raise RefusedError(
-                "a question is not put to the live topic: it would be read from its beginning each time",
-                hint="kgm history capture --once --out DIR && kgm history build --out DIR, then ask with --store DIR",
-            )
+            raise refuse_kafka()
         assert self.path is not None
         from kgm.history.in_process import derived
 
         return derived(self.kind, self.path, most_bytes=MOST_IN_PROCESS)
+
+
+@contextlib.contextmanager
+def _text_of(path: pathlib.Path) -> Iterator[Iterable[str]]:
+    """The lines of a log, which may be gzipped as rotated ones are."""
+    import gzip
+
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8", errors="backslashreplace") as lines:
+            yield lines
+    except FileNotFoundError:
+        raise NotFoundError(f"file {path} does not exist") from None
+    except OSError as error:
+        raise UsageError(f"file {path} cannot be read: {error.strerror or error}") from error
+
+
+def refuse_kafka() -> RefusedError:
+    """A question to the topic itself."""
+    return RefusedError(
+        "a question is not put to the live topic: it would be read from its beginning each time",
+        hint="kgm history build --source kafka -b HOST:PORT --out DIR, then ask with --store DIR",
+    )
 
 
 def no_history() -> UsageError:

@@ -1,11 +1,17 @@
 """What `kgm history` answers, held against Kafka's own reading of the segments and what was done when they were made."""
 
+import gzip
 import json
 
+import pyarrow.parquet as pq
 import pytest
 
+from kgm.cli.history.rows import at
+from kgm.history.folders import Reading
+from kgm.history.in_process import raw_of
 from tests.cli.history import oracle
 from tests.cli.history.conftest import SEGMENTS
+from tests.records.real_logs import DATA, truth
 
 
 def test_every_rebalance_of_the_log_is_listed_once(answer):
@@ -14,8 +20,6 @@ def test_every_rebalance_of_the_log_is_listed_once(answer):
         for each in answer("rebalances")["rebalances"]
         if each["group_type"] == "classic"
     }
-    from kgm.cli.history.rows import at
-
     expected = {(group, before, after, at(ts)) for group, before, after, ts, _, _ in oracle.transitions()}
     assert found == expected
     assert len(expected) == 202
@@ -151,3 +155,51 @@ def test_generation_that_was_lost_on_the_way_finds_the_rebalance_that_lost_it(an
     lost = next(each for each in answer("rebalances")["rebalances"] if each["lost_rounds"])
     data = answer("explain", lost["group_id"], "--generation", str(lost["generation_before"] + 1))
     assert data["rebalance"] == lost
+
+
+SERVER_LOG = (
+    "[2026-11-21 04:04:03,728] INFO [GroupCoordinator id=1 topic=__consumer_offsets partition=1] Preparing to rebalance "
+    "group billing in state PREPARING_REBALANCE with old generation 3 (reason: removing member "
+    "billing-0-c3574b5c-38a1-4c1f-948f-c845330d7317 on heartbeat expiration). "
+    "(org.apache.kafka.coordinator.group.GroupMetadataManager)\n"
+)
+
+
+def test_a_brokers_log_turns_inference_into_fact(answer, asked, tmp_path):
+    log = tmp_path / "server.log"
+    log.write_text("Java stack traces and other lines\n" + SERVER_LOG)
+    before = answer("explain", "billing", "--generation", "4")["rebalance"]
+    assert (before["cause"], before["confidence"], before["source"]) == ("session-expiry", "likely", "log")
+    after = answer("explain", "billing", "--generation", "4", "--broker-log", str(log))["rebalance"]
+    assert (after["cause"], after["confidence"], after["source"]) == ("session-expiry", "certain", "broker log")
+    assert after["inferred"] == {"cause": "session-expiry", "confidence": "likely"}
+    assert "heartbeat expiration" in after["reason"]
+    with gzip.open(tmp_path / "server.log.1.gz", "wt") as packed:
+        packed.write(SERVER_LOG)
+    told = answer("rebalances", "billing", "--broker-log", str(tmp_path / "server.log.1.gz"))["rebalances"]
+    assert [each["generation_after"] for each in told if each["source"] == "broker log"] == [4]
+    assert asked("rebalances", "--broker-log", str(tmp_path / "gone.log"))[0] == 3
+
+
+@pytest.mark.parametrize("where", ["source", "store"])
+def test_decode_prints_what_kafkas_own_converters_print(asked, tmp_path, where, tables):
+    given = ("--source", SEGMENTS)
+    if where == "store":
+        raw = raw_of("segments", DATA / "plain", most_bytes=1 << 30, reading=Reading())
+        (tmp_path / "bronze" / "raw" / "commit-1").mkdir(parents=True)
+        pq.write_table(raw, tmp_path / "bronze" / "raw" / "commit-1" / "a.parquet")
+        given = ("--store", str(tmp_path))
+    code, out, err = asked("decode", "--partition", "1", "--all-batches", where=given)
+    assert (code, err) == (0, "")
+    expected = [
+        {name: line[name] for name in ("partition", "offset", "timestamp", "key", "value")}
+        for line in truth("plain", 1)
+    ]
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [{name: each[name] for name in expected[0]} for each in found] == expected
+    visible = [line for line in truth("plain", 1) if "control" not in line and line.get("txn") in (None, "committed")]
+    code, out, _ = asked("decode", "--partition", "1", where=given)
+    assert [json.loads(line)["offset"] for line in out.splitlines()] == [line["offset"] for line in visible]
+    middle = visible[len(visible) // 2]["timestamp"]
+    code, out, _ = asked("decode", "--partition", "1", "--since", at(middle), "-o", "name", where=given)
+    assert out.splitlines() == [f"1:{line['offset']}" for line in visible if line["timestamp"] >= middle]

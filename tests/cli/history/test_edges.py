@@ -43,7 +43,7 @@ def test_what_is_not_there_is_3_and_what_is_not_understood_is_2(capsys, asked, t
 def test_a_question_to_the_live_topic_is_refused_and_says_what_to_do(capsys):
     code, _, err = said(capsys, "rebalances", "--source", "kafka")
     assert code == 6
-    assert "kgm history capture --once" in err
+    assert "kgm history build --source kafka" in err
 
 
 def test_a_large_source_is_refused_and_says_what_to_do(capsys, monkeypatch):
