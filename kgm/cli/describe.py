@@ -9,7 +9,7 @@ import typer
 from kgm.cli.durations import show_duration
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import Cell, Column, Report, Table, cluster_json, emit
-from kgm.cli.wording import partitions_text
+from kgm.cli.wording import many, partitions_text
 from kgm.model.assignment import count
 from kgm.model.errors import KgmError, NotFoundError, UsageError
 
@@ -119,7 +119,7 @@ def heading(snapshot: GroupSnapshot) -> str:
     if snapshot.session_timeout_ms is not None:
         parts.append(f"session {show_duration(snapshot.session_timeout_ms)}")
     static = sum(member.group_instance_id is not None for member in snapshot.members)
-    parts.append(f"{len(snapshot.members)} members, {static} static")
+    parts.append(f"{many(len(snapshot.members), 'member')}, {static} static")
     if snapshot.coordinator is not None:
         at = snapshot.coordinator
         parts.append(f"coordinator {at.id} ({at.host}:{at.port})")

@@ -13,6 +13,7 @@ from kgm.cli.checks import SEVERITIES, Case, Finding, findings_of
 from kgm.cli.durations import parse_duration
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import Cell, Column, Report, Table, cluster_json, emit
+from kgm.cli.wording import many
 from kgm.model.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -79,7 +80,7 @@ def doctor(
     failing = [one for one in findings if one.severity in grave]
     if failing:
         ids = ", ".join(sorted({one.group_id for one in failing})[:5])
-        tell(ConditionNotMet(f"{len(failing)} findings of severity {fail_on} or above in: {ids}"))
+        tell(ConditionNotMet(f"{many(len(failing), 'finding')} of severity {fail_on} or above in: {ids}"))
         raise typer.Exit(ConditionNotMet.exit_code)
 
 
