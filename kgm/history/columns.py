@@ -4,6 +4,7 @@ Keys repeat, so that each different one is decoded once. Values are decoded by v
 refuse ends up in `Decoded.bad`, whole and with its error: nothing is dropped, nothing raises for what a log holds."""
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from kgm.history.cursor import Buffer, Positions
 from kgm.history.listed import listed
 from kgm.history.schema import BAD, RAW, record_schema
-from kgm.history.structs import read_messages
+from kgm.history.structs import Apart, read_apart, read_messages
 from kgm.model.errors import DecodeError
 from kgm.records.record import TYPES, decode_record, message_classes
 
@@ -27,9 +28,12 @@ _PLAIN = ("partition", "offset", "timestamp", "leader_epoch", "producer_id", "pr
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
     """records: a table by `schema.record_schema` for each record type that occurs, in the order of the raw records;
-    bad: by `schema.BAD`; controls: the raw records of control batches, which hold no record of a group."""
+    groups: those of classic groups in the form that they are read in; bad: by `schema.BAD`; controls: the raw records
+    of control batches, which hold no record of a group; count: all records that are in one of these."""
 
-    records: dict[int, pa.Table]
+    count: int
+    records: Mapping[int, pa.Table]
+    groups: tuple["GroupRecords", ...]
     bad: pa.Table
     controls: pa.Table
 
@@ -39,27 +43,94 @@ class Decoded:
         columns = [self.bad.column(name).to_pylist() for name in ("reason", "key_type", "value_version")]
         return Counter(zip(*columns, strict=True))
 
-    @property
-    def count(self) -> int:
-        """All records that went in."""
-        return sum(map(len, self.records.values())) + len(self.bad) + len(self.controls)
-
 
 def decode(raw: pa.Table) -> Decoded:
     """Decode records that have the columns of `schema.RAW`; batch by batch, as the table is chunked. Cut it into
     batches of less than 2 GiB, a thousand records of large groups or a hundred thousand commits each."""
-    parts = [RawBatch(batch).decode() for batch in raw.select(RAW.names).to_batches()]
-    kinds = sorted({kind for records, _, _ in parts for kind in records})
+    bad: list[pa.RecordBatch] = []
+    controls: list[pa.RecordBatch] = []
+    groups: list[GroupRecords] = []
+    records: dict[int, list[pa.RecordBatch]] = {}
+    for batch in raw.select(RAW.names).to_batches():
+        found = RawBatch(batch)
+        found.decode()
+        for kind, part in found.records.items():
+            records.setdefault(kind, []).append(part)
+        if found.groups is not None:
+            groups.append(found.groups)
+        bad.append(found.bad())
+        controls.append(found.controls())
+    parts = [*(part for each in records.values() for part in each), *groups, *bad, *controls]
     return Decoded(
-        records={
-            kind: pa.Table.from_batches(
-                [records[kind] for records, _, _ in parts if kind in records], schema=record_schema(kind)
-            )
-            for kind in kinds
-        },
-        bad=pa.Table.from_batches([bad for _, bad, _ in parts], schema=BAD),
-        controls=pa.Table.from_batches([controls for _, _, controls in parts], schema=RAW),
-    )
+        count=sum(map(len, parts)), records=_Tables(records, groups), groups=tuple(groups), bad=pa.Table.from_batches(bad, schema=BAD),
+        controls=pa.Table.from_batches(controls, schema=RAW),
+    )  # fmt: skip
+
+
+class _Tables(Mapping[int, pa.Table]):
+    """By record type. The table of classic groups, with every member of every record in it, is made when it is looked
+    at."""
+
+    def __init__(self, parts: dict[int, list[pa.RecordBatch]], groups: list["GroupRecords"]) -> None:
+        self._parts, self._groups = parts, groups
+        self._tables: dict[int, pa.Table] = {}
+        self._kinds = sorted([*parts, _GROUP_METADATA] if groups else parts)
+
+    def __getitem__(self, kind: int) -> pa.Table:
+        if kind not in self._kinds:
+            raise KeyError(kind)
+        if kind not in self._tables:
+            parts = [each.batch() for each in self._groups] if kind == _GROUP_METADATA else self._parts[kind]
+            self._tables[kind] = pa.Table.from_batches(parts, schema=record_schema(kind))
+        return self._tables[kind]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._kinds)
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._kinds
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRecords:
+    """The GroupMetadata records of a chunk, each different member once. plain: `schema.POSITION` and what else is of
+    the raw record; key_of, value_of: which key, and which value of `values` (those of one version in each) a record
+    has, -1 for a tombstone."""
+
+    plain: list[pa.Array]
+    keys: pa.StructArray
+    key_of: Positions
+    versions: pa.Array
+    values: list[Apart]
+    value_of: Positions
+    unknown_tags: npt.NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.key_of)
+
+    def batch(self) -> pa.RecordBatch:
+        """By `schema.record_schema`, every member of every record."""
+        schema = record_schema(_GROUP_METADATA)
+        kind = schema.field("value").type
+        parts = [pa.StructArray.from_arrays(_whole(kind, part), fields=list(kind)) for part in self.values]
+        values = pa.concat_arrays(parts) if parts else pa.nulls(0, kind)
+        return pa.RecordBatch.from_arrays(
+            [
+                *self.plain, _take(self.keys, self.key_of), self.versions, _take(values, self.value_of),
+                pa.array(self.unknown_tags),
+            ],
+            schema=schema,
+        )  # fmt: skip
+
+
+def _whole(kind: pa.StructType, part: Apart) -> list[pa.Array]:
+    members = part.elements.values()
+    offsets = pa.array(part.elements.offsets, type=pa.int32())
+    lists = pa.ListArray.from_arrays(offsets, members, type=kind.field("members").type)
+    return [part.columns.get(field.name, lists) for field in kind]
 
 
 class RawBatch:
@@ -73,23 +144,26 @@ class RawBatch:
         self.key_type, self.has_type = _leading(self.keys)
         self.version, self.has_version = _leading(self.values)
         self.tombstone = self.values.is_null().to_numpy(zero_copy_only=False)
+        self.control = pc.fill_null(raw.column("control"), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
         self.records: dict[int, pa.RecordBatch] = {}
+        self.groups: GroupRecords | None = None
         self.refused = np.zeros(len(raw), dtype=np.bool_)
 
-    def decode(self) -> tuple[dict[int, pa.RecordBatch], pa.RecordBatch, pa.RecordBatch]:
-        control = pc.fill_null(self.raw.column("control"), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
-        known = self.has_type & ~control
+    def decode(self) -> None:
+        """Decode what can be; the others are noted as refused."""
+        known = self.has_type & ~self.control
         for kind in np.unique(self.key_type[known]).tolist():
             rows = np.nonzero(known & (self.key_type == kind))[0]
-            if kind in TYPES:
+            if kind == _GROUP_METADATA:
+                self.groups = self.group_records(rows)
+            elif kind in TYPES:
                 self.records[kind] = self.kind(kind, rows)
             else:
                 self.refused[rows] = True
-        self.refused |= ~self.has_type & ~control
-        return self.records, self.bad(), self.raw.filter(pa.array(control))
+        self.refused |= ~self.has_type & ~self.control
 
     def kind(self, kind: int, rows: Positions) -> pa.RecordBatch:
-        """All records of a type that can be decoded; the others are noted as refused."""
+        """All records of a type that can be decoded."""
         found = self.read(kind, rows)
         kept = found.readable
         self.refused[rows[~kept]] = True
@@ -106,7 +180,19 @@ class RawBatch:
             schema=schema,
         )
 
-    def read(self, kind: int, rows: Positions) -> "Records":
+    def group_records(self, rows: Positions) -> "GroupRecords":
+        found = self.read(_GROUP_METADATA, rows, apart=True)
+        kept = found.readable
+        self.refused[rows[~kept]] = True
+        rows = rows[kept]
+        return GroupRecords(
+            plain=self.plain(rows), keys=found.keys, key_of=found.key_of[kept],
+            versions=pa.array(self.version[rows], mask=self.tombstone[rows]), values=found.values,
+            value_of=found.value_of[kept], unknown_tags=found.unknown_tags[kept],
+        )  # fmt: skip
+
+    def read(self, kind: int, rows: Positions, *, apart: bool = False) -> "Records":
+        """Records of a type. apart: whether values are to be such, with the members of groups apart."""
         key_class, value_class = message_classes(kind)
         keys, key_of = self.decode_keys(key_class, rows)
         parts, places, unknown = [], [], np.zeros(len(rows), dtype=np.int32)
@@ -115,9 +201,13 @@ class RawBatch:
             if value_class.MIN_VERSION <= version <= value_class.MAX_VERSION:
                 here = np.nonzero(valued & (self.version[rows] == version))[0]
                 start, end = self.value_start[rows[here]] + _VERSION_BYTES, self.value_end[rows[here]]
-                found, good, tags = read_messages(
-                    value_class, version, self.value_bytes, start, end, lenient=self.lenient
-                )
+                found: Any
+                if apart:
+                    found, good, tags = read_apart(value_class, version, self.value_bytes, start, end, name="members")
+                else:
+                    found, good, tags = read_messages(
+                        value_class, version, self.value_bytes, start, end, lenient=self.lenient
+                    )
                 parts.append(found)
                 places.append(here[good])
                 unknown[here[good]] = tags
@@ -145,6 +235,9 @@ class RawBatch:
         chosen = pa.array(rows)
         return [column.take(chosen) for column in columns]
 
+    def controls(self) -> pa.RecordBatch:
+        return self.raw.filter(pa.array(self.control))
+
     def bad(self) -> pa.RecordBatch:
         rows = np.nonzero(self.refused)[0]
         chosen = self.raw.take(pa.array(rows))
@@ -166,7 +259,7 @@ class Records(NamedTuple):
 
     keys: pa.StructArray
     key_of: Positions
-    values: list[pa.StructArray]
+    values: list[Any]
     value_of: Positions
     unknown_tags: npt.NDArray[np.int32]
     readable: npt.NDArray[np.bool_]

@@ -151,7 +151,7 @@ class Rosters:
                 self._read(each, buffer, rows, start[rows] + _VERSION_BYTES, end[rows])
 
     def _read(self, version: int, buffer: Buffer, rows: Positions, start: Positions, end: Positions) -> None:
-        columns, found, good = read_apart(GroupMetadataValue, version, buffer, start, end, name="members")
+        (columns, found), good, _ = read_apart(GroupMetadataValue, version, buffer, start, end, name="members")
         assert found.number is not None
         rows = rows[good]
         self.good[rows] = True

@@ -42,10 +42,17 @@ def read_messages(
         good = good[~cursor.bad]
 
 
+class Apart(NamedTuple):
+    """Messages with the structs of one array field apart: the other fields, and what is in that one."""
+
+    columns: dict[str, pa.Array]
+    elements: "Elements"
+
+
 def read_apart(
     cls: type[Message], version: int, buffer: Buffer, start: Positions, end: Positions, *, name: str
-) -> tuple[dict[str, pa.Array], "Elements", Positions]:
-    """The same with the structs of one array field apart: (the other fields, what is in that one, which messages)."""
+) -> tuple[Apart, Positions, Positions]:
+    """What `read_messages` does, with the array field of this name apart."""
     good = np.arange(len(start))
     while True:
         cursor = Cursor.over(buffer, start[good], end[good])
@@ -53,7 +60,7 @@ def read_apart(
         columns = reader.columns(cls.__name__, cursor, apart=name)
         if not cursor.bad.any():
             assert reader.apart is not None
-            return columns, reader.apart, good
+            return Apart(columns, reader.apart), good, reader.unknown_tags
         good = good[~cursor.bad]
 
 

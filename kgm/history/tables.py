@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgm.history.blobs import assignments, subscriptions
-from kgm.history.columns import Decoded
+from kgm.history.columns import Decoded, GroupRecords
 from kgm.history.schema import POSITION, SILVER_COMMIT, SILVER_MEMBER
 from kgm.history.transactions import ABORTED, COMMITTED, NAMES, NONE, Fates
 from kgm.protocol.subscription import PROTOCOL_TYPE
 
-OFFSET_COMMIT, GROUP_METADATA = 1, 2
+OFFSET_COMMIT = 1
 _LEGACY_OFFSET_COMMIT = 0
 _ABSENT_IN_LEGACY = ("leader_epoch", "expire_timestamp", "topic_id")
 _SUBSCRIPTION_FAILED, _ASSIGNMENT_FAILED = 1, 2
@@ -91,13 +91,50 @@ def _flat(records: pa.Table, name: str) -> dict[str, pa.Array]:
 
 def members(decoded: Decoded) -> pa.Table:
     """`schema.SILVER_MEMBER`: a row for each member in each GroupMetadata record, in order."""
-    if GROUP_METADATA not in decoded.records:
-        return SILVER_MEMBER.empty_table()
-    batches = decoded.records[GROUP_METADATA].to_batches()
-    return pa.concat_tables([SILVER_MEMBER.empty_table(), *map(_members, batches)])
+    return pa.concat_tables([SILVER_MEMBER.empty_table(), *(_members(each) for each in decoded.groups)])
 
 
-def _members(records: pa.RecordBatch) -> pa.Table:
+def _members(groups: GroupRecords) -> pa.Table:
+    """As many times as a member occurs, what was found of it once."""
+    if len(groups.values) != 1:
+        return _one_by_one(groups.batch())
+    columns, elements = groups.values[0]
+    if not pc.all(pc.equal(columns["protocol_type"], PROTOCOL_TYPE)).as_py():
+        return _one_by_one(groups.batch())
+    count = np.diff(elements.offsets)
+    value = np.repeat(np.arange(len(count)), count)
+    record = pa.array(np.nonzero(groups.value_of >= 0)[0][value])
+    one = dict(zip([field.name for field in elements.different.type], elements.different.flatten(), strict=True))
+    found = _of_members(one, one["subscription"], one["assignment"])
+    if elements.number is not None:
+        number = pa.array(elements.number)
+        found = [column.take(number) for column in found]
+    names = [field.name for field in POSITION]
+    columns_of = [
+        *(column.take(record) for column in groups.plain[: len(names)]),
+        groups.keys.field("group").take(pa.array(groups.key_of).take(record)),
+        columns["generation"].take(pa.array(value)),
+        *found,
+    ]  # fmt: skip
+    return pa.Table.from_arrays(columns_of, schema=SILVER_MEMBER)
+
+
+def _of_members(member: dict[str, pa.Array], subscription: pa.Array, assignment: pa.Array) -> list[pa.Array]:
+    """The columns of SILVER_MEMBER behind generation."""
+    said, given = subscriptions(subscription), assignments(assignment)
+    failed = said.failed * _SUBSCRIPTION_FAILED + given.failed * _ASSIGNMENT_FAILED
+    topics, _, owned, owned_generation, rack = said.messages.flatten()
+    return [
+        *(member[name] for name in ("member_id", "group_instance_id", "client_id", "client_host")),
+        member["rebalance_timeout"], member["session_timeout"],
+        topics, owned, owned_generation, rack,
+        pc.struct_field(given.messages, "assigned_partitions"),
+        pa.array(failed, type=pa.int8()),
+    ]  # fmt: skip
+
+
+def _one_by_one(records: pa.RecordBatch) -> pa.Table:
+    """Of groups of different kinds, or records of several versions."""
     value = records.column("value")
     protocol_type = pc.struct_field(value, "protocol_type")
     lists = pc.struct_field(value, "members")
@@ -106,18 +143,11 @@ def _members(records: pa.RecordBatch) -> pa.Table:
     member = dict(zip([field.name for field in inner.type], inner.flatten(), strict=True))
     consumer = pc.equal(protocol_type, PROTOCOL_TYPE).take(parent)
     null = pa.scalar(None, type=pa.binary())
-    said = subscriptions(pc.if_else(consumer, member["subscription"], null))
-    given = assignments(pc.if_else(consumer, member["assignment"], null))
-    failed = said.failed * _SUBSCRIPTION_FAILED + given.failed * _ASSIGNMENT_FAILED
-    topics, _, owned, owned_generation, rack = said.messages.flatten()
+    blobs = [pc.if_else(consumer, member[name], null) for name in ("subscription", "assignment")]
     columns = [
         *(records.column(field.name).take(parent) for field in POSITION),
         pc.struct_field(records.column("key"), "group").take(parent),
         pc.struct_field(value, "generation").take(parent),
-        *(member[name] for name in ("member_id", "group_instance_id", "client_id", "client_host")),
-        member["rebalance_timeout"], member["session_timeout"],
-        topics, owned, owned_generation, rack,
-        pc.struct_field(given.messages, "assigned_partitions"),
-        pa.array(failed, type=pa.int8()),
-    ]  # fmt: skip
+        *_of_members(member, *blobs),
+    ]
     return pa.Table.from_arrays(columns, schema=SILVER_MEMBER)
