@@ -46,6 +46,8 @@ class Cause(StrEnum):
     #: The group changed between the classic and the consumer protocol.
     CONVERSION = "conversion"
     ALL_GONE = "all-gone"
+    #: Members that joined and did not ask for their assignment in time; only a broker's log tells it.
+    SYNC_TIMEOUT = "sync-timeout"
     #: Rounds that never completed, of which no record shows who was in them.
     ROUNDS = "unfinished-rounds"
     UNKNOWN = "unknown"

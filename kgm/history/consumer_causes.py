@@ -34,6 +34,7 @@ def departure(gone: Gone, at: int, *, away: int | None, heard: int, unrevoked: i
     """How a member went whose records were deleted at a time. away: since when it had the epoch -2; heard: of its last
     record, which its own heartbeat made; unrevoked: since when it was asked to give up partitions and did not."""
     record = gone.change.member.record
+    heartbeat, slack = _margins(record.session_timeout)
     session, seat, static = record.session_timeout, gone.change.seat, record.group_instance_id is not None
 
     def said(cause: Cause, confidence: Confidence, why: str) -> Departed:
@@ -41,16 +42,16 @@ def departure(gone: Gone, at: int, *, away: int | None, heard: int, unrevoked: i
 
     if away is not None:
         why = f"it had stopped {seconds(at - away)} before, its session timeout is {seconds(session)}"
-        if at - away < session - HEARTBEAT_MS - _SLACK_MS // 2:
+        if at - away < session - heartbeat - slack // 2:
             return said(Cause.REMOVAL, Confidence.LIKELY, f"{why}: somebody removed it")
-        late = at - away > session + _SLACK_MS
+        late = at - away > session + slack
         return said(Cause.SESSION_EXPIRY, Confidence.POSSIBLE if late else Confidence.LIKELY, why)
     if unrevoked is not None and at - unrevoked >= record.rebalance_timeout > 0:
         why = f"it did not give up partitions within its rebalance timeout of {seconds(record.rebalance_timeout)}"
         return said(Cause.MAX_POLL, Confidence.LIKELY, why)
     silence = at - max(heard, gone.last_commit or 0)
     # Here commits do not extend a session: the last heartbeat may be one interval older than the last commit.
-    if silence < session - HEARTBEAT_MS:
+    if silence < session - heartbeat:
         why = f"it was heard of {seconds(silence)} before, so its session timeout of {seconds(session)} had not passed"
         return said(Cause.REMOVAL if static else Cause.LEAVE, Confidence.LIKELY, why)
     cadence = gone.cadence_ms
@@ -58,12 +59,17 @@ def departure(gone: Gone, at: int, *, away: int | None, heard: int, unrevoked: i
     why = f"silent for {seconds(silence)}, its session timeout is {seconds(session)}"
     if cadence is not None:
         why = f"{why}; before, it committed every {seconds(cadence)}"
-    slack = HEARTBEAT_MS + _SLACK_MS + (2 * cadence if cadence is not None and regular else 0)
-    if silence <= session + slack:
+    due = 2 * cadence if cadence is not None and regular else 0
+    if silence <= session + heartbeat + slack + due:
         return said(Cause.SESSION_EXPIRY, Confidence.LIKELY, why)
     if regular or static:
         return said(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
     return said(Cause.DEPARTURE, Confidence.POSSIBLE, f"{why}: too rarely to tell how it went")
+
+
+def _margins(session: int) -> tuple[int, int]:
+    """(how far heartbeats are apart at most, how much later things may show) in ms."""
+    return min(HEARTBEAT_MS, session // 3), min(_SLACK_MS, session // 5)
 
 
 def explain(epoch: Epoch) -> Verdict:

@@ -1,8 +1,8 @@
 """A librdkafka consumer in a process of its own; see members.py.
 
 argv[1] is JSON {"config": ..., "topics": [...]}. Commands are JSON lines on standard input:
-{"cmd": "commit" | "close" | "stall" | "unsubscribe"}. Events are JSON lines on standard output. When standard
-input ends, the process ends without a word to the broker.
+{"cmd": "commit" | "close" | "stall" | "subscribe" | "unsubscribe"}. Events are JSON lines on standard output. When
+standard input ends, the process ends without a word to the broker.
 """
 
 from __future__ import annotations
@@ -71,6 +71,9 @@ class Member:
                     self.emit("error", error=error.args[0].name(), message=error.args[0].str())
             case "stall":
                 time.sleep(command["ms"] / 1000)
+            case "subscribe":
+                handlers = {"on_assign": self.on_assign, "on_revoke": self.on_revoke, "on_lost": self.on_lost}
+                self.consumer.subscribe(command["topics"], **handlers)
             case "unsubscribe":
                 self.consumer.unsubscribe()
             case "close":

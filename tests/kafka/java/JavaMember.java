@@ -116,6 +116,9 @@ public final class JavaMember implements Runnable, ConsumerRebalanceListener {
                     emit("error", JSON.createObjectNode().put("error", Errors.forException(e).name()).put("message", e.toString()));
                 }
                 return false;
+            case "enforce":
+                consumer.enforceRebalance("asked by a test");
+                return false;
             case "stall":
                 Thread.sleep(command.get("ms").asLong());
                 return false;

@@ -1,0 +1,258 @@
+"""A real broker and real clients, driven through everything that makes a group rebalance; what was done is the label.
+
+Each script drives a group of its own, step by step; a step is over when the group has settled. So what the history
+tells of the time of a step must be what the step did, and nothing else."""
+
+import contextlib
+import random
+import socket
+import struct
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewPartitions
+
+from kgm.history.folders import Reading, folders, raw_table
+from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
+from kgm.protocol.wire import decode_response, encode_request
+from tests.kafka.broker import KafkaCluster
+from tests.kafka.java_tools import QUICK
+from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+
+SESSION_MS = 6_000
+MAX_POLL_MS = 15_000
+TOPICS = {"events": 6, "extra": 2, "grows": 3, "grows-too": 3}
+PROPERTIES = {"group.consumer.session.timeout.ms": str(SESSION_MS), "group.consumer.assignment.interval.ms": "0"}
+_INFO = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.coordinator.group=info"
+_COMMITTING = {"enable.auto.commit": "true", "auto.commit.interval.ms": "300"}
+
+
+@dataclass
+class Step:
+    """What was done to a group between two moments (ms), and what may be said of it; `told` is what has to be."""
+
+    group: str
+    since: int
+    until: int
+    told: str | None
+    allowed: frozenset[str]
+
+
+class Broker:
+    """One broker that says why, topics, and traffic on all of them."""
+
+    def __init__(self):
+        self.cluster = KafkaCluster(properties=PROPERTIES, jvm_options=[*QUICK, _INFO])
+        self.stopped = threading.Event()
+        self.steps = []
+
+    def __enter__(self):
+        self.cluster.start()
+        self.cluster.create_topics(TOPICS)
+        self.traffic = threading.Thread(target=self._produce)
+        self.traffic.start()
+        return self
+
+    def __exit__(self, *_):
+        self.quiet()
+        self.cluster.stop()
+
+    def quiet(self):
+        self.stopped.set()
+        self.traffic.join()
+
+    def _produce(self):
+        producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "linger.ms": "0", "log_level": 0})
+        while not self.stopped.wait(0.1):
+            for topic, count in TOPICS.items():
+                for partition in range(count):
+                    with contextlib.suppress(BufferError):
+                        producer.produce(topic, b"x", partition=partition)
+            producer.poll(0)
+        producer.flush(5)
+
+    @property
+    def log(self):
+        return (self.cluster.folder / "broker-1.log").read_text(errors="replace").splitlines()
+
+    def raw(self):
+        """Every record of `__consumer_offsets` so far."""
+        return raw_table(folders(self.cluster.log_dir()), Reading())
+
+    def remove(self, group, instance_id):
+        """What an admin's client does: LeaveGroup by instance id only."""
+        member = MemberIdentity(
+            member_id="", group_instance_id=instance_id, reason="member was removed by an admin: test"
+        )
+        frame = encode_request(
+            LeaveGroupRequest(group_id=group, members=[member]), version=5, correlation_id=1, client_id="admin"
+        )
+        host, port = self.cluster.bootstrap.split(":")
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(struct.pack(">i", len(frame)) + frame)
+            with connection.makefile("rb") as stream:
+                (length,) = struct.unpack(">i", stream.read(4))
+                _, answer = decode_response(LeaveGroupResponse, stream.read(length), version=5)
+        assert [each.error_code for each in answer.members] == [0], answer
+
+    def grow(self, topic, count):
+        admin = self.cluster.admin()
+        admin.create_partitions([NewPartitions(topic, count)])[topic].result(20)
+
+
+class Drive:
+    """A group under a script."""
+
+    def __init__(self, broker, members, group, *, topics=("events",), partitions=6, static=False, **options):
+        self.broker, self.members, self.group = broker, members, group
+        self.partitions, self.static = partitions, static
+        self.options = {"session_timeout_ms": SESSION_MS, "config": _COMMITTING, **options, "topics": list(topics)}
+        if isinstance(members, RdMembers):
+            self.options["config"] = {**self.options["config"], "topic.metadata.refresh.interval.ms": "1000"}
+        self.alive = {}
+
+    @contextlib.contextmanager
+    def step(self, told, *allowed):
+        since = _now()
+        yield
+        if self.alive:
+            wait_settled(list(self.alive.values()), self.partitions, timeout_s=60)
+        # Clients commit every 0.3 s: then the history has a sign of life of each.
+        time.sleep(0.7)
+        more = {"cooperative-round"} if "cooperative" in (self.options.get("assignor") or "") else set()
+        causes = frozenset({told, *allowed, *more} - {None})
+        self.broker.steps.append(Step(self.group, since, _now(), told, causes))
+
+    def start(self, name, told="join", *allowed, **options):
+        with self.step(told, *allowed):
+            instance = f"{self.group}-{name}" if self.static else None
+            options = self.options | options
+            self.alive[name] = self.members.start(
+                group=self.group, instance_id=instance, client_id=f"{self.group}-{name}", **options
+            )
+
+    def close(self, name, told="leave"):
+        with self.step(told):
+            self.alive.pop(name).close()
+
+    def crash(self, name, told="session-expiry"):
+        with self.step(told):
+            self.alive.pop(name).crash()
+
+    def bounce(self, name, *, clean):
+        """Down and up again within the session."""
+        with self.step("absorbed-bounce"):
+            old = self.alive.pop(name)
+            old.close() if clean else old.crash()
+            self.alive[name] = self.members.start(
+                group=self.group, instance_id=f"{self.group}-{name}", client_id=f"{self.group}-{name}", **self.options
+            )
+            self.alive[name].wait_assigned()
+
+    def send(self, name, told, command, *allowed, partitions=None, **data):
+        with self.step(told, *allowed):
+            count = len(self.alive[name].of_kind("assigned"))
+            self.alive[name].send(command, **data)
+            self.partitions = partitions or self.partitions
+            self.alive[name].wait_for(lambda: len(self.alive[name].of_kind("assigned")) > count, "another assignment")
+
+
+def _now():
+    return time.time_ns() // 1_000_000
+
+
+def dynamic(broker, rd, protocol):
+    drive = Drive(broker, rd, f"{protocol}-dynamic", protocol=protocol, assignor="range")
+    for name in ("a", "b", "c"):
+        drive.start(name)
+    drive.close("c")
+    drive.crash("b")
+    drive.start("b", "bounce")
+    drive.send("a", "subscription-change", "subscribe", topics=["events", "extra"], partitions=8)
+    drive.partitions = 6  # nobody wants the others then
+    drive.close("a")
+    drive.close("b", "all-gone")
+
+
+def static(broker, rd, protocol):
+    drive = Drive(broker, rd, f"{protocol}-static", protocol=protocol, assignor="range", static=True)
+    for name in ("a", "b"):
+        drive.start(name)
+    drive.bounce("b", clean=True)
+    if protocol == "classic":
+        drive.bounce("b", clean=False)
+    drive.crash("b")
+    drive.start("b", "bounce")
+    drive.close("b", "session-expiry")
+    drive.start("b", "bounce")
+    with drive.step("admin-removal"):
+        drive.alive.pop("b").close()
+        broker.remove(drive.group, f"{drive.group}-b")
+
+
+def cooperative(broker, rd):
+    drive = Drive(broker, rd, "cooperative", assignor="cooperative-sticky")
+    drive.start("a")
+    drive.start("b")
+    drive.close("b")
+    drive.start("b", "bounce")
+    drive.crash("b")
+
+
+def growing(broker, rd, protocol, topic):
+    drive = Drive(broker, rd, f"{protocol}-grows", topics=[topic], partitions=3, protocol=protocol, assignor="range")
+    drive.start("a")
+    drive.start("b")
+    with drive.step("partition-change", "metadata-change"):
+        broker.grow(topic, 5)
+        drive.partitions = 5
+
+
+def java(broker, jvm):
+    drive = Drive(broker, jvm, "java", assignor="range", max_poll_interval_ms=MAX_POLL_MS)
+    drive.start("a")
+    drive.start("b")
+    drive.send("b", "rejoin", "enforce")
+    with drive.step("max-poll", "bounce"):
+        drive.alive["b"].stall(MAX_POLL_MS + 3_000)
+        drive.alive["a"].wait_for(lambda: len(drive.alive["a"].assignment) == 6, "all partitions", timeout_s=60)
+        drive.alive["b"].wait_for(lambda: drive.alive["b"].events[-1].kind == "assigned", "its return", timeout_s=60)
+    drive.close("b")
+
+
+def converted(broker, rd):
+    drive = Drive(broker, rd, "converted", assignor="range")
+    drive.start("a")
+    drive.start("b")
+    drive.start("c", "join", "conversion", protocol="consumer", assignor=None)
+
+
+def moved(broker, rd):
+    """A coordinator that starts again; the sessions outlive that."""
+    drive = Drive(broker, rd, "moved", assignor="range", session_timeout_ms=45_000)
+    drive.start("a")
+    drive.start("b")
+    with drive.step(None):
+        broker.cluster.restart(1)
+    drive.start("c")
+
+
+def drive_all(broker, *, seed=0):
+    """All scripts, a few at a time, and the coordinator's restart at the end."""
+    with RdMembers(broker.cluster.bootstrap) as rd, JavaMembers(broker.cluster.bootstrap) as jvm:
+        scripts = [
+            (static, rd, "consumer"), (static, rd, "classic"), (java, jvm), (dynamic, rd, "consumer"),
+            (dynamic, rd, "classic"), (cooperative, rd), (growing, rd, "classic", "grows"),
+            (growing, rd, "consumer", "grows-too"), (converted, rd),
+        ]  # fmt: skip
+        if seed:
+            random.Random(seed).shuffle(scripts)
+        with ThreadPoolExecutor(5) as pool:
+            for each in [pool.submit(script, broker, *args) for script, *args in scripts]:
+                each.result()
+        moved(broker, rd)
+        broker.quiet()

@@ -1,0 +1,325 @@
+"""Groups of made-up clients under our own coordinator, in virtual time: histories whose causes are known, without end.
+
+A client here does what Kafka's do: joins with the id that it is given, lets the leader assign, heartbeats, commits what
+it owns, gives up what it has to, and goes on at once when it is told that it is no member."""
+
+import random
+
+import pyarrow as pa
+
+from kgm.assignors import assign
+from kgm.assignors.spec import GroupSpec, MemberSpec, TopicSpec
+from kgm.history.schema import RAW
+from kgm.model.errors import ErrorCode as E
+from kgm.protocol.subscription import (
+    MemberAssignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from kgm.records.record import encode_record
+from tests.coordinator.harness import Harness
+from tests.history.truth.driven import Step
+
+TICK_MS = 200
+GROUP = "g"
+
+
+class Log(Harness):
+    """A coordinator that keeps the time of each record."""
+
+    def __init__(self, **overrides):
+        super().__init__(**overrides)
+        self.now = type(self.now)(1_700_000_000_000)
+        self.stamped = []
+
+    def append(self, records, producer=None):
+        super().append(records, producer)
+        self.stamped += [(self.now, *encode_record(record)) for record in records]
+
+    def raw(self):
+        rows = [
+            {"partition": 0, "offset": at, "timestamp": when, "key": key, "value": value, "leader_epoch": 0}
+            for at, (when, key, value) in enumerate(self.stamped)
+        ]
+        return pa.Table.from_pylist(rows, schema=RAW)
+
+
+class Client:
+    """One process. phase: down, joining, syncing, in."""
+
+    def __init__(self, world, name, instance, topics):
+        self.world, self.name, self.instance, self.topics = world, name, instance, topics
+        self.member_id, self.generation, self.phase = "", -1, "down"
+        self.owned, self.ticket, self.leads = {}, None, None
+        self.beat_at = self.commit_at = 0
+
+    # --- what is done to it
+
+    def start(self):
+        self.member_id, self.generation, self.owned = "", -1, {}
+        self.join()
+
+    def crash(self):
+        self.phase = "down"
+
+    def close(self):
+        self.commit()
+        if self.instance is None and self.phase != "down":
+            self.world.log.leave((self.member_id, None), group=GROUP)
+        self.crash()
+
+    def subscribe(self, topics):
+        self.topics = topics
+        self.join()
+
+    # --- what it does
+
+    def join(self):
+        kept = self.owned if self.world.cooperative else {}
+        if not self.world.cooperative:
+            self.commit()
+            self.owned = {}
+        said = Subscription(topics=tuple(self.topics), owned_partitions=kept, generation_id=self.generation)
+        self.ticket = self.world.log.join(
+            self.member_id, self.instance, group=GROUP, v=9, protocols={self.world.assignor: encode_subscription(said)},
+            session=self.world.session, rebalance=self.world.rebalance, client_id=self.name,
+        )  # fmt: skip
+        self.phase = "joining"
+
+    def tick(self):
+        reply = None if self.ticket is None else self.world.log.got(self.ticket)
+        match self.phase:
+            case "joining" if reply is not None:
+                self.joined(reply)
+            case "syncing" if reply is not None:
+                self.synced(reply)
+            case "in":
+                self.live()
+
+    def joined(self, reply):
+        match reply.error_code:
+            case E.NONE:
+                self.member_id, self.generation = reply.member_id, reply.generation_id
+                given = self.world.given(reply) if reply.leader == reply.member_id and reply.members else None
+                self.ticket = self.world.log.sync(
+                    self.member_id,
+                    self.generation,
+                    given,
+                    self.instance,
+                    group=GROUP,
+                    protocol_name=self.world.assignor,
+                )
+                self.phase = "syncing"
+            case E.MEMBER_ID_REQUIRED:
+                self.member_id = reply.member_id
+                self.join()
+            case E.FENCED_INSTANCE_ID:
+                self.phase = "down"
+            case _:
+                self.lost()
+
+    def synced(self, reply):
+        if reply.error_code != E.NONE:
+            self.refused(reply.error_code)
+            return
+        given = {topic: set(numbers) for topic, numbers in decode_assignment(reply.assignment).partitions.items()}
+        lost = {topic: set(numbers) - given.get(topic, set()) for topic, numbers in self.owned.items()}
+        self.commit()
+        self.owned, self.phase, self.ticket = {t: sorted(n) for t, n in given.items()}, "in", None
+        self.beat_at = self.world.log.now + self.world.heartbeat
+        if self.world.cooperative and any(lost.values()):
+            self.join()
+
+    def live(self):
+        now = self.world.log.now
+        if now >= self.beat_at:
+            self.beat_at = now + self.world.heartbeat
+            code = self.world.log.heartbeat(self.member_id, self.generation, self.instance, group=GROUP)
+            if code != E.NONE:
+                self.refused(code)
+                return
+        if now >= self.commit_at:
+            self.commit_at = now + self.world.cadence
+            self.commit()
+
+    def refused(self, code):
+        if code == E.REBALANCE_IN_PROGRESS:
+            self.join()
+        elif code == E.FENCED_INSTANCE_ID:
+            self.phase = "down"
+        else:
+            self.lost()
+
+    def lost(self):
+        self.member_id, self.generation, self.owned = "", -1, {}
+        self.join()
+
+    def commit(self):
+        if self.phase != "in" or not self.world.traffic:
+            return
+        for topic, numbers in self.owned.items():
+            for number in numbers:
+                self.world.log.commit(
+                    self.member_id, self.generation, self.instance, group=GROUP, topic=topic, partition=number
+                )
+
+
+class World:
+    """A group, and what is done to it, step by step or two things at once."""
+
+    def __init__(self, seed):
+        self.draw = draw = random.Random(f"lives {seed}")
+        self.assignor = draw.choice(["range", "roundrobin", "cooperative-sticky"])
+        self.cooperative = self.assignor == "cooperative-sticky"
+        self.session = draw.choice([6_000, 10_000, 30_000])
+        self.heartbeat = min(3_000, self.session // 3)
+        self.rebalance = draw.choice([60_000, 300_000])
+        self.cadence = draw.choice([1_000, 5_000])
+        self.traffic = draw.random() < 0.9
+        self.partitions = {"orders": draw.randrange(1, 9), "extra": 3}
+        self.log = Log(group_initial_rebalance_delay_ms=draw.choice([0, 3_000]))
+        self.clients, self.steps = [], []
+
+    def given(self, reply):
+        said = {each.member_id: decode_subscription(each.metadata) for each in reply.members}
+        members = tuple(
+            MemberSpec(member_id=name, topics=each.topics, owned={t: tuple(n) for t, n in each.owned_partitions.items()},
+                       generation=each.generation_id)
+            for name, each in said.items()
+        )  # fmt: skip
+        topics = tuple(TopicSpec(name=name, partitions=count) for name, count in self.partitions.items())
+        found = assign(self.assignor, GroupSpec(members=members, topics=topics))
+        return {name: encode_assignment(MemberAssignment(partitions=given)) for name, given in found.items()}
+
+    def run(self, ms):
+        for _ in range(ms // TICK_MS):
+            self.log.sleep(TICK_MS)
+            for client in self.clients:
+                client.tick()
+
+    @property
+    def up(self):
+        return [each for each in self.clients if each.phase != "down"]
+
+    def settle(self):
+        """Until everything that was done shows."""
+        self.run(self.session + 2 * self.heartbeat + 4_000)
+        for _ in range(200):
+            if all(each.phase == "in" for each in self.up):
+                break
+            self.run(1_000)
+        self.run(self.draw.randrange(2, 6) * self.cadence)
+
+    def play(self, count):
+        for _ in range(self.draw.randrange(1, 4)):
+            self.do([self.add])
+        for _ in range(count):
+            actions = self.draw.choices(
+                [self.add, self.close, self.crash, self.bounce, self.restart, self.remove, self.subscribe, self.rejoin,
+                 self.grow],
+                k=2 if self.draw.random() < 0.15 else 1,
+            )  # fmt: skip
+            self.do(actions)
+        return self.log.raw(), self.steps
+
+    def do(self, actions):
+        since = self.log.now
+        allowed = set()
+        for action in actions:
+            allowed |= action() or set()
+            self.run(self.draw.randrange(5) * TICK_MS)
+        self.settle()
+        if self.cooperative:
+            allowed |= {"cooperative-round"}
+        if not self.up:
+            allowed |= {"all-gone"}
+        self.steps.append(Step(GROUP, since, self.log.now, None, frozenset(allowed)))
+
+    # --- what is done; each tells what may be said of it
+
+    def add(self):
+        static = self.draw.random() < 0.5
+        name = f"c{len(self.clients)}"
+        client = Client(self, name, f"i{len(self.clients)}" if static else None, ["orders"])
+        self.clients.append(client)
+        client.start()
+        return {"join"}
+
+    def _one(self):
+        return self.draw.choice(self.up) if self.up else None
+
+    def close(self):
+        client = self._one()
+        if client is not None:
+            client.close()
+            return {"session-expiry", "all-gone"} if client.instance is not None else {"leave", "all-gone"}
+        return None
+
+    def crash(self):
+        client = self._one()
+        if client is not None:
+            client.crash()
+            return {"session-expiry", "all-gone"}
+        return None
+
+    def bounce(self):
+        """Within the session: nothing to see of a static member."""
+        client = self._one()
+        if client is None:
+            return None
+        clean = self.draw.random() < 0.5
+        client.close() if clean else client.crash()
+        self.run(self.draw.randrange(1, max(self.session // 2 // TICK_MS, 2)) * TICK_MS)
+        client.start()
+        if client.instance is not None:
+            return {"absorbed-bounce"}
+        return {"bounce", "leave", "all-gone", "join"} if clean else {"bounce", "session-expiry", "all-gone"}
+
+    def restart(self):
+        """Somebody who is down comes back after a while."""
+        down = [each for each in self.clients if each.phase == "down"]
+        if not down:
+            return None
+        self.draw.choice(down).start()
+        return {"bounce", "join"}
+
+    def remove(self):
+        static = [each for each in self.up if each.instance is not None]
+        if not static:
+            return None
+        client = self.draw.choice(static)
+        stopped = self.draw.random() < 0.5
+        if stopped:
+            client.close()
+        self.log.leave(("", client.instance), group=GROUP)
+        return {"admin-removal", "all-gone"} | (set() if stopped else {"bounce"})
+
+    def subscribe(self):
+        client = self._one()
+        if client is None or client.phase != "in":
+            return None
+        client.subscribe(["orders"] if "extra" in client.topics else ["orders", "extra"])
+        return {"subscription-change"}
+
+    def _leader(self):
+        leader = self.log.engine.group(GROUP)
+        leader = None if leader is None else getattr(leader, "leader", None)
+        return next((each for each in self.up if each.phase == "in" and each.member_id == leader), None)
+
+    def rejoin(self):
+        client = self._leader()
+        if client is None:
+            return None
+        client.join()
+        return {"rejoin"}
+
+    def grow(self):
+        client = self._leader()
+        if client is None:
+            return None
+        self.partitions["orders"] += self.draw.randrange(1, 3)
+        client.join()
+        return {"partition-change"}

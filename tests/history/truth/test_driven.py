@@ -1,0 +1,72 @@
+"""Causes against a driven real broker: what was done to the groups, and what the broker's own log says of it."""
+
+import os
+from collections import defaultdict
+
+import pytest
+
+from kgm.history.broker_log import SOURCE, explained, grades, parse
+from kgm.history.derive import derive
+from tests.history.truth.driven import SESSION_MS, Broker, drive_all
+from tests.history.truth.scores import LEAST, Scores
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
+SEEDS = range(int(os.environ.get("KGM_DRIVEN_SEEDS", "1")))
+
+
+@pytest.fixture(scope="module", params=SEEDS)
+def run(request):
+    """(tables, steps, lines of the broker's log)."""
+    with Broker() as broker:
+        drive_all(broker, seed=request.param)
+        return derive(broker.raw(), consumer_session_ms=SESSION_MS).tables, broker.steps, broker.log
+
+
+def rebalances(tables):
+    return sorted(tables["gold_rebalance"].to_pylist(), key=lambda row: (row["partition"], row["offset"]))
+
+
+def test_causes_are_what_was_done(run):
+    tables, steps, _ = run
+    scores, by_group = Scores(), defaultdict(list)
+    rows = rebalances(tables) + [row | {"cause": row["event"], "also": []} for row in tables["gold_event"].to_pylist()]
+    for row in rows:
+        by_group[row["group_id"]].append(row)
+    for step in steps:
+        within = [row for row in by_group[step.group] if step.since <= row["timestamp"] <= step.until]
+        told = {cause for row in within for cause in (row["cause"], *row["also"])}
+        if step.told is not None:
+            scores.recall(step.told, bool(told & step.allowed))
+        for row in within:
+            if row["cause"] not in {"away", "converted"}:
+                scores.verdict(row["cause"], row["confidence"], row["cause"] in step.allowed)
+    print(scores.table())
+    scores.check()
+    assert all(row["complete"] for row in rows)
+    missed = {kind: counts for kind, counts in scores.done.items() if counts[False]}
+    assert sum(counts[False] for counts in missed.values()) <= 0.1 * len(steps), missed
+
+
+def test_the_broker_says_the_same(run):
+    tables, _, lines = run
+    rows, said = rebalances(tables), list(parse(lines))
+    assert len({(each.group_id, each.generation) for each in said}) > 30
+    found = grades(rows, said)
+    for grade in found:
+        print(grade)
+        if grade.confidence in LEAST:
+            total = grade.right + grade.also + grade.wrong
+            assert (grade.right + grade.also) / total >= LEAST[grade.confidence], found
+    told = explained(rows, said)
+    assert sum(row["source"] == SOURCE for row in told) > 0.9 * len(told)
+    by_cause = {row["cause"] for row in told if row["source"] == SOURCE}
+    assert by_cause >= {"join", "leave", "session-expiry", "admin-removal", "bounce", "all-gone", "max-poll"}
+    assert {row["confidence"] for row in told if row["source"] == SOURCE} == {"certain"}
+
+
+def test_a_coordinator_that_moved_is_noticed(run):
+    tables, _, _ = run
+    rows = [row for row in rebalances(tables) if row["group_id"] == "moved"]
+    assert rows[-1]["cause"] == "join"
+    assert rows[-1]["leader_epoch"] > rows[0]["leader_epoch"]
+    assert any("coordinator" in line for line in rows[-1]["evidence"])

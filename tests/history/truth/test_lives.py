@@ -1,0 +1,36 @@
+"""Causes of histories that our own coordinator made, against what was done to the clients."""
+
+import os
+from collections import defaultdict
+
+import pytest
+
+from kgm.history.derive import derive
+from tests.history.truth.lives import World
+from tests.history.truth.scores import Scores
+
+LIVES = int(os.environ.get("KGM_LIVES", "30"))
+
+
+@pytest.mark.slow
+def test_causes_of_histories_without_end():
+    scores, wrong, sizes = Scores(), [], defaultdict(int)
+    for seed in range(LIVES):
+        raw, steps = World(seed).play(8)
+        tables = derive(raw).tables
+        rows = tables["gold_rebalance"].to_pylist() + [
+            row | {"cause": row["event"]} for row in tables["gold_event"].to_pylist()
+        ]
+        for row in rows:
+            # A step begins where the one before it ends, with what is done.
+            step = next(step for step in reversed(steps) if step.since <= row["timestamp"])
+            right = row["cause"] in step.allowed
+            scores.verdict(row["cause"], row["confidence"], right)
+            sizes[row["cause"]] += 1
+            if not right and row["confidence"] in {"certain", "likely"}:
+                wrong.append((seed, row["cause"], row["confidence"], sorted(step.allowed), row["evidence"]))
+    print(scores.table())
+    for each in wrong[:40]:
+        print(each)
+    scores.check()
+    assert len(sizes) > 8
