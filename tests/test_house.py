@@ -9,7 +9,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HAND_WRITTEN = [
-    path for path in sorted((ROOT / "kgm").rglob("*.py")) if path.parent.name != "messages" and path.name != "api_table.py"
+    path
+    for path in sorted((ROOT / "kgm").rglob("*.py"))
+    if path.parent.name != "messages" and path.name != "api_table.py"
 ]
 
 
@@ -27,11 +29,25 @@ def test_modules_and_functions_stay_small(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [["lint-imports"], ["ruff", "check", "."], ["mypy"]], ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    "command", [["lint-imports"], ["ruff", "check", "."], ["mypy"]], ids=lambda command: command[0]
+)
 def test_checkers_pass(command):
     tool = pathlib.Path(sys.executable).with_name(command[0])
     done = subprocess.run([tool, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def test_no_command_imports_what_is_heavy_before_it_runs():
+    """So that the help of any command, and its schema, are there at once, whatever commands are added."""
+    code = (
+        "import sys; from tools.manual.tree import click_tree; assert len(click_tree().commands) > 8;"
+        "heavy = {'asyncio', 'ssl', 'socket', 'rich.console', 'tabulate', 'confluent_kafka', 'pyspark', 'pyarrow', 'pandas', 'numpy',"
+        " 'yaml', 'kgm.protocol.codec', 'kgm.client', 'kgm.server', 'kgm.simulation', 'kgm.coordinator', 'kgm.history.derive'};"
+        "sys.stderr.write(' '.join(sorted(heavy & set(sys.modules))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stderr == ""
 
 
 def test_help_does_not_import_what_it_does_not_need():

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 import yaml
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from kgm.cli.sanitize import clean, clean_lines, csv_cell, is_clean, json_text
 from kgm.cli.yaml_text import yaml_text
 from tests.cli.hostile import HOSTILE, hidden, is_formula
+from tests.cli.shells import ROOT
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -115,3 +117,14 @@ def _same(found, wanted):
     if isinstance(wanted, list):
         return len(found) == len(wanted) and all(map(_same, found, wanted))
     return type(found) is type(wanted) and found == wanted
+
+
+#: One line of JSON, the version, and events that are cleaned where they are made.
+_MAY_WRITE = {"streams.py", "progress.py", "main.py", "serve.py", "watching/lines.py"}
+
+
+def test_nobody_writes_to_the_terminal_past_the_door():
+    folder = ROOT / "kgm/cli"
+    calls = re.compile(r"sys\.(stdout|stderr)\.write|\bprint\(|\becho\(")
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if calls.search(path.read_text())}
+    assert found - {"watching/screen.py"} <= _MAY_WRITE  # screen.py prints texts of rich, which interpret nothing
