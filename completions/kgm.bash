@@ -74,7 +74,7 @@ _kgm() {
             case $word in list|describe|remove-members|simulate-bounce|watch|wait|doctor|diff|assign|serve|audit|demo|history|config) command+="${command:+ }$word" ;; *) break ;; esac
             ;;
         'history')
-            case $word in capture|build|rebalances|explain|timeline|movement|churn|zombies|timeouts|simulate-fleet) command+="${command:+ }$word" ;; *) break ;; esac
+            case $word in capture|build|rebalances|explain|timeline|movement|churn|zombies|timeouts|decode|verify|simulate-fleet) command+="${command:+ }$word" ;; *) break ;; esac
             ;;
         'config')
             case $word in view|test) command+="${command:+ }$word" ;; *) break ;; esac
@@ -288,7 +288,7 @@ _kgm() {
         ;;
     'history')
         if [[ $cur == -* ]]; then _kgm_words '-h --help' "$cur"; return; fi
-        _kgm_words 'capture build rebalances explain timeline movement churn zombies timeouts simulate-fleet' "$cur"
+        _kgm_words 'capture build rebalances explain timeline movement churn zombies timeouts decode verify simulate-fleet' "$cur"
         ;;
     'history capture')
         case $prev in
@@ -494,6 +494,37 @@ _kgm() {
         esac
         if [[ $cur == -* ]]; then _kgm_words '-g --group --match --source --store --out --since --until --broker-log --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
+        ;;
+    'history decode')
+        case $prev in
+        --partition) _kgm_value '' "$cur"; return ;;
+        --source) _kgm_value words "$cur" 'kafka segments'; return ;;
+        --store|--out) _kgm_value 'folder' "$cur"; return ;;
+        --since) _kgm_value '' "$cur"; return ;;
+        --until) _kgm_value '' "$cur"; return ;;
+        --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --master) _kgm_value '' "$cur"; return ;;
+        --spark-conf) _kgm_value '' "$cur"; return ;;
+        --jars) _kgm_value 'folder' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '--all-batches --partition --source --store --out --since --until --broker-log --master --spark-conf --jars -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        ;;
+    'history verify')
+        case $prev in
+        --source) _kgm_value words "$cur" 'kafka segments'; return ;;
+        --store|--out) _kgm_value 'folder' "$cur"; return ;;
+        --since) _kgm_value '' "$cur"; return ;;
+        --until) _kgm_value '' "$cur"; return ;;
+        --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --master) _kgm_value '' "$cur"; return ;;
+        --spark-conf) _kgm_value '' "$cur"; return ;;
+        --jars) _kgm_value 'folder' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '--fail-if-unsound --source --store --out --since --until --broker-log --master --spark-conf --jars -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         ;;
     'history simulate-fleet')
         case $prev in

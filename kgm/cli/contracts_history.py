@@ -139,6 +139,34 @@ _COST: dict[str, Any] = {
     "reason": "str?",
 }
 _CAPTURED = {"records": "int", "repeated": "int", "batches": "int"}
+_PARTITION: dict[str, Any] = {
+    "partition": "int",
+    "records": "int",
+    "first_offset": "int",
+    "end_offset": "int",
+    "first": "str?",
+    "last": "str?",
+    "doubles": "int",
+    "controls": "int",
+    "missing": "int",
+    "gaps": [{"start": "int", "end": "int"}],
+    "complete_from": "int",
+    "complete_since": "str?",
+    "open_transactions": [{"producer_id": "int", "producer_epoch": "int?", "first_offset": "int", "records": "int"}],
+}
+_GROUP: dict[str, Any] = {
+    "group_id": "str",
+    "partition": "int",
+    "protocol": "str",
+    "records": "int",
+    "first": "int?",
+    "last": "int?",
+    "windows": "int",
+    "complete": "bool",
+    "complete_from": "int",
+    "complete_since": "str?",
+    "lost_rounds": "int",
+}
 
 CONTRACTS: dict[str, dict[str, Any]] = {
     "history-capture": {"out": "str", "source": "str", **_CAPTURED},
@@ -209,6 +237,41 @@ CONTRACTS: dict[str, dict[str, Any]] = {
         ],
     },
     "history-timeouts": {"window": _WINDOW, "advice": [_ADVICE]},
+    "history-decode": {
+        "records": [
+            {
+                "partition": "int",
+                "offset": "int",
+                "timestamp": "int?",
+                "key": ({"type": "int?", "data": "any", "raw?": "str"}, None),
+                "value": ({"version": "int?", "data": "any", "raw?": "str"}, None),
+                "error?": "str",
+                "control?": ({"type": "=COMMIT|ABORT"}, None),
+                "txn?": "=committed|aborted|open",
+            }
+        ]
+    },
+    "history-verify": {
+        "source": "str",
+        "sound": "bool",
+        "records": "int",
+        "bad_records": "int",
+        "unknown_tags": "int",
+        "complete_since": "str?",
+        "until": "str?",
+        "partitions": [_PARTITION],
+        "groups": [_GROUP],
+        "bad": [
+            {
+                "reason": "str",
+                "key_type": "int?",
+                "value_version": "int?",
+                "count": "int",
+                "examples": [{"partition": "int", "offset": "int", "error": "str", "key": "str?", "value": "str?"}],
+            }
+        ],
+        "damages": [{"partition": "int", "path": "str", "position": "int?", "reason": "str", "torn": "bool"}],
+    },
     "history-simulate-fleet": {
         "window": _WINDOW,
         "plan": {

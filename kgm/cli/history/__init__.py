@@ -15,6 +15,7 @@ from kgm.cli.history.fleet import simulate_fleet
 from kgm.cli.history.rebalances import rebalances
 from kgm.cli.history.records import decode
 from kgm.cli.history.seats import movement, timeline
+from kgm.cli.history.verifying import verify
 
 app = typer.Typer(
     help="What happened to groups and why, from the records of __consumer_offsets.",
@@ -32,6 +33,7 @@ for _name, _command, _purpose in (
     ("zombies", zombies, "List what is wrong with seats."),
     ("timeouts", timeouts, "Advise session timeouts from restarts seen."),
     ("decode", decode, "Print records as NDJSON."),
+    ("verify", verify, "Say what is missing or cannot be read."),
     ("simulate-fleet", simulate_fleet, "Play planned work on every group; rank the costs."),
 ):
     app.command(_name, short_help=_purpose)(_command)
