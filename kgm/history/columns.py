@@ -62,7 +62,8 @@ def decode(raw: pa.Table) -> Decoded:
         controls.append(found.controls())
     parts = [*(part for each in records.values() for part in each), *groups, *bad, *controls]
     return Decoded(
-        count=sum(map(len, parts)), records=_Tables(records, groups), groups=tuple(groups), bad=pa.Table.from_batches(bad, schema=BAD),
+        count=sum(map(len, parts)), records=_Tables(records, groups), groups=tuple(groups),
+        bad=pa.Table.from_batches(bad, schema=BAD),
         controls=pa.Table.from_batches(controls, schema=RAW),
     )  # fmt: skip
 
