@@ -35,6 +35,7 @@ class Joiner:
         self.member_id, self.generation, self.leader = "", -1, ""
         self.metadata = encode_subscription(Subscription(topics=(topic,))) if metadata is None else metadata
         self.members: list[str] = []
+        self.session_ms = SESSION_MS
 
     def join(self, protocol_type: str = "consumer", *, rounds: int = 2) -> JoinGroupResponse:
         """Join, with the round trip for a dynamic member's id; waits for the answer."""
@@ -57,7 +58,7 @@ class Joiner:
         """Send a JoinGroup and do not wait."""
         request = JoinGroupRequest(
             group_id=self.group,
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=self.session_ms,
             rebalance_timeout_ms=SESSION_MS,
             member_id=self.member_id,
             group_instance_id=self.instance_id,

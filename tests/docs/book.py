@@ -32,7 +32,7 @@ from tests.kafka.members import JavaMembers, RdMembers
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-TIMEOUT_S = 150
+TIMEOUT_S = 400
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FLEET = re.compile(r"<!-- fleet: (\{.*?\}) -->", re.DOTALL)
 

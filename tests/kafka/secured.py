@@ -31,6 +31,8 @@ LISTENERS: Final = {
 }  # fmt: skip
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 SESSION_MS: Final = 60_000
+#: How long a seat stays: as long as a broker allows, however slow the machine is.
+SEAT_MS: Final = 1_800_000
 TOPIC, PARTITIONS = "orders", 6
 #: What a coordinator answers while it is not ready.
 _COMING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
@@ -111,6 +113,7 @@ class SecuredKafka(KafkaCluster):
     def seat(self, group: str, instance_id: str) -> None:
         """Make a group of one static member that owns all of `orders`, and whose process is gone: its seat stays."""
         member = Joiner(int(self.bootstrap.rpartition(":")[2]), group, instance_id, TOPIC)
+        member.session_ms = SEAT_MS
         deadline = time.monotonic() + 60
         while (code := member.join().error_code) in _COMING:
             assert time.monotonic() < deadline, code
