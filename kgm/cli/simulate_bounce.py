@@ -12,11 +12,11 @@ from kgm.cli.bounce_report import in_words, report
 from kgm.cli.broker_settings import parse_settings
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import cluster_json, emit
-from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, RefusedError, UsageError
+from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
-    from kgm.simulation.plan import Membership, Plan, Rolling
+    from kgm.simulation.plan import GroupProtocol, Membership, Plan, Rolling
     from kgm.simulation.report import Scenario
 
 _BROKER_SETTINGS = (
@@ -25,6 +25,8 @@ _BROKER_SETTINGS = (
     "group.max.session.timeout.ms",
     "group.min.session.timeout.ms",
 )
+#: Of a consumer group; the broker's own settings have the same names after `group.`.
+_GROUP_SETTINGS = ("consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
 E = TypeVar("E", bound=enum.Enum)
 
 
@@ -109,12 +111,12 @@ def simulate_bounce(
         str | None, typer.Option("--as", metavar="KIND", help="What if all members were static | dynamic.")
     ] = None,
     protocol: Annotated[
-        str | None, typer.Option("--protocol", metavar="KIND", help="classic (consumer is not there yet)")
+        str | None, typer.Option("--protocol", metavar="KIND", help="What if the group spoke classic | consumer.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="BROKER.KEY=VALUE", help="A broker setting; repeatable.")
     ] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Also as static, dynamic, cooperative.")] = False,
+    compare: Annotated[bool, typer.Option("--compare", help="Also as static, dynamic, cooperative, consumer.")] = False,
     fail_if_moves: Annotated[
         int | None, typer.Option("--fail-if-moves", metavar="N", help="Exit 8 if more than N partitions may move.")
     ] = None,
@@ -138,13 +140,13 @@ def simulate_bounce(
     members wait until the planned ones are there. No Apache Kafka does; `kgm serve --set kgm.group.target.size.GROUP=N`
     and `kgm.group.pre.registered.instance.ids.GROUP=ID,ID` do. Gates look at the first scenario, which is Kafka."""
     from kgm.cli.durations import parse_duration
-    from kgm.simulation.plan import Membership, Plan, Stop, WhatIf, without
+    from kgm.cli.progress import progress
+    from kgm.simulation.plan import GroupProtocol, Membership, Plan, Stop, WhatIf, without
 
-    if protocol is not None:
-        _refuse_protocol(protocol)
     source = _source(group, group_option, from_file, members, topic)
     membership_of = _choice(Membership, membership, "--as")
-    snapshot, where, broker = _snapshot(source, common, assignor, membership_of)
+    protocol_of = _choice(GroupProtocol, protocol, "--protocol")
+    snapshot, where, broker = _snapshot(source, common, assignor, membership_of, protocol_of)
     made_up = members is not None
     left = without(_listed(scale_in, "--scale-in", snapshot), _listed(remove, "--remove", snapshot))
     removed = _listed(remove, "--remove", snapshot)
@@ -168,15 +170,17 @@ def simulate_bounce(
             rebalance_timeout_ms=_duration(rebalance_timeout, "--rebalance-timeout"),
             assignor=None if made_up else assignor,
             membership=None if made_up else membership_of,
+            protocol=None if made_up or protocol == snapshot.type else protocol_of,
         ),
         settings={**broker, **parse_settings(settings or ())},
         heartbeat_interval_ms=_duration(heartbeat_interval, "--heartbeat-interval"),
     )
     if draws < 1:
         raise UsageError(f"--draws is {draws}, the lowest is 1")
-    scenarios, errors = _play(
-        snapshot, plan, compare=compare, draws=draws, seed=seed, keeps_holdings=report_file is not None
-    )
+    with progress(common, "playing the plan"):
+        scenarios, errors = _play(
+            snapshot, plan, compare=compare, draws=draws, seed=seed, keeps_holdings=report_file is not None
+        )
     failed = _gates(scenarios[0], fail_if_moves, fail_if_rebalances)
     if report_file is not None:
         from kgm.cli.pages import page
@@ -221,13 +225,6 @@ def _gates(scenario: Scenario, moves: int | None, rebalances: int | None) -> lis
 # -- what is asked for
 
 
-def _refuse_protocol(protocol: str) -> None:
-    if protocol == "consumer":
-        raise RefusedError("--protocol consumer: kgm cannot play groups of the KIP-848 protocol yet")
-    if protocol != "classic":
-        raise UsageError(f"--protocol: {protocol!r} is not one of classic, consumer")
-
-
 def _source(
     group: str | None, option: str | None, from_file: str | None, members: int | None, topics: list[str] | None
 ) -> tuple[str | None, str | None, int | None, list[TopicSnapshot]]:
@@ -259,14 +256,16 @@ def _snapshot(
     common: Common,
     assignor: str | None,
     membership: Membership | None,
+    protocol: GroupProtocol | None,
 ) -> tuple[GroupSnapshot, dict[str, str | None] | None, dict[str, str]]:
     """The group, the cluster that it is from, and how its broker is set."""
     name, from_file, members, topics = source
     if members is not None:
         from kgm.simulation.origin import synthetic
-        from kgm.simulation.plan import Membership
+        from kgm.simulation.plan import GroupProtocol, Membership
 
-        return synthetic(members, topics, membership or Membership.STATIC, assignor or "range"), None, {}
+        kind = membership or Membership.STATIC
+        return synthetic(members, topics, kind, assignor, protocol or GroupProtocol.CLASSIC), None, {}
     if from_file is not None:
         return _from_file(from_file, name), None, {}
     assert name is not None
@@ -275,9 +274,19 @@ def _snapshot(
 
     with common.cluster(reads_only=True) as connected:
         settings = connected.broker_settings(name, _BROKER_SETTINGS)
+        settings |= _in_force(connected.group_settings(name, _GROUP_SETTINGS))
         found = completed_from_log(connected, connected.describe_group(name, offsets=False))
         warn_of_unseen_topics(connected)
         return found, cluster_json(connected), settings
+
+
+def _in_force(settings: dict[str, str]) -> dict[str, str]:
+    """What is set for the group as if the broker were set so, with bounds that allow it: the real broker does."""
+    found = {}
+    for name, value in settings.items():
+        for bound in ("", "min.", "max."):
+            found["group." + name.replace("consumer.", f"consumer.{bound}", 1)] = value
+    return found
 
 
 def _from_file(path: str, name: str | None) -> GroupSnapshot:

@@ -182,23 +182,33 @@ def fetch_ends(
 
 def fetch_session_timeouts(connection: Connection, group_ids: list[str], deadline: Deadline) -> dict[str, int]:
     """`consumer.session.timeout.ms` of consumer groups, in ms, where the broker tells (Kafka 4.0, DESCRIBE_CONFIGS)."""
+    name = "consumer.session.timeout.ms"
+    told = fetch_group_settings(connection, group_ids, [name], deadline)
+    texts = {group_id: values[name] for group_id, values in told.items() if name in values}
+    return {group_id: int(text) for group_id, text in texts.items() if text.isascii() and text.isdigit()}
+
+
+def fetch_group_settings(
+    connection: Connection, group_ids: list[str], names: list[str], deadline: Deadline
+) -> dict[str, dict[str, str]]:
+    """What is in force for groups, by group id and name, where the broker tells (Kafka 4.0, DESCRIBE_CONFIGS)."""
     from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
     from kgm.protocol.messages.describe_configs_response import DescribeConfigsResponse
 
-    group_resource, name = 32, "consumer.session.timeout.ms"
+    group_resource = 32
     resources = [
-        DescribeConfigsResource(resource_type=group_resource, resource_name=group_id, configuration_keys=[name])
+        DescribeConfigsResource(resource_type=group_resource, resource_name=group_id, configuration_keys=names)
         for group_id in group_ids
     ]
     version = connection.version(ApiKey.DESCRIBE_CONFIGS)
     request = DescribeConfigsRequest(resources=resources)
     answer = connection.call(request, DescribeConfigsResponse, version=version, deadline=deadline)
     return {
-        row.resource_name: int(config.value)
+        row.resource_name: {
+            config.name: config.value for config in row.configs if config.name in names and config.value is not None
+        }
         for row in answer.results
         if not row.error_code
-        for config in row.configs
-        if config.name == name and config.value and config.value.isascii() and config.value.isdigit()
     }
 
 
@@ -234,5 +244,6 @@ __all__ = [
     "fetch_broker_settings",
     "fetch_committed",
     "fetch_ends",
+    "fetch_group_settings",
     "fetch_session_timeouts",
 ]  # fmt: skip

@@ -317,11 +317,25 @@ class Cluster:
     def broker_settings(self, group_id: str, names: Sequence[str]) -> dict[str, str]:
         """Settings of the broker that coordinates a group, by name; those that it does not tell are left out."""
 
-        def ask(connection: Connection) -> dict[str, str]:
+        def ask(connection: Connection, deadline: Deadline) -> dict[str, str]:
             coordinator = self.brokers.coordinator(group_id)
-            if coordinator is None or not connection.supports(ApiKey.DESCRIBE_CONFIGS):
+            if coordinator is None:
                 return {}
             return asking.fetch_broker_settings(connection, coordinator.id, list(names), deadline)
+
+        return self._settings(group_id, ask)
+
+    def group_settings(self, group_id: str, names: Sequence[str]) -> dict[str, str]:
+        """What is in force for one group, by name; what the broker does not tell is left out."""
+
+        def ask(connection: Connection, deadline: Deadline) -> dict[str, str]:
+            return asking.fetch_group_settings(connection, [group_id], list(names), deadline).get(group_id, {})
+
+        return self._settings(group_id, ask)
+
+    def _settings(self, group_id: str, fetch: Callable[[Connection, Deadline], dict[str, str]]) -> dict[str, str]:
+        def ask(connection: Connection) -> dict[str, str]:
+            return fetch(connection, deadline) if connection.supports(ApiKey.DESCRIBE_CONFIGS) else {}
 
         deadline = self.deadline.part(0.5)
         try:

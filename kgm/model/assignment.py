@@ -38,6 +38,17 @@ def moves(before: Assignment, after: Assignment) -> tuple[Move, ...]:
     )
 
 
+def less(partitions: Partitions, others: Partitions) -> dict[str, tuple[int, ...]]:
+    """Those of `partitions` that are not among `others`; topics of which none is left are left out."""
+    left: dict[str, tuple[int, ...]] = {}
+    for topic, numbers in partitions.items():
+        gone = others.get(topic)
+        kept = tuple(sorted(set(numbers).difference(gone))) if gone else tuple(numbers)
+        if kept:
+            left[topic] = kept
+    return left
+
+
 def count(partitions: Partitions) -> int:
     """How many partitions."""
     return sum(map(len, partitions.values()))

@@ -16,7 +16,8 @@ Heartbeats of a calm group change nothing but session deadlines, and are left ou
 what makes an hour of a thousand members take seconds.
 
     plan       the plan as data                     world      clock, wire and coordinator of one draw
-    origin     a snapshot as a group to begin with  member     a scripted consumer
+    origin     a snapshot as a group to begin with  member     a scripted consumer of the classic protocol
+    installed  its records                          epoch_member  one of the protocol of KIP-848
     newcomers  names of members to come             assigning  what a leader does
     script     plays a plan in a world              library    habits and pace of the client libraries
     bounce     draws -> prediction                  ledger     who consumes what, over time

@@ -11,7 +11,7 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.caveats import INITIAL_DELAY, caveats, hangs_on_session
 from kgm.simulation.library import HABITS, Library, usual_interval_ms
 from kgm.simulation.origin import Origin, origin_of
-from kgm.simulation.plan import Plan
+from kgm.simulation.plan import GroupProtocol, Plan
 from kgm.simulation.report import Outcome, Range, Ranges, Scenario
 from kgm.simulation.script import Script
 
@@ -26,6 +26,8 @@ _FEWEST_DRAWS = 3
 _SPARE_MS = 350
 #: What MIN_SESSION is by default.
 SHORTEST_SESSION_MS = 6_000
+#: Between two heartbeats in a consumer group, unless the broker is told otherwise.
+CONSUMER_INTERVAL_MS = BrokerSettings().group_consumer_heartbeat_interval_ms
 MIN_SESSION, MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
 
 
@@ -58,18 +60,39 @@ def simulate(
         exact=exact,
         caveats=(*hangs_on_session(otherwise, SHORTEST_SESSION_MS), *caveats(origin, plan, settings, outcomes)),
         ranges=None if exact else _ranges(outcomes, (*otherwise, *led)),
+        protocol=origin.protocol.value,
     )
 
 
 def _allowing(origin: Origin, plan: Plan) -> BrokerSettings:
     """The broker's settings. It lets in members with the session timeout they have, unless its limits are given."""
     settings = BrokerSettings.from_overrides(plan.broker_settings(origin.group_id))
+    if origin.protocol is GroupProtocol.CONSUMER:
+        return _as_consumers_have_it(settings, origin, plan)
     session_ms, lowest, highest = origin.session_timeout_ms, MIN_SESSION, MAX_SESSION
     if lowest not in plan.settings and session_ms < settings.group_min_session_timeout_ms:
         settings = replace(settings, group_min_session_timeout_ms=session_ms)
     if highest not in plan.settings and session_ms > settings.group_max_session_timeout_ms:
         settings = replace(settings, group_max_session_timeout_ms=session_ms)
     return settings
+
+
+def _as_consumers_have_it(settings: BrokerSettings, origin: Origin, plan: Plan) -> BrokerSettings:
+    """In a consumer group it is the broker that says how long a session is, and how often members heartbeat."""
+    interval_ms = plan.heartbeat_interval_ms or settings.group_consumer_heartbeat_interval_ms
+    return replace(
+        settings,
+        group_consumer_session_timeout_ms=origin.session_timeout_ms,
+        group_consumer_min_session_timeout_ms=min(
+            origin.session_timeout_ms, settings.group_consumer_min_session_timeout_ms
+        ),
+        group_consumer_max_session_timeout_ms=max(
+            origin.session_timeout_ms, settings.group_consumer_max_session_timeout_ms
+        ),
+        group_consumer_heartbeat_interval_ms=interval_ms,
+        group_consumer_min_heartbeat_interval_ms=min(interval_ms, settings.group_consumer_min_heartbeat_interval_ms),
+        group_consumer_max_heartbeat_interval_ms=max(interval_ms, settings.group_consumer_max_heartbeat_interval_ms),
+    )
 
 
 def _refuse_strangers(snapshot: GroupSnapshot, plan: Plan) -> None:
@@ -139,7 +162,8 @@ def _were_the_session_shorter(
 ) -> Sequence[Outcome]:  # fmt: skip
     """No Kafka API tells the session timeout of a classic group. Where it was assumed, a few draws with the shortest
     that a broker allows by default show whether the outcome hangs on it; none are returned where it does not."""
-    if snapshot.session_timeout_ms is not None or plan.what_if.session_timeout_ms is not None or not plan.bounce:
+    is_said = snapshot.session_timeout_ms is not None or plan.what_if.session_timeout_ms is not None
+    if is_said or not plan.bounce or origin.protocol is GroupProtocol.CONSUMER:
         return ()
     short = replace(origin, session_timeout_ms=SHORTEST_SESSION_MS)
     played = _play(short, plan, settings, draws=_FEWEST_DRAWS, seed=seed)
@@ -153,7 +177,8 @@ def _led_by_each(
     """No Kafka API tells who leads a group. Where members of both libraries may, a draw led by each shows whether the
     outcome hangs on it, however rare one of them is; none are returned where it does not."""
     libraries = {seat.library or Library.JAVA for seat in origin.seats}
-    if len(libraries) == 1 or not any(outcome.rebalances for outcome in outcomes):
+    nobody_leads = origin.protocol is GroupProtocol.CONSUMER
+    if nobody_leads or len(libraries) == 1 or not any(outcome.rebalances for outcome in outcomes):
         return ()
     played = [Script(origin, plan, settings, f"{seed}/led", led_by=library).play() for library in Library]
     seen = {outcome.verdict for outcome in outcomes}
@@ -163,7 +188,8 @@ def _led_by_each(
 def _is_certain(origin: Origin, plan: Plan, outcome: Outcome) -> bool:
     """Static members that are all back well within their session: the coordinator answers each with what it had, and
     nobody else hears of it. No draw can differ."""
-    interval_ms = plan.heartbeat_interval_ms or usual_interval_ms(origin.session_timeout_ms)
+    usual_ms = CONSUMER_INTERVAL_MS if origin.protocol is GroupProtocol.CONSUMER else None
+    interval_ms = plan.heartbeat_interval_ms or usual_ms or usual_interval_ms(origin.session_timeout_ms)
     slack_ms = interval_ms + max(habits.start[1] for habits in HABITS.values()) + _SPARE_MS
     return (
         origin.all_static

@@ -7,7 +7,7 @@ from kgm.assignors.librdkafka import ASSIGNORS
 from kgm.coordinator.settings import BrokerSettings
 from kgm.simulation.library import HEARTBEAT_INTERVAL_MS, Library
 from kgm.simulation.origin import Origin
-from kgm.simulation.plan import Plan
+from kgm.simulation.plan import GroupProtocol, Plan
 from kgm.simulation.report import Outcome
 
 INITIAL_DELAY = "group.initial.rebalance.delay.ms"
@@ -21,7 +21,9 @@ def caveats(origin: Origin, plan: Plan, settings: BrokerSettings, outcomes: Sequ
         *_timing(origin, plan, outcomes),
         *origin.caveats,
     ]
-    if any(outcome.rebalances for outcome in outcomes):
+    if origin.protocol is GroupProtocol.CONSUMER:
+        said += _consumers(origin, plan, outcomes)
+    elif any(outcome.rebalances for outcome in outcomes):
         said += [*_clients(origin, plan), *_leaders(origin)]
     if plan.scale_out:
         said.append("new members are taken to be like those that are there, their names to count on")
@@ -78,7 +80,7 @@ def _open(origin: Origin, outcomes: Sequence[Outcome]) -> list[str]:
             "members that are to come get random ids (member ids of dynamic members, instance ids without a pattern); "
             f"with {origin.assignor}, who gets what follows from the order of ids"
         )
-    if any(outcome.refused_joins for outcome in outcomes):
+    if any(outcome.refused_joins for outcome in outcomes) and origin.protocol is GroupProtocol.CLASSIC:
         said.append("a refused member is taken to stay away, though a client may try again")
     return said
 
@@ -109,6 +111,25 @@ def _clients(origin: Origin, plan: Plan) -> list[str]:
     librdkafka = any(seat.library is Library.LIBRDKAFKA for seat in origin.seats)
     if is_cooperative(origin.assignor) and librdkafka and not alike:
         said.append("members subscribe to different topics; librdkafka leaders have been seen to crash over that")
+    return said
+
+
+def _consumers(origin: Origin, plan: Plan, outcomes: Sequence[Outcome]) -> list[str]:
+    """What goes for consumer groups (KIP-848) alone."""
+    said = []
+    if any(outcome.refused_joins for outcome in outcomes) and not plan.what_if.freed:
+        session = f"{origin.session_timeout_ms / 1000:g} s"
+        said.append(
+            "a killed static member has not said that it will be back: until its session ends, up to "
+            f"{session} after its last heartbeat, the broker refuses its next process (UNRELEASED_INSTANCE_ID), which "
+            "clients take for fatal: it is taken to stay away. Removed first, it is let in at once: "
+            f"kgm remove-members {origin.group_id} --instance-ids ID"
+        )
+    if any(outcome.rebalances for outcome in outcomes) and origin.seats:
+        said.append(
+            "which member gets a partition that is free hangs on the order of a hash map on the broker, which a larger "
+            "group in the past may have left another"
+        )
     return said
 
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from kgm.model.errors import KgmError, UnsupportedError
+from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.bounce import DRAWS, SEED, simulate
-from kgm.simulation.plan import Membership, Plan, WhatIf
+from kgm.simulation.plan import GroupProtocol, Membership, Plan, WhatIf
 from kgm.simulation.report import Scenario
 
 _COOPERATIVE = "cooperative-sticky"
@@ -22,8 +22,8 @@ class Comparison:
 def compare(
     snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False
 ) -> Comparison:
-    """`as-is`, `standby` if the plan has a target size or pre-registered ids, and what it would be with static members,
-    dynamic members, and the cooperative protocol.
+    """What `side_by_side` shows, and what it would be with static members, dynamic members, the cooperative assignor,
+    and the consumer protocol (KIP-848).
 
     Raises what `simulate` raises for the plan as it stands; what goes wrong in another scenario is data."""
     scenarios = side_by_side(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
@@ -36,21 +36,21 @@ def compare(
             )
         except KgmError as error:
             errors.append(error)
-    errors.append(
-        UnsupportedError(
-            "scenario `consumer` is left out: kgm cannot play groups of the KIP-848 protocol yet",
-            group_id=snapshot.group_id,
-        )
-    )
     return Comparison(scenarios=tuple(scenarios), errors=tuple(errors))
 
 
 def side_by_side(
     snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False
 ) -> list[Scenario]:
-    """`as-is`, as any Apache Kafka does it; and `standby`, with a broker that heeds the plan's target size and
+    """`as-is`, as any Apache Kafka does it; `freed`, if the broker would refuse killed members that come back: what
+    comes of it if each is removed first; and `standby`, with a broker that heeds the plan's target size and
     pre-registered ids, if it has any."""
     scenarios = [simulate(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)]
+    if scenarios[0].protocol == GroupProtocol.CONSUMER.value and plan.bounce and scenarios[0].typical.refused_joins:
+        freed = replace(plan, what_if=replace(plan.what_if, freed=True))
+        scenarios.append(
+            simulate(snapshot, freed, name="freed", draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+        )
     if plan.plans_size:
         heeded = replace(plan, what_if=replace(plan.what_if, standby=True))
         scenarios.append(
@@ -60,8 +60,10 @@ def side_by_side(
 
 
 def _others(what_if: WhatIf) -> list[tuple[str, WhatIf]]:
+    classic, consumer = GroupProtocol.CLASSIC, GroupProtocol.CONSUMER
     return [
         ("static", replace(what_if, membership=Membership.STATIC)),
         ("dynamic", replace(what_if, membership=Membership.DYNAMIC)),
-        ("cooperative", replace(what_if, assignor=_COOPERATIVE)),
+        ("cooperative", replace(what_if, assignor=_COOPERATIVE, protocol=classic)),
+        ("consumer", replace(what_if, assignor=None, protocol=consumer)),
     ]

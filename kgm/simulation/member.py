@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kgm.assignors import is_cooperative
 from kgm.coordinator.outcome import Request
-from kgm.model.assignment import Partitions
+from kgm.model.assignment import Partitions, less
 from kgm.model.errors import ErrorCode, error_name
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -272,13 +272,13 @@ class Member:
         if self.waited_ms is None:
             self.waited_ms = world.clock.now_ms - self.started_ms
         self.remembered, self.remembered_generation = given, self.generation
-        lost = _less(self.owned, given)
+        lost = less(self.owned, given)
         if lost:
             world.ledger.drop(self.consumes_as, lost, world.clock.now_ms)
         if self.consumes_as != self.identity:
             world.ledger.drop(self.consumes_as, self.owned, world.clock.now_ms)
             self.consumes_as, self.owned = self.identity, {}
-        world.ledger.take(self.consumes_as, _less(given, self.owned), world.clock.now_ms)
+        world.ledger.take(self.consumes_as, less(given, self.owned), world.clock.now_ms)
         self.owned = {topic: tuple(numbers) for topic, numbers in given.items() if numbers}
         if lost and self.keeps_while_joining:
             self._join_soon(drawn(world.chance, self.habits.revoke), at_once=True)
@@ -417,14 +417,3 @@ class Member:
         self.phase = phase
         self.world.restless.discard(self)
         self.life += 1
-
-
-def _less(partitions: Partitions, others: Partitions) -> dict[str, tuple[int, ...]]:
-    """Those of `partitions` that are not among `others`."""
-    left: dict[str, tuple[int, ...]] = {}
-    for topic, numbers in partitions.items():
-        gone = others.get(topic)
-        kept = tuple(sorted(set(numbers).difference(gone))) if gone else tuple(numbers)
-        if kept:
-            left[topic] = kept
-    return left

@@ -1,5 +1,6 @@
-"""Where a simulation begins: a Stable classic group, taken from a snapshot (or made up), what-ifs applied."""
+"""Where a simulation begins: a Stable group, taken from a snapshot (or made up), what-ifs applied."""
 
+import base64
 import random
 import uuid
 from collections.abc import Mapping, Sequence
@@ -13,13 +14,17 @@ from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 from kgm.protocol.subscription import PROTOCOL_TYPE
 from kgm.simulation.library import Library, guess
-from kgm.simulation.plan import Membership, WhatIf
+from kgm.simulation.plan import GroupProtocol, Membership, WhatIf
 
 #: Defaults of Kafka's clients.
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 300_000
 _UNKNOWN_GENERATION = 1
 _CLIENT_ID = "consumer"
+#: What most classic groups use, and those that the broker has for consumer groups, the default first.
+CLASSIC_ASSIGNOR = "range"
+SERVER_ASSIGNORS = ("uniform", "range")
+SERVER_PREFIX = "consumer-"
 #: A cooperative group comes to rest after two rounds; more would be an assignor that never does.
 _SETTLING_ROUNDS = 5
 
@@ -43,7 +48,8 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """A Stable group at the start. generation: made up when `generation_is_known` is False.
+    """A Stable group at the start. generation: the epoch of a consumer group; made up when `generation_is_known` is
+    False. assignor: of a consumer group, the broker's.
 
     topics: partitions by topic. caveats: what had to be assumed. seats: in the order in which the broker lists them, if
     `order_is_known`, else in any. listing_capacity: buckets of the hash map by which it does (`assigning`)."""
@@ -59,6 +65,7 @@ class Origin:
     order_is_known: bool = True
     listing_capacity: int = DEFAULT_CAPACITY
     caveats: tuple[str, ...] = ()
+    protocol: GroupProtocol = GroupProtocol.CLASSIC
 
     @property
     def assignment(self) -> dict[str, Partitions]:
@@ -72,10 +79,12 @@ class Origin:
 def origin_of(snapshot: GroupSnapshot, what_if: WhatIf) -> Origin:
     """The group of a snapshot. Raises RefusedError for a group that kgm cannot play, NotFoundError for none."""
     _refuse_unplayable(snapshot)
-    if snapshot.assignor == STREAMS and what_if.assignor not in (None, STREAMS):
+    other = what_if.assignor not in (None, STREAMS) or what_if.protocol is GroupProtocol.CONSUMER
+    if snapshot.assignor == STREAMS and other:
         refuse_foreign(snapshot)  # another assignor would share out partitions, where these members share out tasks
     snapshot = snapshot.in_listed_order()
-    assignor = what_if.assignor or snapshot.assignor
+    protocol = what_if.protocol or GroupProtocol(snapshot.type)
+    assignor = _assignor(snapshot, what_if, protocol)
     if assignor is None:
         if snapshot.members:
             raise RefusedError(
@@ -91,16 +100,18 @@ def origin_of(snapshot: GroupSnapshot, what_if: WhatIf) -> Origin:
     rebalance_timeout_ms = _timeout(
         what_if.rebalance_timeout_ms, snapshot.rebalance_timeout_ms, REBALANCE_TIMEOUT_MS, "rebalance", caveats
     )
+    generation = snapshot.generation if snapshot.type == "classic" else snapshot.group_epoch
     origin = Origin(
         group_id=snapshot.group_id,
         assignor=assignor,
-        generation=_UNKNOWN_GENERATION if snapshot.generation is None else snapshot.generation,
-        generation_is_known=snapshot.generation is not None,
+        protocol=protocol,
+        generation=_UNKNOWN_GENERATION if generation is None else generation,
+        generation_is_known=generation is not None,
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=rebalance_timeout_ms,
-        seats=tuple(_seat(member, what_if) for member in snapshot.members),
+        seats=tuple(_seat(member, snapshot, what_if, caveats) for member in snapshot.members),
         topics=_topics(snapshot, caveats),
-        order_is_known=snapshot.knows_listed_order,
+        order_is_known=snapshot.knows_listed_order and protocol is GroupProtocol.CLASSIC,
         listing_capacity=_listing_capacity(snapshot),
         caveats=tuple(caveats),
     )
@@ -133,11 +144,19 @@ def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
         raise NotFoundError(f"group {group_id} does not exist", group_id=group_id)
     if snapshot.type not in ("classic", "consumer") or (snapshot.members and snapshot.assignor != STREAMS):
         refuse_foreign(snapshot)
-    if snapshot.type != "classic":
+    if any(member.protocol == "classic" for member in snapshot.members) and snapshot.type == "consumer":
         raise RefusedError(
-            f"group {group_id} is a {snapshot.type} group; kgm can only predict bounces of classic groups yet",
-            facts=("KIP-848 groups: no prediction is better than a wrong one",),
-            hint="what classic members would do: --members N --topic NAME:PARTITIONS",
+            f"group {group_id} is on its way from the classic protocol to KIP-848: members of both are in it",
+            facts=("how such a group fares is not predicted: no prediction is better than a wrong one",),
+            hint="finish the migration, or make a group up: --members N --topic NAME:PARTITIONS",
+            group_id=group_id,
+        )
+    away = [member.identity for member in snapshot.members if member.status == "away"]
+    if away:
+        raise RefusedError(
+            f"group {group_id} has members that are away: {', '.join(away)}",
+            facts=("when they went, and so when the coordinator lets go of them, is not known",),
+            hint="try again when they are back, or remove them: kgm remove-members",
             group_id=group_id,
         )
     if snapshot.state not in ("Stable", "Empty"):
@@ -171,7 +190,20 @@ def _topics(snapshot: GroupSnapshot, caveats: list[str]) -> dict[str, int]:
     return {name: known[name] for name in sorted(known) if name in wanted or not wanted}
 
 
-def _seat(member: MemberSnapshot, what_if: WhatIf) -> Seat:
+def _assignor(snapshot: GroupSnapshot, what_if: WhatIf, protocol: GroupProtocol) -> str | None:
+    """The assignor of the members, or of the broker; None where the snapshot does not tell."""
+    if protocol is GroupProtocol.CLASSIC:
+        seen = snapshot.assignor if snapshot.type == "classic" else CLASSIC_ASSIGNOR
+        return what_if.assignor or seen
+    supposed = (what_if.assignor or "").removeprefix(SERVER_PREFIX)
+    if supposed and supposed not in SERVER_ASSIGNORS:
+        known = ", ".join(SERVER_ASSIGNORS)
+        raise UsageError(f"assignor {supposed} is none of the broker's", facts=[f"in consumer groups: {known}"])
+    seen = snapshot.assignor if snapshot.type == "consumer" else None
+    return supposed or (seen if seen in SERVER_ASSIGNORS else SERVER_ASSIGNORS[0])
+
+
+def _seat(member: MemberSnapshot, snapshot: GroupSnapshot, what_if: WhatIf, caveats: list[str]) -> Seat:
     instance_id = member.group_instance_id
     if what_if.membership is Membership.DYNAMIC:
         instance_id = None
@@ -184,10 +216,22 @@ def _seat(member: MemberSnapshot, what_if: WhatIf) -> Seat:
         client_id=member.client_id,
         client_host=member.client_host or "/127.0.0.1",
         rack=member.rack,
-        topics=member.topics or tuple(sorted(member.assignment)),
+        topics=_subscribed(member, snapshot, caveats),
         owned=member.assignment,
         library=guess(member.client_library, member.client_id, member.member_id),
     )
+
+
+def _subscribed(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[str]) -> tuple[str, ...]:
+    """The topics of a member; of a regular expression, those that members with the same one have partitions of."""
+    if not member.regex:
+        return member.topics or tuple(sorted(member.assignment))
+    said = "a subscription by regular expression is taken for the topics that are assigned now"
+    if said not in caveats:
+        caveats.append(said)
+    alike = [other.assignment for other in snapshot.members if other.regex == member.regex]
+    resolved = {topic for assignment in alike for topic, numbers in assignment.items() if numbers}
+    return tuple(sorted({*member.topics, *resolved}))
 
 
 def settled(origin: Origin) -> Origin:
@@ -206,7 +250,8 @@ def settled(origin: Origin) -> Origin:
             )
             for seat in origin.seats
         )
-        assigned: Assignment = assign(origin.assignor, GroupSpec(members=members, topics=topics))
+        name = origin.assignor if origin.protocol is GroupProtocol.CLASSIC else SERVER_PREFIX + origin.assignor
+        assigned: Assignment = assign(name, GroupSpec(members=members, topics=topics))
         if assigned == owned:
             break
         owned = assigned
@@ -216,7 +261,13 @@ def settled(origin: Origin) -> Origin:
 # -- a group that is made up
 
 
-def synthetic(members: int, topics: Sequence[TopicSnapshot], membership: Membership, assignor: str) -> GroupSnapshot:
+def synthetic(
+    members: int,
+    topics: Sequence[TopicSnapshot],
+    membership: Membership,
+    assignor: str | None = None,
+    protocol: GroupProtocol = GroupProtocol.CLASSIC,
+) -> GroupSnapshot:
     """A Stable group that never was, all members subscribed to all topics. Static ones are `member-1` to `member-N`;
     dynamic ones have one client id, as the replicas of a deployment do, so that their ids sort at random."""
     if members < 1:
@@ -226,22 +277,26 @@ def synthetic(members: int, topics: Sequence[TopicSnapshot], membership: Members
     if len({topic.name for topic in topics}) != len(topics):
         raise UsageError("a topic is given twice")
     chance = random.Random("kgm")  # noqa: S311  (made-up names, the same in every run)
-    is_static = membership is Membership.STATIC
+    is_static, is_classic = membership is Membership.STATIC, protocol is GroupProtocol.CLASSIC
     width = len(str(members))
     names = [f"member-{number:0{width}}" for number in range(1, members + 1)]
     snapshot = GroupSnapshot(
         group_id="synthetic",
-        type="classic",
+        type=protocol.value,
         state="Stable",
         protocol_type=PROTOCOL_TYPE,
-        assignor=assignor,
+        assignor=assignor or (CLASSIC_ASSIGNOR if is_classic else SERVER_ASSIGNORS[0]),
         session_timeout_ms=SESSION_TIMEOUT_MS,
         rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
-        generation=1,
+        generation=1 if is_classic else None,
+        group_epoch=None if is_classic else 1,
+        assignment_epoch=None if is_classic else 1,
         topics=tuple(topics),
         members=tuple(
             MemberSnapshot(
-                member_id=made_up_member_id(name if is_static else _CLIENT_ID, chance),
+                member_id=made_up_member_id(name if is_static else _CLIENT_ID, chance)
+                if is_classic
+                else random_member_id(chance),
                 group_instance_id=name if is_static else None,
                 client_id=name if is_static else _CLIENT_ID,
                 topics=tuple(topic.name for topic in topics),
@@ -257,6 +312,14 @@ def synthetic(members: int, topics: Sequence[TopicSnapshot], membership: Members
             replace(member, assignment=seat.owned) for member, seat in zip(snapshot.members, seats, strict=True)
         ),
     )
+
+
+def random_member_id(chance: random.Random) -> str:
+    """A member id as clients and brokers make them for consumer groups: a random UUID in base64 (KIP-1082)."""
+    while True:
+        text = base64.urlsafe_b64encode(chance.getrandbits(128).to_bytes(16)).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
 
 
 def made_up_member_id(prefix: str, chance: random.Random) -> str:

@@ -25,6 +25,13 @@ class Membership(enum.Enum):
     DYNAMIC = "dynamic"
 
 
+class GroupProtocol(enum.Enum):
+    """How members talk to the coordinator: KIP-62 and its kin, or KIP-848."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rolling:
     """Batches one after another; the next begins `pause_ms` after the group is stable again."""
@@ -41,13 +48,16 @@ class WhatIf:
     rebalance_timeout_ms: int | None = None
     assignor: str | None = None
     membership: Membership | None = None
+    protocol: GroupProtocol | None = None
+    freed: bool = False
+    """Whether an operator removes a killed member just before its process starts again."""
     standby: bool = False
     """Whether the broker heeds the plan's target size and pre-registered ids, which no Apache Kafka does."""
 
     @property
     def resettles(self) -> bool:
         """Whether the partitions of the group would have been handed out differently to begin with."""
-        return self.assignor is not None or self.membership is not None
+        return self.assignor is not None or self.membership is not None or self.protocol is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +154,7 @@ class Plan:
             "rebalance_timeout_ms": self.what_if.rebalance_timeout_ms,
             "heartbeat_interval_ms": self.heartbeat_interval_ms,
             "assignor": self.what_if.assignor,
+            "protocol": None if self.what_if.protocol is None else self.what_if.protocol.value,
             "as": None if self.what_if.membership is None else self.what_if.membership.value,
             "settings": dict(self.settings),
         }

@@ -1,23 +1,22 @@
 """Plays a plan in a world: who stops and starts when, until the group has come to rest. One draw."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from kgm.coordinator.outcome import TimerKey, TimerKind
 from kgm.coordinator.settings import BrokerSettings
 from kgm.model.assignment import Partitions
 from kgm.model.ids import Millis
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
-from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
-from kgm.records.messages.group_metadata_key import GroupMetadataKey
-from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
-from kgm.records.record import Record
+from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.simulation.assigning import STICKY
+from kgm.simulation.epoch_member import EpochMember
+from kgm.simulation.installed import installed
 from kgm.simulation.library import HABITS, Library
 from kgm.simulation.member import Member
 from kgm.simulation.newcomers import newcomers
 from kgm.simulation.origin import Origin, Seat
-from kgm.simulation.plan import Plan, Stop
+from kgm.simulation.plan import GroupProtocol, Plan, Stop
 from kgm.simulation.report import Outcome
 from kgm.simulation.world import START_MS, World
 
@@ -33,6 +32,10 @@ _LOOK_MS = 1_000.0
 _HOPELESS_REBALANCES = 30
 #: How long a group may take to come to rest, besides its own timeouts.
 _PATIENCE_MS = 600_000
+
+
+#: A scripted consumer, by the protocol of the group.
+Scripted = Member | EpochMember
 
 
 class Operator:
@@ -58,6 +61,7 @@ class Script:
         )
         self.world.wake = self._wake_all
         self.world.on_record = self._recorded
+        self.world.on_gone = self._gone
         self.world.on_timer = self._timer_fired
         self._planned = 0
         self._led_by = led_by
@@ -70,10 +74,11 @@ class Script:
         self.guessed_names = arrivals.guessed
         self.newcomers = [self._member(seat) for seat in arrivals.seats]
 
-    def _member(self, seat: Seat) -> Member:
+    def _member(self, seat: Seat) -> Scripted:
         """A member whose library nobody knows is taken for a Java consumer; only those have `sticky`."""
         known = Library.JAVA if seat.library is None or self.origin.assignor == STICKY else seat.library
-        return Member(self.world, seat, HABITS[known])
+        kind = EpochMember if self.origin.protocol is GroupProtocol.CONSUMER else Member
+        return kind(self.world, seat, HABITS[known])
 
     # -- the play
 
@@ -94,45 +99,20 @@ class Script:
         return self._outcome(settled=settled)
 
     def _install(self) -> None:
-        """Put the group into the coordinator as a record of its log has it, and its members at their posts."""
+        """Put the group into the coordinator as the records of its log have it, and its members at their posts."""
         world, origin = self.world, self.origin
         if not self.members:
             return
         leader = world.chance.choice(
             [member for member in self.members if self._led_by in (None, member.habits.library)] or self.members
         )
-        value = GroupMetadataValue(
-            protocol_type="consumer",
-            generation=origin.generation,
-            protocol=origin.assignor,
-            leader=leader.seat.member_id,
-            current_state_timestamp=START_MS - 60_000,
-            members=[self._row(member) for member in self.members],
-        )
+        records = installed(origin, leader.seat, world.image, START_MS - 60_000)
         for member in self.members:
             member.take_seat()
         by_heartbeat = sorted(self.members, key=lambda member: member.extended_ms)
-        record = Record(GroupMetadataKey(group=origin.group_id), value)
-        world.runtime.load([record], now=Millis(int(by_heartbeat[0].extended_ms)))
+        world.runtime.load(records, now=Millis(int(by_heartbeat[0].extended_ms)))
         for member in by_heartbeat:
             member.show_life()
-
-    def _row(self, member: Member) -> MemberMetadata:
-        seat, origin = member.seat, self.origin
-        owned = seat.owned if member.keeps_while_joining else {}
-        said = Subscription(
-            topics=seat.topics, owned_partitions=owned, generation_id=origin.generation - 1, rack_id=seat.rack
-        )
-        return MemberMetadata(
-            member_id=seat.member_id,
-            group_instance_id=seat.group_instance_id,
-            client_id=seat.client_id,
-            client_host=seat.client_host,
-            rebalance_timeout=origin.rebalance_timeout_ms,
-            session_timeout=origin.session_timeout_ms,
-            subscription=encode_subscription(said),
-            assignment=encode_assignment(MemberAssignment(partitions=seat.owned)),
-        )
 
     def _scale_and_remove(self) -> bool:
         """What is done besides the bounce; before it, if that is rolling. Whether the group came to rest."""
@@ -156,45 +136,56 @@ class Script:
         for identity in batch:
             member = self.by_identity[identity]
             delay = self._stop_soon(member)
+            if self.plan.what_if.freed:
+                self._soon(max(delay + self.plan.restart_time_ms - _REMOVAL_AFTER_MS, delay), self._free, member)
             self._soon(delay + self.plan.restart_time_ms, self._start, member)
 
-    def _stop_soon(self, member: Member) -> float:
+    def _stop_soon(self, member: Scripted) -> float:
         delay = self.world.chance.random() * _STOP_SPREAD_MS
         self._soon(delay, self._stop, member)
         return delay
 
-    def _soon(self, delay_ms: float, action: Callable[..., None], *arguments: Member) -> None:
+    def _soon(self, delay_ms: float, action: Callable[..., None], *arguments: Scripted) -> None:
         """Do it then; the group is not at rest before."""
         self._planned += 1
         self.world.clock.after(delay_ms, self._do_planned, action, arguments)
 
-    def _do_planned(self, action: Callable[..., None], arguments: tuple[Member, ...]) -> None:
+    def _do_planned(self, action: Callable[..., None], arguments: tuple[Scripted, ...]) -> None:
         self._planned -= 1
         action(*arguments)
 
-    def _stop(self, member: Member) -> None:
+    def _stop(self, member: Scripted) -> None:
         how = self.plan.stop
         said = {Stop.CLEAN: "is closed", Stop.CRASH: "is killed"}[how]
         leaves = how is Stop.CLEAN and member.seat.group_instance_id is None
-        self.world.note("stop", f"{said}{' and leaves the group' if leaves else ''}", member.identity)
+        if leaves:
+            said += " and leaves the group"
+        elif how is Stop.CLEAN and isinstance(member, EpochMember):
+            said += " and says that it will be back (epoch -2)"
+        self.world.note("stop", said, member.identity)
         if not leaves:
             self.ghosts[member.member_id] = member.identity
         member.stop(how)
 
-    def _start(self, member: Member) -> None:
+    def _start(self, member: Scripted) -> None:
         self.world.note("start", "starts again", member.seat.identity)
         member.start()
 
-    def _start_new(self, member: Member) -> None:
+    def _start_new(self, member: Scripted) -> None:
         self.members.append(member)
         self.world.note("start", "a new member starts", member.identity)
         member.start()
 
     def _remove(self) -> None:
+        self._send_removal([self.by_identity[name].seat for name in self.plan.remove])
+
+    def _free(self, member: Scripted) -> None:
+        self._send_removal([member.seat])
+
+    def _send_removal(self, seats: Sequence[Seat]) -> None:
         """One LeaveGroup for all of them, as an operator sends it: static members without their member id."""
         identities = []
-        for name in self.plan.remove:
-            seat = self.by_identity[name].seat
+        for seat in seats:
             member_id = "" if seat.group_instance_id is not None else seat.member_id
             identities.append(
                 MemberIdentity(member_id=member_id, group_instance_id=seat.group_instance_id, reason=_REMOVAL_REASON)
@@ -229,15 +220,17 @@ class Script:
             return False
         if world.restless and not self._only_spares():
             return False
-        generation = world.generation
+        generation, unreconciled = world.generation, world.unreconciled
         behind = [member for member in self.members if member.generation != generation]
+        if unreconciled:
+            behind += [member for member in self.members if member.member_id in unreconciled]
         return not any(member.is_up and member not in world.restless for member in behind)
 
     def _only_spares(self) -> bool:
         """Whether all that want something are held back, by a group that has all its members: it is at rest so."""
         standby = self.world.standby
         return standby.has_all and all(
-            isinstance(one, Member) and one.identity in standby.held for one in self.world.restless
+            isinstance(one, Member | EpochMember) and one.identity in standby.held for one in self.world.restless
         )
 
     def _wake_all(self) -> None:
@@ -249,6 +242,8 @@ class Script:
     def _timer_fired(self) -> None:
         """See whether the session of a ghost has ended."""
         engine, group_id = self.world.engine, self.origin.group_id
+        if self.origin.protocol is GroupProtocol.CONSUMER:
+            return  # its records say so
         if any(engine.deadline(TimerKey(TimerKind.SESSION, group_id, ghost)) is None for ghost in self.ghosts):
             view = engine.group(group_id)
             there = {} if view is None else {member.member_id: member.group_instance_id for member in view.members}
@@ -257,6 +252,12 @@ class Script:
     def _recorded(self, value: GroupMetadataValue) -> None:
         if self.ghosts:
             self._bury({row.member_id: row.group_instance_id for row in value.members})
+
+    def _gone(self, gone: Sequence[str], replaced: frozenset[str]) -> None:
+        for member_id in gone:
+            identity = self.ghosts.pop(member_id, None)
+            if identity is not None and identity not in replaced:
+                self.world.note("expired", "its session has ended: the coordinator removes it", identity)
 
     def _bury(self, there: Mapping[str, str | None]) -> None:
         """Forget ghosts that are not members any more: removed, or (static) replaced by their next life."""
@@ -282,7 +283,8 @@ class Script:
         for member in () if view is None else view.members:
             ids.add(member.member_id)
             identity = member.group_instance_id or member.member_id
-            owned = world.blobs.assignment(member.assignment)
+            seat = member.consumer
+            owned = world.blobs.assignment(member.assignment) if seat is None else seat.assigned
             final[identity] = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned) if owned[topic]}
         dynamic = {member.member_id for member in view.members if member.group_instance_id is None} if view else set()
         holdings = world.ledger.holdings

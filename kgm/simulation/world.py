@@ -13,7 +13,18 @@ from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.outcome import Millis, Producer, Reply, Request, Ticket, TimerKey, TimerKind
 from kgm.coordinator.runtime import Runtime
 from kgm.coordinator.settings import BrokerSettings
+from kgm.coordinator.topics import TopicImage
 from kgm.protocol.struct import Message
+from kgm.records.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
+from kgm.records.messages.consumer_group_current_member_assignment_value import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+)
+from kgm.records.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
+from kgm.records.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
+from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from kgm.records.messages.consumer_group_target_assignment_metadata_value import (
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import Record
 from kgm.simulation.assigning import Blobs
@@ -63,12 +74,21 @@ class World:
         self.wake: Callable[[], None] = lambda: None
         self.on_timer: Callable[[], None] = lambda: None
         self.restless: set[object] = set()
+        #: Told of a record of a classic group, and of member ids that a consumer group has no longer, with the
+        #: instance ids that others have taken over at the same time.
         self.on_record: Callable[[GroupMetadataValue], None] = lambda _: None
+        self.on_gone: Callable[[Sequence[str], frozenset[str]], None] = lambda _gone, _replaced: None
+        #: Members of a consumer group that have something to give up, or to wait for.
+        self.unreconciled: set[str] = set()
+        self.image = TopicImage.counted(origin.topics)
+        self.epoch_period_ms = float(settings.group_consumer_heartbeat_interval_ms)
         self._is_joining = False
         self._join_key = TimerKey(TimerKind.JOIN, origin.group_id)
         self._sync_key = TimerKey(TimerKind.SYNC, origin.group_id)
         self._waiting: dict[int, tuple[Client, int, Callable[[Any], None] | None]] = {}
-        self.engine = Coordinator(settings=settings, new_member_id=self._new_member_id, topics=origin.topics)
+        self.engine = Coordinator(
+            settings=settings, new_member_id=self._new_member_id, topics=origin.topics, image=self.image
+        )
         self.runtime = Runtime(self.engine, append=self._appended)
         self._deadlines = self.engine.deadlines
         self.standby = Standby(self.engine, origin.group_id, self.note)
@@ -156,21 +176,46 @@ class World:
             self.wake()
 
     def _appended(self, records: Sequence[Record], _producer: Producer | None = None) -> None:
-        """What is written to `__consumer_offsets` tells of every generation that got an assignment."""
+        """What is written to `__consumer_offsets` tells of every generation and epoch, and who got an assignment."""
+        gone = []
         for record in records:
-            value = record.value
-            if not isinstance(value, GroupMetadataValue):
-                continue
-            if value.generation > self.generation:
-                self.generation = value.generation
-                if value.members:
+            match record.key, record.value:
+                case _, GroupMetadataValue() as value:
+                    self._generation_appended(value)
+                case _, ConsumerGroupMetadataValue() as value:
+                    self._epoch_appended(value.epoch)
+                case _, ConsumerGroupTargetAssignmentMetadataValue() as value:
                     self.rebalances += 1
-                    count = len(value.members)
-                    self.note("assigned", f"generation {value.generation} has its assignment, for {count} members")
-                else:
-                    self.passed_empty = True
-                    self.note("empty", f"the group is empty at generation {value.generation}")
-            self.on_record(value)
+                    self.note("assigned", f"epoch {value.assignment_epoch} has its target assignment")
+                case ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id), value if value is not None:
+                    assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
+                    (self.unreconciled.add if value.state else self.unreconciled.discard)(member_id)
+                case ConsumerGroupMemberMetadataKey(member_id=member_id), None:
+                    self.unreconciled.discard(member_id)
+                    gone.append(member_id)
+                case _:
+                    pass
+        if gone:
+            said = [each.value for each in records if isinstance(each.value, ConsumerGroupMemberMetadataValue)]
+            self.on_gone(gone, frozenset(value.instance_id for value in said if value.instance_id is not None))
+
+    def _epoch_appended(self, epoch: int) -> None:
+        if epoch > self.generation:
+            self.generation = epoch
+            self.note("epoch", f"the group is at epoch {epoch}; members hear of it at their next heartbeats")
+            self.wake()
+
+    def _generation_appended(self, value: GroupMetadataValue) -> None:
+        if value.generation > self.generation:
+            self.generation = value.generation
+            if value.members:
+                self.rebalances += 1
+                count = len(value.members)
+                self.note("assigned", f"generation {value.generation} has its assignment, for {count} members")
+            else:
+                self.passed_empty = True
+                self.note("empty", f"the group is empty at generation {value.generation}")
+        self.on_record(value)
 
     def _new_member_id(self, prefix: str) -> str:
         member_id = made_up_member_id(prefix, self.chance)

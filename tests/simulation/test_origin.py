@@ -58,7 +58,8 @@ def test_topics_that_nobody_subscribes_to_are_left_out():
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [
-        ({"type": "consumer"}, RefusedError, "consumer group"),
+        ({"type": "consumer", "members": (member("a", protocol="classic"),)}, RefusedError, "members of both"),
+        ({"type": "consumer", "members": (member("a", status="away"),)}, RefusedError, "members that are away: a"),
         ({"type": "share"}, RefusedError, "share group"),
         ({"state": "PreparingRebalance"}, RefusedError, "PreparingRebalance"),
         ({"state": "Dead"}, NotFoundError, "does not exist"),
@@ -68,7 +69,7 @@ def test_topics_that_nobody_subscribes_to_are_left_out():
 )
 def test_what_cannot_be_played_is_refused(change, error, says):
     with pytest.raises(error, match=says):
-        origin_of(group(member("a"), **change), WhatIf())
+        origin_of(replace(group(member("a")), **change), WhatIf())
 
 
 def test_members_that_share_out_tasks_are_not_imagined_to_share_out_partitions():

@@ -109,7 +109,7 @@ def test_compare_has_it_between_the_plan_as_it_stands_and_the_others():
     group = made_up(3, 6)
     plan = Plan(scale_out=1, target_size=4)
     names = [scenario.name for scenario in compare(group, plan, draws=2).scenarios]
-    assert names == ["as-is", "standby", "static", "dynamic", "cooperative"]
+    assert names == ["as-is", "standby", "static", "dynamic", "cooperative", "consumer"]
     assert [s.name for s in compare(group, Plan(scale_out=1), draws=2).scenarios][:2] == ["as-is", "static"]
 
 

@@ -90,7 +90,7 @@ def _certainty(scenario: Scenario) -> Markup:
 
 def _scenario(scenario: Scenario, colours: dict[str, int], *, alone: bool) -> Markup:
     typical = scenario.typical
-    marks = [event.at_ms for event in typical.timeline if event.event == "rebalance"]
+    marks = [event.at_ms for event in typical.timeline if event.event in ("rebalance", "epoch")]
     chart = ownership(
         typical.holdings, end_ms=typical.took_ms, marks_ms=marks, colours=colours, show_ms=show_duration
     )

@@ -1,0 +1,78 @@
+"""The records by which a group comes into a coordinator as it stood before the plan."""
+
+from kgm.assignors import is_cooperative
+from kgm.coordinator import consumer_records as records
+from kgm.coordinator.consumer_member import ConsumerMember
+from kgm.coordinator.topics import TopicImage
+from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
+from kgm.records.messages.group_metadata_key import GroupMetadataKey
+from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+from kgm.records.record import Record
+from kgm.simulation.origin import Origin, Seat
+from kgm.simulation.plan import GroupProtocol
+
+
+def installed(origin: Origin, leader: Seat, image: TopicImage, since_ms: int) -> list[Record]:
+    """Of a Stable group. leader: of a classic one. since_ms: since when it is so."""
+    if origin.protocol is GroupProtocol.CONSUMER:
+        return _consumer(origin, image, since_ms)
+    value = GroupMetadataValue(
+        protocol_type="consumer",
+        generation=origin.generation,
+        protocol=origin.assignor,
+        leader=leader.member_id,
+        current_state_timestamp=since_ms,
+        members=[_row(origin, seat) for seat in origin.seats],
+    )
+    return [Record(GroupMetadataKey(group=origin.group_id), value)]
+
+
+def _row(origin: Origin, seat: Seat) -> MemberMetadata:
+    owned = seat.owned if is_cooperative(origin.assignor) else {}
+    said = Subscription(
+        topics=seat.topics, owned_partitions=owned, generation_id=origin.generation - 1, rack_id=seat.rack
+    )
+    return MemberMetadata(
+        member_id=seat.member_id,
+        group_instance_id=seat.group_instance_id,
+        client_id=seat.client_id,
+        client_host=seat.client_host,
+        rebalance_timeout=origin.rebalance_timeout_ms,
+        session_timeout=origin.session_timeout_ms,
+        subscription=encode_subscription(said),
+        assignment=encode_assignment(MemberAssignment(partitions=seat.owned)),
+    )
+
+
+def _consumer(origin: Origin, image: TopicImage, since_ms: int) -> list[Record]:
+    """All members at the epoch of the group, with what they are to have (KIP-848)."""
+    group_id, epoch = origin.group_id, origin.generation
+    members, targets = [], []
+    for seat in origin.seats:
+        target = {
+            image.by_name[topic].topic_id: tuple(sorted(numbers)) for topic, numbers in seat.owned.items() if numbers
+        }
+        members.append(
+            ConsumerMember(
+                member_id=seat.member_id,
+                member_epoch=epoch,
+                previous_member_epoch=epoch,
+                group_instance_id=seat.group_instance_id,
+                rack_id=seat.rack,
+                rebalance_timeout_ms=origin.rebalance_timeout_ms,
+                client_id=seat.client_id,
+                client_host=seat.client_host,
+                subscribed_topic_names=frozenset(seat.topics),
+                server_assignor=origin.assignor,
+                assigned={topic_id: dict.fromkeys(numbers, epoch) for topic_id, numbers in target.items()},
+            )
+        )
+        targets.append(records.target_record(group_id, seat.member_id, target))
+    subscribed = {topic for seat in origin.seats for topic in seat.topics}
+    return [
+        *(records.member_record(group_id, member) for member in members),
+        records.epoch_record(group_id, epoch, image.hash_of(subscribed)),
+        *targets,
+        records.target_epoch_record(group_id, epoch, since_ms),
+        *(records.current_record(group_id, member) for member in members),
+    ]

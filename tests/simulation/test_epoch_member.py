@@ -1,0 +1,154 @@
+"""Bounces of consumer groups (KIP-848): what Kafka's documents and 198 bounces on a real broker say comes of each."""
+
+from dataclasses import replace
+
+import pytest
+
+from kgm.model.errors import UsageError
+from kgm.model.snapshot import TopicSnapshot
+from kgm.simulation.bounce import simulate
+from kgm.simulation.compare import side_by_side
+from kgm.simulation.origin import origin_of, synthetic
+from kgm.simulation.plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
+
+from .groups import DYNAMIC, STATIC, ids, made_up
+
+CONSUMER = GroupProtocol.CONSUMER
+
+
+def consumers(members=3, partitions=12, membership=STATIC, assignor=None):
+    return synthetic(members, [TopicSnapshot(name="t", partitions=partitions)], membership, assignor, CONSUMER)
+
+
+def events(outcome, name):
+    return [event.member for event in outcome.timeline if event.event == name]
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+@pytest.mark.parametrize("rolling", [None, Rolling(max_unavailable=1)])
+def test_static_members_that_are_closed_and_come_back_in_time_move_nothing(assignor, rolling):
+    group = consumers(assignor=assignor)
+    scenario = simulate(group, Plan(bounce=ids(group), rolling=rolling, restart_time_ms=8_000))
+    outcome = scenario.typical
+    assert scenario.exact
+    assert scenario.protocol == "consumer"
+    assert (outcome.generations, outcome.rebalances, outcome.moves, outcome.refused_joins) == (0, 0, (), 0)
+    assert outcome.stopped_partition_ms >= 12 * 8_000
+
+
+def test_a_static_member_that_was_killed_is_refused_until_its_session_ends():
+    group = consumers()
+    victim = ids(group)[0]
+    scenario = simulate(group, Plan(bounce=(victim,), stop=Stop.CRASH, restart_time_ms=5_000), draws=20)
+    outcome = scenario.typical
+    assert outcome.refused_joins == 1
+    assert (outcome.generations, outcome.rebalances) == (1, 1)
+    assert victim not in outcome.final_assignment
+    assert {move.owner_before for move in outcome.moves} == {victim}
+    assert any("UNRELEASED_INSTANCE_ID" in caveat and "kgm remove-members" in caveat for caveat in scenario.caveats)
+    (gone,) = [event.at_ms for event in outcome.timeline if event.event == "expired"]
+    assert 40_000 <= gone <= 45_200, "a session of 45 s, counted from a heartbeat at most 5 s before"
+
+
+def test_the_removal_that_frees_it_at_once_is_shown_beside():
+    group = consumers()
+    plan = Plan(bounce=ids(group, 0), stop=Stop.CRASH, restart_time_ms=5_000)
+    as_is, freed = side_by_side(group, plan, draws=20)
+    assert (as_is.name, freed.name) == ("as-is", "freed")
+    assert freed.typical.refused_joins == 0
+    assert freed.typical.generations == 2, "one epoch for the removal, one for the return"
+    assert set(freed.typical.final_assignment) == set(ids(group))
+    assert freed.typical.stopped_partition_ms < as_is.typical.stopped_partition_ms
+    clean = replace(plan, stop=Stop.CLEAN)
+    assert [scenario.name for scenario in side_by_side(group, clean, draws=2)] == ["as-is"]
+
+
+def test_a_static_member_that_comes_back_too_late_costs_two_epochs():
+    group = consumers()
+    scenario = simulate(group, Plan(bounce=ids(group, 0), restart_time_ms=70_000), draws=20)
+    assert (scenario.typical.generations, scenario.typical.rebalances) == (2, 2)
+    assert set(scenario.typical.final_assignment) == set(ids(group))
+
+
+@pytest.mark.parametrize("stop", list(Stop))
+def test_a_dynamic_member_costs_an_epoch_each_way(stop):
+    group = consumers(membership=DYNAMIC)
+    scenario = simulate(group, Plan(bounce=ids(group, 0), stop=stop, restart_time_ms=20_000), draws=20)
+    assert scenario.typical.generations == 2
+    assert not scenario.exact
+    assert all(len(assigned["t"]) == 4 for assigned in scenario.typical.final_assignment.values())
+
+
+def test_members_that_go_together_share_target_assignments():
+    """Targets are computed once in an assignment interval, epochs rise with every member."""
+    group = consumers(6, 24, DYNAMIC)
+    scenario = simulate(group, Plan(bounce=ids(group, 0, 1, 2), restart_time_ms=20_000), draws=20)
+    assert scenario.typical.generations == 6
+    assert scenario.typical.rebalances < 6
+
+
+def test_a_removal_is_one_epoch():
+    group = consumers(5, 20)
+    scenario = simulate(group, Plan(remove=ids(group, 0, 1)), draws=10)
+    assert scenario.typical.generations == 1
+    assert set(scenario.typical.final_assignment) == set(ids(group)[2:])
+
+
+def test_those_who_stay_away_after_a_clean_stop_are_let_go_when_their_sessions_end():
+    group = consumers(5, 20)
+    outcome = simulate(group, Plan(scale_in=ids(group, 0, 1)), draws=10).typical
+    assert outcome.generations == 2
+    assert sorted(events(outcome, "expired")) == sorted(ids(group, 0, 1))
+
+
+def test_only_what_has_to_move_moves_when_members_come():
+    group = consumers(4, 12)
+    outcome = simulate(group, Plan(scale_out=2), draws=10).typical
+    assert outcome.generations == 2
+    assert len(outcome.moves) == 4
+    assert all(len(assigned["t"]) == 2 for assigned in outcome.final_assignment.values())
+    gained = [move.owner_after for move in outcome.moves]
+    assert set(gained).isdisjoint(ids(group)), "uniform takes nothing from one member to give it to another that was there"
+
+
+def test_the_group_under_the_other_protocol_keeps_its_identities():
+    classic = made_up(3, 12)
+    origin = origin_of(classic, WhatIf(protocol=CONSUMER))
+    assert (origin.protocol, origin.assignor) == (CONSUMER, "uniform")
+    assert [seat.identity for seat in origin.seats] == list(ids(classic))
+    back = origin_of(consumers(), WhatIf(protocol=GroupProtocol.CLASSIC))
+    assert (back.protocol, back.assignor) == (GroupProtocol.CLASSIC, "range")
+    assert simulate(classic, Plan(bounce=ids(classic), what_if=WhatIf(protocol=CONSUMER)), draws=3).protocol == "consumer"
+
+
+def test_only_the_brokers_assignors_can_be_supposed():
+    with pytest.raises(UsageError, match="none of the broker's"):
+        origin_of(made_up(2, 4), WhatIf(protocol=CONSUMER, assignor="sticky"))
+    assert origin_of(made_up(2, 4), WhatIf(protocol=CONSUMER, assignor="consumer-range")).assignor == "range"
+
+
+def test_a_regular_expression_is_taken_for_what_is_assigned():
+    group = consumers(2, 4)
+    first, second = group.members
+    listening = replace(
+        group, members=(replace(first, topics=(), regex="t.*"), replace(second, topics=(), regex="t.*", assignment={}))
+    )
+    origin = origin_of(listening, WhatIf())
+    assert [seat.topics for seat in origin.seats] == [("t",), ("t",)]
+    assert sum("regular expression" in caveat for caveat in origin.caveats) == 1
+
+
+def test_heartbeats_that_are_left_out_keep_sessions_alive():
+    """An hour of rest, in which nobody may expire, costs next to nothing."""
+    group = consumers(20, 40)
+    plan = Plan(bounce=ids(group, 0, 1), rolling=Rolling(max_unavailable=1, pause_ms=3_600_000), restart_time_ms=1_000)
+    outcome = simulate(group, plan).typical
+    assert (outcome.generations, events(outcome, "expired")) == (0, [])
+    assert outcome.requests < 20 * 3_600 / 30 * 2
+
+
+def test_a_draw_is_the_same_when_it_is_played_again():
+    group = consumers(4, 12, DYNAMIC)
+    plan = Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=3_000)
+    assert simulate(group, plan, draws=5).to_json() == simulate(group, plan, draws=5).to_json()
+    assert simulate(group, plan, draws=5).to_json() != simulate(group, plan, draws=5, seed=2).to_json()
