@@ -1,21 +1,27 @@
 #!/usr/bin/env python3
-"""Decode a log of `__consumer_offsets`: kgm's columns, and Kafka's own kafka-dump-log, from the same segments.
+"""Read the history of groups from a log of `__consumer_offsets`: kgm, and Kafka's own kafka-dump-log, from the same
+segments; and how the cost grows.
 
-usage: python bench/history.py [--commits N] [--snapshots N] [--members N] [--in-batch N] [--rounds N]
-       (needs numpy, pyarrow, Java 17+, and Maven for the jars)
+usage: python bench/history.py [--commits N] [--snapshots N] [--changes N] [--members N] [--in-batch N] [--rounds N]
+       (needs numpy, pyarrow, Java 17+, and Maven for the jars; --no-growth, --no-peer leave parts out)
 
 Two logs: offset commits of 100 groups, --in-batch records in each batch (what a commit of so many partitions writes);
 and GroupMetadata records of --members members, a batch each, in which one member a time has come back.
-kgm, in process: read (file -> batches, checksums checked -> table of raw records) and decode (-> a table of every field;
-of GroupMetadata, also a row for each member with its subscription and assignment taken apart).
+kgm, in process: read (file -> batches, checksums checked -> table of raw records) and decode (-> every field; of
+GroupMetadata a row for each member with its subscription and assignment taken apart).
 kafka-dump-log --offsets-decoder is a whole process that prints JSON, into /dev/null here; the time that it needs for a
 log of one record is taken off, so that neither side is charged for its start. In turn, medians of --rounds.
+
+Then kgm alone, a process each: the membership changes of --changes GroupMetadata records (every other one a rebalance,
+the others bounces that were absorbed), from the segment to the table of changes, piece by piece; the same of the
+commits' log, in which there is nothing to tell; and the growth with records, members and groups.
 """
 
 import argparse
 import json
 import pathlib
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -37,6 +43,8 @@ from tests.kafka.java_tools import java_command
 HEAP_MB = 1_000
 GROUPS, PARTITIONS = 100, 240
 SEGMENT = "00000000000000000000.log"
+#: Where the generation stands in a value of a group of protocol type "consumer".
+GENERATION = struct.Struct(">12xi")
 
 
 def write(directory, batches):
@@ -48,28 +56,47 @@ def write(directory, batches):
             offset += len(pairs)
 
 
-def commit(number):
+def commit(number, groups):
     at = number // PARTITIONS
-    key = OffsetCommitKey(group=f"payments-{at % GROUPS:03d}", topic="orders.eu", partition=number % PARTITIONS)
+    key = OffsetCommitKey(group=f"payments-{at % groups:03d}", topic="orders.eu", partition=number % PARTITIONS)
     value = OffsetCommitValue(
-        offset=1_000 + number // (GROUPS * PARTITIONS) * 500, leader_epoch=3, commit_timestamp=NOW + number // 10,
+        offset=1_000 + number // (groups * PARTITIONS) * 500, leader_epoch=3, commit_timestamp=NOW + number // 10,
         topic_id=b"0123456789abcdef",
     )  # fmt: skip
     return encode_record(Record(key, value))
 
 
-def commits(count, in_batch):
+def commits(count, in_batch, groups=GROUPS):
     for start in range(0, count, in_batch):
-        yield [commit(number) for number in range(start, min(start + in_batch, count))]
+        yield [commit(number, groups) for number in range(start, min(start + in_batch, count))]
 
 
-def snapshots(count, size):
-    groups = [[member(f"fleet-{number:03d}", at, 0) for at in range(size)] for number in range(GROUPS)]
+def snapshots(count, size, groups=GROUPS):
+    """Each group's records in turn: one member comes back under another id; every other time it takes a rebalance."""
+    names = [f"fleet-{number:03d}" for number in range(groups)]
+    fleets = [[encoded(name, at, 0)[1] for at in range(size)] for name in names]
+    heads = [encoded(name, 0, 0)[0] for name in names]
+    keys = [encode_record(metadata(name, []))[0] for name in names]
     for number in range(count):
-        members = groups[number % GROUPS]
-        place = number // GROUPS % size
-        members[place] = member(f"fleet-{number % GROUPS:03d}", place, number)
-        yield [encode_record(metadata(f"fleet-{number % GROUPS:03d}", members))]
+        group, turn = number % groups, number // groups
+        members = fleets[group]
+        members[turn % size] = encoded(names[group], turn % size, number)[1]
+        head = bytearray(heads[group])
+        struct.pack_into(">i", head, GENERATION.size - 4, 1 + turn // 2)
+        yield [(keys[group], b"".join((head, struct.pack(">i", size), *members)))]
+
+
+def encoded(name, at, life):
+    """(a value up to its members, the bytes of one member)."""
+    one, two = (encode_record(metadata(name, [member(name, at, life)] * times))[1] for times in (1, 2))
+    size = len(two) - len(one)
+    return one[: -size - 4], one[-size:]
+
+
+def measured(task):
+    cpu, wall = time.process_time(), time.perf_counter()
+    found = task()
+    return found, time.process_time() - cpu, time.perf_counter() - wall
 
 
 def decode(directory):
@@ -81,76 +108,183 @@ def decode(directory):
     from kgm.history.tables import members
 
     path = directory / SEGMENT
-    cpu, wall = time.process_time(), time.perf_counter()
     with path.open("rb") as file:
-        raw = pa.Table.from_batches(segment_records(0, file, path.stat().st_size))
-    read = time.process_time() - cpu, time.perf_counter() - wall
-    cpu, wall = time.process_time(), time.perf_counter()
-    found = decode(raw)
-    apart = members(found)
-    decoded = time.process_time() - cpu, time.perf_counter() - wall
+        raw, *read = measured(lambda: pa.Table.from_batches(segment_records(0, file, path.stat().st_size)))
+
+    def taken_apart():
+        found = decode(raw)
+        return found, members(found)
+
+    (found, apart), *decoded = measured(taken_apart)
     assert len(found.bad) == 0
-    return [sum(map(len, found.records.values())), len(apart), *read, *decoded]
+    return [found.count, len(apart), *read, *decoded]
+
+
+def changes(directory):
+    """[records, changes, rebalances, cpu, wall, peak MB]."""
+    import resource
+
+    import pyarrow as pa
+
+    from kgm.history.raw import segment_records
+    from kgm.history.timelines import Log, change_table, rebalance_table
+
+    path = directory / SEGMENT
+
+    def told():
+        log, tables, count = Log(), [[], []], 0
+        with path.open("rb") as file:
+            for batch in segment_records(0, file, path.stat().st_size):
+                count += len(batch)
+                found = list(log.feed(pa.Table.from_batches([batch])))
+                for tables_of, table in zip(tables, (change_table(found), rebalance_table(found)), strict=True):
+                    tables_of.append(table)
+        return count, *(sum(map(len, each)) for each in tables)
+
+    (count, changed, rebalanced), cpu, wall = measured(told)
+    return [count, changed, rebalanced, cpu, wall, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3]
+
+
+TASKS = {"decode": decode, "changes": changes}
+
+
+def in_process(task, directory):
+    command = [sys.executable, str(pathlib.Path(__file__).resolve()), "--task", task, str(directory)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def dump(directory):
-    files = str(directory / SEGMENT)
     main_class = "org.apache.kafka.tools.DumpLogSegments"
     return java_command(
-        main_class, "--offsets-decoder", "--files", files, heap_mb=HEAP_MB, options=(), class_path=classpath("kafka")
+        main_class, "--offsets-decoder", "--files", str(directory / SEGMENT), heap_mb=HEAP_MB, options=(),
+        class_path=classpath("kafka"),
+    )  # fmt: skip
+
+
+def medians(rows):
+    return [statistics.median(column) for column in zip(*rows, strict=True)]
+
+
+def beside_the_peer(folder, arguments):
+    logs = {
+        "OffsetCommit": commits(arguments.commits, arguments.in_batch),
+        f"GroupMetadata x {arguments.members}": snapshots(arguments.snapshots, arguments.members),
+        "one record": commits(1, 1),
+    }
+    places = {name: folder / f"peer-{number}" for number, name in enumerate(logs)}
+    for name, batches in logs.items():
+        write(places[name], batches)
+    print(f"{arguments.in_batch} commits in a batch; JVM with -Xmx{HEAP_MB}m\n")
+    print("| log | MB | kgm read | decode | k records/CPU s | dump-log | k records/CPU s | CPU ratio | wall ratio |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    kafkas, ours = {name: [] for name in logs}, {name: [] for name in logs}
+    for _ in range(arguments.rounds):
+        for name, place in places.items():
+            kafkas[name].append(once(dump(place))[:2])
+            ours[name].append(in_process("decode", place))
+    start = medians(kafkas.pop("one record"))
+    for name, rows in kafkas.items():
+        size = (places[name] / SEGMENT).stat().st_size / 1e6
+        their_cpu, their_wall = (time - less for time, less in zip(medians(rows), start, strict=True))
+        count, _, read, read_wall, cpu, wall = medians(ours[name])
+        print(
+            f"| {count:.0f} {name} | {size:.0f} | {read:.2f} | {cpu:.2f} | {count / (read + cpu) / 1e3:.0f} | "
+            f"{their_cpu:.2f} | {count / their_cpu / 1e3:.1f} | {their_cpu / (read + cpu):.1f} | "
+            f"{their_wall / (read_wall + wall):.1f} |"
+        )
+    print(f"\nseconds of CPU; dump-log without its start ({start[0]:.2f} CPU s, {start[1]:.2f} s)\n")
+
+
+def told(folder, arguments):
+    """Returns seconds of CPU for a metadata record of --members members, and for a commit."""
+    print("| membership changes of | MB | changes | rebalances | CPU s | wall s | peak MB |")
+    print("|---|---|---|---|---|---|---|")
+    logs = {
+        f"GroupMetadata x {arguments.members}": snapshots(arguments.changes, arguments.members),
+        "OffsetCommit": commits(arguments.commits, arguments.in_batch),
+    }
+    costs = []
+    for number, (name, batches) in enumerate(logs.items()):
+        place = folder / f"told-{number}"
+        write(place, batches)
+        count, changed, rebalanced, cpu, wall, peak = in_process("changes", place)
+        size = (place / SEGMENT).stat().st_size / 1e6
+        (place / SEGMENT).unlink()
+        print(
+            f"| {count} {name} | {size:.0f} | {changed} | {rebalanced} | {cpu:.1f} | {wall:.1f} | {peak:.0f} |",
+            flush=True,
+        )
+        costs.append(cpu / count)
+    print()
+    return costs
+
+
+def growth(folder):
+    print(
+        "| growth with | of it | records | members each | groups | told in CPU s | us a record | ns a member | peak MB |"
     )
+    print("|---|---|---|---|---|---|---|---|---|")
+    cases = [
+        *(("commits", count, commits(count, 10), 0, GROUPS) for count in (10_000, 100_000, 1_000_000)),
+        *(("records", count, snapshots(count, 20), 20, GROUPS) for count in (300, 3_000, 30_000)),
+        *(("members", size, snapshots(100_000 // size, size, 10), size, 10) for size in (5, 50, 500)),
+        *(("groups", groups, snapshots(20_000, 10, groups), 10, groups) for groups in (10, 100, 1_000, 10_000)),
+    ]
+    for number, (kind, of_it, batches, size, groups) in enumerate(cases):
+        place = folder / f"growth-{number}"
+        write(place, batches)
+        count, _, _, cpu, _, peak = in_process("changes", place)
+        (place / SEGMENT).unlink()
+        each = f"{cpu / count / size * 1e9:.0f}" if size else ""
+        print(
+            f"| {kind} | {of_it:,} | {count} | {size or ''} | {groups} | {cpu:.2f} | {cpu / count * 1e6:.1f} | {each} | "
+            f"{peak:.0f} |",
+            flush=True,
+        )
+    print()
 
 
-def in_process(directory):
-    command = [sys.executable, str(pathlib.Path(__file__).resolve()), "--decode", str(directory)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+def on_paper(costs, members):
+    """A large cluster, from what was measured."""
+    per_snapshot, per_commit = costs
+    groups, records, rebalances = 100_000, 1_000_000_000, 20
+    metadata = groups * rebalances
+    cores = (metadata * per_snapshot + (records - metadata) * per_commit) / 86_400
+    print(
+        f"On paper: {groups:,} groups and {records:,} records a day, of which each group writes {rebalances} metadata\n"
+        f"records of {members} members: {metadata * per_snapshot / 60:.0f} CPU minutes for these and "
+        f"{(records - metadata) * per_commit / 60:.0f} for the commits, so {cores:.2f} cores\n"
+        f"keep up with it. Some {groups * members * 190 / 1e9:.1f} GB are carried from one day to the next for the "
+        f"members, in all partitions together."
+    )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commits", type=int, default=1_000_000)
     parser.add_argument("--snapshots", type=int, default=20_000)
+    parser.add_argument("--changes", type=int, default=200_000)
     parser.add_argument("--members", type=int, default=50)
     parser.add_argument("--in-batch", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--decode", type=pathlib.Path, help=argparse.SUPPRESS)
+    parser.add_argument("--no-growth", action="store_true")
+    parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--task", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.decode:
-        decode(arguments.decode)  # compiles decoders and loads what is loaded late
-        print(json.dumps(decode(arguments.decode)))
+    if arguments.task:
+        task, directory = TASKS[arguments.task[0]], pathlib.Path(arguments.task[1])
+        if task is decode:
+            task(directory)  # compiles decoders and loads what is loaded late
+        print(json.dumps(task(directory)))
         return
-    with tempfile.TemporaryDirectory(prefix="kgm-history-") as folder:
-        logs = {
-            "OffsetCommit": commits(arguments.commits, arguments.in_batch),
-            f"GroupMetadata x {arguments.members}": snapshots(arguments.snapshots, arguments.members),
-            "one record": commits(1, 1),
-        }
-        for name, batches in logs.items():
-            write(pathlib.Path(folder) / name.replace(" ", "-"), batches)
-        print(f"{arguments.in_batch} commits in a batch; JVM with -Xmx{HEAP_MB}m\n")
-        print(
-            "| log | MB | kgm read | decode | k records/CPU s | dump-log | k records/CPU s | CPU ratio | wall ratio |"
-        )
-        print("|---|---|---|---|---|---|---|---|---|")
-        kafkas, ours = {name: [] for name in logs}, {name: [] for name in logs}
-        for _ in range(arguments.rounds):
-            for name in logs:
-                directory = pathlib.Path(folder) / name.replace(" ", "-")
-                kafkas[name].append(once(dump(directory))[:2])
-                ours[name].append(in_process(directory))
-        start = [statistics.median(column) for column in zip(*kafkas.pop("one record"), strict=True)]
-        for name, rows in kafkas.items():
-            size = (pathlib.Path(folder) / name.replace(" ", "-") / SEGMENT).stat().st_size / 1e6
-            their_cpu, their_wall = (
-                statistics.median(column) - less for column, less in zip(zip(*rows, strict=True), start, strict=True)
-            )
-            count, _, read, read_wall, cpu, wall = map(statistics.median, zip(*ours[name], strict=True))
-            print(
-                f"| {count:.0f} {name} | {size:.0f} | {read:.2f} | {cpu:.2f} | {count / (read + cpu) / 1e3:.0f} | "
-                f"{their_cpu:.2f} | {count / their_cpu / 1e3:.1f} | {their_cpu / (read + cpu):.1f} | "
-                f"{their_wall / (read_wall + wall):.1f} |"
-            )
-        print(f"\nseconds of CPU; dump-log without its start ({start[0]:.2f} CPU s, {start[1]:.2f} s)")
+    with tempfile.TemporaryDirectory(prefix="kgm-history-") as name:
+        folder = pathlib.Path(name)
+        if not arguments.no_peer:
+            beside_the_peer(folder, arguments)
+        costs = told(folder, arguments)
+        if not arguments.no_growth:
+            growth(folder)
+        on_paper(costs, arguments.members)
 
 
 if __name__ == "__main__":
