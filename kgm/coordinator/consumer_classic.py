@@ -123,7 +123,7 @@ def _join_and_downgrade(
         aim = group.assignment_epoch, group.target_of(after.member_id, after.group_instance_id)
         joined = membership.reconcile(group, after, aim, owned, step, subscription_changed=bumps)
     if isinstance(joined, ConsumerMember):
-        migration.downgrade_with(group, joined, seat.member_id, step, rebalances=rebalances)
+        return migration.downgrade_with(group, joined, seat.member_id, step, rebalances=rebalances) or joined
     return joined
 
 
@@ -240,7 +240,9 @@ def handle_leave(message: LeaveGroupRequest, group: ConsumerGroup, step: Step) -
     leaving = message.members if version >= _LEAVE_IS_BATCH_FROM else [MemberIdentity(member_id=message.member_id)]
     found = [_leaver(group, identity) for identity in leaving]
     errors = [member if isinstance(member, ErrorCode) else ErrorCode.NONE for member in found]
-    fencing.fence(group, [member for member in found if isinstance(member, ConsumerMember)], step)
+    if error := fencing.fence(group, [member for member in found if isinstance(member, ConsumerMember)], step):
+        step.answer(LeaveGroupResponse(error_code=error))
+        return
     if version < _LEAVE_IS_BATCH_FROM:
         step.answer(LeaveGroupResponse(error_code=errors[0]))
         return

@@ -239,6 +239,7 @@ def _leave(message: ConsumerGroupHeartbeatRequest, installed: Group | None, step
         away = member._replace(member_epoch=AWAY, assigned=assigned, pending_revocation=NOTHING)
         step.write(records.current_record(installed.group_id, away))
         timers.cancel_rebalance(installed.group_id, member.member_id, step)
-    else:
-        fencing.fence(installed, [member], step)
+    elif error := fencing.fence(installed, [member], step):
+        refuse(step, error)
+        return
     step.answer(ConsumerGroupHeartbeatResponse(member_id=message.member_id, member_epoch=message.member_epoch))

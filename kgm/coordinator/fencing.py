@@ -13,16 +13,20 @@ from kgm.coordinator.consumer_group import ConsumerGroup, counted
 from kgm.coordinator.consumer_member import ConsumerMember
 from kgm.coordinator.outcome import TimerKey, TimerKind
 from kgm.coordinator.step import Step
+from kgm.model.errors import ErrorCode
 
 
-def fence(group: ConsumerGroup, members: Iterable[ConsumerMember], step: Step) -> None:
-    """Take members out of the group. Without any, nothing happens."""
+def fence(group: ConsumerGroup, members: Iterable[ConsumerMember], step: Step) -> ErrorCode:
+    """Take members out of the group. Without any, nothing happens. An error if the group then cannot become the classic
+    one that it is to become: they stay."""
     gone = list({member.member_id: member for member in members}.values())
     if not gone:
-        return
+        return ErrorCode.NONE
     if migration.may_downgrade(group, gone, step.settings):
-        migration.downgrade(group, gone, step)
-        return
+        error = migration.downgrade(group, gone, step)
+        if error is not ErrorCode.NONE:
+            step.records.clear()
+        return error
     for member in gone:
         for tombstone in records.member_tombstones(group.group_id, member.member_id):
             step.write(tombstone)
@@ -38,6 +42,7 @@ def fence(group: ConsumerGroup, members: Iterable[ConsumerMember], step: Step) -
                 matched = counted(matched, group.resolved[regex].topics, -1)
     metadata_hash = step.image.hash_of({*names, *matched})
     step.write(records.epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
+    return ErrorCode.NONE
 
 
 def expired(group: ConsumerGroup, key: TimerKey, step: Step) -> None:

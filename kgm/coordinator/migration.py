@@ -30,6 +30,8 @@ from kgm.protocol.subscription import (
     encode_assignment,
 )
 
+_VERSION_SIZE = 2
+
 # -- up
 
 
@@ -160,22 +162,23 @@ def may_downgrade_for(group: ConsumerGroup, replaced: ConsumerMember, settings: 
     )
 
 
-def downgrade(group: ConsumerGroup, gone: Sequence[ConsumerMember], step: Step) -> None:
+def downgrade(group: ConsumerGroup, gone: Sequence[ConsumerMember], step: Step) -> ErrorCode:
     """The group becomes a classic one without these members, and its members have to join again."""
     for tombstone in records.group_tombstones(group):
         step.write(tombstone)
     ids = {member.member_id for member in gone}
-    _convert(group, [member for member in group.in_order() if member.member_id not in ids], {}, step, rebalances=True)
+    left = [member for member in group.in_order() if member.member_id not in ids]
+    return _convert(group, left, {}, step, rebalances=True)
 
 
 def downgrade_with(
     group: ConsumerGroup, joining: ConsumerMember, replaced_id: str, step: Step, *, rebalances: bool
-) -> None:
+) -> ErrorCode:
     """Likewise with a static member that has just taken the place of the last one that spoke the new protocol."""
     for tombstone in records.group_tombstones(group, {replaced_id: joining.member_id}):
         step.write(tombstone)
     members = [member for member in group.in_order() if member.member_id != replaced_id]
-    _convert(group, [*members, joining], {joining.member_id: replaced_id}, step, rebalances=rebalances)
+    return _convert(group, [*members, joining], {joining.member_id: replaced_id}, step, rebalances=rebalances)
 
 
 def _convert(
@@ -185,8 +188,10 @@ def _convert(
     step: Step,
     *,
     rebalances: bool,
-) -> None:
-    """seats: whose target a member gets that is not in its own place."""
+) -> ErrorCode:
+    """seats: whose target a member gets that is not in its own place.
+
+    GROUP_ID_NOT_FOUND, which is what Kafka says, if a member's subscription is so short that it has no version."""
     classic = ClassicGroup(
         group_id=group.group_id,
         state=ClassicState.STABLE,
@@ -198,6 +203,8 @@ def _convert(
     for member in members:
         classic.add(_downgraded(member), group.protocol_type)
     classic.protocol = classic.select_protocol()
+    if any(len(row.metadata(classic.protocol)) < _VERSION_SIZE for row in classic.members.values()):
+        return ErrorCode.GROUP_ID_NOT_FOUND
     classic.subscribed_topics = classic.read_subscribed_topics()
     for member_id, row in [*classic.members.items()]:
         target = group.target_of(seats.get(member_id, member_id))
@@ -212,6 +219,7 @@ def _convert(
         rounds.extend_session(classic, step, row)
     if rebalances:
         rounds.prepare_rebalance(classic, step)
+    return ErrorCode.NONE
 
 
 def _downgraded(member: ConsumerMember) -> ClassicMember:
@@ -232,7 +240,7 @@ def as_blob(target: Mapping[bytes, Collection[int]], subscription: bytes, image:
     partitions = {
         image.by_id[topic_id].name: list(those) for topic_id, those in target.items() if topic_id in image.by_id
     }
-    version = max(0, min(int.from_bytes(subscription[:2], "big", signed=True), 3))
+    version = max(0, min(int.from_bytes(subscription[:_VERSION_SIZE], "big", signed=True), 3))
     return encode_assignment(MemberAssignment(partitions=partitions, version=version))
 
 

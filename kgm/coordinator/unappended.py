@@ -9,7 +9,7 @@ from kgm.coordinator.admin import Group
 from kgm.coordinator.classic_group import ClassicGroup, Parked
 from kgm.coordinator.classic_state import ClassicState
 from kgm.coordinator.consumer_group import ConsumerGroup
-from kgm.coordinator.outcome import TimerKind
+from kgm.coordinator.outcome import Millis, TimerKey, TimerKind
 from kgm.coordinator.refusals import refusal
 from kgm.coordinator.step import Step
 from kgm.model.errors import ErrorCode
@@ -24,13 +24,13 @@ _RETRY_MS = 500
 
 def revert(groups: Mapping[str, Group], step: Step, undo: Step, error: ErrorCode) -> None:
     """The request was never made; an alarm is set again. What has been told or shown without the log still holds:
-    that a newcomer has to come back with an id, and that a committing member is alive."""
-    message = None if step.request is None else step.request.message
-    if message is None or isinstance(message, OffsetCommitRequest):
-        undo.timers = {key: deadline for key, deadline in step.timers.items() if deadline is not None}
+    that a newcomer has to come back with an id, and that a committing or heartbeating member is alive."""
     if step.request is None:
         _try_again(step, undo)
         return
+    message = step.request.message
+    if isinstance(message, OffsetCommitRequest):
+        undo.timers = _set_timers(step)
     group = groups.get(message.group_id) if isinstance(message, JoinGroupRequest) else None
     if isinstance(group, ClassicGroup):
         _keep_static(group, undo, error)
@@ -44,13 +44,19 @@ def revert(groups: Mapping[str, Group], step: Step, undo: Step, error: ErrorCode
 
 def _try_again(step: Step, undo: Step) -> None:
     """An alarm of a consumer group's member goes off again soon; expressions wait for the next heartbeat."""
-    if undo.alarm is not None and fencing.is_of_member(undo.alarm.kind):
+    if step.alarm is None or not (fencing.is_of_member(step.alarm.kind) or step.alarm.kind is TimerKind.REGEX):
+        undo.timers = _set_timers(step)
+    elif step.alarm.kind is TimerKind.REGEX:
+        undo.cancel_timer(step.alarm)
+    else:
         if not step.groups:
             # It waits for nothing else any more.
             undo.timers = {key: None for key, deadline in step.timers.items() if deadline is None}
-        undo.set_timer(undo.alarm, _RETRY_MS)
-    elif undo.alarm is not None and undo.alarm.kind is TimerKind.REGEX:
-        undo.cancel_timer(undo.alarm)
+        undo.set_timer(step.alarm, _RETRY_MS)
+
+
+def _set_timers(step: Step) -> dict[TimerKey, Millis | None]:
+    return {key: deadline for key, deadline in step.timers.items() if deadline is not None}
 
 
 def _keep_timers(groups: Mapping[str, Group], message: ConsumerGroupHeartbeatRequest, step: Step, undo: Step) -> None:
@@ -59,9 +65,7 @@ def _keep_timers(groups: Mapping[str, Group], message: ConsumerGroupHeartbeatReq
     if isinstance(group, ClassicGroup) and not group.is_in(ClassicState.EMPTY):
         migration.send_away(undo.draft(group), undo)
     if isinstance(group, ConsumerGroup) and message.member_id in group.members and message.member_epoch >= 0:
-        undo.timers = {
-            key: deadline for key, deadline in step.timers.items() if key.member_id in (message.member_id, "")
-        }
+        undo.timers = {key: deadline for key, deadline in step.timers.items() if key.member_id == message.member_id}
 
 
 def _keep_static(group: ClassicGroup, undo: Step, error: ErrorCode) -> None:
