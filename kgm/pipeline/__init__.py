@@ -14,7 +14,7 @@ that lets `current` point to it (`layout`): whatever is killed, whoever reads an
 one whole build.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 __all__ = ["BuildReport", "Format", "Kind", "Progress", "Source", "SparkOptions", "build", "capture", "read", "start"]
 
 
-def start(options: SparkOptions, *sources: Source, formats: Sequence[Format] = ()) -> "SparkSession":
-    """A Spark session that can read the sources and formats; the running one, if there is one. Stop it with `.stop()`.
+def start(options: SparkOptions, *sources: Source) -> "SparkSession":
+    """A Spark session that can read the sources; the running one, if there is one. Stop it with `.stop()`.
 
     Raises UsageError where the extra or Java is missing, or PySpark is of a version that kgm does not run on."""
     from kgm.pipeline import session
 
-    return session.start(options, *sources, formats=formats)
+    return session.start(options, *sources)
 
 
 def capture(

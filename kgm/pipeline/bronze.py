@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from kgm.history.schema import BRONZE_RAW
 from kgm.history.sink_files import counted_files
+from kgm.pipeline import delta
 from kgm.pipeline.layout import Store
 
 if TYPE_CHECKING:
@@ -92,7 +93,15 @@ class Bronze:
 
     @classmethod
     def of(cls, store: Store) -> "Bronze":
-        return cls(store, {path: spans_of(path) for path in counted_files(store.raw)} if store.raw.is_dir() else {})
+        found = cls(store, {path: spans_of(path) for path in sorted(store.raw.glob("*/*.parquet"))})
+        if found.spans:
+            found.publish()
+        return found
+
+    def publish(self) -> None:
+        """Tell Delta of every commit; also of one whose writer died before it could."""
+        if self.store.delta:
+            delta.publish(self.store.raw, self.spans, _SCHEMA.json(), now_ms=int(time.time() * 1000))
 
     def ends(self) -> dict[int, int]:
         """The offset behind the last record of each partition."""
@@ -133,21 +142,14 @@ class Bronze:
             spans = {path: spans_of(path) for path in counted_files(staged)}
         added = _total(spans)
         if added:
-            self._commit(spark, staged, target, spans)
+            self._commit(staged, target, spans)
         shutil.rmtree(staged, ignore_errors=True)
         return added, total - added
 
-    def _commit(self, spark: "SparkSession", staged: Path, target: Path, spans: Mapping[Path, Spans]) -> None:
+    def _commit(self, staged: Path, target: Path, spans: Mapping[Path, Spans]) -> None:
         for path, found in spans.items():
             if not found:
                 path.unlink()
-        if self.store.delta:
-            before = set(counted_files(self.store.raw)) if self.store.raw.is_dir() else set()
-            rows = spark.read.schema(_SCHEMA).parquet(str(staged))
-            rows.write.format("delta").mode("append").save(str(self.store.raw))
-            for path in set(counted_files(self.store.raw)) - before:
-                self.spans[path] = spans_of(path)
-            return
         for extra in (*staged.glob("_SUCCESS"), *staged.glob(".*.crc")):
             extra.unlink()
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -155,6 +157,7 @@ class Bronze:
         for path, found in spans.items():
             if found:
                 self.spans[target / path.relative_to(staged)] = found
+        self.publish()
 
 
 def _overlap(one: Spans, other: Spans) -> bool:

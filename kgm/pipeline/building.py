@@ -1,7 +1,7 @@
 """From the raw records of a store to its tables, one task for each partition with something new."""
 
 import os
-import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgm.history.schema import KEYS, TABLES
+from kgm.history.schema import TABLES
 from kgm.history.sink_files import counted_files
 from kgm.model.errors import NotFoundError
-from kgm.pipeline import capturing, layout, session
+from kgm.pipeline import capturing, delta, layout, session
 from kgm.pipeline.bronze import Bronze, Spans, count_below
 from kgm.pipeline.derivation import BUILT, Done, Work, run
 from kgm.pipeline.layout import Built, Manifest, Store, split
@@ -45,7 +45,7 @@ def build(
                 number=before.number, records=0, bad=0, partitions=(), rebuilt=(), rows=before.rows, captured=captured
             )
         done = _carried_out(store, before, plan, options)
-        manifest = _finished(store, before, plan, done, options)
+        manifest = _finished(store, before, plan)
         return BuildReport(
             number=plan.number, records=sum(each.records for each in done), bad=sum(each.bad for each in done),
             partitions=tuple(sorted(work.partition for work in plan.works)),
@@ -84,7 +84,7 @@ def _planned(store: Store, before: Manifest | None, *, from_scratch: bool) -> _P
         )
         works.append(
             Work(
-                partition=partition, start=start, files=tuple(files), number=number, merging=not store.delta,
+                partition=partition, start=start, files=tuple(files), number=number,
                 build=store.build_path(number),
                 before=store.build_path(before.number) if start and before is not None else None,
             )
@@ -118,10 +118,10 @@ def _carried_out(store: Store, before: Manifest | None, plan: _Plan, options: Sp
     for name in (*BUILT, "carry"):
         built.joinpath(*split(name)).mkdir(parents=True)
     if before is not None:
-        _link_rest(store.build_path(before.number), built, {work.partition for work in plan.works}, delta=store.delta)
+        _link_rest(store.build_path(before.number), built, {work.partition for work in plan.works})
     if not plan.works:
         return []
-    spark = session.start(options, formats=(store.format,))
+    spark = session.start(options)
     works = plan.works
 
     def tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -135,28 +135,20 @@ def _carried_out(store: Store, before: Manifest | None, plan: _Plan, options: Sp
     return [Done(**row.asDict()) for row in rows]
 
 
-def _link_rest(before: Path, built: Path, touched: set[int], *, delta: bool) -> None:
+def _link_rest(before: Path, built: Path, touched: set[int]) -> None:
     """The files of partitions that have nothing new."""
-    for name in ("carry",) if delta else (*BUILT, "carry"):
+    for name in (*BUILT, "carry"):
         for path in before.joinpath(*split(name)).glob("p*.parquet"):
             if int(path.name[1:].partition("-")[0]) not in touched:
                 os.link(path, built.joinpath(*split(name), path.name))
 
 
-def _finished(
-    store: Store, before: Manifest | None, plan: _Plan, done: Sequence[Done], options: SparkOptions
-) -> Manifest:
-    del done
+def _finished(store: Store, before: Manifest | None, plan: _Plan) -> Manifest:
     built = store.build_path(plan.number)
     if store.delta:
-        _merge_into_delta(store, plan, session.start(options, formats=(Format.DELTA,)))
-        for layer in ("silver", "gold", "bronze"):
-            shutil.rmtree(built / layer)
+        _publish(store, built)
     partitions = {**(before.partitions if before is not None else {}), **plan.built}
-    rows = {
-        name: _count(counted_files(store.table(name) if store.delta else built.joinpath(*split(name))))
-        for name in BUILT
-    }
+    rows = {name: _count(counted_files(built.joinpath(*split(name)))) for name in BUILT}
     manifest = Manifest(
         number=plan.number, format=store.format, cluster=store.cluster, partitions=partitions, rows=rows
     )  # fmt: skip
@@ -168,27 +160,18 @@ def _count(files: Sequence[Path]) -> int:
     return sum(pq.read_metadata(path).num_rows for path in files)
 
 
-def _merge_into_delta(store: Store, plan: _Plan, spark: "SparkSession") -> None:
-    """Each table by its key. Done again after a crash in between, it comes to the same."""
+def _publish(store: Store, built: Path) -> None:
+    """The build's files as Delta tables. They have the build's number in their names, so that none is written twice."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    gone = ", ".join(map(str, sorted(plan.rebuilt)))
     for name in BUILT:
-        path = str(store.table(name).resolve())
-        new = spark.read.schema(from_arrow_schema(TABLES[name])).parquet(
-            str(store.build_path(plan.number).joinpath(*split(name)))
-        )
-        if not Path(path, "_delta_log").is_dir():
-            new.write.format("delta").mode("append").save(path)
-            continue
-        if gone:
-            spark.sql(f"DELETE FROM delta.`{path}` WHERE partition IN ({gone})")  # noqa: S608  (our own path)
-        new.createOrReplaceTempView("kgm_new")
-        same = " AND ".join(f"old.`{column}` <=> kgm_new.`{column}`" for column in KEYS[name])
-        spark.sql(
-            f"MERGE INTO delta.`{path}` AS old USING kgm_new ON {same} "
-            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        )
+        table = store.table(name)
+        table.mkdir(parents=True, exist_ok=True)
+        files = [table / path.name for path in built.joinpath(*split(name)).glob("p*.parquet")]
+        for path in files:
+            if not path.exists():
+                os.link(built.joinpath(*split(name), path.name), path)
+        delta.publish(table, files, from_arrow_schema(TABLES[name]).json(), now_ms=int(time.time() * 1000))
 
 
 def read(out: Path, table: str, spark: "SparkSession") -> "DataFrame":
@@ -201,8 +184,6 @@ def read(out: Path, table: str, spark: "SparkSession") -> "DataFrame":
         raise NotFoundError(
             f"the history in {out} has no table {table}", hint=f"build it: kgm history build --out {out}"
         )
-    if store.delta and table != "carry":
-        return spark.read.format("delta").load(str(path))
     files = [str(file) for file in counted_files(path)]
     schema = from_arrow_schema(TABLES[table])
     return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)

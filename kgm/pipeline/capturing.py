@@ -40,7 +40,7 @@ def capture(
     with store.locked("capture"):
         from kgm.pipeline import session, sources
 
-        spark = session.start(options, source, formats=(store.format,))
+        spark = session.start(options, source)
         store = layout.opened(out, format=None, cluster=sources.cluster_of(spark, source) or cluster, create=False)
         shutil.rmtree(store.staging, ignore_errors=True)
         return _Capture(spark, store, source, told or _quiet).run(

@@ -33,8 +33,7 @@ _CODEC = "zstd"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """One partition in a build. files: with its raw records from `start` on, in order of their first offsets. before:
-    the last build's directory, None if the partition is done from its beginning. merging: whether rows that replace
-    older ones are put in their place here (Delta does it itself)."""
+    the last build's directory, None if the partition is done from its beginning."""
 
     partition: int
     start: int
@@ -42,7 +41,6 @@ class Work:
     build: Path
     number: int
     before: Path | None
-    merging: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +114,7 @@ def _joined(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table], start
 
 def _write(work: Work, name: str, new: pa.Table) -> None:
     """The partition's files of a table: those of the last build and a new one, or one that has it all."""
-    old = [] if work.before is None or not work.merging else _files(work.before, name, work.partition)
+    old = [] if work.before is None else _files(work.before, name, work.partition)
     if len(new) and old and (_replaces(name, new, work.start) or len(old) >= _MOST_FILES):
         before = pa.concat_tables([pq.read_table(path, schema=TABLES[name]) for path in old])
         new = merge({name: before}, {name: new})[name]

@@ -8,8 +8,8 @@
 
 A build is written beside the last one, with hard links to the files that stay the same, and counts from the rename of
 `current` on: all of its tables at once. So every file that can be found below DIR/silver and DIR/gold is of one whole
-build, for any reader. In the format Delta the tables are Delta's own in DIR/{bronze,silver,gold}/NAME, and only
-kgm-history.json and the carry are a build's.
+build, for any reader. In the format Delta, DIR/{silver,gold}/NAME and the bronze tables are directories with Delta's
+log (`delta`), each of which goes on to the next build by one commit.
 
 A directory that all workers see at the same path: local disks, NFS, mounted volumes. Renames and links are what it
 takes from the file system, which object stores do not have."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from kgm.model.errors import UsageError
-from kgm.pipeline.options import Format, Kind, Source, SparkOptions
+from kgm.pipeline.options import Kind, Source, SparkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,23 +33,23 @@ _EXCLUDED: Final = (
 _LOG_LINES: Final = 8
 
 
-def start(options: SparkOptions, *sources: Source, formats: Sequence[Format] = ()) -> "SparkSession":
+def start(options: SparkOptions, *sources: Source) -> "SparkSession":
     """See `kgm.pipeline.start`."""
     _check_installed()
+    from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        return _prepared(running, sources, formats)
-    settings = _settings(options, sources, formats)
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001  (a session is "active" in some threads only)
+        return _prepared(SparkSession.builder.getOrCreate(), sources)
+    settings = _settings(options, sources)
     with _log() as log:  # the JVM has it, too
         try:
             spark = _launched(settings, options.master, log)
         except (PySparkException, OSError, ValueError) as error:
             said = str(error).splitlines()[0]
             raise UsageError(f"Spark does not start: {said}", facts=_tail(log), hint=_hint(settings)) from error
-    return _prepared(spark, sources, formats)
+    return _prepared(spark, sources)
 
 
 def _check_installed() -> None:
@@ -76,7 +76,7 @@ def _check_installed() -> None:
         )
 
 
-def _settings(options: SparkOptions, sources: Sequence[Source], formats: Sequence[Format]) -> dict[str, str]:
+def _settings(options: SparkOptions, sources: Sequence[Source]) -> dict[str, str]:
     """Spark's settings: kgm's, and over them the user's."""
     import pyspark
 
@@ -92,11 +92,13 @@ def _settings(options: SparkOptions, sources: Sequence[Source], formats: Sequenc
     if _is_local(options.master):
         # Nobody else has business with a driver that is its own cluster.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    packages = _packages(pyspark.__version__, sources, formats)
-    if Format.DELTA in _formats(sources, formats):
+    packages = _packages(pyspark.__version__, sources)
+    if any(source.kind is Kind.DELTA for source in sources):
         settings |= {
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            # Fifty tasks to look at a table, by default.
+            "spark.databricks.delta.snapshotPartitions": "2",
         }
     folder = options.jars or (Path(found) if (found := os.environ.get("KGM_SPARK_JARS")) else None)
     if folder is not None:
@@ -114,16 +116,12 @@ def _settings(options: SparkOptions, sources: Sequence[Source], formats: Sequenc
     return settings
 
 
-def _formats(sources: Sequence[Source], formats: Sequence[Format]) -> set[Format]:
-    return {*formats, *(Format.DELTA for source in sources if source.kind is Kind.DELTA)}
-
-
-def _packages(version: str, sources: Sequence[Source], formats: Sequence[Format]) -> list[str]:
-    """Maven coordinates of what the sources and formats need beside Spark."""
+def _packages(version: str, sources: Sequence[Source]) -> list[str]:
+    """Maven coordinates of what the sources need beside Spark."""
     found = []
     if any(source.kind is Kind.KAFKA for source in sources):
         found.append(_KAFKA.format(version=version))
-    if Format.DELTA in _formats(sources, formats):
+    if any(source.kind is Kind.DELTA for source in sources):
         delta = _DELTA.get(".".join(version.split(".")[:2]))
         if delta is not None:
             found.append(delta)
@@ -172,8 +170,8 @@ def _zipped() -> Path:
     return made
 
 
-def _prepared(spark: "SparkSession", sources: Sequence[Source], formats: Sequence[Format]) -> "SparkSession":
-    """A running session, if it has what the sources and formats need. Raises UsageError."""
+def _prepared(spark: "SparkSession", sources: Sequence[Source]) -> "SparkSession":
+    """A running session, if it has what the sources need. Raises UsageError."""
     from kgm.pipeline.segments import SegmentsDataSource
 
     spark.dataSource.register(SegmentsDataSource)
@@ -181,10 +179,10 @@ def _prepared(spark: "SparkSession", sources: Sequence[Source], formats: Sequenc
         Kind.KAFKA: "org.apache.spark.sql.kafka010.KafkaSourceProvider",
         Kind.DELTA: "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }
-    wanted = {source.kind for source in sources} | {Kind.DELTA for each in formats if each is Format.DELTA}
+    wanted = {source.kind for source in sources}
     for kind in sorted(wanted & needed.keys()):
         if not _has_class(spark, needed[kind]):
-            packages = _packages(spark.version, [Source(kind=kind)], ()) or ["the Delta of this Spark version"]
+            packages = _packages(spark.version, [Source(kind=kind)]) or ["the Delta of this Spark version"]
             raise UsageError(
                 f"this Spark ({spark.version}) has no {kind} in it",
                 facts=(f"missing: {needed[kind]}",),

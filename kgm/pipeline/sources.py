@@ -103,8 +103,8 @@ def of_topic(frame: DataFrame, topic: str) -> DataFrame:
 def in_order(frame: DataFrame) -> DataFrame:
     """Each record once, and those of a partition of the topic together, by offset."""
     return (
-        frame.dropDuplicates(["partition", "offset"])
-        .repartition("partition")
+        frame.repartition("partition")
+        .dropDuplicates(["partition", "offset"])
         .sortWithinPartitions("partition", "offset")
     )
 

@@ -42,9 +42,9 @@ def options():
 @pytest.fixture(scope="session")
 def spark(options):
     """The session; jobs that ask for one get it, too."""
-    from kgm.pipeline import Format, Source, start
+    from kgm.pipeline import Source, start
 
-    session = start(options, Source.parse("kafka"), formats=[Format.DELTA])
+    session = start(options, Source.parse("kafka"), Source.parse("delta:any"))
     yield session
     stopped(session)
 

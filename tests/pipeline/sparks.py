@@ -19,9 +19,9 @@ FAST = {
 }
 _FETCH = """
 import sys
-from kgm.pipeline import Format, Source, SparkOptions, start
+from kgm.pipeline import Source, SparkOptions, start
 options = SparkOptions(master="local[1]", conf={"spark.jars.ivy": sys.argv[1]})
-start(options, Source.parse("kafka"), formats=[Format.DELTA]).stop()
+start(options, Source.parse("kafka"), Source.parse("delta:any")).stop()
 """
 
 

@@ -17,12 +17,22 @@ from kgm.history.store import Asked, open_store
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.pipeline import Format, Source, build, capture, read
 
+PARTITIONS, RECORDS = (0, 1), 3106
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def raw(plain_log):
-    return raw_table(folders(plain_log), Reading())
+def small_log(plain_log, tmp_path_factory):
+    """Two of its partitions, the small ones."""
+    folder = tmp_path_factory.mktemp("small")
+    for number in PARTITIONS:
+        shutil.copytree(plain_log / f"__consumer_offsets-{number}", folder / f"__consumer_offsets-{number}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def raw(small_log):
+    return raw_table(folders(small_log), Reading())
 
 
 @pytest.fixture(scope="module")
@@ -56,17 +66,21 @@ def dumped(raw, path):
     return Source.parse(f"parquet:{path}")
 
 
+def by_time(raw):
+    return raw.take(pc.sort_indices(raw, sort_keys=[("timestamp", "ascending"), ("offset", "ascending")]))
+
+
 def raw_rows(path):
     tables = [pq.read_table(file, columns=RAW.names) for file in counted_files(path / "bronze" / "raw")]
     whole = pa.concat_tables(tables).cast(RAW)
     return whole.sort_by([("partition", "ascending"), ("offset", "ascending")])
 
 
-def test_from_segments_and_again(spark, options, plain_log, raw, expected, tmp_path):
-    source = Source.parse(f"segments:{plain_log}")
+def test_from_segments_and_again(spark, options, small_log, raw, expected, tmp_path):
+    source = Source.parse(f"segments:{small_log}")
     first = build(tmp_path, source=source, options=options)
-    assert first.partitions == (0, 1, 2, 3)
-    assert (first.number, first.records, first.rebuilt) == (1, 8396, ())
+    assert first.partitions == PARTITIONS
+    assert (first.number, first.records, first.rebuilt) == (1, RECORDS, ())
     assert raw_rows(tmp_path) == raw
     assert_same(stored(tmp_path), expected)
     assert first.rows == {name: len(rows) for name, rows in expected.items()}
@@ -74,26 +88,30 @@ def test_from_segments_and_again(spark, options, plain_log, raw, expected, tmp_p
     assert (again.number, again.records, again.partitions) == (1, 0, ())
     assert again.rows == first.rows
     scratch = build(tmp_path, options=options, from_scratch=True)
-    assert (scratch.number, scratch.records, scratch.rebuilt) == (2, 8396, (0, 1, 2, 3))
+    assert (scratch.number, scratch.records, scratch.rebuilt) == (2, RECORDS, PARTITIONS)
     assert_same(stored(tmp_path), expected)
     # Who knows nothing of kgm sees the same, whichever way in is taken.
     found = read(tmp_path, "silver_snapshot", spark)
     assert found.schema.names == TABLES["silver_snapshot"].names
-    assert found.count() == spark.read.parquet(str(tmp_path / "silver" / "snapshot")).count() == first.rows["silver_snapshot"]
+    assert (
+        found.count()
+        == spark.read.parquet(str(tmp_path / "silver" / "snapshot")).count()
+        == first.rows["silver_snapshot"]
+    )
 
 
 def test_bit_by_bit_with_overlaps_and_late_records(spark, options, raw, expected, tmp_path):
     """Cut anywhere, with records that were there already, and a piece of the middle that comes last of all."""
-    chance = random.Random(spark.sparkContext.startTime)
-    print("startTime", spark.sparkContext.startTime)
-    cuts = sorted(chance.sample(range(1, len(raw)), 2))
-    shuffled = raw.take(pa.array(chance.sample(range(len(raw)), len(raw))))
-    order = pc.sort_indices(raw.column("timestamp"), sort_keys=None) if False else None
-    del shuffled, order
-    by_time = raw.take(pc.sort_indices(raw, sort_keys=[("timestamp", "ascending"), ("offset", "ascending")]))
-    late = by_time.slice(cuts[0] // 2, 40)
-    without = pa.concat_tables([by_time.slice(0, cuts[0] // 2), by_time.slice(cuts[0] // 2 + 40, cuts[0] - cuts[0] // 2 - 40)]) if cuts[0] > 100 else by_time.slice(0, cuts[0])
-    pieces = [without, by_time.slice(max(0, cuts[0] - 50), cuts[1] - cuts[0] + 50), by_time.slice(cuts[1]), late]
+    seed = int(spark.sparkContext.startTime)
+    print("seed:", seed)
+    chance = random.Random(seed)
+    first, second = sorted(chance.sample(range(100, len(raw)), 2))
+    late = chance.randrange(first - 50)
+    every = by_time(raw)
+    pieces = [
+        pa.concat_tables([every.slice(0, late), every.slice(late + 50, first - late - 50)]),
+        every.slice(first - 20, second - first + 20), every.slice(second), every.slice(late, 50),
+    ]  # fmt: skip
     store = tmp_path / "store"
     taken = 0
     for number, piece in enumerate(pieces):
@@ -105,16 +123,20 @@ def test_bit_by_bit_with_overlaps_and_late_records(spark, options, raw, expected
     assert_same(stored(store), expected)
 
 
-def test_a_stream_of_a_growing_copy(spark, options, plain_log, raw, expected, tmp_path):
+def test_a_stream_of_a_growing_copy(spark, options, small_log, raw, expected, tmp_path):
     """The folders as they were at three moments, cut at any byte."""
     chance = random.Random(5)
     copy, store = tmp_path / "copy", tmp_path / "store"
     for moment in range(3):
-        for folder in folders(plain_log):
+        for folder in folders(small_log):
             (copy / folder.path.name).mkdir(parents=True, exist_ok=True)
             for path in folder.segments:
                 data = path.read_bytes()
-                size = len(data) if moment == 2 else chance.randrange(len(data) * moment // 2, len(data) * (moment + 1) // 2)
+                size = (
+                    len(data)
+                    if moment == 2
+                    else chance.randrange(len(data) * moment // 2, len(data) * (moment + 1) // 2)
+                )
                 (copy / folder.path.name / path.name).write_bytes(data[:size])
         capture(store, Source.parse(f"segments:{copy}"), options=options, once=True)
         build(store, options=options)
@@ -125,12 +147,18 @@ def test_a_stream_of_a_growing_copy(spark, options, plain_log, raw, expected, tm
 def test_in_delta(spark, options, raw, expected, tmp_path):
     store = tmp_path / "store"
     half = len(raw) // 2
-    by_time = raw.take(pc.sort_indices(raw, sort_keys=[("timestamp", "ascending"), ("offset", "ascending")]))
-    for number, piece in enumerate([by_time.slice(0, half), by_time.slice(half - 100)]):
+    every = by_time(raw)
+    for number, piece in enumerate([every.slice(0, half), every.slice(half - 100)]):
         done = build(store, source=dumped(piece, tmp_path / f"dump-{number}"), options=options, format=Format.DELTA)
         assert done.number == number + 1
     assert raw_rows(store) == raw
     assert_same(stored(store), expected)
+    # To Delta itself it is a table, too, with its past.
+    for name, version in (("gold_rebalance", None), ("silver_commit", None), ("silver_commit", 0)):
+        path = str(store.joinpath(*name.split("_", 1)))
+        reader = spark.read.format("delta")
+        count = (reader if version is None else reader.option("versionAsOf", version)).load(path).count()
+        assert (count == len(expected[name])) == (version is None), (name, version)
     assert read(store, "gold_rebalance", spark).count() == len(expected["gold_rebalance"])
     from_delta = build(tmp_path / "other", source=Source.parse(f"delta:{store / 'bronze' / 'raw'}"), options=options)
     assert from_delta.captured.records == len(raw)
@@ -149,5 +177,5 @@ def test_what_is_not_there(spark, options, tmp_path):
     with pytest.raises(UsageError, match="no column offset, key, value"):
         build(tmp_path / "c", source=Source.parse(f"parquet:{tmp_path / 'x.parquet'}"), options=options)
     shutil.rmtree(tmp_path / "c")
-    with pytest.raises(NotFoundError, match="has no table"):
+    with pytest.raises(NotFoundError, match="does not exist"):
         capture(tmp_path / "d", Source.parse(f"segments:{tmp_path / 'nowhere'}"), options=options, once=True)

@@ -1,11 +1,13 @@
 """A live `__consumer_offsets` of a real broker, by Spark's own Kafka source."""
 
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
 from kgm.history.folders import Reading, folders, raw_table
+from kgm.history.sink_files import counted_files
 from kgm.history.store import Asked, open_store
-from kgm.model.errors import AuthenticationError, NotFoundError, RefusedError, UnreachableError
+from kgm.model.errors import AuthenticationError, NotFoundError, RefusedError
 from kgm.pipeline import Kind, Source, build, capture
 from kgm.pipeline.capturing import check_read
 from kgm.pipeline.kafka import FETCH_WITH_A_CONSUMER, GROUP_PREFIX, Broker
@@ -24,7 +26,11 @@ def commits(kafka):
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "spark-t", "log_level": 2})
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "spark-txn", "log_level": 2})
     producer.init_transactions(30)
-    for offset, end in ((1, producer.commit_transaction), (2, producer.commit_transaction), (3, producer.abort_transaction)):
+    for offset, end in (
+        (1, producer.commit_transaction),
+        (2, producer.commit_transaction),
+        (3, producer.abort_transaction),
+    ):
         producer.begin_transaction()
         place = TopicPartition(TOPIC, 0, offset)
         producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), 30)
@@ -110,7 +116,9 @@ def test_what_falls_short():
 def test_no_such_topic_and_no_such_broker(spark, options, commits, tmp_path):
     properties = {"bootstrap.servers": commits.bootstrap}
     with pytest.raises(NotFoundError, match="no topic nothing-here"):
-        capture(tmp_path, Source(kind=Kind.KAFKA, properties=properties, topic="nothing-here"), options=options, once=True)
+        capture(
+            tmp_path, Source(kind=Kind.KAFKA, properties=properties, topic="nothing-here"), options=options, once=True
+        )
 
 
 def test_with_tls_and_a_password(spark, options, secured, tmp_path):
@@ -130,7 +138,4 @@ def test_with_tls_and_a_password(spark, options, secured, tmp_path):
 
 
 def open_raw(path):
-    from kgm.history.sink_files import counted_files
-    import pyarrow.parquet as pq
-
     return [row for file in counted_files(path / "bronze" / "raw") for row in pq.read_table(file).to_pylist()]

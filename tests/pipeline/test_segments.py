@@ -67,7 +67,13 @@ def test_a_stream_goes_on_where_it_was(tmp_path):
     assert sorted(seen) == [(0, number) for number in range(68)] + [(12, number) for number in range(123)]
     assert reader.partitions(at, at) == []
     # Any of it again, as after a crash.
-    assert places(between(stream(tmp_path), {"0": 66, "12": 120}, at)) == [(12, 120), (12, 121), (12, 122), (0, 66), (0, 67)]
+    assert places(between(stream(tmp_path), {"0": 66, "12": 120}, at)) == [
+        (12, 120),
+        (12, 121),
+        (12, 122),
+        (0, 66),
+        (0, 67),
+    ]
 
 
 def test_half_a_batch_is_not_there_yet(tmp_path):
@@ -86,7 +92,7 @@ def test_half_a_batch_is_not_there_yet(tmp_path):
 
 
 def test_offsets_hold_when_a_segment_is_compacted_and_written_anew(tmp_path):
-    *_, log = growing(tmp_path, 0, (40, 40, 40))
+    list(growing(tmp_path, 0, (40, 40, 40)))
     reader = stream(tmp_path)
     first = reader.latestOffset()
     with OffsetsLog.open(tmp_path / f"{TOPIC}-0", segment_bytes=2000) as log:

@@ -1,0 +1,97 @@
+"""The log that makes a directory of Parquet files a Delta table, of the simplest kind: reader 1, writer 2, one commit
+for each change of which files count (https://github.com/delta-io/delta/blob/master/PROTOCOL.md).
+
+The files are a store's own, whole before the log names them, so that no Delta is needed to write a table; whoever has
+one reads it, with the versions before. What others commit to the log, kgm takes back with its next commit."""
+
+import json
+import os
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgm.history.sink_files import counted_files
+
+LOG: Final = "_delta_log"
+_DIGITS: Final = 20
+#: Readers start from the last checkpoint: so many commits from one to the next.
+_CHECKPOINT_EVERY: Final = 50
+_PROTOCOL: Final = {"minReaderVersion": 1, "minWriterVersion": 2}
+_STRINGS: Final = pa.map_(pa.string(), pa.string())
+_CHECKPOINT: Final = pa.schema([
+    pa.field("protocol", pa.struct({"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()})),
+    pa.field("metaData", pa.struct({
+        "id": pa.string(), "format": pa.struct({"provider": pa.string(), "options": _STRINGS}),
+        "schemaString": pa.string(), "partitionColumns": pa.list_(pa.string()), "configuration": _STRINGS,
+        "createdTime": pa.int64(),
+    })),
+    pa.field("add", pa.struct({
+        "path": pa.string(), "partitionValues": _STRINGS, "size": pa.int64(), "modificationTime": pa.int64(),
+        "dataChange": pa.bool_(), "stats": pa.string(),
+    })),
+])  # fmt: skip
+
+
+def publish(table: Path, files: Iterable[Path], schema: str, *, now_ms: int) -> bool:
+    """Let exactly these files count, which lie below the directory; whether that changed anything. schema: of the rows,
+    as Spark writes it in JSON. One process at a time."""
+    wanted = {path.relative_to(table).as_posix(): path for path in files}
+    log = table / LOG
+    commits = sorted(int(path.stem) for path in log.glob("*.json") if path.stem.isdecimal()) if log.is_dir() else []
+    known = {path.relative_to(table).as_posix() for path in counted_files(table)} if commits else set()
+    if commits and known == wanted.keys():
+        return False
+    version = commits[-1] + 1 if commits else 0
+    about = _about(schema, now_ms) if not commits else None
+    actions: list[dict[str, Any]] = [{"commitInfo": {"timestamp": now_ms, "operation": "WRITE", "engineInfo": "kgm"}}]
+    if about is not None:
+        actions += [{"protocol": _PROTOCOL}, {"metaData": about}]
+    gone = {"deletionTimestamp": now_ms, "dataChange": True}
+    actions += [{"remove": {"path": name, **gone}} for name in sorted(known - wanted.keys())]
+    actions += [{"add": _add(name, wanted[name])} for name in sorted(wanted.keys() - known)]
+    log.mkdir(parents=True, exist_ok=True)
+    _write(log / f"{version:0{_DIGITS}}.json", "".join(json.dumps(action) + "\n" for action in actions).encode())
+    if version and version % _CHECKPOINT_EVERY == 0:
+        _checkpoint(log, version, wanted)
+    return True
+
+
+def _about(schema: str, now_ms: int) -> dict[str, Any]:
+    return {
+        "id": str(uuid.uuid4()), "format": {"provider": "parquet", "options": {}}, "schemaString": schema,
+        "partitionColumns": [], "configuration": {}, "createdTime": now_ms,
+    }  # fmt: skip
+
+
+def _add(name: str, path: Path) -> dict[str, Any]:
+    stat = path.stat()
+    return {
+        "path": name, "partitionValues": {}, "size": stat.st_size, "modificationTime": int(stat.st_mtime * 1000),
+        "dataChange": True, "stats": json.dumps({"numRecords": pq.read_metadata(path).num_rows}),
+    }  # fmt: skip
+
+
+def _checkpoint(log: Path, version: int, wanted: dict[str, Path]) -> None:
+    """All that counts at a version, in one file."""
+    first = (log / f"{0:0{_DIGITS}}.json").read_text(encoding="utf-8").splitlines()
+    about = next(found["metaData"] for found in map(json.loads, first) if "metaData" in found)
+    rows: list[dict[str, Any]] = [{"protocol": _PROTOCOL}, {"metaData": about}]
+    rows += [{"add": _add(name, path)} for name, path in sorted(wanted.items())]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, schema=_CHECKPOINT), sink)
+    _write(log / f"{version:0{_DIGITS}}.checkpoint.parquet", sink.getvalue().to_pybytes())
+    _write(log / "_last_checkpoint", json.dumps({"version": version, "size": len(rows)}).encode())
+
+
+def _write(path: Path, data: bytes) -> None:
+    """As a whole."""
+    made = path.with_name(f".{path.name}.new")
+    with made.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    made.replace(path)

@@ -1,0 +1,36 @@
+"""Delta's log as kgm writes it, by the reader that comes without Spark. That Delta reads it: `test_building`."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgm.history.sink_files import counted_files
+from kgm.pipeline.delta import LOG, publish
+
+SCHEMA = '{"type":"struct","fields":[{"name":"a","type":"long","nullable":true,"metadata":{}}]}'
+
+
+def written(path):
+    pq.write_table(pa.table({"a": [1]}), path)
+    return path
+
+
+def test_each_commit_says_what_came_and_went(tmp_path):
+    one, two = written(tmp_path / "one.parquet"), written(tmp_path / "two.parquet")
+    assert publish(tmp_path, [], SCHEMA, now_ms=1)
+    assert counted_files(tmp_path) == []
+    assert publish(tmp_path, [one], SCHEMA, now_ms=2)
+    assert not publish(tmp_path, [one], SCHEMA, now_ms=3)
+    assert publish(tmp_path, [two], SCHEMA, now_ms=4)
+    assert counted_files(tmp_path) == [two]
+    assert len(list((tmp_path / LOG).glob("*.json"))) == 3
+
+
+def test_a_checkpoint_spares_readers_the_past(tmp_path):
+    files = [written(tmp_path / f"{number:03}.parquet") for number in range(120)]
+    for count in range(1, 121):
+        publish(tmp_path, files[max(0, count - 3) : count], SCHEMA, now_ms=count)
+    assert counted_files(tmp_path) == files[117:]
+    assert (tmp_path / LOG / f"{100:020}.checkpoint.parquet").exists()
+    for number in range(100):
+        (tmp_path / LOG / f"{number:020}.json").unlink()
+    assert counted_files(tmp_path) == files[117:]

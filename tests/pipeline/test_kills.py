@@ -1,0 +1,176 @@
+"""Captures that are killed with -9 and started again: nothing is lost, nothing comes twice, for any reader."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from kgm.history.sink_files import counted_files
+from kgm.history.store import Asked, open_store
+from kgm.pipeline import Source, build, read
+from tests.kafka.process import Child
+from tests.pipeline.sparks import FAST, jars
+from tests.pipeline.writer import write_log
+
+# Where a dozen others use the machine, each start of Spark may take a minute.
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1500)]
+#: KGM_KILLS=20 is the long run.
+KILLS = int(os.environ.get("KGM_KILLS", "3"))
+PARTITIONS, PER_PARTITION = 2, 20_000
+_CAPTURE = """
+import json, sys
+from pathlib import Path
+from kgm.pipeline import Source, SparkOptions, capture
+asked = json.loads(sys.argv[1])
+options = SparkOptions(master=asked["master"], conf=asked["conf"], jars=Path(asked["jars"]))
+done = capture(Path(asked["out"]), Source.parse(asked["source"]), options=options, once=asked["once"], every_s=0.1,
+               told=lambda progress: print(progress.records, flush=True))
+print("done", done.records, flush=True)
+"""
+
+
+def asked(out, folder, *, once):
+    said = {
+        "out": str(out),
+        "source": f"segments:{folder}",
+        "conf": FAST,
+        "jars": str(jars()),
+        "master": "local[2,4]",
+        "once": once,
+    }
+    return [sys.executable, "-c", _CAPTURE, json.dumps(said)]
+
+
+def children(pid):
+    """The processes below one, with their names."""
+    found = []
+    for path in Path("/proc").iterdir():
+        if path.name.isdecimal():
+            try:
+                fields = (path / "stat").read_text().rpartition(")")[2].split()
+                name = (path / "comm").read_text().strip()
+            except OSError:
+                continue
+            if int(fields[1]) == pid:
+                found.append((int(path.name), name))
+                found += children(int(path.name))
+    return found
+
+
+def committed(out):
+    return len(list((out / "bronze" / "raw").glob("*"))) if (out / "bronze" / "raw").is_dir() else 0
+
+
+def test_driver_and_workers_killed_again_and_again(spark, options, tmp_path):
+    folder, out = tmp_path / "log", tmp_path / "store"
+    seed = int(time.time())
+    print("seed:", seed)
+    chance = random.Random(seed)
+    writers = [write_log(folder, partition) for partition in range(PARTITIONS)]
+    written = [0] * PARTITIONS
+
+    def grow(share):
+        for partition, writer in enumerate(writers):
+            while written[partition] < PER_PARTITION * share:
+                written[partition] += writer(500)
+
+    for kill in range(KILLS):
+        grow((kill + 1) / (KILLS + 1))
+        before = committed(out)
+        child = Child(asked(out, folder, once=False), log=tmp_path / "capture.log")
+        deadline = time.monotonic() + 300
+        while committed(out) == before and time.monotonic() < deadline and child.running:
+            time.sleep(0.05)
+            if chance.random() < 0.01:
+                grow(min(1, written[0] / PER_PARTITION + 0.02))
+        assert committed(out) > before, child.log_tail()
+        grow((kill + 1.5) / (KILLS + 1))
+        time.sleep(chance.uniform(0, 0.6))
+        below = children(child.pid)
+        workers = [pid for pid, name in below if name.startswith("python")]
+        java = [pid for pid, name in below if name == "java"]
+        assert java
+        if kill % 3 == 1 and workers:  # a worker alone: Spark starts another, and goes on
+            os.kill(workers[-1], signal.SIGKILL)
+            time.sleep(chance.uniform(0, 0.3))
+        for pid in [child.pid, *java] if kill % 2 else [*java, child.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        child.kill()
+    grow(1)
+    subprocess.run(asked(out, folder, once=True), check=True, timeout=400, capture_output=True)
+    expected = sorted((partition, offset) for partition in range(PARTITIONS) for offset in range(written[partition]))
+    assert (
+        places(pq.read_table(file, columns=["partition", "offset"]) for file in counted_files(out / "bronze" / "raw"))
+        == expected
+    )
+    # Whoever takes every file that is there sees the same.
+    plain = ds.dataset(sorted(map(str, (out / "bronze" / "raw").rglob("*.parquet"))), format="parquet")
+    assert places([plain.to_table(columns=["partition", "offset"])]) == expected
+    by_spark = spark.read.parquet(str(out / "bronze" / "raw" / "*")).select("partition", "offset").toArrow()
+    assert places([by_spark]) == expected
+    build(out, options=options)
+    assert len(open_store(out).table("silver_commit", Asked())) == len(expected)
+    assert read(out, "silver_commit", spark).count() == len(expected)
+
+
+def places(tables):
+    return sorted(
+        (partition, offset)
+        for table in tables
+        for partition, offset in zip(
+            table.column("partition").to_pylist(), table.column("offset").to_pylist(), strict=True
+        )
+    )
+
+
+_BUILD = """
+import json, os, sys
+from pathlib import Path
+from kgm.pipeline import SparkOptions, building, build, derivation, layout
+asked = json.loads(sys.argv[1])
+where = asked["where"]
+
+def dying(module, name):
+    def end(*_, **__):
+        print("here", flush=True)
+        os.kill(os.getpid(), 9)
+    owner = getattr(module, "Store") if name == "finish" else module
+    setattr(owner, name, end)
+
+dying(*{"planned": (building, "_carried_out"), "derived": (building, "_finished"), "finishing": (layout, "finish")}[where])
+build(Path(asked["out"]), options=SparkOptions(master="local[1,4]", conf=asked["conf"], jars=Path(asked["jars"])))
+"""
+
+
+def test_a_build_killed_anywhere_leaves_the_last_one_whole(spark, options, tmp_path):
+    folder, out = tmp_path / "log", tmp_path / "store"
+    writer = write_log(folder, 0)
+    writer(500)
+    source = Source.parse(f"segments:{folder}")
+    assert build(out, source=source, options=options).rows["silver_commit"] == 500
+    writer(500)
+    from kgm.pipeline import capture
+
+    capture(out, source, options=options, once=True)
+    for where in ("derived", "finishing"):
+        said = json.dumps({"out": str(out), "conf": FAST, "jars": str(jars()), "where": where})
+        done = subprocess.run(
+            [sys.executable, "-c", _BUILD, said], capture_output=True, text=True, timeout=400, check=False
+        )
+        assert (done.returncode, done.stdout) == (-signal.SIGKILL, "here\n"), done.stderr
+        assert len(open_store(out).table("silver_commit", Asked())) == 500
+        assert spark.read.parquet(str(out / "silver" / "commit")).count() == 500
+    last = build(out, options=options)
+    assert last.number > 2
+    assert last.records == 500
+    assert len(open_store(out).table("silver_commit", Asked())) == 1000
