@@ -183,10 +183,7 @@ def simulate_bounce(
         )
     failed = _gates(scenarios[0], fail_if_moves, fail_if_rebalances)
     if report_file is not None:
-        from kgm.cli.pages import page
-        from kgm.cli.pages.bounce_page import bounce_page
-
-        page.write(report_file, bounce_page(snapshot, in_words(plan), scenarios, [*errors, *failed], where))
+        _write_page(report_file, snapshot, plan, scenarios, [*errors, *failed], where)
     emit(report(snapshot, plan, scenarios, [*errors, *failed], where), common)
     if failed:
         from kgm.cli.failures import tell
@@ -206,6 +203,20 @@ def _play(
         comparison = compare_all(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
         return comparison.scenarios, comparison.errors
     return side_by_side(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings), []
+
+
+def _write_page(
+    path: str,
+    snapshot: GroupSnapshot,
+    plan: Plan,
+    scenarios: Sequence[Scenario],
+    errors: Sequence[KgmError],
+    where: dict[str, str | None] | None,
+) -> None:
+    from kgm.cli.pages import page
+    from kgm.cli.pages.bounce_page import bounce_page
+
+    page.write(path, bounce_page(snapshot, in_words(plan), scenarios, errors, where))
 
 
 def _gates(scenario: Scenario, moves: int | None, rebalances: int | None) -> list[ConditionNotMet]:
