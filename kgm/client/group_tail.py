@@ -23,7 +23,7 @@ MAX_BYTES: Final = 8 << 20
 
 
 #: As far back as the past is read, in a partition, and by how many offsets first.
-PAST_BYTES: Final = 2 << 20
+PAST_BYTES: Final = 1 << 20
 _PAST_WINDOW = 4_000
 
 
@@ -125,8 +125,8 @@ class GroupTail:
         """Raises KgmError; then the next look reads the same again."""
         end = group_log.end_offset(connection, partition.number, deadline)
         if partition.position is None or end < partition.position:  # a topic that was lost and made anew starts over
-            last = [(each, _last(connection, partition.number, each, deadline)) for each in partition.group_ids]
             partition.position = end
+            last = [(each, _last(connection, partition.number, each, deadline)) for each in partition.group_ids]
             return [(group_id, recorded) for group_id, recorded in last if recorded is not None]
         found: _Found = []
         read = 0
@@ -176,7 +176,11 @@ def _why_silent(error: KgmError) -> str | None:
 
 
 def _last(connection: Connection, partition: int, group_id: str, deadline: Deadline) -> Recorded | None:
-    found = group_log.search(partition, group_id, deadline, connection)
+    """None as well if it takes too long: it is looked for once, and not at each look again."""
+    try:
+        found = group_log.search(partition, group_id, deadline, connection)
+    except KgmError:
+        return None
     return None if found is None else _recorded(group_id, *found)
 
 

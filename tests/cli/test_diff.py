@@ -126,27 +126,41 @@ def test_what_is_no_snapshot_is_refused(write, tmp_path):
     assert (piped.code, piped.out) == (0, "g  no difference\n")
 
 
+@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def bootstrap(request):
+    """Of a cluster with a topic `diff` of four partitions."""
+    if request.param == "embedded":
+        with serve_in_thread(topics={"diff": 4}) as server:
+            yield server.bootstrap
+    else:
+        kafka = request.getfixturevalue("kafka")
+        kafka.create_topics({"diff": 4})
+        yield kafka.bootstrap
+
+
 @pytest.mark.slow
-def test_live_against_a_file_and_against_another_group(tmp_path):
-    with serve_in_thread(topics={"t": 4}) as server, RdMembers(server.bootstrap) as members:
+def test_live_against_a_file_and_against_another_group(tmp_path, bootstrap):
+    group = f"g-{uuid.uuid4().hex[:8]}"
+    with RdMembers(bootstrap) as members:
         fleet = [
-            members.start(group="g", topics=["t"], instance_id=f"seat-{i}", session_timeout_ms=30_000) for i in range(2)
+            members.start(group=group, topics=["diff"], instance_id=f"seat-{i}", session_timeout_ms=30_000)
+            for i in range(2)
         ]
         wait_settled(fleet, 4)
         before = tmp_path / "before.json"
-        before.write_text(kgm("describe", "g", "-b", server.bootstrap, "-o", "json").out)
-        assert kgm("diff", str(before), "live", "-b", server.bootstrap, "--exit-code").code == 0
+        before.write_text(kgm("describe", group, "-b", bootstrap, "-o", "json").out)
+        assert kgm("diff", str(before), "live", "-b", bootstrap, "--exit-code").code == 0
         fleet[0].close()
-        again = members.start(group="g", topics=["t"], instance_id="seat-0", session_timeout_ms=30_000)
+        again = members.start(group=group, topics=["diff"], instance_id="seat-0", session_timeout_ms=30_000)
         wait_settled([again, fleet[1]], 4)
-        run = kgm("diff", str(before), "live", "-b", server.bootstrap, "-o", "json")
+        run = kgm("diff", str(before), "live", "-b", bootstrap, "-o", "json")
         document = json.loads(run.out)
         (one,) = document["data"]["groups"]
         assert [each["group_instance_id"] for each in one["members_replaced"]] == ["seat-0"]
-        assert (one["moves"], document["cluster"]["bootstrap"]) == ([], server.bootstrap)
-        gone = kgm("diff", str(before), "live:other", "-b", server.bootstrap)
+        assert (one["moves"], document["cluster"]["bootstrap"]) == ([], bootstrap)
+        gone = kgm("diff", str(before), "live:other", "-b", bootstrap)
         assert gone.code == 7
-        missing = kgm("diff", "live:other", "live:another", "-b", server.bootstrap)
+        missing = kgm("diff", "live:other", "live:another", "-b", bootstrap)
         assert missing.code == 3
         assert "group 'other' does not exist" in missing.err
 

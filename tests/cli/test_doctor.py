@@ -5,25 +5,28 @@ from __future__ import annotations
 import json
 import uuid
 
+import pyarrow as pa
 import pytest
 
 from kgm.coordinator.settings import BrokerSettings
+from kgm.history import schema
 from kgm.server import serve_in_thread
 from tests.cli.runner import kgm
 from tests.client.joiners import Joiner, form_group
+from tests.history.stores import write_store
 from tests.kafka.members import RdMembers, wait_settled
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def server():
     settings = BrokerSettings(group_initial_rebalance_delay_ms=0)
     with serve_in_thread(topics={"orders": 3}, settings=settings) as running:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def groups(server):
     """`healthy`: three static members. `ill`: a member with a random id, a dynamic one, and nobody for a partition."""
     joiners = form_group(server, "healthy", ["seat-0", "seat-1", "seat-2"], "orders")
@@ -101,6 +104,59 @@ def test_what_cannot_be_looked_at(groups, tmp_path):
     assert kgm("doctor", "-b", "127.0.0.1:1").code == 5
 
 
+def test_what_a_built_history_says_counts_too(groups, tmp_path):
+    def table(name, **values):
+        columns = schema.TABLES[name]
+        return pa.Table.from_pylist([{field.name: values.get(field.name) for field in columns}], schema=columns)
+
+    advice = table(
+        "gold_timeout_advice", partition=0, group_id="healthy", verdict="raise", now_ms=10_000, advised_ms=45_000,
+        restarts=7, max_ms=31_000, advice="raise it",
+    )  # fmt: skip
+    alarm = table(
+        "gold_alarm",
+        partition=0,
+        offset=5,
+        timestamp=1,
+        group_id="healthy",
+        alarm="zombie-seat",
+        seat="seat-1",
+        evidence=["it was"],
+    )
+    store = write_store(tmp_path / "store", {"gold_timeout_advice": advice, "gold_alarm": alarm})
+    run = kgm("doctor", "healthy", "-b", groups, "--history", str(store), "-o", "json")
+    data, found = examined(run)
+    assert (run.code, data["history"]) == (8, str(store))
+    assert found["healthy", "session-timeout-advice"]["evidence"] == ["raise it", "7 restarts, the longest 31s"]
+    zombie = found["healthy", "history-zombie-seat"]
+    assert (zombie["severity"], zombie["about"], zombie["evidence"]) == ("error", ["seat-1"], ["it was"])
+
+
+@pytest.mark.kafka
+def test_a_member_of_the_consumer_protocol_that_is_away(kafka):
+    group, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
+    kafka.create_topics({topic: 2})
+    with RdMembers(kafka.bootstrap) as members:
+        running = [
+            members.start(group=group, topics=[topic], instance_id=f"seat-{i}", protocol="consumer") for i in range(2)
+        ]
+        wait_settled(running, 2)
+        well = kgm("doctor", group, "-b", kafka.bootstrap, "-o", "json")
+        running[0].close()
+        _, found = examined(kgm("doctor", group, "-b", kafka.bootstrap, "--window", "0s", "-o", "json"))
+    assert (well.code, examined(well)[1]) == (0, {})
+    away = found[group, "away-members"]
+    assert away["about"] == ["seat-0"]
+    assert away["next_command"] == f"kgm remove-members {group} --instance-ids seat-0 --dry-run"
+
+
+def read_since_assigned(member):
+    """Records since its last assignment: the others may have had it read them before."""
+    events = member.events
+    last = max(i for i, event in enumerate(events) if event.kind == "assigned")
+    return sum(event.data["count"] for event in events[last:] if event.kind == "polled")
+
+
 @pytest.mark.kafka
 def test_members_that_do_not_commit_and_sessions_that_are_too_short(kafka):
     group, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
@@ -108,12 +164,12 @@ def test_members_that_do_not_commit_and_sessions_that_are_too_short(kafka):
     kafka.produce(topic, [b"x"] * 10, partition=0)
     with RdMembers(kafka.bootstrap) as members:
         running = [
-            members.start(group=group, topics=[topic], instance_id=f"seat-{i}", session_timeout_ms=1000)
+            members.start(group=group, topics=[topic], instance_id=f"seat-{i}", session_timeout_ms=6000)
             for i in range(2)
         ]
         wait_settled(running, 2)
         owner = next(one for one in running if (topic, 0) in one.assignment)
-        owner.wait_for(lambda: sum(event.data["count"] for event in owner.of_kind("polled")) == 10, "records")
+        owner.wait_for(lambda: read_since_assigned(owner) == 10, "records")
         assert owner.commit().kind == "committed"
         kafka.produce(topic, [b"x"] * 5, partition=0)
         data, found = examined(kgm("doctor", group, "-b", kafka.bootstrap, "--window", "1s", "-o", "json"))
@@ -129,13 +185,13 @@ def test_members_that_do_not_commit_and_sessions_that_are_too_short(kafka):
             kgm("wait", group, "-b", kafka.bootstrap, "--for", "members=1", "--for", "stable", "--timeout", "60s").code
             == 0
         )
-        again = members.start(group=group, topics=[topic], instance_id=seat, session_timeout_ms=1000)
+        again = members.start(group=group, topics=[topic], instance_id=seat, session_timeout_ms=6000)
         wait_settled([again, owner], 2)
         run = kgm("doctor", group, "-b", kafka.bootstrap, "--window", "0s", "-o", "json")
         data, found = examined(run)
     short = found[group, "session-too-short"]
     assert (short["severity"], short["about"]) == ("warning", [seat])
-    assert "its session is 1s" in short["evidence"][0]
+    assert "its session is 6s" in short["evidence"][0]
     assert data["skipped"] == [
         {"checks": "stalled-owner, rebalancing", "why": "there was no second look (--window 0s)"}
     ]

@@ -199,8 +199,11 @@ class Story:
         events = []
         if group.generation is not None and self.generation is not None and group.generation != self.generation:
             events.append(self._generation(self.generation, group.generation))
+        is_first = self.generation is None and self.looks > 1
+        if is_first:
+            self.doubt = self.doubt or "at least: the generation from before was not found"
         if self.looks > 1 or self.baseline is not None or events:
-            events += self._compare(group, counting=False)
+            events += self._compare(group, counting=is_first)
         self.generation = group.generation
         return [replace(event, written_at_ms=record.at_ms) for event in events]
 

@@ -281,6 +281,19 @@ def test_a_log_that_was_too_much_to_read_is_said():
     assert story_json(watch.story, reached=None)["rebalances_exact"] is False
 
 
+def test_a_first_record_that_comes_late_counts_by_what_it_changes():
+    watch = Watch()
+    watch.see(group(A, B))
+    again = static("a", 2, [0, 1])
+    assert watch.kinds(group(again, B), recorded(4, again, B)) == ["replaced"]
+    assert (watch.story.rebalances, watch.story.doubt) == (0, "at least: the generation from before was not found")
+    assert watch.kinds(group(again), recorded(5, again)) == ["generation", "left", "moved"]
+    other = Watch()
+    other.see(group(A, B))
+    assert other.kinds(group(A), recorded(5, A)) == ["left", "moved"]
+    assert other.story.rebalances == 1
+
+
 def test_other_values_are_told_by_their_names():
     watch = Watch()
     watch.see(group(A, assignor="range"), silent=SILENT)
