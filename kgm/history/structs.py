@@ -6,6 +6,7 @@ Python grows with the longest array, not with the number of records. Structs tha
 as members of a group do, are read once."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,8 +142,8 @@ class _Reader:
         counts = cursor.length(flexible=self.flexible, wide="int32", nullable=nullable)
         null = counts < 0
         counts = np.maximum(counts, 0)
-        # Every element takes a byte at least, so no count can make us allocate more than there are bytes.
-        cursor.fail(counts * WIDTH.get(kind, 1) > cursor.end - cursor.at)
+        # No count can make us allocate more than there are bytes for.
+        cursor.fail(counts * _least_bytes(self.cls, kind, self.version) > cursor.end - cursor.at)
         return np.where(cursor.end < 0, 0, counts), null
 
     def array(self, kind: str, cursor: Cursor, *, nullable: bool) -> pa.Array:
@@ -319,6 +320,24 @@ def _overlay(found: pa.Array, there: Positions, count: int, default: pa.Array) -
 def _struct_array(columns: list[pa.Array], names: list[str], count: int) -> pa.StructArray:
     assert all(len(column) == count for column in columns)
     return pa.StructArray.from_arrays(columns, names)
+
+
+@cache
+def _least_bytes(cls: type[Message], kind: str, version: int) -> int:
+    """How many bytes a value of a kind takes at the least."""
+    flexible = version >= cls.FLEXIBLE_FROM
+    if kind in WIDTH:
+        return WIDTH[kind]
+    if kind == "uuid":
+        return 16
+    if kind.startswith("[]") or kind in ("string", "bytes"):
+        return 1 if flexible else 2 if kind == "string" else 4
+    least = 1 if flexible else 0
+    for row in field_rows(cls, kind):
+        if within(version, row.versions) and (row.tag is None or not within(version, row.tagged)):
+            null = within(version, row.nullable) and _is_struct(row.kind)
+            least += 1 if null else _least_bytes(cls, row.kind, version)
+    return least
 
 
 def _zeros(count: int) -> pa.Array:
