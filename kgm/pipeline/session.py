@@ -4,6 +4,7 @@ Jars are those of the PySpark that is installed: Spark fetches them from Maven C
 directory (`--jars`, `KGM_SPARK_JARS`) where that is out of reach. What the JVM says goes to a file that is gone when
 kgm is, or that `KGM_SPARK_LOG` names; its end is shown when Spark does not start."""
 
+import atexit
 import os
 import shutil
 import sys
@@ -146,7 +147,9 @@ def _launched(settings: dict[str, str], master: str | None, log: IO[bytes]) -> "
         builder = SparkSession.builder
         for name, value in settings.items():
             builder = builder.config(name, value)
-        return (builder if master is None else builder.master(master)).getOrCreate()
+        spark = (builder if master is None else builder.master(master)).getOrCreate()
+        spark.sparkContext.addPyFile(str(_zipped()))  # a wheel among --py-files reaches the driver only
+        return spark
     conf.setMaster(settings.get("spark.master") or master or _DEFAULT_MASTER)
     ours = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     option = "spark.driver.extraJavaOptions"
@@ -161,8 +164,11 @@ def _zipped() -> Path:
     """The package itself, for workers that may not have it."""
     root = Path(__file__).resolve().parent.parent
     folder = Path(tempfile.mkdtemp(prefix="kgm-spark-"))
-    _leave_behind.append(folder)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     made = folder / "kgm.zip"
+    if not root.is_dir():  # in an archive already
+        shutil.copyfile(root.parent, made)
+        return made
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(root.rglob("*")):
             if path.suffix in {".py", ".properties", ".json"} and "__pycache__" not in path.parts:
@@ -202,9 +208,6 @@ def _has_class(spark: "SparkSession", name: str) -> bool:
     except (Py4JJavaError, Py4JError):
         return False
     return True
-
-
-_leave_behind: list[Path] = []
 
 
 def _log() -> IO[bytes]:

@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""Decode `__consumer_offsets` through Spark, beside the console consumer with Kafka's own formatters.
+
+usage: python bench/pipeline.py [--commits N] [--snapshots N] [--members N] [--in-batch N] [--rounds N] [--no-peer]
+       (needs PySpark, Java 17+, and Maven for the jars)
+
+The records of bench/history.py in four partitions: as segments (kgm's own data source), and in a topic of a real broker
+(Spark's Kafka source; and kafka-console-consumer with OffsetsMessageFormatter or GroupMetadataMessageFormatter, which
+prints JSON, into /dev/null here). Timed is what comes behind the start: of Spark the job alone, after a small one like
+it, into its `noop` sink; of the console consumer the whole process less the time that it takes for one record.
+CPU seconds and memory are those of the whole process tree, JVM and Python; shared pages count in each process. Spark
+has -Xmx1g, the console consumer what its script gives it (512m). Medians of --rounds, each a process of its own.
+Then a build: from the segments to every table of a store, capture and all.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
+
+from history import NOW, SEGMENT, commits, snapshots
+from processes import once
+
+PARTITIONS = 4
+HEAP_MB = 512
+TICK = os.sysconf("SC_CLK_TCK")
+CLASSES = {1: "OffsetsMessageFormatter", 2: "GroupMetadataMessageFormatter"}
+
+
+def tree(pid):
+    """Ids of a process and all below it."""
+    below = {}
+    for path in pathlib.Path("/proc").iterdir():
+        if path.name.isdecimal():
+            try:
+                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            below.setdefault(parent, []).append(int(path.name))
+    found, waiting = [], [pid]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += below.get(found[-1], [])
+    return found
+
+
+def used(pid):
+    """(CPU seconds, of ended children too; MB resident) of a tree."""
+    cpu = resident = 0
+    for each in tree(pid):
+        try:
+            fields = pathlib.Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        cpu += sum(map(int, fields[11:15])) / TICK
+        resident += int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    return cpu, resident
+
+
+def watched(task):
+    """(wall seconds, CPU seconds, peak MB) of a task and what it sets to work."""
+    peak, done = [0.0], threading.Event()
+
+    def look():
+        while not done.wait(0.2):
+            peak[0] = max(peak[0], used(os.getpid())[1])
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    cpu, start = used(os.getpid())[0], time.perf_counter()
+    task()
+    wall, cpu = time.perf_counter() - start, used(os.getpid())[0] - cpu
+    done.set()
+    watcher.join()
+    return wall, cpu, max(peak[0], used(os.getpid())[1])
+
+
+def worker(asked):
+    from kgm.pipeline import Kind, Source, SparkOptions, build, jobs, start
+    from kgm.pipeline.sources import read
+    from tests.pipeline.sparks import jars
+
+    def source(place):
+        if asked["how"] != "kafka":
+            return Source(kind=Kind.SEGMENTS, path=pathlib.Path(place))
+        properties = {"bootstrap.servers": asked["bootstrap"]}
+        return Source(kind=Kind.KAFKA, properties=properties, topic=place)
+
+    conf = {"spark.driver.memory": "1g"}
+    options = SparkOptions(master=asked["master"], conf=conf, jars=jars() if asked["how"] == "kafka" else None)
+    if asked["how"] == "build":
+        with tempfile.TemporaryDirectory() as out:
+            start(options)
+            build(pathlib.Path(out) / "warm", source=source(asked["warm"]), options=options)
+            return watched(lambda: build(pathlib.Path(out) / "store", source=source(asked["place"]), options=options))
+    spark = start(options, source(asked["place"]))
+
+    def job(place):
+        jobs.decoded(read(spark, source(place)), asked["kind"]).write.format("noop").mode("overwrite").save()
+
+    job(asked["warm"])
+    return watched(lambda: job(asked["place"]))
+
+
+def spark(**asked):
+    """[wall, CPU, MB] of a job in a process of its own."""
+    command = [sys.executable, str(pathlib.Path(__file__).resolve()), "--worker", json.dumps(asked)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def spread(batches):
+    """The batches in turn to the partitions: [(partition, pairs)]."""
+    return [(number % PARTITIONS, pairs) for number, pairs in enumerate(batches)]
+
+
+def write(folder, batches):
+    from kgm.records.batch import new_batch
+
+    offsets, files = [0] * PARTITIONS, []
+    for partition in range(PARTITIONS):
+        place = folder / f"__consumer_offsets-{partition}"
+        place.mkdir(parents=True)
+        files.append((place / SEGMENT).open("wb"))
+    for partition, pairs in batches:
+        files[partition].write(new_batch(pairs, base_offset=offsets[partition], timestamp_ms=NOW))
+        offsets[partition] += len(pairs)
+    for file in files:
+        file.close()
+    return str(folder)
+
+
+def produce(cluster, topic, batches):
+    from confluent_kafka import Producer
+
+    cluster.create_topics({topic: PARTITIONS})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 20, "batch.size": 1_000_000})
+    for partition, pairs in batches:
+        for key, value in pairs:
+            while True:
+                try:
+                    producer.produce(topic, key=key, value=value, partition=partition)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+    producer.flush(120)
+    return topic
+
+
+def console(cluster, topic, kind, count):
+    from tests.kafka.jars import classpath
+    from tests.kafka.java_tools import java_command
+
+    return java_command(
+        "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", cluster.bootstrap, "--topic", topic,
+        "--from-beginning", "--max-messages", str(count), "--formatter",
+        f"org.apache.kafka.tools.consumer.{CLASSES[kind]}", heap_mb=HEAP_MB, options=(), class_path=classpath("kafka"),
+    )  # fmt: skip
+
+
+def medians(rows):
+    return [statistics.median(column) for column in zip(*rows, strict=True)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--commits", type=int, default=1_000_000)
+    parser.add_argument("--snapshots", type=int, default=20_000)
+    parser.add_argument("--members", type=int, default=50)
+    parser.add_argument("--in-batch", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        print(json.dumps(worker(json.loads(arguments.worker))))
+        return
+    logs = {
+        "OffsetCommit": (1, arguments.commits, lambda count: commits(count, arguments.in_batch)),
+        f"GroupMetadata x {arguments.members}": (
+            2, arguments.snapshots, lambda count: snapshots(count, arguments.members),
+        ),
+    }  # fmt: skip
+    print("| records | how | wall s | k records/s | CPU s | k records/CPU s | peak MB | times the console consumer |")
+    print("|---|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory(prefix="kgm-bench-") as folder:
+        for number, (name, (kind, count, made)) in enumerate(logs.items()):
+            compare(pathlib.Path(folder) / str(number), name, kind, count, made, arguments)
+
+
+def compare(folder, name, kind, count, made, arguments):
+    warm = {"segments": write(folder / "warm", spread(made(500)))}
+    place = {"segments": write(folder / "log", spread(made(count)))}
+    ways = {
+        "Spark, segments, local[1]": {"how": "segments", "master": "local[1]"},
+        "Spark, segments, local[2]": {"how": "segments", "master": "local[2]"},
+    }
+    peer = None
+    if arguments.no_peer:
+        rows = timed(ways, warm, place, kind, arguments.rounds, None)
+    else:
+        from tests.kafka.broker import KafkaCluster
+
+        with KafkaCluster() as cluster:
+            warm["kafka"] = produce(cluster, "warm", spread(made(500)))
+            place["kafka"] = produce(cluster, "log", spread(made(count)))
+            ways["Spark, Kafka, local[1]"] = {"how": "kafka", "master": "local[1]", "bootstrap": cluster.bootstrap}
+            ways["Spark, Kafka, local[2]"] = {"how": "kafka", "master": "local[2]", "bootstrap": cluster.bootstrap}
+            commands = [console(cluster, place["kafka"], kind, number) for number in (1, count)]
+            rows = timed(ways, warm, place, kind, arguments.rounds, commands)
+        peer = rows["console consumer"][0]
+    ways["build, local[2]"] = {"how": "build", "master": "local[2]"}
+    rows |= timed({"build, local[2]": ways["build, local[2]"]}, warm, place, kind, 1, None)
+    for way, (wall, cpu, memory) in rows.items():
+        ratio = "" if peer is None or way.startswith("build") else f"{peer / wall:.1f}"
+        print(
+            f"| {count:,} {name} | {way} | {wall:.2f} | {count / wall / 1e3:.1f} | {cpu:.2f} | {count / cpu / 1e3:.1f} | "
+            f"{memory:.0f} | {ratio} |",
+            flush=True,
+        )
+    one, two = (rows[f"Spark, segments, local[{cores}]"][0] for cores in (1, 2))
+    print(f"\n{name}: local[1] -> local[2] {one / two:.2f}x\n", flush=True)
+
+
+def timed(ways, warm, place, kind, rounds, commands):
+    """{way: (wall, CPU, MB)}, each way in turn."""
+    found = {way: [] for way in ways}
+    theirs = []
+    for _ in range(rounds):
+        for way, asked in ways.items():
+            key = "kafka" if asked["how"] == "kafka" else "segments"
+            found[way].append(spark(kind=kind, warm=warm[key], place=place[key], **asked))
+        if commands is not None:
+            (start_cpu, start, _), (cpu, wall, _) = (once(command) for command in commands)
+            theirs.append((wall - start, cpu - start_cpu, float("nan")))
+    rows = {way: medians(measured) for way, measured in found.items()}
+    return rows | ({"console consumer": medians(theirs)} if theirs else {})
+
+
+if __name__ == "__main__":
+    main()
