@@ -153,6 +153,8 @@ def departure(gone: Gone, at: int) -> Departed:
     def said(cause: Cause, confidence: Confidence, why: str) -> Departed:
         return Departed(gone=gone, cause=cause, confidence=confidence, evidence=f"{seat} is gone; {why}")
 
+    if at < 0:
+        return said(Cause.DEPARTURE, Confidence.POSSIBLE, "the record has no time")
     if gone.last_commit is None:
         return said(Cause.DEPARTURE, Confidence.POSSIBLE, "it never committed, so that nothing tells how it went")
     silence = at - gone.last_commit

@@ -56,9 +56,9 @@ class Commits:
 
 def commit_windows(commits: pa.Table) -> dict[tuple[int, str], Commits]:
     """Of a table by `schema.SILVER_COMMIT`, by partition and group: plain commits at their own offset, those of a
-    transaction at its marker; without tombstones and what is pending."""
+    transaction at its marker; without tombstones, what is pending, and what has no time."""
     counts = pc.and_(pc.invert(commits.column("tombstone")), pc.is_valid(commits.column("visible_offset")))
-    table = commits.filter(counts).combine_chunks()
+    table = commits.filter(pc.and_(counts, pc.greater_equal(commits.column("timestamp"), 0))).combine_chunks()
     if not len(table):
         return {}
     columns = [_coded(table.column(name)) for name in ("partition", "group_id", "topic")]

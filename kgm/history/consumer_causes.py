@@ -40,6 +40,8 @@ def departure(gone: Gone, at: int, *, away: int | None, heard: int, unrevoked: i
     def said(cause: Cause, confidence: Confidence, why: str) -> Departed:
         return Departed(gone=gone, cause=cause, confidence=confidence, evidence=f"{seat} is gone; {why}")
 
+    if at < 0:
+        return said(Cause.DEPARTURE, Confidence.POSSIBLE, "the record has no time")
     if away is not None:
         why = f"it had stopped {seconds(at - away)} before, its session timeout is {seconds(session)}"
         if at - away < session - heartbeat - slack // 2:

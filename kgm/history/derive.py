@@ -92,6 +92,11 @@ def _merged(name: str, before: pa.Table, after: pa.Table) -> pa.Table:
 def _in_order(raw: pa.Table, partitions: Mapping[int, Partition]) -> pa.Table:
     """By partition and offset, each record once, without those that were seen before."""
     whole = raw.select(RAW.names).combine_chunks()
+    when = whole.column("timestamp")
+    if when.null_count:
+        whole = whole.set_column(
+            whole.schema.get_field_index("timestamp"), RAW.field("timestamp"), pc.fill_null(when, -1)
+        )
     partition, offset = whole.column("partition").to_numpy(), whole.column("offset").to_numpy()
     order = np.lexsort((offset, partition))
     keep = np.ones(len(order), dtype=np.bool_)

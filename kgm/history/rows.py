@@ -30,4 +30,19 @@ class Rows:
 
     def table(self, name: str) -> pa.Table:
         """All rows of a table; columns that a row does not have are null."""
-        return pa.Table.from_pylist(list(self._rows.get(name, {}).values()), schema=TABLES[name])
+        rows = list(self._rows.get(name, {}).values())
+        try:
+            return pa.Table.from_pylist(rows, schema=TABLES[name])
+        except (OverflowError, pa.ArrowInvalid):
+            # Times that no clock shows, summed up; the rest of the table shall not suffer from it.
+            return pa.Table.from_pylist([_bounded(row, TABLES[name]) for row in rows], schema=TABLES[name])
+
+
+def _bounded(row: Row, schema: pa.Schema) -> Row:
+    bits = {field.name: field.type.bit_width - 1 for field in schema if pa.types.is_integer(field.type)}
+    return {
+        name: max(min(value, (1 << bits[name]) - 1), -(1 << bits[name]))
+        if name in bits and value is not None
+        else value
+        for name, value in row.items()
+    }
