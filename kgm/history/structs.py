@@ -143,7 +143,8 @@ class _Reader:
         null = counts < 0
         counts = np.maximum(counts, 0)
         # No count can make us allocate more than there are bytes for.
-        cursor.fail(counts * _least_bytes(self.cls, kind, self.version) > cursor.end - cursor.at)
+        least = _least_bytes(self.cls, kind, self.version)  # type: ignore[arg-type]  # mypy: a class is not Hashable
+        cursor.fail(counts * least > cursor.end - cursor.at)
         return np.where(cursor.end < 0, 0, counts), null
 
     def array(self, kind: str, cursor: Cursor, *, nullable: bool) -> pa.Array:
@@ -336,7 +337,7 @@ def _least_bytes(cls: type[Message], kind: str, version: int) -> int:
     for row in field_rows(cls, kind):
         if within(version, row.versions) and (row.tag is None or not within(version, row.tagged)):
             null = within(version, row.nullable) and _is_struct(row.kind)
-            least += 1 if null else _least_bytes(cls, row.kind, version)
+            least += 1 if null else _least_bytes(cls, row.kind, version)  # type: ignore[arg-type]  # as above
     return least
 
 

@@ -48,9 +48,7 @@ def side_by_side(
     scenarios = [simulate(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)]
     if scenarios[0].protocol == GroupProtocol.CONSUMER.value and plan.bounce and scenarios[0].typical.refused_joins:
         freed = replace(plan, what_if=replace(plan.what_if, freed=True))
-        scenarios.append(
-            simulate(snapshot, freed, name="freed", draws=draws, seed=seed, keeps_holdings=keeps_holdings)
-        )
+        scenarios.append(simulate(snapshot, freed, name="freed", draws=draws, seed=seed, keeps_holdings=keeps_holdings))
     if plan.plans_size:
         heeded = replace(plan, what_if=replace(plan.what_if, standby=True))
         scenarios.append(

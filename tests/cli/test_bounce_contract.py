@@ -32,7 +32,9 @@ def only(data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flags", [("--all",), ("--all", "--rolling"), ("--instance-ids", "member-2"), ("--all", "--stop", "crash")])
+@pytest.mark.parametrize(
+    "flags", [("--all",), ("--all", "--rolling"), ("--instance-ids", "member-2"), ("--all", "--stop", "crash")]
+)
 def test_a_static_bounce_within_the_session_costs_nothing(flags):
     scenario = only(simulate(*SYNTHETIC, *flags, "--restart-time", "5s"))
     assert (scenario["name"], scenario["rebalances"], scenario["moves"], scenario["exact"]) == ("as-is", 0, [], True)
@@ -53,7 +55,9 @@ def test_a_static_bounce_within_the_session_costs_nothing(flags):
 def test_rebalances_as_counted_on_a_real_kafka(flags, rebalances):
     scenario = only(simulate(*SYNTHETIC, *flags, "--restart-time", "5s"))
     ranges = scenario["ranges"]
-    lowest, highest = (rebalances, rebalances) if ranges is None else (ranges["rebalances"]["min"], ranges["rebalances"]["max"])
+    lowest, highest = (
+        (rebalances, rebalances) if ranges is None else (ranges["rebalances"]["min"], ranges["rebalances"]["max"])
+    )
     assert lowest <= rebalances <= highest
     assert highest - lowest <= 4
 
@@ -88,7 +92,20 @@ def test_the_same_seed_gives_the_same_answer():
 
 @pytest.mark.slow
 def test_gates():
-    assert kgm("simulate-bounce", *SYNTHETIC, "--all", "--restart-time", "5s", "--fail-if-moves", "0", "--fail-if-rebalances", "0").code == 0
+    assert (
+        kgm(
+            "simulate-bounce",
+            *SYNTHETIC,
+            "--all",
+            "--restart-time",
+            "5s",
+            "--fail-if-moves",
+            "0",
+            "--fail-if-rebalances",
+            "0",
+        ).code
+        == 0
+    )
     assert kgm("simulate-bounce", *SYNTHETIC, "--scale-in", "member-4", "--fail-if-moves", "1").code == 8
     assert kgm("simulate-bounce", *SYNTHETIC, "--scale-in", "member-4", "--fail-if-rebalances", "0").code == 8
 
@@ -117,7 +134,14 @@ def test_bad_input_has_a_clear_error_and_code(arguments, code):
 
 def test_a_saved_snapshot_that_is_none_is_named(tmp_path):
     path = tmp_path / "s.json"
-    for text in ("", "[]", "{}", '{"schema": "kgm.describe/v1", "data": {"groups": []}}', "{", '{"data": {"groups": [{"group_id": 1}]}}'):
+    for text in (
+        "",
+        "[]",
+        "{}",
+        '{"schema": "kgm.describe/v1", "data": {"groups": []}}',
+        "{",
+        '{"data": {"groups": [{"group_id": 1}]}}',
+    ):
         path.write_text(text)
         run = kgm("simulate-bounce", "--from-file", str(path), "--all")
         assert run.code in (2, 3), (text, run)

@@ -162,7 +162,9 @@ def test_a_reader_that_goes_away_is_no_error(cluster):
     import sys
 
     bootstrap, group, _ = cluster
-    script = f"{sys.executable} -m kgm.cli.main describe {group} -b {bootstrap} -o json | head -c 1; echo ${{PIPESTATUS[0]}}"
+    script = (
+        f"{sys.executable} -m kgm.cli.main describe {group} -b {bootstrap} -o json | head -c 1; echo ${{PIPESTATUS[0]}}"
+    )
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "{0\n"
     assert done.stderr == ""

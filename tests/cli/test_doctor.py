@@ -8,8 +8,11 @@ import uuid
 import pyarrow as pa
 import pytest
 
+from kgm.cli import main
+from kgm.client import Cluster
 from kgm.coordinator.settings import BrokerSettings
 from kgm.history import schema
+from kgm.model.errors import UnreachableError
 from kgm.server import serve_in_thread
 from tests.cli.runner import kgm
 from tests.client.joiners import Joiner, form_group
@@ -235,3 +238,19 @@ def test_a_group_that_everybody_left(kafka):
         "nobody is in the group, and 7 records wait for it",
     )
     assert left["evidence"][1].startswith("empty for ")
+
+
+def test_a_coordinator_that_does_not_answer_is_a_finding(groups, monkeypatch, capsys):
+    describe = Cluster.describe_groups
+    lost = UnreachableError(
+        "the coordinator of group 'ill' did not answer within 5 ms", facts=("last: x",), group_id="ill"
+    )
+
+    def one_is_lost(self, ids, **more):
+        return [lost if one == "ill" else found for one, found in zip(ids, describe(self, ids, **more), strict=True)]
+
+    monkeypatch.setattr(Cluster, "describe_groups", one_is_lost)
+    assert main.run(["doctor", "-b", groups, "-o", "json"]) == 8
+    (one,) = json.loads(capsys.readouterr().out)["data"]["findings"]
+    assert (one["check"], one["severity"], one["evidence"]) == ("coordinator-unavailable", "error", ["last: x"])
+    assert one["next_command"] == "kgm config test -g ill"

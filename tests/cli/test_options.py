@@ -32,7 +32,9 @@ def test_durations_are_shown_as_people_write_them(ms, text):
 
 def test_properties_as_java_reads_them(tmp_path):
     path = tmp_path / "client.properties"
-    path.write_text("# c\n! c\n\nbootstrap.servers = a:1,\\\n   b:2\nx:y\nspaced value\nempty=\nuni=\\u0041\\t.\nk\\=ey=v\n")
+    path.write_text(
+        "# c\n! c\n\nbootstrap.servers = a:1,\\\n   b:2\nx:y\nspaced value\nempty=\nuni=\\u0041\\t.\nk\\=ey=v\n"
+    )
     assert read_properties(str(path)) == {
         "bootstrap.servers": "a:1,b:2", "x": "y", "spaced": "value", "empty": "", "uni": "A\t.", "k=ey": "v",
     }  # fmt: skip

@@ -139,7 +139,8 @@ def test_a_rolling_restart_of_static_members_moves_nothing(cluster):
             watch.wait_for('"watching"')
             restart_all(running, start)
             assert watch.end() == 0, watch.err
-    kinds = [event["event"] for event in watch.events if event["event"] not in ("note", "lag")]
+    passing = ("note", "lag", "unreachable", "reachable")  # a look may take too long on a busy machine
+    kinds = [event["event"] for event in watch.events if event["event"] not in passing]
     assert kinds == ["watching", "replaced", "replaced", "replaced", "stable"]
     replaced = [event for event in watch.events if event["event"] == "replaced"]
     assert [event["identity"] for event in replaced] == ["seat-0", "seat-1", "seat-2"]
@@ -289,6 +290,14 @@ def test_what_was_seen_is_written_also_when_it_is_interrupted(quiet, monkeypatch
     (seen,) = document["data"]["groups"]
     assert (seen["reached"], seen["looks"], seen["state"], seen["rebalances_exact"]) == (None, 1, "Stable", False)
     assert [event["event"] for event in document["data"]["events"]] == ["note", "watching"]
+
+
+def test_documents_are_written_at_the_end(quiet):
+    bootstrap, group = quiet
+    look = ["watch", group, "-b", bootstrap, "--count", "1", "-o"]
+    assert kgm(*look, "csv").out.splitlines()[0] == "at,group,event,detail"
+    assert "schema: kgm.watch/v1" in kgm(*look, "yaml").out.replace('"', "")
+    assert kgm(*look, "name").out == f"{group}\n"
 
 
 def test_a_breach_is_an_error_of_the_document(quiet, tmp_path):

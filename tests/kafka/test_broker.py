@@ -117,9 +117,7 @@ def test_a_killed_test_run_takes_its_broker_with_it(tmp_path):
         "print(cluster.pid(1), flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
     environment = os.environ | {"TMPDIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment, check=False)
     assert done.returncode == -signal.SIGKILL
     deadline = time.monotonic() + 20
     while alive(int(done.stdout)):

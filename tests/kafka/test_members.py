@@ -37,9 +37,7 @@ def describe(kafka, group):
 
 def join(members, topic, group, protocol, static, index):
     instance_id = f"i{index}" if static else None
-    return members.start(
-        group=group, topics=[topic], protocol=protocol, instance_id=instance_id, client_id=f"c{index}"
-    )
+    return members.start(group=group, topics=[topic], protocol=protocol, instance_id=instance_id, client_id=f"c{index}")
 
 
 def commit_something(member):
@@ -153,9 +151,7 @@ def test_five_java_members_share_a_jvm_and_one_leaves_for_good(kafka, topic):
 
 def test_a_stalled_member_is_put_out(kafka, topic):
     with RdMembers(kafka.bootstrap) as members:
-        stalled = members.start(
-            group="stalled", topics=[topic], max_poll_interval_ms=2000, session_timeout_ms=1500
-        )
+        stalled = members.start(group="stalled", topics=[topic], max_poll_interval_ms=2000, session_timeout_ms=1500)
         stalled.wait_assigned(6)
         stalled.stall(3500)
         stalled.wait_event("error", timeout_s=10)

@@ -11,7 +11,9 @@ CONTRACT = {
 
 
 def test_each_error_has_the_exit_code_of_the_contract():
-    classes = {name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, KgmError)}
+    classes = {
+        name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, KgmError)
+    }
     assert {name: cls.exit_code for name, cls in classes.items()} == CONTRACT
 
 

@@ -49,7 +49,15 @@ def test_every_key_of_the_contract_is_present_and_unknown_is_null():
     assert all(member.keys() >= MEMBER_KEYS for member in data["members"])
     assert data["generation"] is None
     assert data["members"][0]["rack"] is None
-    assert data["offsets"][0].keys() == {"topic", "partition", "committed", "end", "lag", "group_instance_id", "member_id"}
+    assert data["offsets"][0].keys() == {
+        "topic",
+        "partition",
+        "committed",
+        "end",
+        "lag",
+        "group_instance_id",
+        "member_id",
+    }
 
 
 def test_members_are_sorted_by_identity_and_offsets_by_partition():

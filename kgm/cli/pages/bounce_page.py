@@ -91,9 +91,7 @@ def _certainty(scenario: Scenario) -> Markup:
 def _scenario(scenario: Scenario, colours: dict[str, int], *, alone: bool) -> Markup:
     typical = scenario.typical
     marks = [event.at_ms for event in typical.timeline if event.event in ("rebalance", "epoch")]
-    chart = ownership(
-        typical.holdings, end_ms=typical.took_ms, marks_ms=marks, colours=colours, show_ms=show_duration
-    )
+    chart = ownership(typical.holdings, end_ms=typical.took_ms, marks_ms=marks, colours=colours, show_ms=show_duration)
     title = "Over time" if alone else f"Scenario {scenario.name}"
     draw = "" if scenario.exact else element("p", "One typical draw of many: another run differs.", class_="soft")
     return section(title, draw, chart, _moves(scenario), _timeline(scenario))
@@ -116,6 +114,4 @@ def _timeline(scenario: Scenario) -> Markup:
     rows, more = cut(
         [(show_duration(event.at_ms), event.event, event.member, event.detail) for event in events], _EVENTS_SHOWN
     )
-    return Markup(
-        element("h3", "Timeline") + table(["at", "event", "member", "detail"], rows, right=("at",)) + more
-    )
+    return Markup(element("h3", "Timeline") + table(["at", "event", "member", "detail"], rows, right=("at",)) + more)

@@ -64,7 +64,20 @@ def tree(page: str) -> Node:
 def assert_stands_alone(page: str):
     """Nothing in the page loads, links, or runs."""
     found = tree(page)
-    for tag in ("script", "iframe", "object", "embed", "link", "img", "form", "base", "a", "use", "image", "foreignobject"):
+    for tag in (
+        "script",
+        "iframe",
+        "object",
+        "embed",
+        "link",
+        "img",
+        "form",
+        "base",
+        "a",
+        "use",
+        "image",
+        "foreignobject",
+    ):
         assert not found.all(tag), tag
     policy = [meta for meta in found.all("meta") if meta.attributes.get("http-equiv") == "Content-Security-Policy"]
     assert policy[0].attributes["content"].startswith("default-src 'none'")

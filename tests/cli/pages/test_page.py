@@ -16,7 +16,11 @@ MARKUP = [
 @pytest.mark.parametrize("name", [*MARKUP, *HOSTILE])
 def test_a_name_is_text_wherever_it_stands(name):
     page = document(
-        name, element("p", name, title=name), table([name], [[name]]), facts([(name, name)]), element("text", name, x=name)
+        name,
+        element("p", name, title=name),
+        table([name], [[name]]),
+        facts([(name, name)]),
+        element("text", name, x=name),
     )
     assert_stands_alone(page)
     found = tree(page)
