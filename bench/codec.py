@@ -50,7 +50,9 @@ def messages(members):
 
 
 def kio_class(name, version):
-    module = importlib.import_module(f"kio.schema.{'join_group' if name == 'JoinGroup' else 'describe_groups'}.v{version}.response")
+    module = importlib.import_module(
+        f"kio.schema.{'join_group' if name == 'JoinGroup' else 'describe_groups'}.v{version}.response"
+    )
     return getattr(module, name + "Response")
 
 
@@ -116,7 +118,9 @@ def main():
         for direction, functions in work.items():
             ms = best(functions, arguments.rounds)
             ratios = f"{ms['kio'] / ms['kgm']:.1f} | {ms['python'] / ms['kgm']:.1f}"
-            print(f"| {name}Response v{version} {direction} | {len(data)} | {ms['kgm']:.2f} | {ms['kio']:.2f} | {ms['python']:.2f} | {ratios} |")
+            print(
+                f"| {name}Response v{version} {direction} | {len(data)} | {ms['kgm']:.2f} | {ms['kio']:.2f} | {ms['python']:.2f} | {ratios} |"
+            )
 
 
 if __name__ == "__main__":

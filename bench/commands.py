@@ -35,7 +35,9 @@ def main():
                 "kgm --help": [kgm, "--help"],
                 "kgm describe": [kgm, "describe", "crowd", *at],
                 "kgm describe -o json": [kgm, "describe", "crowd", *at, "-o", "json"],
-                "ConsumerGroupCommand": java_command(TOOL, *at, "--describe", "--group", "crowd", "--members", "--verbose"),
+                "ConsumerGroupCommand": java_command(
+                    TOOL, *at, "--describe", "--group", "crowd", "--members", "--verbose"
+                ),
             },
             arguments.runs,
         )

@@ -207,7 +207,9 @@ def differences(json_value, value, kind, cls, version, where):
         value = uuid_text(value)
     elif kind in cls.STRUCTS or kind == cls.__name__:
         return struct_differences(json_value, value, cls, version, where)
-    return [] if json_value == value and type(json_value) is type(value) else [f"{where}: {json_value!r} is not {value!r}"]
+    return (
+        [] if json_value == value and type(json_value) is type(value) else [f"{where}: {json_value!r} is not {value!r}"]
+    )
 
 
 def struct_differences(json_value, value, cls, version, where=""):

@@ -40,26 +40,30 @@ def test_leave_group_v3_bytes_by_hand():
     message = LeaveGroupRequest(
         group_id="g", members=[MemberIdentity(member_id="", group_instance_id="i"), MemberIdentity(member_id="m")]
     )
-    data = b"\0\x01g" b"\0\0\0\x02" b"\0\0" b"\0\x01i" b"\0\x01m" b"\xff\xff"
+    data = b"\0\x01g\0\0\0\x02\0\0\0\x01i\0\x01m\xff\xff"
     assert codec.encode(message, 3) == data
     assert codec.decode(LeaveGroupRequest, data, 3) == message
 
 
 def test_flexible_bytes_by_hand():
-    message = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m", group_instance_id=None, reason="r")])
-    data = b"\x02g" b"\x02" b"\x02m" b"\0" b"\x02r" b"\0" b"\0"
+    message = LeaveGroupRequest(
+        group_id="g", members=[MemberIdentity(member_id="m", group_instance_id=None, reason="r")]
+    )
+    data = b"\x02g\x02\x02m\0\x02r\0\0"
     assert codec.encode(message, 5) == data
     assert codec.decode(LeaveGroupRequest, data, 5) == message
 
 
 def test_unknown_tags_are_kept():
-    data = b"\x02g" b"\x01" b"\x02" b"\x07\x02hi" b"\x09\x00"
+    data = b"\x02g\x01\x02\x07\x02hi\x09\x00"
     message = codec.decode(LeaveGroupRequest, data, 5)
     assert message.unknown_tags == ((7, b"hi"), (9, b""))
     assert codec.encode(message, 5) == data
 
 
-@pytest.mark.parametrize("tags", [b"\x02\x09\x00\x07\x00", b"\x02\x07\x00\x07\x00", b"\x01\x07\x05hi", b"\xff\xff\xff\xff\x7f"])
+@pytest.mark.parametrize(
+    "tags", [b"\x02\x09\x00\x07\x00", b"\x02\x07\x00\x07\x00", b"\x01\x07\x05hi", b"\xff\xff\xff\xff\x7f"]
+)
 def test_bad_tag_sections(tags):
     with pytest.raises(DecodeError):
         codec.decode(LeaveGroupRequest, b"\x02g\x01" + tags, 5)

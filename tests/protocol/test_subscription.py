@@ -14,7 +14,7 @@ from kgm.protocol.subscription import (
     encode_subscription,
 )
 
-V2 = b"\0\x02" b"\0\0\0\x01\0\x01t" b"\xff\xff\xff\xff" b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x05" b"\0\0\0\x09"
+V2 = b"\0\x02\0\0\0\x01\0\x01t\xff\xff\xff\xff\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x05\0\0\0\x09"
 
 
 def test_version_2_carries_the_generation():
@@ -25,7 +25,9 @@ def test_version_2_carries_the_generation():
 
 @pytest.mark.parametrize(("version", "owned", "generation"), [(0, {}, -1), (1, {"t": [5]}, -1), (2, {"t": [5]}, 9)])
 def test_older_versions_leave_out_what_they_cannot_say(version, owned, generation):
-    data = encode_subscription(Subscription(topics=("t",), owned_partitions={"t": [5]}, generation_id=9, version=version))
+    data = encode_subscription(
+        Subscription(topics=("t",), owned_partitions={"t": [5]}, generation_id=9, version=version)
+    )
     decoded = decode_subscription(data)
     assert (decoded.owned_partitions, decoded.generation_id, decoded.version) == (owned, generation, version)
 
@@ -38,7 +40,7 @@ def test_a_newer_version_is_read_by_the_prefix_that_is_known():
 
 def test_a_topic_that_stands_twice_is_merged():
     """librdkafka leaders write one."""
-    data = b"\0\0" b"\0\0\0\x02" b"\0\x01t\0\0\0\x01\0\0\0\x02" b"\0\x01t\0\0\0\x01\0\0\0\x01" b"\xff\xff\xff\xff"
+    data = b"\0\0\0\0\0\x02\0\x01t\0\0\0\x01\0\0\0\x02\0\x01t\0\0\0\x01\0\0\0\x01\xff\xff\xff\xff"
     assert decode_assignment(data).partitions == {"t": [1, 2]}
 
 
@@ -56,10 +58,18 @@ def test_broken_blobs(data):
 
 
 names = st.text(min_size=1, max_size=8)
-partitions = st.dictionaries(names, st.lists(st.integers(0, 2**31 - 1), unique=True, min_size=1, max_size=4).map(sorted), max_size=3)
+partitions = st.dictionaries(
+    names, st.lists(st.integers(0, 2**31 - 1), unique=True, min_size=1, max_size=4).map(sorted), max_size=3
+)
 
 
-@given(st.lists(names, max_size=3), partitions, st.integers(-1, 2**31 - 1), st.none() | names, st.none() | st.binary(max_size=9))
+@given(
+    st.lists(names, max_size=3),
+    partitions,
+    st.integers(-1, 2**31 - 1),
+    st.none() | names,
+    st.none() | st.binary(max_size=9),
+)
 def test_round_trip(topics, owned, generation, rack, user_data):
     subscription = Subscription(
         topics=tuple(topics), owned_partitions=owned, generation_id=generation, rack_id=rack, user_data=user_data

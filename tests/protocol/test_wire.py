@@ -11,7 +11,9 @@ from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
 
 
 def test_request_header_v1_by_hand():
-    frame = wire.encode_request(HeartbeatRequest(group_id="g", member_id="m"), version=0, correlation_id=7, client_id="c")
+    frame = wire.encode_request(
+        HeartbeatRequest(group_id="g", member_id="m"), version=0, correlation_id=7, client_id="c"
+    )
     assert frame == b"\0\x0c\0\0\0\0\0\x07\0\x01c" + b"\0\x01g\0\0\0\0\0\x01m"
     decoded = wire.decode_request(frame)
     assert (decoded.api_key, decoded.version, decoded.correlation_id, decoded.client_id) == (12, 0, 7, "c")
@@ -44,7 +46,15 @@ def test_api_versions_responses_never_have_tags_in_the_header():
 
 
 @pytest.mark.parametrize(
-    "frame", [b"", b"\0", b"\0\x0c\0\0\0\0\0\x07", b"\0\x0c\0\0\0\0\0\x07\0\x7fc", b"\0\x0c\0\0\0\0\0\x07\x80\0", b"\0\x0c\0\0\0\0\0\x07\0\x01\xff"]
+    "frame",
+    [
+        b"",
+        b"\0",
+        b"\0\x0c\0\0\0\0\0\x07",
+        b"\0\x0c\0\0\0\0\0\x07\0\x7fc",
+        b"\0\x0c\0\0\0\0\0\x07\x80\0",
+        b"\0\x0c\0\0\0\0\0\x07\0\x01\xff",
+    ],
 )
 def test_broken_request_headers(frame):
     with pytest.raises(DecodeError):

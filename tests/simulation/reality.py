@@ -66,7 +66,9 @@ class Case:
         what = how if self.who else ""
         for name, value in (("in", len(self.scale_in)), ("out", self.scale_out), ("remove", len(self.remove))):
             what += f" {name} {value}" if value else ""
-        return f"{self.kind} {membership} {self.assignor} {self.members}x{self.topics * self.partitions}: {what.strip()}"
+        return (
+            f"{self.kind} {membership} {self.assignor} {self.members}x{self.topics * self.partitions}: {what.strip()}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +260,9 @@ def remove(group: Group, identities: Sequence[str]) -> None:
 
 def group_records(kafka: Any, group_id: str) -> Iterator[GroupMetadataValue]:
     """Every record of the group in `__consumer_offsets`, in order."""
-    reader = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "reader", "enable.auto.commit": False, "log_level": 2})
+    reader = Consumer(
+        {"bootstrap.servers": kafka.bootstrap, "group.id": "reader", "enable.auto.commit": False, "log_level": 2}
+    )
     try:
         topic = "__consumer_offsets"
         ends = {}
@@ -275,7 +279,11 @@ def group_records(kafka: Any, group_id: str) -> Iterator[GroupMetadataValue]:
                 ends.pop(message.partition(), None)
             with contextlib.suppress(DecodeError):
                 record = decode_record(message.key(), message.value())
-                if isinstance(record.key, GroupMetadataKey) and record.key.group == group_id and record.value is not None:
+                if (
+                    isinstance(record.key, GroupMetadataKey)
+                    and record.key.group == group_id
+                    and record.value is not None
+                ):
                     yield record.value
     finally:
         reader.close()

@@ -134,7 +134,12 @@ def test_a_broker_lets_in_whom_it_has_unless_its_limits_are_said():
     assert predict(group, **plan, settings={"group.min.session.timeout.ms": "6000"}).typical.refused_joins == 3
     patient = made_up(session_timeout_ms=3_600_000)
     assert predict(patient, bounce=ids(patient)).typical.refused_joins == 0
-    assert predict(patient, bounce=ids(patient), settings={"group.max.session.timeout.ms": "1800000"}).typical.refused_joins == 3
+    assert (
+        predict(
+            patient, bounce=ids(patient), settings={"group.max.session.timeout.ms": "1800000"}
+        ).typical.refused_joins
+        == 3
+    )
 
 
 def test_how_long_an_empty_group_waits_is_drawn_when_nobody_says():
@@ -178,7 +183,7 @@ def test_no_time_between_stop_and_start_saves_a_rebalance():
 
 
 def test_moves_of_dynamic_members_differ_from_draw_to_draw():
-    """"moved 7 partitions one time and 14 the next": a random id sorts anywhere among those of the same client."""
+    """ "moved 7 partitions one time and 14 the next": a random id sorts anywhere among those of the same client."""
     group = made_up(3, 21, DYNAMIC, "range")
     scenario = predict(group, bounce=ids(group, 0), draws=60)
     assert (scenario.ranges.moved_partitions.min, scenario.ranges.moved_partitions.max) == (7, 14)
@@ -220,7 +225,10 @@ def test_everybody_gone_for_good_is_an_empty_group():
 
 
 def test_static_members_of_a_mixed_group_keep_their_partitions():
-    mixed = replace(made_up(2, 6), members=(member("a", assignment={"t": (0, 1, 2)}), member("b", static=False, assignment={"t": (3, 4, 5)})))
+    mixed = replace(
+        made_up(2, 6),
+        members=(member("a", assignment={"t": (0, 1, 2)}), member("b", static=False, assignment={"t": (3, 4, 5)})),
+    )
     assert predict(mixed, bounce=("a",)).typical.rebalances == 0
     scenario = predict(mixed, bounce=("b-uuid",))
     assert scenario.typical.rebalances == 2
@@ -229,7 +237,14 @@ def test_static_members_of_a_mixed_group_keep_their_partitions():
 
 def test_a_whole_plan_at_once():
     group = made_up(5, 20, assignor="cooperative-sticky")
-    scenario = predict(group, bounce=ids(group, 0, 1), rolling=Rolling(pause_ms=2_000), scale_in=ids(group, 2), remove=ids(group, 3), scale_out=1)
+    scenario = predict(
+        group,
+        bounce=ids(group, 0, 1),
+        rolling=Rolling(pause_ms=2_000),
+        scale_in=ids(group, 2),
+        remove=ids(group, 3),
+        scale_out=1,
+    )
     final = scenario.typical.final_assignment
     assert set(final) == {"member-1", "member-2", "member-5", "member-6"}
     assert sorted(p for topics in final.values() for p in topics["t"]) == list(range(20))
@@ -285,7 +300,10 @@ def test_a_plan_may_begin_with_nobody():
 
 def test_who_leads_a_group_of_two_libraries_is_open():
     group = made_up(4, 13, assignor="cooperative-sticky")
-    both = replace(group, members=tuple(replace(m, client_library=("java", "librdkafka")[n % 2]) for n, m in enumerate(group.members)))
+    both = replace(
+        group,
+        members=tuple(replace(m, client_library=("java", "librdkafka")[n % 2]) for n, m in enumerate(group.members)),
+    )
     scenario = predict(both, scale_in=ids(group, 0))
     assert any("whether a Java or a librdkafka member leads" in caveat for caveat in scenario.caveats)
     unlike = replace(both, members=tuple(replace(m, topics=("t", f"u{n}")) for n, m in enumerate(both.members)))
@@ -331,7 +349,9 @@ def test_a_typical_draw_lies_within_the_ranges():
     assert scenario.ranges.draws == 30
 
 
-@pytest.mark.parametrize("plan", [{"scale_in": (0,)}, {"scale_in": (0, 2)}, {"bounce": (0,), "restart_time_ms": LATE_MS}])
+@pytest.mark.parametrize(
+    "plan", [{"scale_in": (0,)}, {"scale_in": (0, 2)}, {"bounce": (0,), "restart_time_ms": LATE_MS}]
+)
 @pytest.mark.parametrize("assignor", ["range", "sticky"])
 def test_heartbeats_that_are_left_out_are_not_missed(monkeypatch, plan, assignor):
     """The same prediction when every heartbeat is sent."""

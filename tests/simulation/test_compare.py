@@ -21,7 +21,9 @@ def test_scenarios_side_by_side():
 def test_what_cannot_be_played_in_one_scenario_is_data():
     """As it is the assignor need not run; to make the members dynamic it would have to."""
     group = made_up(2, 4)
-    streams = type(group)(**{name: getattr(group, name) for name in group.__dataclass_fields__} | {"assignor": "stream"})
+    streams = type(group)(
+        **{name: getattr(group, name) for name in group.__dataclass_fields__} | {"assignor": "stream"}
+    )
     comparison = compare(streams, Plan(bounce=ids(group, 0)), draws=2)
     assert [scenario.name for scenario in comparison.scenarios] == ["as-is"]
     assert sum("'stream'" in error.message for error in comparison.errors) == 4

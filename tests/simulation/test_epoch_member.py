@@ -108,7 +108,9 @@ def test_only_what_has_to_move_moves_when_members_come():
     assert len(outcome.moves) == 4
     assert all(len(assigned["t"]) == 2 for assigned in outcome.final_assignment.values())
     gained = [move.owner_after for move in outcome.moves]
-    assert set(gained).isdisjoint(ids(group)), "uniform takes nothing from one member to give it to another that was there"
+    assert set(gained).isdisjoint(ids(group)), (
+        "uniform takes nothing from one member to give it to another that was there"
+    )
 
 
 def test_the_group_under_the_other_protocol_keeps_its_identities():
@@ -118,7 +120,9 @@ def test_the_group_under_the_other_protocol_keeps_its_identities():
     assert [seat.identity for seat in origin.seats] == list(ids(classic))
     back = origin_of(consumers(), WhatIf(protocol=GroupProtocol.CLASSIC))
     assert (back.protocol, back.assignor) == (GroupProtocol.CLASSIC, "range")
-    assert simulate(classic, Plan(bounce=ids(classic), what_if=WhatIf(protocol=CONSUMER)), draws=3).protocol == "consumer"
+    assert (
+        simulate(classic, Plan(bounce=ids(classic), what_if=WhatIf(protocol=CONSUMER)), draws=3).protocol == "consumer"
+    )
 
 
 def test_only_the_brokers_assignors_can_be_supposed():

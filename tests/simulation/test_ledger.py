@@ -36,7 +36,9 @@ def test_moves_compare_before_with_after_and_know_when():
     book.take("b", {"t": (0, 1)}, 1200.0)
     book.drop("b", {"t": (0, 1)}, 1300.0)
     book.take("a", {"t": (1,)}, 1400.0)
-    found = [(move.partition, move.owner_before, move.owner_after, move.at_ms) for move in book.moves({"a": {"t": (1,)}})]
+    found = [
+        (move.partition, move.owner_before, move.owner_after, move.at_ms) for move in book.moves({"a": {"t": (1,)}})
+    ]
     assert found == [(0, "a", None, 300)]
     assert book.handovers == 3
 

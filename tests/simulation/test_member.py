@@ -65,7 +65,9 @@ def seated(library=Library.JAVA, *, membership=STATIC, assignor="range", started
 
 
 def told(table, generation=8, leader="other", **more):
-    table.answer(JoinGroupResponse(generation_id=generation, protocol_name="range", leader=leader, member_id="me", **more))
+    table.answer(
+        JoinGroupResponse(generation_id=generation, protocol_name="range", leader=leader, member_id="me", **more)
+    )
 
 
 def assigned(table, *partitions):
@@ -140,7 +142,10 @@ def test_an_eager_member_gives_everything_up_before_it_joins_and_a_cooperative_o
     subscription = said(join)
     if assignor == "cooperative-sticky":
         assert one.owned == owned
-        assert ({t: tuple(p) for t, p in subscription.owned_partitions.items()}, subscription.generation_id) == (owned, 7)
+        assert ({t: tuple(p) for t, p in subscription.owned_partitions.items()}, subscription.generation_id) == (
+            owned,
+            7,
+        )
     else:
         assert one.owned == {}
         assert subscription.owned_partitions == {}
@@ -161,7 +166,10 @@ def test_a_cooperative_member_that_loses_partitions_joins_again():
     assert one.owned == {"t": (0,)}
     join, _, _ = table.until_sent(JoinGroupRequest)
     subscription = said(join)
-    assert ({t: tuple(p) for t, p in subscription.owned_partitions.items()}, subscription.generation_id) == ({"t": (0,)}, 8)
+    assert ({t: tuple(p) for t, p in subscription.owned_partitions.items()}, subscription.generation_id) == (
+        {"t": (0,)},
+        8,
+    )
 
 
 def test_librdkafka_keeps_a_second_between_joins_unless_it_gave_partitions_up():
@@ -316,7 +324,9 @@ def test_heartbeats_are_sent_at_their_interval_in_a_group_that_is_not_calm(libra
 
 def test_a_calm_member_heartbeats_only_to_save_its_session_and_hands_in_its_last_heartbeat():
     group = made_up(2, 4)
-    script = Script(origin_of(group, WhatIf()), Plan(bounce=ids(group), heartbeat_interval_ms=3_000), BrokerSettings(), "s")
+    script = Script(
+        origin_of(group, WhatIf()), Plan(bounce=ids(group), heartbeat_interval_ms=3_000), BrokerSettings(), "s"
+    )
     script._install()
     world, one = script.world, script.members[0]
     before = world.requests
@@ -328,7 +338,9 @@ def test_a_calm_member_heartbeats_only_to_save_its_session_and_hands_in_its_last
     # 14 intervals of 3 s in a session of 45 s
     assert world.requests - before <= 2 * (600 // 38 + 1)
     one.stop(Stop.CRASH)
-    (deadline,) = (m.session_deadline_ms for m in world.engine.group("synthetic").members if m.member_id == one.seat.member_id)
+    (deadline,) = (
+        m.session_deadline_ms for m in world.engine.group("synthetic").members if m.member_id == one.seat.member_id
+    )
     assert 42_000 - 20 <= deadline - world.now_ms <= 45_000
 
 

@@ -50,10 +50,30 @@ CASES = [
     # members of both libraries, static and dynamic ones, one client id for all, two topics, intervals that nobody told
     Case(kind="both", static=True, assignor="cooperative-sticky", members=4, scale_in=(0,), partitions=13, topics=2),
     Case(kind="both", static=True, assignor="range", members=5, half_dynamic=True, who=(1, 2), partitions=13),
-    Case(kind="both", static=False, assignor="cooperative-sticky", members=4, who=(0,), shared_client_id=True, partitions=13),
-    Case(static=False, assignor="range", members=5, who=(3,), shared_client_id=True, tell_heartbeat=False, partitions=24),
-    Case(kind="java", static=False, assignor="roundrobin", members=4, who=(0, 1, 2, 3), rolling=Rolling(max_unavailable=2),
-         restart_ms=0, tell_heartbeat=False, partitions=13, topics=2),
+    Case(
+        kind="both",
+        static=False,
+        assignor="cooperative-sticky",
+        members=4,
+        who=(0,),
+        shared_client_id=True,
+        partitions=13,
+    ),
+    Case(
+        static=False, assignor="range", members=5, who=(3,), shared_client_id=True, tell_heartbeat=False, partitions=24
+    ),
+    Case(
+        kind="java",
+        static=False,
+        assignor="roundrobin",
+        members=4,
+        who=(0, 1, 2, 3),
+        rolling=Rolling(max_unavailable=2),
+        restart_ms=0,
+        tell_heartbeat=False,
+        partitions=13,
+        topics=2,
+    ),
     Case(static=True, assignor="cooperative-sticky", members=4, who=(0,), scale_in=(1,), restart_ms=0, partitions=24),
 ]
 

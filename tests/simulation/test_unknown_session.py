@@ -28,7 +28,11 @@ def test_a_restart_that_some_sessions_do_not_survive_is_not():
     """Expiry and join are a rebalance each (KIP-345: only the session timeout removes a silent static member)."""
     scenario = bounce(10_000)
     assert not scenario.exact
-    assert (scenario.ranges.rebalances.min, scenario.ranges.rebalances.median, scenario.ranges.rebalances.max) == (0, 0, 2)
+    assert (scenario.ranges.rebalances.min, scenario.ranges.rebalances.median, scenario.ranges.rebalances.max) == (
+        0,
+        0,
+        2,
+    )
     assert scenario.typical.rebalances == 0
     assert any("--session-timeout" in caveat and "6 s" in caveat for caveat in scenario.caveats)
 
