@@ -1,0 +1,123 @@
+"""Predictions held against history: real groups up to a moment, the bounce that then happened, and what came of it.
+
+The groups, the bounces and their times are those of tests/data/offsets-log (story.jsonl says what was done, the
+segments what the broker wrote). A bounce counts if nothing else was done to the group around it."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from kgm.history.ends import end_groups
+from kgm.history.in_process import derived
+from kgm.history.store import Asked
+from kgm.model.assignment import owners
+from kgm.model.snapshot import GroupSnapshot, snapshot_from_json
+from kgm.simulation.bounce import simulate
+from kgm.simulation.plan import Plan, Stop
+from tests.cli.history.oracle import story
+from tests.records.real_logs import DATA
+
+pytestmark = pytest.mark.slow
+STOPS = {"close": Stop.CLEAN, "sigkill": Stop.CRASH}
+DOINGS = {"start", "admin_remove_members", "subscribe", "unsubscribe", "enforce", *STOPS}
+#: After a session that expired, until the group has come to rest.
+SETTLING_MS = 15_000
+#: Groups that were driven at random: instance ids twice, and topics that grow, in the middle of a bounce.
+CHAOS = "cha-"
+BROKER = {"group.initial.rebalance.delay.ms": "0"}
+
+
+@dataclass(frozen=True)
+class Bounce:
+    """What was done: who stopped when and how, when it was started again, and until when nothing else was done."""
+
+    group: str
+    member: str
+    instance: str | None
+    how: Stop
+    stopped: int
+    started: int
+    quiet_until: int
+
+
+def bounces():
+    by_group = defaultdict(list)
+    for line in story():
+        if line["src"] == "driver" and line["action"] in DOINGS and not line["group"].startswith(CHAOS):
+            by_group[line["group"]].append(line)
+    for group, lines in by_group.items():
+        down = set()
+        for line, following, *rest in zip(lines, lines[1:], [*lines[2:], None], strict=False):
+            others = down - {line["member"]} if "member" in line else down
+            is_bounce = (
+                line["action"] in STOPS
+                and following["action"] == "start"
+                and following["member"] == line["member"]
+                and "op" not in (line.get("detail") or {})
+            )
+            # Members that were stopped before may expire in the middle of it.
+            if is_bounce and not others:
+                yield Bounce(
+                    group=group, member=line["member"], instance=line.get("instance"), how=STOPS[line["action"]],
+                    stopped=line["ts"], started=following["ts"], quiet_until=rest[0]["ts"] if rest[0] else 1 << 50,
+                )  # fmt: skip
+            if line["action"] in STOPS:
+                down.add(line["member"])
+            elif line["action"] == "start":
+                down.discard(line["member"])
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return derived("segments", DATA / "plain", most_bytes=1 << 30)
+
+
+def group_at(tables, group, at_ms) -> GroupSnapshot | None:
+    found = list(end_groups(tables, Asked(group_ids=(group,), until_ms=at_ms)))
+    return snapshot_from_json(found[0]) if found and found[0]["type"] == "classic" else None
+
+
+def who(snapshot, bounce):
+    """The identity of the member that was stopped."""
+    if bounce.instance is not None:
+        return bounce.instance
+    names = (bounce.member, f"{bounce.group}-{bounce.member}", f"java-{bounce.member}")
+    found = [each.identity for each in snapshot.members if each.client_id in names]
+    return found[0] if len(found) == 1 else None
+
+
+def test_what_was_predicted_from_the_history_is_what_then_happened(tables):
+    seen, wrong = Counter(), []
+    for bounce in bounces():
+        before = group_at(tables, bounce.group, bounce.stopped)
+        if before is None or before.state != "Stable" or who(before, bounce) is None:
+            continue
+        end = min(bounce.quiet_until, bounce.started + before.session_timeout_ms + SETTLING_MS)
+        after = group_at(tables, bounce.group, end)
+        if after is None or after.assignor != before.assignor:
+            continue  # it came back with another assignor, or as a group of the consumer protocol
+        plan = Plan(
+            bounce=(who(before, bounce),), stop=bounce.how, restart_time_ms=bounce.started - bounce.stopped,
+            settings=BROKER,
+        )  # fmt: skip
+        predicted = simulate(before, plan, draws=20)
+        was, then = (owners({each.identity: each.assignment for each in group.members}) for group in (before, after))
+        moved = sum(was[place] != then[place] for place in was.keys() & then.keys())
+        generations = after.generation - before.generation
+        typical, ranges = predicted.typical, predicted.ranges
+        if predicted.exact:
+            fits = (generations, moved) == (typical.generations, typical.moved_partitions)
+        else:
+            fits = (
+                ranges.generations.min <= generations <= ranges.generations.max
+                and ranges.moved_partitions.min <= moved <= ranges.moved_partitions.max
+            )
+        seen["static" if bounce.instance else "dynamic", "exact" if predicted.exact else "ranges"] += 1
+        if not fits:
+            wrong.append((bounce, generations, moved, predicted.to_json()["ranges"] or typical.verdict))
+    assert wrong == []
+    assert seen["static", "exact"] >= 19
+    assert seen["dynamic", "ranges"] >= 25
