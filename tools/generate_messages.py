@@ -28,11 +28,12 @@ MAX_VERSION = 32767
 #: The APIs that kgm speaks, as a client, as the embedded coordinator, or in its tests.
 APIS = (
     "AddOffsetsToTxn", "AddPartitionsToTxn", "AlterPartitionReassignments", "ApiVersions", "ConsumerGroupDescribe",
-    "ConsumerGroupHeartbeat", "CreateTopics", "DeleteGroups", "DescribeCluster", "DescribeConfigs", "DescribeGroups",
-    "DescribeLogDirs", "ElectLeaders", "EndTxn", "Fetch", "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs",
-    "InitProducerId", "JoinGroup", "LeaveGroup", "ListGroups", "ListOffsets", "ListPartitionReassignments",
-    "Metadata", "OffsetCommit", "OffsetDelete", "OffsetFetch", "Produce", "SaslAuthenticate", "SaslHandshake",
-    "ShareGroupDescribe", "StreamsGroupDescribe", "SyncGroup", "TxnOffsetCommit", "WriteTxnMarkers",
+    "ConsumerGroupHeartbeat", "CreatePartitions", "CreateTopics", "DeleteGroups", "DeleteTopics", "DescribeCluster",
+    "DescribeConfigs", "DescribeGroups", "DescribeLogDirs", "ElectLeaders", "EndTxn", "Fetch", "FindCoordinator",
+    "Heartbeat", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup", "LeaveGroup", "ListGroups",
+    "ListOffsets", "ListPartitionReassignments", "Metadata", "OffsetCommit", "OffsetDelete", "OffsetFetch",
+    "Produce", "SaslAuthenticate", "SaslHandshake", "ShareGroupDescribe", "StreamsGroupDescribe", "SyncGroup",
+    "TxnOffsetCommit", "WriteTxnMarkers",
 )  # fmt: skip
 #: Consumer protocol blobs; request and response headers are hand-written in wire.py.
 BLOBS = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment")

@@ -4,13 +4,17 @@
 usage: python tools/readme_session.py      (needs the `dev` extra, Java 17 and Maven)
 
 Three static librdkafka consumers commit as they read. They are described, a bounce of one is predicted and then done
-for real, and one that stays away is removed.
+for real while kgm watches, and one that stays away is removed.
 """
 
+import contextlib
+import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -22,17 +26,42 @@ from tests.kafka.members import RdMembers, wait_settled  # noqa: E402
 GROUP, TOPIC, PARTITIONS = "payments", "transactions", 12
 
 
+def shown(arguments, text, bootstrap):
+    """One command and what it printed, with an address that a reader would type."""
+    words = " ".join(word if re.fullmatch(r"[\w./,:=*-]+", word) else repr(word) for word in arguments)
+    text = text.replace(bootstrap, "127.0.0.1:9092").replace(f"@{socket.gethostname()}", "@ops-1")
+    print(f"$ kgm {words}\n{text.rstrip()}\n", flush=True)
+
+
+def command_line(bootstrap, arguments):
+    where = () if arguments[0] == "audit" else ("-b", bootstrap)
+    return [str(pathlib.Path(sys.executable).with_name("kgm")), *arguments, *where]
+
+
 def kgm(bootstrap, *arguments):
-    """Run and print one command, the address of the broker shortened to what a reader would type."""
-    command = [str(pathlib.Path(sys.executable).with_name("kgm")), *arguments, "-b", bootstrap]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    shown = " ".join(word if re.fullmatch(r"[\w./,:=*-]+", word) else repr(word) for word in arguments)
-    text = f"$ kgm {shown}\n{done.stdout}{done.stderr}"
-    print(text.replace(bootstrap, "127.0.0.1:9092").rstrip() + "\n", flush=True)
+    done = subprocess.run(command_line(bootstrap, arguments), capture_output=True, text=True, check=False)
+    shown(arguments, done.stdout + done.stderr, bootstrap)
+
+
+@contextlib.contextmanager
+def watching(bootstrap, *arguments):
+    """A command that looks on while something is done."""
+    process = subprocess.Popen(
+        command_line(bootstrap, arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        time.sleep(3)
+        yield
+        text, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    shown(arguments, text, bootstrap)
 
 
 def main():
-    with KafkaCluster() as kafka, RdMembers(kafka.bootstrap) as members:
+    state = tempfile.TemporaryDirectory()
+    os.environ |= {"XDG_STATE_HOME": state.name, "SUDO_USER": "", "USER": "alice", "LOGNAME": "alice"}
+    with state, KafkaCluster() as kafka, RdMembers(kafka.bootstrap) as members:
         kafka.create_topics({TOPIC: PARTITIONS})
         kafka.produce(TOPIC, [f"payment {i}" for i in range(600)])
         common = {"group": GROUP, "topics": [TOPIC], "client_id": "payments", "session_timeout_ms": 45_000}
@@ -44,18 +73,20 @@ def main():
         kgm(kafka.bootstrap, "describe", GROUP)
         bounce = ["--instance-ids", "payments-2", "--restart-time", "10s", "--session-timeout", "45s"]
         kgm(kafka.bootstrap, "simulate-bounce", GROUP, *bounce)
-        print("$ # restart payments-2 for real, ten seconds away\n")
-        fleet[1].close()
-        time.sleep(10)
-        fleet[1] = members.start(instance_id="payments-2", **common)
-        fleet[1].wait_assigned()
-        kgm(kafka.bootstrap, "describe", GROUP)
+        print("$ # restart payments-2 for real, ten seconds away, while kgm looks on\n")
+        expected = ["--expect-no-moves", "--count", "10"]
+        with watching(kafka.bootstrap, "watch", GROUP, *expected):
+            fleet[1].close()
+            time.sleep(10)
+            fleet[1] = members.start(instance_id="payments-2", **common)
+            fleet[1].wait_assigned()
         print("$ # payments-3 is switched off and will not come back\n")
         fleet[2].close()
         kgm(kafka.bootstrap, "remove-members", GROUP, "--instance-ids", "payments-3", "--dry-run")
         kgm(kafka.bootstrap, "remove-members", GROUP, "--instance-ids", "payments-3", "--yes", "--reason", "scale-in")
         wait_settled(fleet[:2], PARTITIONS)
         kgm(kafka.bootstrap, "describe", GROUP)
+        kgm(kafka.bootstrap, "audit")
 
 
 if __name__ == "__main__":
