@@ -46,28 +46,30 @@ def upgrade(group: ClassicGroup, step: Step) -> ConsumerGroup | str:
     send_away(draft, step)
     if group.protocol is None and group.members:
         return ""
-    members = _upgraded_members(group, step.image)
-    if isinstance(members, str):
-        return members
+    upgraded = _upgraded_group(group, step.image)
+    if isinstance(upgraded, str):
+        return upgraded
     group_id, generation = group.group_id, group.generation
+    members = upgraded.in_order()
     names = {name for member in members for name in member.subscribed_topic_names}
-    made = [
-        *(records.member_record(group_id, member) for member in members),
+    epochs = [
         records.epoch_record(group_id, generation, step.image.hash_of(names)),
         *(records.target_record(group_id, member.member_id, _as_target(member.assigned)) for member in members),
         records.target_epoch_record(group_id, generation, 0),
-        *(records.current_record(group_id, member) for member in members),
     ]
-    consumer_group = ConsumerGroup(group_id=group_id)
-    for record in made:
-        records.replay(consumer_group, record.key, record.value)
+    for record in epochs:
+        records.replay(upgraded, record.key, record.value)
     step.write(classic_tombstone(group_id))
-    for record in made:
+    for record in (
+        *(records.member_record(group_id, member) for member in members),
+        *epochs,
+        *(records.current_record(group_id, member) for member in members),
+    ):
         step.write(record)
     _end(draft, step)
     for member in members:
         timers.extend_session(group_id, member, step)
-    return consumer_group
+    return upgraded
 
 
 def _upgrade_refusal(group: ClassicGroup, settings: BrokerSettings) -> str:
@@ -80,8 +82,9 @@ def _upgrade_refusal(group: ClassicGroup, settings: BrokerSettings) -> str:
     return ""
 
 
-def _upgraded_members(group: ClassicGroup, image: TopicImage) -> list[ConsumerMember] | str:
-    """The members, in Kafka's order of them; or why they cannot be taken over."""
+def _upgraded_group(group: ClassicGroup, image: TopicImage) -> ConsumerGroup | str:
+    """The members, put in Kafka's order of them; or why they cannot be taken over. (The log has them in the order in
+    which this group goes through them, so that the one that is replayed from it may go through them in another.)"""
     found = ConsumerGroup(group_id=group.group_id)
     for member_id in kafkas_order(group):
         member = group.members[member_id]
@@ -95,7 +98,7 @@ def _upgraded_members(group: ClassicGroup, image: TopicImage) -> list[ConsumerMe
         if assignment.user_data:
             return f"Classic group {group.group_id} uses an assignor of its own, whose user data would be lost."
         found.put(_upgraded(member, subscription, assignment, group.generation, image))
-    return found.in_order()
+    return found
 
 
 def _upgraded(

@@ -75,7 +75,9 @@ class Reconciliation:
         """Take away the topics that the member has just left, and nothing else."""
         member = self.member
         left = [topic_id for topic_id in member.assigned if not self.is_subscribed(topic_id)]
-        if not left and not (self.wants_nothing and not member.pending_revocation):
+        # Kafka compares by identity: it takes one empty map for another, but in a member that has just been made.
+        is_new = member.previous_member_epoch < 0
+        if not left and (is_new or not self.wants_nothing or member.pending_revocation):
             return member
         assigned = {topic_id: those for topic_id, those in member.assigned.items() if topic_id not in left}
         pending = dict(member.pending_revocation)
