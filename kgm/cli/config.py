@@ -49,6 +49,7 @@ def view(
 
 def _items(common: Common) -> list[dict[str, Any]]:
     """Options first, then the client's settings by name. A secret's value is null; `shown` is for the table."""
+    from kgm.cli.durations import show_duration
     from kgm.cli.settings import Setting, Settings, is_hidden, shown
 
     options: dict[str, str | None] = {
@@ -61,7 +62,8 @@ def _items(common: Common) -> list[dict[str, Any]]:
     items = []
     for key, value in options.items():
         origin = common.origins.get(key, "default") if value is not None else "default"
-        items.append({"key": key, "value": value, "shown": value, "secret": False, "origin": origin})
+        text = show_duration(common.timeout_ms) if key == "timeout" else value
+        items.append({"key": key, "value": value, "shown": text, "secret": False, "origin": origin})
     settings = common.settings
     assert isinstance(settings, Settings)
     for key in sorted(settings):

@@ -219,11 +219,9 @@ def state_table(found: list[GroupSnapshot]) -> Table:
     ]
     rows: list[list[Cell]] = []
     for one in found:
-        lags = [row.lag for row in one.offsets if row.lag is not None]
         at = one.coordinator
         static = sum(member.group_instance_id is not None for member in one.members)
         epoch = one.group_epoch if one.group_epoch is not None else one.generation
-        lag = sum(lags) if lags else None
         where = None if at is None else f"{at.id} ({at.host}:{at.port})"
-        rows.append([one.group_id, one.type, one.state, one.assignor, len(one.members), static, epoch, lag, where])
+        rows.append([one.group_id, one.type, one.state, one.assignor, len(one.members), static, epoch, one.lag, where])
     return Table(columns=columns, rows=rows)

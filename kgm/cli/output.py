@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from kgm.cli.options import Common
 from kgm.cli.sanitize import clean, csv_cell, json_text
-from kgm.cli.table_text import Look, styled, table_lines
+from kgm.cli.table_text import Look, fold, styled, table_lines
 from kgm.model.errors import KgmError
 
 if TYPE_CHECKING:
@@ -170,11 +170,17 @@ def table_text(table: Table, common: Common, look: Look) -> str:
     shown = [i for i, column in enumerate(table.columns) if not column.data and (wide or not column.wide)]
     titles = [table.columns[i].title for i in shown]
     rows = [[_cell(row[i]) for i in shown] for row in table.rows]
-    lines = [styled(clean(table.heading), "cyan", look)] if table.heading else []
+    lines = _folded(table.heading, "cyan", look) if table.heading else []
     if shown:
         lines += table_lines(titles, rows, [table.columns[i].right for i in shown], look)
-    lines += [styled(clean(note), "dim", look) for note in table.notes]
+    for note in table.notes:
+        lines += _folded(note, "dim", look)
     return "".join(line + "\n" for line in lines)
+
+
+def _folded(text: str, style: str, look: Look) -> list[str]:
+    pieces = [clean(text)] if look.width is None else fold(clean(text), look.width)
+    return [styled(piece, style, look) for piece in pieces]
 
 
 def look_of(common: Common) -> Look:

@@ -226,7 +226,7 @@ def _odd(merged: Mapping[str, Setting]) -> list[str]:
         if key in NOT_DONE:
             warnings.append(f"{key} ({setting.origin}): kgm does not do this; the setting is ignored")
         elif not is_known(key):
-            meant = nearest(key)
+            meant = nearest(key, PROFILE_OPTIONS if setting.origin.startswith("profile ") else ())
             more = f"; is {meant} meant?" if meant else ""
             warnings.append(f"{key} ({setting.origin}): no such setting of a Kafka client or of kgm{more}")
     return warnings

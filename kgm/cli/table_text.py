@@ -105,17 +105,19 @@ def _folded_lines(
 
 
 def fold(text: str, width: int) -> list[str]:
-    """A text in pieces of at most `width` cells, cut after a space, comma or dash where that costs little room."""
+    """A text in pieces of at most `width` cells, cut where words or lists part if that costs little room. Its
+    indentation is that of every piece."""
+    indent = text[: min(len(text) - len(text.lstrip(" ")), width // 3)]
     pieces = []
     while cells(text) > width:
-        cut = _cut(text, width)
+        cut = _cut(text, width, len(indent))
         pieces.append(text[:cut].rstrip(" "))
-        text = text[cut:].lstrip(" ")
-    return [*pieces, text] if text or not pieces else pieces
+        text = indent + text[cut:].lstrip(" ")
+    return [*pieces, text] if text.strip(" ") or not pieces else pieces
 
 
-def _cut(text: str, width: int) -> int:
-    """How many characters fit, at least one."""
+def _cut(text: str, width: int, start: int) -> int:
+    """How many characters fit, more than `start`. A space is the best place: options and names stay whole."""
     if text[:width].isascii():
         fits = width
     else:
@@ -123,22 +125,28 @@ def _cut(text: str, width: int) -> int:
         while fits < len(text) and used + _cells_of(text[fits]) <= width:
             used += _cells_of(text[fits])
             fits += 1
-    fits = max(fits, 1)
-    good = max(text.rfind(mark, fits // 2, fits) for mark in " ,-")
-    return good + 1 if good >= 0 else fits
+    fits = max(fits, start + 1)
+    if text[fits : fits + 1] == " ":
+        return fits
+    for marks, least in ((" ", start + (fits - start) // 3), (",-", fits // 2)):
+        good = max(text.rfind(mark, max(least, start), fits) for mark in marks)
+        if good >= 0:
+            return good + 1
+    return fits
 
 
 def _blocks(titles: Sequence[str], rows: Sequence[Sequence[str]], look: Look, room: int) -> list[str]:
-    """A block a row; what is not known is left out."""
+    """A block a row; what is not known is left out. A row that begins with nothing goes on with the one before."""
     margin = max(map(cells, titles)) + len(_GAP) if look.headers else 0
     lines: list[str] = []
     for row in rows:
-        if lines:
+        goes_on = bool(lines) and not row[0]
+        if lines and not goes_on:
             lines.append("")
         for title, value in zip(titles, row, strict=True):
-            if value == "-":
+            if value == "-" or not value:
                 continue
-            name = title if look.headers else ""
+            name = title if look.headers and not goes_on else ""
             for piece in fold(value, max(room - margin, 8)):
                 start = styled(name, "bold", look) + " " * (margin - cells(name))
                 lines.append((start + styled(piece, STYLES.get(value), look)).rstrip(" "))

@@ -184,8 +184,6 @@ def _look(connected: Cluster, group_id: str, *, offsets: bool) -> GroupSnapshot 
 def _emit(
     run: _Wait, met: bool, error: KgmError | None, where: dict[str, str | None], common: Common  # noqa: FBT001
 ) -> None:  # fmt: skip
-    from kgm.cli.watching.story import lag_of
-
     items: list[dict[str, Any]] = [
         {"condition": condition.text, "met": answer.met, "seen": answer.seen}
         for condition, answer in zip(run.conditions, run.answers, strict=True)
@@ -202,7 +200,7 @@ def _emit(
                 "conditions": items,
                 "state": None if seen is None else seen.state,
                 "members": None if seen is None else len(seen.members),
-                "lag": None if seen is None else lag_of(seen),
+                "lag": None if seen is None else seen.lag,
             },
             tables=[
                 Table(

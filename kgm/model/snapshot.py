@@ -124,6 +124,15 @@ class GroupSnapshot:
     offsets: tuple[OffsetSnapshot, ...] = ()
 
     @property
+    def lag(self) -> int | None:
+        """Records that the group is behind, over the partitions of which it is known; None if it is of none.
+
+        An empty partition that nobody committed for (end 0) lags by nothing."""
+        lags = [0 if row.committed is None and row.end == 0 else row.lag for row in self.offsets]
+        known = [lag for lag in lags if lag is not None]
+        return sum(known) if known else None
+
+    @property
     def knows_listed_order(self) -> bool:
         """Whether the order in which the broker lists the members is known."""
         return all(member.listed_at is not None for member in self.members)

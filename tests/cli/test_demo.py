@@ -20,7 +20,6 @@ def test_the_demo_predicts_what_then_happens():
     assert checks["removal"]["actual"]["rebalances"] == 1
     freed = [move for move in checks["removal"]["actual"]["moves"] if move["from"] == "payments-3"]
     assert sorted(move["partition"] for move in freed) == [8, 9, 10, 11]
-    assert run.seconds < 40
 
 
 @pytest.mark.slow

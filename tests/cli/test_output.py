@@ -120,6 +120,26 @@ def test_folding_loses_nothing():
         assert all(cells(piece) <= max(width, 2) for piece in pieces)
 
 
+def test_folding_keeps_words_options_and_indentation():
+    command = "  -> kgm simulate-bounce legacy --all --rolling"
+    assert fold(command, 30) == ["  -> kgm simulate-bounce", "  legacy --all --rolling"]
+    assert fold(command, 24) == ["  -> kgm simulate-bounce", "  legacy --all --rolling"]
+    for text in (command, " " * 40 + "x", " 日" * 20):
+        for width in range(1, 50):
+            pieces = fold(text, width)
+            assert "".join("".join(pieces).split()) == "".join(text.split())
+            assert all(cells(piece) <= max(width, 2) for piece in pieces)
+
+
+def test_what_goes_on_with_a_row_goes_on_with_its_block():
+    rows = [["error", "payments", "what it is"], ["", "", "  evidence"], ["info", "-", "other"]]
+    lines = table_lines(["SEVERITY", "GROUP", "FINDING"], rows, [False] * 3, Look(width=24))
+    assert lines == [
+        "SEVERITY  error", "GROUP     payments", "FINDING   what it is", "            evidence", "",
+        "SEVERITY  info", "FINDING   other",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("variables", "color", "colored"),
     [

@@ -144,6 +144,10 @@ def test_odd_settings_are_warned_about(home, tmp_path):
         f"sasl.mechansim ({config}): no such setting of a Kafka client or of kgm; is sasl.mechanism meant?",
         f"ssl.cipher.suites ({config}): kgm does not do this; the setting is ignored",
     )
+    toml = home('[profiles.p]\ntimeot = "5s"')
+    assert gather(profile="p").warnings == (
+        f"timeot (profile p ({toml})): no such setting of a Kafka client or of kgm; is timeout meant?",
+    )
 
 
 def test_files_with_secrets_that_others_may_read_are_warned_about(home, tmp_path):
@@ -212,7 +216,7 @@ def test_config_view_shows_origins_and_hides_secrets(home, tmp_path):
     lines = [line.split(maxsplit=1) for line in run.out.splitlines()]
     view = {line[0]: line[1] for line in lines}
     assert view["bootstrap_server"].startswith("profile:1  ")
-    assert view["timeout"].split() == ["9000ms", "environment"]
+    assert view["timeout"].split() == ["9s", "environment"]
     assert view["sasl.password"] == f"{HIDDEN}  environment (KGM_SASL_PASSWORD)".replace(
         HIDDEN, HIDDEN.ljust(len(view["sasl.password"].partition("  environment")[0]))
     )

@@ -3,6 +3,7 @@
 import resource
 import socket
 import struct
+import threading
 import time
 
 import pytest
@@ -128,7 +129,7 @@ def test_silence_ends_at_the_deadline(open_to):
         started = time.monotonic()
         with pytest.raises(ConnectError, match="did not answer within the time allowed"):
             open_to(listener.port, 100)
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize("fault", [Drip(), Delay(0.02)])
@@ -143,7 +144,7 @@ def test_a_slow_drip_does_not_outlive_the_deadline(proxy, open_to):
     started = time.monotonic()
     with pytest.raises(LostError, match="did not answer within"):
         ask(connection, 150)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize(
@@ -186,8 +187,8 @@ def test_throttling_is_waited_for_and_counted(proxy, open_to):
     ask(connection)
     started = time.monotonic()
     with pytest.raises(LostError, match="throttles") as caught:
-        ask(connection, 500)
-    assert time.monotonic() - started < 0.4
+        ask(connection, 30_000)
+    assert time.monotonic() - started < 20
     assert not caught.value.sent
 
 
@@ -199,11 +200,13 @@ def test_names_that_do_not_resolve():
 
 
 def test_a_resolver_that_hangs_is_left_behind(monkeypatch):
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: time.sleep(0.4) or [])
+    ended = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: ended.wait(30) or [])
     started = time.monotonic()
     with pytest.raises(ConnectError, match="within the time allowed"):
         resolve(Address("slow", 9092), Deadline.after(50))
-    assert time.monotonic() - started < 0.3
+    assert time.monotonic() - started < 20
+    ended.set()
 
 
 def dead_port():
@@ -215,9 +218,9 @@ def test_every_bootstrap_address_is_tried(server):
     with Scripted(b"", hold=True) as silent:
         bootstrap = f"127.0.0.1:{dead_port()},{silent.bootstrap},{server.bootstrap}"
         started = time.monotonic()
-        with connect(bootstrap, timeout_ms=10_000) as cluster:
+        with connect(bootstrap, timeout_ms=60_000) as cluster:
             assert cluster.list_groups().errors == ()
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 30
 
 
 def test_nobody_at_any_address_tells_each():

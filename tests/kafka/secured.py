@@ -23,7 +23,7 @@ from tests.kafka.certificates import Certificates, Pair
 #: Searched for in everything that kgm prints: no password is without it.
 CANARY: Final = "s3cret-Canary"
 USERS: Final[Mapping[str, str]] = {
-    name: f"{name}-{CANARY}" for name in ("nobody", "viewer", "operator", "reader", "matrix")
+    name: f"{name}-{CANARY}" for name in ("nobody", "viewer", "operator", "reader", "matrix", "caller")
 }
 LISTENERS: Final = {
     "SSL": "SSL", "MTLS": "SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL", "SHORT": "SASL_PLAINTEXT",

@@ -105,3 +105,18 @@ def test_a_wrong_key_is_named(path, value, named):
 def test_something_else_than_an_object_is_refused():
     with pytest.raises(UsageError, match="not a JSON object"):
         snapshot_from_json([1])
+
+
+def test_the_lag_of_a_group_is_of_what_is_known():
+    def row(committed, end, lag):
+        return OffsetSnapshot(
+            topic="t", partition=0, committed=committed, end=end, lag=lag, group_instance_id=None, member_id=None
+        )
+
+    def lag(*rows):
+        return GroupSnapshot(group_id="g", type="classic", state="Stable", offsets=rows).lag
+
+    assert lag(row(1, 5, 4), row(3, 4, 1)) == 5
+    assert lag(row(1, 5, 4), row(None, 7, None)) == 4
+    assert lag(row(None, 0, None)) == 0, "empty, and nobody has committed"
+    assert lag(row(None, 7, None)) is lag(row(3, None, None)) is lag() is None

@@ -41,11 +41,11 @@ def duplicate_instance_ids(case: Case) -> Iterator[Finding]:
         if len(within) < _DUPLICATE_COUNT or case.now_ms - latest > _LATELY_MS:
             continue
         hosts = sorted({host for _, _, host in within if host})
-        span = show_duration((latest - within[0][0]) // 1000 * 1000)
+        span = show_duration(max(1, -(-(latest - within[0][0]) // 1000)) * 1000)  # whole seconds, rounded up
         yield case.finding(
             "duplicate-instance-id", "error",
             f"several processes use the group.instance.id {name}, each fencing the one before",
-            f"{len(within)} takeovers within {span or '1s'}", f"from {some(hosts)}", about=[name],
+            f"{len(within)} takeovers within {span}", f"from {some(hosts)}", about=[name],
             run=("kgm", "watch", case.group.group_id, "--interval", "1s"),
         )  # fmt: skip
 
@@ -90,7 +90,7 @@ def frequent_rebalances(case: Case) -> Iterator[Finding]:
     if len(within) >= _OFTEN_COUNT:
         span = show_duration((within[-1] - within[0]) // 1000 * 1000)
         yield case.finding(
-            "frequent-rebalances", "warning", f"{len(within)} rebalances within {span or '1s'}",
+            "frequent-rebalances", "warning", f"{len(within)} rebalances within {span}",
             f"the last one {show_duration(max(case.now_ms - rounds[-1], 0) // 1000 * 1000) or '0s'} ago",
             run=("kgm", "watch", case.group.group_id, "--interval", "1s"),
         )  # fmt: skip

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from kgm.cli.sanitize import clean, json_text
-from kgm.cli.watching.story import Event, Story, lag_of
+from kgm.cli.watching.story import Event, Story
 
 
 def stamp(at_ms: int) -> str:
@@ -43,7 +43,7 @@ def event_json(event: Event, story: Story) -> dict[str, Any]:
         "generation": story.generation,
         "group_epoch": None if view is None else view.group_epoch,
         "members": None if view is None else len(view.members),
-        "lag": None if view is None else lag_of(view),
+        "lag": None if view is None else view.lag,
         "rebalances": story.rebalances,
         "moved_partitions": len(story.moved),
     }

@@ -13,7 +13,7 @@ from kgm.cli.durations import show_duration
 from kgm.cli.options import Common
 from kgm.cli.sanitize import clean
 from kgm.cli.watching.lines import stamp
-from kgm.cli.watching.story import Event, Story, lag_of, summary
+from kgm.cli.watching.story import Event, Story, summary
 from kgm.cli.wording import partitions_text
 from kgm.model.assignment import count
 
@@ -117,7 +117,7 @@ class Screen:
         text.append(f"  {clean(view.state)}", style=_STYLES.get(view.state, ""))
         epoch = "" if view.assignment_epoch is None else f"  epoch {view.assignment_epoch}"
         generation = "" if story.generation is None or view.type != "classic" else f"  generation {story.generation}"
-        lag = lag_of(view)
+        lag = view.lag
         at = "" if view.coordinator is None else f"  coordinator {view.coordinator.id}"
         text.append(
             clean(

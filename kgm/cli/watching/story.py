@@ -144,7 +144,7 @@ class Story:
         before, self.view = self.view, now
         if before is None:
             events.append(self._event("watching", _state_of(now), after=now.state))
-            self._told_lag = lag_of(now)
+            self._told_lag = now.lag
             if self.generation is None:
                 self.generation = now.generation
         else:
@@ -181,7 +181,7 @@ class Story:
 
     def _lag(self, now: GroupSnapshot) -> list[Event]:
         """When it starts, ends, doubles or halves; a little of it is always there."""
-        lag, told = lag_of(now), self._told_lag
+        lag, told = now.lag, self._told_lag
         if lag is None:
             return []
         if told is not None:
@@ -343,12 +343,6 @@ class Story:
         return self.settled_since_ms is not None and self._now_ms - self.settled_since_ms >= self.goal.settle_ms
 
 
-def lag_of(snapshot: GroupSnapshot) -> int | None:
-    """Records that the group is behind, over the partitions of which it is known; None if it is of none."""
-    known = [row.lag for row in snapshot.offsets if row.lag is not None]
-    return sum(known) if known else None
-
-
 def _state_of(snapshot: GroupSnapshot) -> str:
     parts = [snapshot.type, snapshot.state]
     if snapshot.assignor:
@@ -359,7 +353,7 @@ def _state_of(snapshot: GroupSnapshot) -> str:
         parts.append(f"epoch {snapshot.assignment_epoch}")
     static = sum(member.group_instance_id is not None for member in snapshot.members)
     parts.append(f"{many(len(snapshot.members), 'member')}, {static} static")
-    lag = lag_of(snapshot)
+    lag = snapshot.lag
     if lag is not None:
         parts.append(f"lag {lag}")
     return "  ".join(parts)
@@ -392,7 +386,7 @@ def story_json(story: Story, *, reached: bool | None) -> dict[str, Any]:
         "generation": story.generation,
         "group_epoch": None if view is None else view.group_epoch,
         "members": None if view is None else len(view.members),
-        "lag": None if view is None else lag_of(view),
+        "lag": None if view is None else view.lag,
     }
 
 

@@ -3,6 +3,7 @@
 From `AdminClientConfig`, `ConsumerConfig`, `ProducerConfig` of Kafka 4.3 and librdkafka's CONFIGURATION.md."""
 
 import re
+from collections.abc import Iterable
 
 _JAVA = (
     "bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.jaas.config",
@@ -70,11 +71,11 @@ def is_known(key: str) -> bool:
     return key in USED or key in NOT_DONE or key in _OTHERS or key.startswith(_OTHER_GROUPS)
 
 
-def nearest(key: str) -> str | None:
-    """The setting that was probably meant."""
+def nearest(key: str, also: Iterable[str] = ()) -> str | None:
+    """The setting that was probably meant; `also` may be meant too."""
     import difflib
 
-    found = difflib.get_close_matches(key, sorted(USED), n=1, cutoff=0.8)
+    found = difflib.get_close_matches(key, sorted({*USED, *also}), n=1, cutoff=0.8)
     return found[0] if found else None
 
 

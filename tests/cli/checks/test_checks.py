@@ -221,6 +221,8 @@ def test_one_instance_id_and_several_processes():
     (one,) = found(past=past)
     assert (one.check, one.severity, one.about) == ("duplicate-instance-id", "error", ("seat-1",))
     assert one.evidence == ("3 takeovers within 20s", "from 10.0.0.0, 10.0.0.1")
+    quick = [record(40_000 - i * 10, 3, member("seat-1", start=i)) for i in range(4)]
+    assert found(past=quick)[0].evidence[0] == "3 takeovers within 1s"
     assert found(past=past[:3]) == []  # two restarts are two restarts
     assert found(past=[replace(each, at_ms=each.at_ms - 2 * HOUR) for each in past]) == []
 

@@ -22,30 +22,33 @@ from tests.kafka.secured import CANARY, MECHANISMS, SESSION_MS, jaas
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 BUDGET_MS = 60_000
-GROUP = "logins"
+#: No other module has to do with these groups, nor with `caller`.
+GROUP, UNSEEN = "logins", "logins-unseen"
 
 
 @pytest.fixture(scope="module")
 def kafka(secured):
-    """The secured broker, with a group that `reader` and the holder of the client's certificate may see."""
+    """The secured broker, with a group that `caller` and the holder of the client's certificate may see, and one that
+    only a super user sees."""
     secured.seat(GROUP, "a")
-    secured.allow("reader", "DESCRIBE", group=GROUP)
+    secured.seat(UNSEEN, "a")
+    secured.allow("caller", "DESCRIBE", group=GROUP)
     secured.allow("mtls-user", "DESCRIBE", group=GROUP)
     return secured
 
 
 def groups(settings):
-    """Log in and list: what is visible tells who we are to the broker."""
+    """Log in and list: which of the two groups is visible tells who we are to the broker."""
     security, warnings = make_security(settings)
     assert warnings == ()
     with connect(settings["bootstrap.servers"], timeout_ms=BUDGET_MS, security=security) as cluster:
-        return {row.group_id for row in cluster.list_groups().groups}
+        return {row.group_id for row in cluster.list_groups().groups} & {GROUP, UNSEEN}
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
 def test_a_login_makes_us_that_user(kafka, listener, mechanism):
-    assert groups(kafka.settings(listener, "reader", mechanism)) == {GROUP}
+    assert groups(kafka.settings(listener, "caller", mechanism)) == {GROUP}
     assert groups(kafka.settings(listener, "nobody", mechanism)) == set()
 
 
@@ -68,8 +71,8 @@ def test_names_and_passwords_that_quoting_and_saslprep_would_spoil(kafka):
 
 
 def test_tls_without_a_login_is_anonymous(kafka):
-    assert GROUP in groups(kafka.settings("SSL"))
-    assert GROUP in groups(kafka.settings("PLAINTEXT"))
+    assert groups(kafka.settings("SSL")) == {GROUP, UNSEEN}
+    assert groups(kafka.settings("PLAINTEXT")) == {GROUP, UNSEEN}
 
 
 def test_a_client_certificate_makes_us_its_subject(kafka):
@@ -130,18 +133,18 @@ def test_certificates_that_do_not_fit(kafka):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_login_that_is_refused(kafka, mechanism):
-    config = jaas(mechanism, "reader", f"not-{CANARY}")
+    config = jaas(mechanism, "caller", f"not-{CANARY}")
     if mechanism == "OAUTHBEARER":
         config = config.replace(";", ' unsecuredLoginLifetimeSeconds="-600";')
     with pytest.raises(AuthenticationError, match="does not accept") as caught:
-        groups(kafka.settings("SASL_SSL", "reader", mechanism) | {"sasl.jaas.config": config})
+        groups(kafka.settings("SASL_SSL", "caller", mechanism) | {"sasl.jaas.config": config})
     assert caught.value.json_code == "SASL_AUTHENTICATION_FAILED"
     assert CANARY not in caught.value.message + repr(caught.value.facts) + (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER"])
 def test_a_session_that_ends_is_renewed(kafka, mechanism):
-    settings = kafka.settings("SHORT", "reader", mechanism)
+    settings = kafka.settings("SHORT", "caller", mechanism)
     security, _ = make_security(settings)
     with connect(settings["bootstrap.servers"], timeout_ms=BUDGET_MS, security=security) as cluster:
         connection = cluster.brokers.connection(parse_bootstrap(settings["bootstrap.servers"])[0], cluster.deadline)
@@ -165,7 +168,7 @@ def test_the_same_file_works_for_kafkas_own_command(kafka, tmp_path):
     from kgm.cli.settings import gather
 
     path = tmp_path / "client.properties"
-    settings = kafka.settings("SASL_SSL", "reader")
+    settings = kafka.settings("SASL_SSL", "caller")
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     out = consumer_group_command(kafka.bootstrap_of("SASL_SSL"), "--list", "--command-config", str(path))
     assert out.split() == [GROUP]
