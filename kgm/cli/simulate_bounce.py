@@ -26,7 +26,7 @@ _BROKER_SETTINGS = (
     "group.min.session.timeout.ms",
 )
 #: Of a consumer group; the broker's own settings have the same names after `group.`.
-_GROUP_SETTINGS = ("consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
+GROUP_SETTINGS = ("consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
 E = TypeVar("E", bound=enum.Enum)
 
 
@@ -285,13 +285,13 @@ def _snapshot(
 
     with common.cluster(reads_only=True) as connected:
         settings = connected.broker_settings(name, _BROKER_SETTINGS)
-        settings |= _in_force(connected.group_settings(name, _GROUP_SETTINGS))
+        settings |= in_force(connected.group_settings(name, GROUP_SETTINGS))
         found = completed_from_log(connected, connected.describe_group(name, offsets=False))
         warn_of_unseen_topics(connected)
         return found, cluster_json(connected), settings
 
 
-def _in_force(settings: dict[str, str]) -> dict[str, str]:
+def in_force(settings: dict[str, str]) -> dict[str, str]:
     """What is set for the group as if the broker were set so, with bounds that allow it: the real broker does."""
     found = {}
     for name, value in settings.items():

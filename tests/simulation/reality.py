@@ -22,7 +22,7 @@ from kgm.model.errors import DecodeError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
-from kgm.records.record import decode_record
+from kgm.records.record import Record, decode_record
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan import Plan, Rolling, Stop, WhatIf
 from kgm.simulation.report import Scenario
@@ -39,7 +39,8 @@ _java_lock = threading.Lock()
 class Case:
     """A group and what is done to it. `who`: positions of the members that bounce; likewise scale_in and remove.
 
-    kind: "rd", "java", or "both" (librdkafka in even seats). half_dynamic: members in odd seats are dynamic."""
+    kind: "rd", "java", or "both" (librdkafka in even seats). half_dynamic: members in odd seats are dynamic. freed:
+    members that were killed are removed before they start again."""
 
     kind: str = "rd"
     static: bool = True
@@ -58,12 +59,13 @@ class Case:
     tell_heartbeat: bool = True
     topics: int = 1
     half_dynamic: bool = False
+    freed: bool = False
 
     def __str__(self) -> str:
         membership = "mixed" if self.half_dynamic else "static" if self.static else "dynamic"
         who = "all" if len(self.who) == self.members else f"{len(self.who)}"
         how = f"{'rolling ' if self.rolling else ''}{who} {self.stop.value} back after {self.restart_ms} ms"
-        what = how if self.who else ""
+        what = how + (", removed before" if self.freed else "") if self.who else ""
         for name, value in (("in", len(self.scale_in)), ("out", self.scale_out), ("remove", len(self.remove))):
             what += f" {name} {value}" if value else ""
         return (
@@ -259,6 +261,13 @@ def remove(group: Group, identities: Sequence[str]) -> None:
 
 
 def group_records(kafka: Any, group_id: str) -> Iterator[GroupMetadataValue]:
+    """Every record of a classic group itself in `__consumer_offsets`, in order."""
+    for row in group_rows(kafka, group_id):
+        if isinstance(row.key, GroupMetadataKey) and row.value is not None:
+            yield row.value
+
+
+def group_rows(kafka: Any, group_id: str) -> Iterator[Record]:
     """Every record of the group in `__consumer_offsets`, in order."""
     reader = Consumer(
         {"bootstrap.servers": kafka.bootstrap, "group.id": "reader", "enable.auto.commit": False, "log_level": 2}
@@ -279,12 +288,8 @@ def group_records(kafka: Any, group_id: str) -> Iterator[GroupMetadataValue]:
                 ends.pop(message.partition(), None)
             with contextlib.suppress(DecodeError):
                 record = decode_record(message.key(), message.value())
-                if (
-                    isinstance(record.key, GroupMetadataKey)
-                    and record.key.group == group_id
-                    and record.value is not None
-                ):
-                    yield record.value
+                if group_id in (getattr(record.key, "group", None), getattr(record.key, "group_id", None)):
+                    yield record
     finally:
         reader.close()
 
