@@ -133,9 +133,9 @@ def _cases():
         "watch",
         8,
         "it was not stable within --timeout",
-        f"watch {GROUP} --until bounced --timeout 300ms --interval 100ms",
+        f"watch {GROUP} --until bounced --timeout 1500ms --interval 100ms",
     )
-    yield Case("wait", 8, "it was not so within --timeout", f"wait {GROUP} --for members=9 --timeout 300ms")
+    yield Case("wait", 8, "it was not so within --timeout", f"wait {GROUP} --for members=9 --timeout 1500ms")
     yield Case("doctor", 8, "there are findings", "doctor {dynamic} --window 0s --fail-on info")
     yield Case(
         "diff", 8, "there are differences, with --exit-code", f"diff {{dir}}/other.json live:{GROUP} --exit-code"

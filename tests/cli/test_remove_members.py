@@ -22,7 +22,7 @@ from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
 from tests.client.conftest import form, group, newcomer, proxy, server  # noqa: F401  (fixtures)
 from tests.client.faults import BlackHole, Edit, Pass, ResetAfter
 
-QUICK = ("--guard-window", "300ms", "--timeout", "5s")
+QUICK = ("--guard-window", "300ms", "--timeout", "60s")
 RESULT_KEYS = {"group_instance_id", "member_id", "result", "error", "partitions_freed", "note"}
 
 
@@ -39,7 +39,7 @@ def remove(proxy, group, capsys):  # noqa: F811
 
 
 def left(proxy, group):  # noqa: F811
-    with connect(proxy.bootstrap, timeout_ms=5_000) as cluster:
+    with connect(proxy.bootstrap, timeout_ms=60_000) as cluster:
         return [one.identity for one in cluster.describe_group(group).members]
 
 
@@ -261,7 +261,7 @@ def test_what_cannot_be_known_is_said(remove, form):  # noqa: F811
 def test_exit_codes_of_faults(remove, proxy, form, api, fault, code, results):  # noqa: F811
     form("a", "b")
     proxy.always(api, fault) if not isinstance(fault, ResetAfter) else proxy.script(api, fault)
-    got, document, _ = remove("--instance-ids", "a", "--yes", quick=("--timeout", "900ms"))
+    got, document, _ = remove("--instance-ids", "a", "--yes", quick=("--timeout", "1500ms"))
     assert got == code
     if results is not None:
         assert [row[1] for row in shown(document)] == results

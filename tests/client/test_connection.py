@@ -33,7 +33,7 @@ from tests.client.faults import (
     WrongCorrelation,
 )
 
-PATIENCE_MS = 5_000
+PATIENCE_MS = 60_000
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_versions_are_the_best_of_both(server, open_to):
     assert connection.version(ApiKey.OFFSET_FETCH, at_most=9) == 9
     assert connection.supports(ApiKey.LEAVE_GROUP, 5)
     assert not connection.supports(ApiKey.LEAVE_GROUP, 6)
-    assert not connection.supports(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+    assert not connection.supports(ApiKey.ELECT_LEADERS)
     connection.close()
     connection.close()
     with pytest.raises(LostError) as caught:
@@ -201,7 +201,12 @@ def test_names_that_do_not_resolve():
 
 def test_a_resolver_that_hangs_is_left_behind(monkeypatch):
     ended = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: ended.wait(30) or [])
+
+    def hangs(*_, **__):
+        ended.wait(30)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", hangs)
     started = time.monotonic()
     with pytest.raises(ConnectError, match="within the time allowed"):
         resolve(Address("slow", 9092), Deadline.after(50))
@@ -226,14 +231,14 @@ def test_every_bootstrap_address_is_tried(server):
 def test_nobody_at_any_address_tells_each():
     first, second = dead_port(), dead_port()
     with pytest.raises(UnreachableError) as caught:
-        connect(f"127.0.0.1:{first},127.0.0.1:{second}", timeout_ms=2_000)
+        connect(f"127.0.0.1:{first},127.0.0.1:{second}", timeout_ms=30_000)
     assert caught.value.exit_code == 5
     assert [str(port) in fact for port, fact in zip((first, second), caught.value.facts, strict=True)] == [True, True]
 
 
 def test_tls_says_more_than_silence():
     with Scripted(bytes.fromhex("15030300020246")) as tls, pytest.raises(KgmError, match="speaks TLS") as caught:
-        connect(f"127.0.0.1:{dead_port()},{tls.bootstrap}", timeout_ms=2_000)
+        connect(f"127.0.0.1:{dead_port()},{tls.bootstrap}", timeout_ms=30_000)
     assert caught.value.exit_code == 5
     assert "security.protocol=SSL" in (caught.value.hint or "")
 

@@ -35,7 +35,7 @@ def answering(message):
 
 
 def describe(broker, group_id="g", **more):
-    with connect(broker.bootstrap, timeout_ms=5_000) as cluster:
+    with connect(broker.bootstrap, timeout_ms=60_000) as cluster:
         return cluster.describe_groups([group_id], **more)[0]
 
 
@@ -121,7 +121,7 @@ def test_the_session_timeout_of_a_consumer_group_where_it_may_be_seen(broker, fa
 
 def test_away_is_known_without_a_window(broker):
     broker.always(ApiKey.CONSUMER_GROUP_DESCRIBE, consumer_group(member("a", -2), member("b")))
-    with connect(broker.bootstrap, timeout_ms=5_000) as cluster:
+    with connect(broker.bootstrap, timeout_ms=60_000) as cluster:
         signs = watch(cluster, cluster.describe_group("g"), ["a-id"], also=["b-id"])
     assert signs["a-id"].liveness is Liveness.AWAY
     assert signs["b-id"].liveness is Liveness.UNKNOWN
@@ -132,7 +132,7 @@ def test_brokers_before_4_0_cannot_remove_consumer_members(broker):
     broker.always(ApiKey.CONSUMER_GROUP_DESCRIBE, consumer_group(member("a")))
     rows = [MemberResponse(member_id="a-id", group_instance_id="a", error_code=25)]
     broker.always(ApiKey.LEAVE_GROUP, answering(LeaveGroupResponse(members=rows)))
-    with connect(broker.bootstrap, timeout_ms=5_000) as cluster:
+    with connect(broker.bootstrap, timeout_ms=60_000) as cluster:
         plan = removal.plan("g", cluster.describe_group("g"), instance_ids=["a"])
         (row,) = removal.execute(cluster, plan, reason="x")
     assert (row.result, row.error) == (removal.Result.REFUSED, 25)
@@ -144,7 +144,7 @@ def test_a_removed_live_consumer_member_comes_back_under_the_same_id(broker):
     broker.always(ApiKey.CONSUMER_GROUP_DESCRIBE, consumer_group(member("a")))
     rows = [MemberResponse(member_id="a-id", group_instance_id="a", error_code=0)]
     broker.script(ApiKey.LEAVE_GROUP, answering(LeaveGroupResponse(members=rows)), Pass())
-    with connect(broker.bootstrap, timeout_ms=5_000) as cluster:
+    with connect(broker.bootstrap, timeout_ms=60_000) as cluster:
         plan = removal.plan("g", cluster.describe_group("g"), instance_ids=["a"])
         (row,) = removal.execute(cluster, plan, reason="x")
     assert row.result is removal.Result.REMOVED

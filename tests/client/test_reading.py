@@ -21,7 +21,7 @@ from kgm.protocol.messages.find_coordinator_response import Coordinator, FindCoo
 from kgm.protocol.messages.list_groups_response import ListGroupsResponse
 from tests.client.faults import BlackHole, Edit, Garbage, Raw, ResetAfter, ResetBefore, WrongCorrelation
 
-BUDGET_MS = 5_000
+BUDGET_MS = 60_000
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_coordinator_that_never_comes_is_unreachable_and_says_why(proxy, group
     keys, fault = coordinator_error(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     keys.append(group)
     proxy.always(ApiKey.FIND_COORDINATOR, fault)
-    with connect(proxy.bootstrap, timeout_ms=200) as cluster:
+    with connect(proxy.bootstrap, timeout_ms=1_000) as cluster:
         started = time.monotonic()
         (error,) = cluster.describe_groups([group])
         assert time.monotonic() - started < 20
@@ -164,7 +164,7 @@ def test_a_silent_partition_leader_does_not_cost_the_answer(proxy, form, group):
     (a,) = form("a")
     assert a.commit(0, 3) == 0
     proxy.always(ApiKey.LIST_OFFSETS, BlackHole())
-    with connect(proxy.bootstrap, timeout_ms=600) as cluster:
+    with connect(proxy.bootstrap, timeout_ms=1_500) as cluster:
         found = cluster.describe_group(group)
     (row,) = found.offsets
     assert (row.committed, row.end, row.lag) == (3, None, None)

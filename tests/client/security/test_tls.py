@@ -20,7 +20,7 @@ from kgm.model.errors import AuthenticationError
 from tests.client.faults import Scripted
 
 pytestmark = pytest.mark.slow  # certificates and handshakes
-PATIENCE_MS = 10_000
+PATIENCE_MS = 60_000
 
 
 class TlsServer:
