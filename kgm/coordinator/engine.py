@@ -62,22 +62,24 @@ _EXPIRATION = TimerKey(TimerKind.OFFSET_EXPIRATION)
 class Coordinator:
     """A group coordinator. Not safe for threads: one event at a time.
 
-    new_member_id: given a prefix (the group instance id, or else the client id; "" for a member of a consumer group),
-    gives a new, never used member id; Kafka's is the prefix, a dash and a random UUID, or just that. topics: partitions
-    by topic that exist, read at each request; None when everything exists, and then there is nothing for consumer
-    groups to assign. They, and topic ids, go by an image: the one given, or one made from `topics`, and whoever changes
-    the topics says `topics_changed`."""
+    new_member_id: given a prefix (the group instance id, or else the client id), gives a new, never used member id;
+    Kafka's is the prefix, a dash and a random UUID. new_consumer_id: likewise for members of consumer groups, always
+    with prefix "" (Kafka: its own Uuid); if None, the former. topics: partitions by topic that exist, read at each
+    request; None when everything exists, and then there is nothing for consumer groups to assign. They, and topic ids,
+    go by an image: the one given, or one made from `topics`; whoever changes the topics says `topics_changed`."""
 
     def __init__(
         self,
         *,
         settings: BrokerSettings | None = None,
         new_member_id: Callable[[str], str],
+        new_consumer_id: Callable[[str], str] | None = None,
         topics: Mapping[str, int] | None = None,
         image: TopicImage | None = None,
     ) -> None:
         self.settings = BrokerSettings() if settings is None else settings
         self._new_member_id = new_member_id
+        self._new_consumer_id = new_consumer_id or new_member_id
         self._topics = topics
         self._image = TopicImage.counted(topics or {}) if image is None else image
         #: What is set for single groups; whoever changes it calls `configure`.
@@ -302,14 +304,12 @@ class Coordinator:
         return self._offsets
 
     def fork(self) -> "Coordinator":
-        """An independent copy, timers and parked requests included. A group is copied when one of the two changes it.
-
-        It asks the same function for member ids."""
+        """An independent copy, with all timers and parked requests, that asks the same functions for member ids."""
         assert self._in_flight is None, "an outcome is neither replayed nor aborted"
         twin = Coordinator(
             settings=self.settings, new_member_id=self._new_member_id, topics=self._topics, image=self._image
         )
-        twin._configs = self._configs.copy()
+        twin._new_consumer_id, twin._configs = self._new_consumer_id, self._configs.copy()
         for group in self._groups.values():
             group.is_shared = True
         twin._groups = self._groups.copy()
@@ -351,7 +351,7 @@ class Coordinator:
             case ConsumerGroupHeartbeatRequest() as message:
                 group = self._groups.get(message.group_id)
                 installed = self._own(group) if isinstance(group, ConsumerGroup) else group
-                consumer_heartbeat.handle_heartbeat(message, installed, step, self._new_member_id)
+                consumer_heartbeat.handle_heartbeat(message, installed, step, self._new_consumer_id)
             case JoinGroupRequest() as message:
                 self._join(message, step)
             case SyncGroupRequest() as message:
@@ -392,7 +392,7 @@ class Coordinator:
     def _join(self, message: JoinGroupRequest, step: Step) -> None:
         group = self._groups.get(message.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
-            consumer_classic.handle_join(message, self._own(group), step, self._new_member_id)
+            consumer_classic.handle_join(message, self._own(group), step, self._new_consumer_id)
             return
         if isinstance(group, ForeignGroup) and not (group.group_type == STREAMS and group.is_empty):
             assert step.request is not None

@@ -13,11 +13,17 @@ from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol import codec
 from kgm.protocol.apis import API, ApiKey, request_class
 from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
-from kgm.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from kgm.protocol.messages.api_versions_response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from kgm.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from kgm.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from kgm.protocol.struct import Message, Struct
 from kgm.protocol.wire import RequestHeader, decode_request_header, encode_response
+from kgm.server.configs import Configs
 from kgm.server.exchange import Answer, Call, Event, Hangup, Millis, Peer, Reply, Response, Ticket
 from kgm.server.groups import Groups
 from kgm.server.log_dirs import LogDirs
@@ -32,6 +38,8 @@ Handler = Callable[[Call], Response]
 #: What Kafka accepts as the name and version of a client's software (ApiVersionsRequest, KIP-511).
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3
+#: The feature that consumer groups (KIP-848) come with.
+_GROUP_VERSION = "group.version"
 #: No version at all.
 _NOT_SERVED: tuple[int, int, type[Message]] = (0, -1, Message)
 
@@ -50,7 +58,8 @@ class Broker:
     def _table(self, cluster: "Cluster") -> dict[int, Handler]:
         """Everything that is served, each in all versions that kgm speaks."""
         metadata = Metadata(cluster.cluster_id, cluster.nodes, cluster.topics, cluster.placement)
-        admin = TopicAdmin(cluster.topics, cluster.limits, cluster.placement, follow=cluster.follow, save=cluster.save)
+        admin = self._admin(cluster)
+        configs = self._configs(cluster)
         log_dirs = LogDirs(cluster.storage.where, cluster.topics, len(cluster.placement), cluster.size_of)
         groups, data = Groups(self.node_id, cluster.shards, cluster.topics, cluster.limits), cluster.data
         transactions = TransactionApis(
@@ -84,12 +93,16 @@ class Broker:
             ApiKey.SASL_HANDSHAKE: _sasl_handshake,
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.CREATE_TOPICS: admin.create_topics,
+            ApiKey.DELETE_TOPICS: admin.delete_topics,
             ApiKey.INIT_PRODUCER_ID: ending(transactions.init_producer_id),
             ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions,
             ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets,
             ApiKey.END_TXN: ending(transactions.end),
             ApiKey.TXN_OFFSET_COMMIT: lambda call: transactions.refuse_commit(call) or groups.create(call),
+            ApiKey.DESCRIBE_CONFIGS: configs.describe,
             ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe,
+            ApiKey.CREATE_PARTITIONS: admin.create_partitions,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.alter,
             ApiKey.SASL_AUTHENTICATE: _sasl_authenticate,
             ApiKey.DELETE_GROUPS: groups.delete,
             ApiKey.ELECT_LEADERS: admin.elect_leaders,
@@ -97,8 +110,32 @@ class Broker:
             ApiKey.LIST_PARTITION_REASSIGNMENTS: admin.list_reassignments,
             ApiKey.OFFSET_DELETE: groups.submit,
             ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.create,
             ApiKey.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
         }
+
+    @staticmethod
+    def _admin(cluster: "Cluster") -> TopicAdmin:
+        return TopicAdmin(
+            cluster.topics,
+            cluster.limits,
+            cluster.placement,
+            follow=cluster.follow,
+            save=cluster.save,
+            changed=cluster.shards.topics_changed,
+            empty=cluster.data.empty,
+        )
+
+    def _configs(self, cluster: "Cluster") -> Configs:
+        return Configs(
+            self.node_id,
+            cluster.shards.settings,
+            cluster.topics,
+            cluster.limits,
+            cluster.group_configs,
+            save=cluster.save,
+            configure=cluster.shards.configure,
+        )
 
     def receive(self, frame: bytes, *, ticket: Ticket, peer: Peer, now: Millis) -> tuple[Event, ...]:
         """A frame came in. Its event, and those of others that it set free; its own may come later."""
@@ -139,7 +176,16 @@ class Broker:
     def _api_versions(self, call: Call) -> Response:
         message = call.message
         assert isinstance(message, ApiVersionsRequest)
-        response = ApiVersionsResponse(api_keys=[_range_of(key) for key in sorted(self._handlers)])
+        has_groups = int(self.cluster.shards.settings.has_consumer_protocol)
+        response = ApiVersionsResponse(
+            api_keys=[_range_of(key) for key in sorted(self._handlers)],
+            supported_features=[SupportedFeatureKey(name=_GROUP_VERSION, min_version=0, max_version=1)],
+            finalized_features_epoch=0,
+            finalized_features=[
+                FinalizedFeatureKey(name=_GROUP_VERSION, min_version_level=1, max_version_level=1)
+                for _ in range(has_groups)
+            ],
+        )
         names = (message.client_software_name, message.client_software_version)
         if call.version >= _SOFTWARE_FROM and not all(_SOFTWARE.fullmatch(name) for name in names):
             response = ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)

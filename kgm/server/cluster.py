@@ -15,6 +15,7 @@ from kgm.coordinator.refusals import refusal
 from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import ErrorCode, KgmError, UsageError
 from kgm.server.broker import Broker
+from kgm.server.configs import Values
 from kgm.server.data import Data
 from kgm.server.exchange import Call, Event, Hangup, Millis, Reply, Response, Ticket
 from kgm.server.limits import Limits
@@ -47,6 +48,18 @@ class Storage(Protocol):
         """Partitions by topic, of an earlier run."""
 
     @property
+    def topic_ids(self) -> Mapping[str, bytes]:
+        """The ids of topics that do not have the usual one."""
+
+    @property
+    def deletions(self) -> Mapping[str, int]:
+        """How often the topics of a name were deleted."""
+
+    @property
+    def group_configs(self) -> Values:
+        """What is set for single groups."""
+
+    @property
     def assigned(self) -> Mapping[int, list[int]]:
         """Replicas of the partitions of `__consumer_offsets` that were placed by hand."""
 
@@ -56,7 +69,14 @@ class Storage(Protocol):
     def data_logs(self, topics: Topics, limits: Limits) -> DataLogs:
         """The records of the topics. Raises KgmError."""
 
-    def save(self, *, topics: Mapping[str, int], assigned: Mapping[int, list[int]]) -> None:
+    def save(
+        self,
+        *,
+        topics: Mapping[str, int],
+        deletions: Mapping[str, int],
+        assigned: Mapping[int, list[int]],
+        group_configs: Values,
+    ) -> None:
         """Raises OSError."""
 
     def close(self) -> None: ...
@@ -71,12 +91,22 @@ class Nowhere:
     where: str = "memory"
     cluster_id: str = CLUSTER_ID
     topics: Mapping[str, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
+    deletions: Mapping[str, int] = field(default_factory=dict)
+    group_configs: Values = field(default_factory=dict)
     assigned: Mapping[int, list[int]] = field(default_factory=dict)
 
     def data_logs(self, topics: Topics, limits: Limits) -> DataLogs:  # noqa: ARG002  (none has any yet)
         return DataLogs(topic_max_bytes=limits.topic_max_bytes, total_max_bytes=limits.total_max_bytes)
 
-    def save(self, *, topics: Mapping[str, int], assigned: Mapping[int, list[int]]) -> None:
+    def save(
+        self,
+        *,
+        topics: Mapping[str, int],
+        deletions: Mapping[str, int],
+        assigned: Mapping[int, list[int]],
+        group_configs: Values,
+    ) -> None:
         """Nothing is kept."""
 
     def close(self) -> None:
@@ -109,7 +139,13 @@ class Cluster:
         self.storage: Storage = Nowhere() if storage is None else storage
         self.cluster_id = self.storage.cluster_id
         self.nodes = Nodes(brokers)
-        self.topics = Topics(_merged(self.storage.topics, topics))
+        self.topics = Topics(
+            _merged(self.storage.topics, topics),
+            deletions=self.storage.deletions,
+            ids=self.storage.topic_ids,
+            version=now,
+        )
+        self.group_configs: Values = self.storage.group_configs
         self.placement = Placement(self.nodes, settings.offsets_topic_num_partitions, self.storage.assigned)
         self.transactions = Transactions(
             self.storage.transactions, new_producer_id=self.new_producer_id, limit=self.limits.max_transactional_ids
@@ -128,6 +164,7 @@ class Cluster:
             limits=self.limits,
             placement=self.placement,
             logs=self.storage.offsets,
+            configs=self.group_configs,
             warn=warn,
         )
         self._unflushed: set[Ticket] = set()
@@ -138,8 +175,13 @@ class Cluster:
         self.shards.start(now)
 
     def save(self) -> None:
-        """Keep topics and placement. Raises OSError."""
-        self.storage.save(topics=dict(self.topics), assigned=self.placement.assigned())
+        """Keep topics, placement and what is set for groups. Raises OSError."""
+        self.storage.save(
+            topics=dict(self.topics),
+            deletions=self.topics.deletions,
+            assigned=self.placement.assigned(),
+            group_configs=self.group_configs,
+        )
 
     def close(self) -> None:
         """Give back what the storage holds; what was acknowledged is in it."""

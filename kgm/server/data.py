@@ -141,9 +141,16 @@ class Data:
 
     def end_transaction(self, at: TopicPartition, producer: Producer, *, commit: bool, now: Millis) -> Response:
         """Write a marker, and wake those who wait for what it makes stable. Raises OSError."""
+        if self._topics.get(at[0], 0) <= at[1]:
+            return ()  # the topic was deleted meanwhile
         data = marker_batch(ProducerInfo(*producer), Marker(commit, 0), base_offset=0, timestamp_ms=now)
         self._logs.append(*at, [kept(parse_batch(data), at=0)])
         return self._wake({at})
+
+    def empty(self, topic: str, partitions: int) -> Response:
+        """The topic is deleted, with its records. Who waits for more of them is told. Raises OSError."""
+        self._logs.delete(topic)
+        return self._wake({(topic, partition) for partition in range(partitions)})
 
     # -- Fetch v4-18
 

@@ -4,8 +4,10 @@ A partition is a folder TOPIC-PARTITION with segments of record batches as they 
 Kafka names them. Segments whose records have all made room for newer ones are deleted. Appending opens a file, `flush`
 makes it durable and closes it, so that the number of open files does not grow with that of partitions."""
 
+import contextlib
 import os
 import re
+from base64 import urlsafe_b64decode
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +22,8 @@ from kgm.server.topics import Topics
 SEGMENT_BYTES = 1024 * 1024
 _SEGMENT = re.compile(r"\d{20}\.log")
 _FOLDER = re.compile(r"(.+)-(\d+)")
+#: A real broker's note of a topic's id, beside its segments.
+_METADATA = "partition.metadata"
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 
@@ -72,6 +76,19 @@ class DataFiles(Logs):
                 return
             log.add([kept(batch, at=batch.base_offset)])
             at += len(batch.data)
+
+    def delete(self, topic: str) -> None:
+        super().delete(topic)
+        for at in [at for at in self._segments if at[0] == topic]:
+            for _, path in self._segments.pop(at):
+                if path in self._open:
+                    os.close(self._open.pop(path))
+                path.unlink(missing_ok=True)
+            folder = self._folder / f"{topic}-{at[1]}"
+            self._new.discard(folder)
+            (folder / _METADATA).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what is not ours stays
+                folder.rmdir()
 
     # -- appending
 
@@ -129,3 +146,13 @@ class DataFiles(Logs):
         if errors:
             self._broken = errors[0]
             raise errors[0]
+
+
+def known_ids(folder: Path) -> dict[str, bytes]:
+    """The ids of the topics whose partitions a real broker has put here; of no others."""
+    found = {}
+    for path in folder.glob(f"*-0/{_METADATA}"):
+        noted = re.search(r"^topic_id: ([\w-]{22})$", path.read_text(errors="replace"), re.MULTILINE)
+        if noted is not None:
+            found[path.parent.name.removesuffix("-0")] = urlsafe_b64decode(noted[1] + "==")
+    return found

@@ -119,22 +119,31 @@ class Groups:
         """DescribeGroups v0-6. A repeated group id is answered each time, as in Kafka, up to a limit."""
         message = call.message
         assert isinstance(message, DescribeGroupsRequest)
-        times = Counter(message.groups)
-        if len(times) < len(message.groups):
-            rows = sum(count * (1 + self._members(group_id, call)) for group_id, count in times.items())
-            if rows > self._limits.max_items:
-                return (Hangup(call.ticket, f"DescribeGroups asks for {rows} rows"),)
-        return self._fan_out(call, "groups", _self, "groups")
-
-    def _members(self, group_id: str, call: Call) -> int:
-        engine = self._shards.of(group_id, call.now).engine
-        group = None if engine is None else engine.group(group_id)
-        return 0 if group is None else len(group.members)
+        return self._refuse_repeats(message.groups, call) or self._fan_out(call, "groups", _self, "groups")
 
     def consumer_group_describe(self, call: Call) -> Response:
-        """ConsumerGroupDescribe v0-1."""
-        assert isinstance(call.message, ConsumerGroupDescribeRequest)
-        return self._fan_out(call, "group_ids", _self, "groups")
+        """ConsumerGroupDescribe v0-1. Likewise."""
+        message = call.message
+        assert isinstance(message, ConsumerGroupDescribeRequest)
+        return self._refuse_repeats(message.group_ids, call) or self._fan_out(call, "group_ids", _self, "groups")
+
+    def _refuse_repeats(self, group_ids: Sequence[str], call: Call) -> Response:
+        times = Counter(group_ids)
+        if len(times) == len(group_ids):
+            return ()
+        rows = sum(count * (1 + self._rows(group_id, call)) for group_id, count in times.items())
+        asks = type(call.message).__name__.removesuffix("Request")
+        return (Hangup(call.ticket, f"{asks} asks for {rows} rows"),) if rows > self._limits.max_items else ()
+
+    def _rows(self, group_id: str, call: Call) -> int:
+        """Members, and partitions of members of consumer groups."""
+        engine = self._shards.of(group_id, call.now).engine
+        group = None if engine is None else engine.group(group_id)
+        if group is None:
+            return 0
+        seats = [member.consumer for member in group.members if member.consumer is not None]
+        held = (rows for seat in seats for rows in (seat.assigned, seat.pending_revocation, seat.target))
+        return len(group.members) + sum(len(partitions) for rows in held for partitions in rows.values())
 
     def delete(self, call: Call) -> Response:
         """DeleteGroups v0-2. A repeated group id is answered once, as in Kafka."""
@@ -257,6 +266,7 @@ class Groups:
     def _identify(self, answer: OffsetFetchResponseGroup, refused: list[OffsetFetchResponseTopics]) -> None:
         if answer.error_code:  # Kafka tells a group's error alone
             return
+        answer.topics = [row for row in answer.topics if row.name in self._topics]  # others have no id to be told
         for row in answer.topics:
             row.topic_id = self._id_of(row.name)
         answer.topics += refused

@@ -188,6 +188,11 @@ class Logs:
         self._grow(topic, sum(len(batch.data) for batch in placed))
         return first
 
+    def delete(self, topic: str) -> None:
+        """Forget all partitions of a topic. Raises OSError."""
+        self._topics.pop(topic, None)
+        self.total_bytes -= self._sizes.pop(topic, 0)
+
     def _store(self, topic: str, partition: int, batches: list[Batch]) -> None:
         """Keep the batches somewhere else too."""
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.outcome import Millis, Producer, Reply, Request, Ticket
 from kgm.coordinator.runtime import Runtime
+from kgm.coordinator.topics import TopicImage
 from kgm.model.errors import ErrorCode, KgmError
+from kgm.records.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.record import Record
@@ -32,7 +34,13 @@ class Shard:
     the tickets whose replies rest on what is not flushed."""
 
     def __init__(
-        self, partition: int, log: ShardLog, *, new_engine: Callable[[], Coordinator], group_ids: set[str]
+        self,
+        partition: int,
+        log: ShardLog,
+        *,
+        new_engine: Callable[[], Coordinator],
+        image: Callable[[], TopicImage],
+        group_ids: set[str],
     ) -> None:
         self.partition = partition
         self.log = log
@@ -43,17 +51,18 @@ class Shard:
         self.is_dirty = False
         self.unflushed: list[Ticket] = []
         self.alarm: Millis | None = None
-        self._runtime: Runtime | None = None
+        self.runtime: Runtime | None = None
         self._loading: Iterator[None] | None = None
         self._to_arm: list[str] = []
         self._new_engine = new_engine
+        self._image = image
         self._group_ids = group_ids
         self._now = Millis(0)
 
     @property
     def engine(self) -> Coordinator | None:
         """The coordinator, once it is active."""
-        return self._runtime.engine if self._runtime is not None and self.phase is Phase.ACTIVE else None
+        return self.runtime.engine if self.runtime is not None and self.phase is Phase.ACTIVE else None
 
     def refusal_at(self, node_id: int) -> ErrorCode:
         """What a broker answers that is asked for a group of this shard (CoordinatorRuntime.withActiveContext)."""
@@ -69,7 +78,7 @@ class Shard:
         """Begin to be loaded on a broker. The shard must be closed."""
         assert self.phase is Phase.CLOSED
         engine = self._new_engine()
-        self._runtime = Runtime(engine, append=self._append)
+        self.runtime = Runtime(engine, append=self._append)
         self._loading = self.log.replay(_Loader(engine, self._group_ids))
         self.leader = leader
         self.phase = Phase.LOADING
@@ -77,7 +86,7 @@ class Shard:
     def load_piece(self, now: Millis) -> tuple[Reply, ...]:
         """Replay some more, then arm the timers of one group after the other; at the end the shard is active. Raises
         what the log raises."""
-        runtime = self._runtime
+        runtime = self.runtime
         assert runtime is not None
         self._now = now
         if self._loading is not None:
@@ -89,12 +98,12 @@ class Shard:
             return runtime.loaded(now=now, group_ids=(self._to_arm.pop(),))
         self.phase = Phase.ACTIVE
         self.serving = self.leader
-        return runtime.loaded(now=now, group_ids=())
+        return runtime.loaded(now=now, group_ids=()) + self.topics_changed(now)
 
     def unload(self, now: Millis) -> tuple[Reply, ...]:
         """Stop; whoever waits is told to look for the coordinator elsewhere."""
-        runtime, phase = self._runtime, self.phase
-        self._runtime = self._loading = self.alarm = None
+        runtime, phase = self.runtime, self.phase
+        self.runtime = self._loading = self.alarm = None
         self.leader = self.serving = NOBODY
         self.phase = Phase.CLOSED
         return runtime.unload(now=now) if runtime is not None and phase is Phase.ACTIVE else ()
@@ -102,33 +111,42 @@ class Shard:
     # -- work
 
     def submit(self, request: Request, *, ticket: Ticket, now: Millis) -> tuple[Reply, ...]:
-        assert self._runtime is not None
+        assert self.runtime is not None
         self._now = now
-        return self._runtime.submit(request, ticket=ticket, now=now)
+        return self.runtime.submit(request, ticket=ticket, now=now)
 
     def advance(self, now: Millis) -> tuple[Reply, ...]:
         if self.phase is not Phase.ACTIVE:
             return ()
-        assert self._runtime is not None
+        assert self.runtime is not None
         self._now = now
-        return self._runtime.advance(now)
+        return self.runtime.advance(now)
+
+    def topics_changed(self, now: Millis) -> tuple[Reply, ...]:
+        """There may be other topics than the coordinator knows. One that is being loaded is told at the end."""
+        image = self._image()
+        if self.phase is not Phase.ACTIVE:
+            return ()
+        assert self.runtime is not None
+        self._now = now
+        return () if self.runtime.engine.image is image else self.runtime.topics_changed(image, now=now)
 
     def hung_up(self, ticket: Ticket) -> tuple[Reply, ...]:
         """The connection of a request that may be waiting is gone."""
         if self.phase is not Phase.ACTIVE:
             return ()
-        assert self._runtime is not None
-        return self._runtime.hung_up(ticket, now=self._now)
+        assert self.runtime is not None
+        return self.runtime.hung_up(ticket, now=self._now)
 
     def next_deadline(self) -> Millis | None:
-        return None if self.phase is not Phase.ACTIVE or self._runtime is None else self._runtime.next_deadline()
+        return None if self.phase is not Phase.ACTIVE or self.runtime is None else self.runtime.next_deadline()
 
     def end_transaction(self, producer: Producer, *, commit: bool, now: Millis) -> None:
         """Write a marker. Raises OSError. The shard must be active."""
-        assert self._runtime is not None
+        assert self.runtime is not None
         self.log.append_marker(producer, commit=commit, now=now)
         self.is_dirty = self.log.is_durable
-        self._runtime.engine.replay_end_transaction(producer[0], producer[1], commit=commit)
+        self.runtime.engine.replay_end_transaction(producer[0], producer[1], commit=commit)
 
     def _append(self, records: Sequence[Record], producer: Producer | None = None, /) -> None:
         self.log.append(records, now=self._now, producer=producer)
@@ -142,10 +160,11 @@ def note_group(record: Record, group_ids: set[str]) -> None:
     match record.key:
         case OffsetCommitKey(group=group_id) if record.value is not None:
             group_ids.add(group_id)
-        case GroupMetadataKey(group=group_id) if record.value is not None:
-            group_ids.add(group_id)
-        case GroupMetadataKey(group=group_id):
-            group_ids.discard(group_id)
+        case GroupMetadataKey(group=group_id) | ConsumerGroupMetadataKey(group_id=group_id):
+            if record.value is not None:
+                group_ids.add(group_id)
+            else:
+                group_ids.discard(group_id)
         case _:
             pass
 

@@ -5,8 +5,10 @@ asked for; those that have a log from an earlier run are loaded at the start."""
 
 import heapq
 import uuid
+from base64 import urlsafe_b64encode
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Protocol
 
 from kgm.coordinator.engine import Coordinator
@@ -24,8 +26,15 @@ from kgm.server.topics import Topics
 
 
 def new_member_id(prefix: str) -> str:
-    """A member id as Kafka makes them."""
+    """A member id as Kafka makes them for classic groups."""
     return f"{prefix}-{uuid.uuid4()}"
+
+
+def new_consumer_id(_prefix: str) -> str:
+    """A member id as Kafka makes them for consumer groups: its own writing of a UUID, without a dash in front."""
+    while (text := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
 
 
 class Logs(Protocol):
@@ -59,6 +68,7 @@ class Shards:
         limits: Limits,
         placement: Placement,
         logs: Logs,
+        configs: Mapping[str, Mapping[str, str]],
         warn: Callable[[str], None],
     ) -> None:
         self.settings = settings
@@ -68,6 +78,7 @@ class Shards:
         self._topics = topics
         self._most_known = 2 * limits.max_groups
         self._logs = logs
+        self._configs = configs
         self._warn = warn
         self._shards: dict[int, Shard] = {}
         self._by_group: dict[str, Shard] = {}
@@ -101,7 +112,11 @@ class Shards:
         shard = self._shards.get(partition)
         if shard is None:
             shard = self._shards[partition] = Shard(
-                partition, MemoryLog(), new_engine=self._new_engine, group_ids=self.group_ids
+                partition,
+                MemoryLog(),
+                new_engine=partial(self._new_engine, partition),
+                image=lambda: self._topics.image,
+                group_ids=self.group_ids,
             )
             self._open(shard)
             while self._loading and self._loading[-1] is shard:
@@ -112,8 +127,18 @@ class Shards:
         """Those that have been asked for, by partition."""
         return (shard for _, shard in sorted(self._shards.items()))
 
-    def _new_engine(self) -> Coordinator:
-        return Coordinator(settings=self.settings, new_member_id=new_member_id, topics=self._topics)
+    def _new_engine(self, partition: int) -> Coordinator:
+        engine = Coordinator(
+            settings=self.settings,
+            new_member_id=new_member_id,
+            new_consumer_id=new_consumer_id,
+            topics=self._topics,
+            image=self._topics.image,
+        )
+        for group_id, values in self._configs.items():
+            if self.placement.of_group(group_id) == partition:
+                engine.configure(group_id, values)
+        return engine
 
     def _open(self, shard: Shard) -> None:
         """Take up a log, and have it loaded by the leader."""
@@ -136,6 +161,19 @@ class Shards:
     def submit(self, shard: Shard, request: Request, *, ticket: Ticket, now: Millis) -> tuple[Reply, ...]:
         """Hand a request to a shard that is active."""
         return self._settle(shard, shard.submit(request, ticket=ticket, now=now))
+
+    def configure(self, group_id: str) -> None:
+        """Something else is set for a group than before. What is loading or to be loaded finds it anyway."""
+        shard = self._shards.get(self.placement.of_group(group_id))
+        if shard is not None and shard.runtime is not None:
+            shard.runtime.engine.configure(group_id, self._configs.get(group_id, {}))
+
+    def topics_changed(self, now: Millis) -> tuple[Reply, ...]:
+        """There are other topics than before."""
+        replies: tuple[Reply, ...] = ()
+        for shard in self.all():
+            replies += self._settle(shard, shard.topics_changed(now))
+        return replies
 
     def forget(self, ticket: Ticket) -> None:
         """The connection of a request that may be waiting is gone."""

@@ -1,12 +1,13 @@
 """A data directory: what `kgm serve --data-dir` keeps over restarts and crashes.
 
     DIR/.lock                        held by the process that uses it
-    DIR/kgm.json                     cluster id, topics, placement: written whole and renamed
+    DIR/kgm.json                     cluster id, topics, placement, configurations of groups: written whole and renamed
     DIR/__consumer_offsets-N/        Kafka's own log format, see kgm.records.log
     DIR/TOPIC-N/                     records of user topics, see data_files
     DIR/kgm-transactions/            the last state of each transaction
 
-A copy of a Kafka broker's `__consumer_offsets-N` folders is a data directory too: kgm.json is made when missing."""
+A copy of a Kafka broker's `__consumer_offsets-N` folders is a data directory too: kgm.json is made when missing. Topics
+whose folders are copied with them keep their ids, by which consumer groups know them."""
 
 import fcntl
 import json
@@ -25,7 +26,8 @@ from kgm.model.errors import KgmError, RefusedError, UsageError
 from kgm.records.batch import ProducerInfo
 from kgm.records.log import OffsetsLog
 from kgm.records.record import Record
-from kgm.server.data_files import DataFiles
+from kgm.server.configs import Values
+from kgm.server.data_files import DataFiles, known_ids
 from kgm.server.limits import Limits
 from kgm.server.log import Logs as DataLogs
 from kgm.server.memory_log import ShardLog
@@ -188,6 +190,9 @@ class Directory:
         self._partitions: int = kept["offsets_partitions"]
         self.cluster_id: str = kept["cluster_id"]
         self.topics: dict[str, int] = kept["topics"]
+        self.topic_ids = known_ids(folder)
+        self.deletions: dict[str, int] = kept.get("deletions", {})
+        self.group_configs: Values = kept.get("group_configs", {})
         self.assigned = {int(partition): replicas for partition, replicas in kept["assigned"].items()}
         self.offsets = _OffsetsLogs(folder, limits, warn)
         self.transactions = _TransactionsOnDisk(folder / TRANSACTIONS, limits, warn)
@@ -219,13 +224,22 @@ class Directory:
             raise KgmError(f"--data-dir {self._folder}: {error.filename} cannot be read: {error.strerror}") from None
         return self._data
 
-    def save(self, *, topics: Mapping[str, int], assigned: Mapping[int, list[int]]) -> None:
+    def save(
+        self,
+        *,
+        topics: Mapping[str, int],
+        deletions: Mapping[str, int],
+        assigned: Mapping[int, list[int]],
+        group_configs: Values,
+    ) -> None:
         content = {
             "format": _FORMAT,
             "cluster_id": self.cluster_id,
             "offsets_partitions": self._partitions,
             "topics": dict(topics),
+            "deletions": dict(deletions),
             "assigned": {str(partition): replicas for partition, replicas in assigned.items()},
+            "group_configs": group_configs,
         }
         path = self._folder / _FILE
         draft = path.with_suffix(".tmp")
@@ -282,6 +296,10 @@ def _checked(text: str, path: Path) -> Mapping[str, Any]:
     if not isinstance(kept, dict) or kept.get("format") != _FORMAT:
         raise KgmError(f"{path} is not in a form that this version of kgm knows")
     whole = all(isinstance(kept.get(key), shape) for key, shape in shapes.items())
-    if not whole or not all(isinstance(count, int) for count in kept["topics"].values()):
+    later = {key: kept.get(key, {}) for key in ("deletions", "group_configs")}
+    whole = whole and all(isinstance(value, dict) for value in (*later.values(), *later["group_configs"].values()))
+    if not whole or not all(
+        isinstance(count, int) for count in (*kept["topics"].values(), *later["deletions"].values())
+    ):
         raise KgmError(f"{path} is damaged: a key is missing, or not what it should be")
     return kept

@@ -1,5 +1,5 @@
-"""CreateTopics, and the APIs that place the partitions of `__consumer_offsets`: AlterPartitionReassignments,
-ListPartitionReassignments, ElectLeaders. Kafka: ReplicationControlManager.
+"""CreateTopics, CreatePartitions and DeleteTopics, and the APIs that place the partitions of `__consumer_offsets`:
+AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders. Kafka: ReplicationControlManager.
 
 Every broker shares one copy of everything, so that a reassignment is done when it is asked for: a leader that is no
 replica any more hands over to the first replica that is alive. Partitions of user topics cannot be placed: any broker
@@ -18,34 +18,52 @@ from kgm.protocol.messages.alter_partition_reassignments_response import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from kgm.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from kgm.protocol.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
 from kgm.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from kgm.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from kgm.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from kgm.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 from kgm.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from kgm.protocol.messages.elect_leaders_response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 from kgm.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 from kgm.server.exchange import Call, Millis, Reply, Response
 from kgm.server.limits import Limits
 from kgm.server.nodes import OFFSETS_TOPIC, Placement
-from kgm.server.topics import NO_ID, Topics, is_legal_name
+from kgm.server.topics import NO_ID, Topic, Topics, is_legal_name
 
 _DEFAULT = -1
 _PREFERRED = 0
+_BY_ID_FROM = 6
 
 #: Makes a change of leadership take effect: partition, now.
 Follow = Callable[[int, Millis], Response]
+#: Tells the coordinators that there are other topics; and empties the partitions of one that is to be deleted.
+Changed = Callable[[Millis], Response]
+Empty = Callable[[str, int], Response]
 
 
 class TopicAdmin:
-    """What changes topics and placement. save: keeps both over a restart; raises OSError."""
+    """What changes topics and placement. save: keeps both over a restart; it and empty raise OSError."""
 
     def __init__(
-        self, topics: Topics, limits: Limits, placement: Placement, *, follow: Follow, save: Callable[[], None]
+        self,
+        topics: Topics,
+        limits: Limits,
+        placement: Placement,
+        *,
+        follow: Follow,
+        save: Callable[[], None],
+        changed: Changed,
+        empty: Empty,
     ) -> None:
         self._topics = topics
         self._limits = limits
         self._placement = placement
         self._follow = follow
         self._save = save
+        self._changed = changed
+        self._empty = empty
 
     # -- CreateTopics v2-7
 
@@ -56,6 +74,7 @@ class TopicAdmin:
         times = Counter(topic.name for topic in message.topics)
         rows = [self._create(topic, times[topic.name] > 1, message.validate_only) for topic in message.topics]
         created = [row for row in rows if not row.error_code]
+        others: Response = ()
         if created and not message.validate_only:
             try:
                 self._save()
@@ -63,7 +82,9 @@ class TopicAdmin:
                 for row in created:
                     self._topics.remove(row.name)
                     row.error_code, row.error_message = ErrorCode.KAFKA_STORAGE_ERROR, error.strerror or str(error)
-        return (Reply(call.ticket, CreateTopicsResponse(topics=rows)),)
+            else:
+                others = self._changed(call.now)
+        return (*others, Reply(call.ticket, CreateTopicsResponse(topics=rows)))
 
     def _create(self, wanted: CreatableTopic, repeated: bool, validate_only: bool) -> CreatableTopicResult:  # noqa: FBT001
         count = len(wanted.assignments) or (1 if wanted.num_partitions == _DEFAULT else wanted.num_partitions)
@@ -91,11 +112,102 @@ class TopicAdmin:
         brokers = len(self._placement.nodes.ids)
         if wanted.replication_factor != _DEFAULT and not 1 <= wanted.replication_factor <= brokers:
             return ErrorCode.INVALID_REPLICATION_FACTOR, f"The replication factor can be 1 to {brokers}."
-        limits = self._limits
-        if len(self._topics) >= limits.max_topics or self._topics.total_partitions + count > limits.max_partitions:
-            most = f"{limits.max_topics} topics and {limits.max_partitions} partitions"
-            return ErrorCode.POLICY_VIOLATION, f"kgm serve has room for {most}."
-        return ErrorCode.NONE, None
+        if len(self._topics) >= self._limits.max_topics:
+            return self._no_room()
+        return self._room_for(count)
+
+    def _room_for(self, more: int) -> tuple[ErrorCode, str | None]:
+        has_room = self._topics.total_partitions + more <= self._limits.max_partitions
+        return (ErrorCode.NONE, None) if has_room else self._no_room()
+
+    def _no_room(self) -> tuple[ErrorCode, str]:
+        most = f"{self._limits.max_topics} topics and {self._limits.max_partitions} partitions"
+        return ErrorCode.POLICY_VIOLATION, f"kgm serve has room for {most}."
+
+    # -- CreatePartitions v0-3
+
+    def create_partitions(self, call: Call) -> Response:
+        """More partitions for topics; assignments are accepted by their number."""
+        message = call.message
+        assert isinstance(message, CreatePartitionsRequest)
+        times = Counter(topic.name for topic in message.topics)
+        response = CreatePartitionsResponse()
+        before: dict[str, int] = {}
+        for wanted in message.topics:
+            error, text = self._growth_error(wanted, repeated=times[wanted.name] > 1)
+            row = CreatePartitionsTopicResult(name=wanted.name, error_code=error, error_message=text)
+            response.results.append(row)
+            if not error and not message.validate_only:
+                before[wanted.name] = self._topics[wanted.name]
+                self._topics.resize(wanted.name, wanted.count)
+        others: Response = ()
+        try:
+            if before:
+                self._save()
+                others = self._changed(call.now)
+        except OSError as failure:
+            for row in response.results:
+                if row.name in before:
+                    self._topics.resize(row.name, before[row.name])
+                    row.error_code, row.error_message = ErrorCode.KAFKA_STORAGE_ERROR, failure.strerror or str(failure)
+        return (*others, Reply(call.ticket, response))
+
+    def _growth_error(self, wanted: CreatePartitionsTopic, *, repeated: bool) -> tuple[ErrorCode, str | None]:
+        if repeated:
+            return ErrorCode.INVALID_REQUEST, "Duplicate topic name."
+        topic = self._topics.named(wanted.name)
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+        more = wanted.count - topic.partitions
+        if more <= 0:
+            return ErrorCode.INVALID_PARTITIONS, f"Topic currently has {topic.partitions} partition(s)."
+        if wanted.assignments is not None and len(wanted.assignments) != more:
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Assignments of {more} partition(s), or none."
+        return self._room_for(more)
+
+    # -- DeleteTopics v1-6
+
+    def delete_topics(self, call: Call) -> Response:
+        """The topics' records go first: what is deleted in part only is a topic without records."""
+        message = call.message
+        assert isinstance(message, DeleteTopicsRequest)
+        wanted = message.topics
+        if call.version < _BY_ID_FROM:
+            wanted = [DeleteTopicState(name=name) for name in message.topic_names]
+        times = Counter((state.name, state.topic_id) for state in wanted)
+        found = [self._to_delete(state, repeated=times[state.name, state.topic_id] > 1) for state in wanted]
+        rows = [row for row, _ in found]
+        others: Response = ()
+        deleted: list[tuple[DeletableTopicResult, Topic]] = []
+        try:
+            for row, topic in found:
+                if topic is not None and self._topics.named(topic.name) is topic:  # by name and by id is twice
+                    deleted.append((row, topic))
+                    self._topics.delete(topic.name)
+                    others += self._empty(topic.name, topic.partitions)
+            if deleted:
+                self._save()
+                others += self._changed(call.now)
+        except OSError as failure:
+            for row, topic in deleted:
+                self._topics.undelete(topic)
+                row.error_code, row.error_message = ErrorCode.KAFKA_STORAGE_ERROR, failure.strerror or str(failure)
+        return (*others, Reply(call.ticket, DeleteTopicsResponse(responses=rows)))
+
+    def _to_delete(self, state: DeleteTopicState, *, repeated: bool) -> tuple[DeletableTopicResult, Topic | None]:
+        by_id = state.name is None
+        topic = self._topics.identified(state.topic_id) if state.name is None else self._topics.named(state.name)
+        row = DeletableTopicResult(name=state.name, topic_id=state.topic_id, error_message=None)
+        if by_id == (state.topic_id == NO_ID):
+            row.error_code, row.error_message = ErrorCode.INVALID_REQUEST, "A topic is named, or its id is given."
+        elif repeated:
+            row.error_code, row.error_message = ErrorCode.INVALID_REQUEST, "Duplicate topic name."
+        elif topic is None:
+            row.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            row.name, row.topic_id = topic.name, topic.topic_id
+            return row, topic
+        return row, None
 
     # -- AlterPartitionReassignments v0-1, ListPartitionReassignments v0
 

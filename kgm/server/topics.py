@@ -1,18 +1,22 @@
 """The topics that the server pretends to have: names, partition counts, and ids made from the names.
 
-Ids are the same in every run, so that a client that kept an id across a restart of the server is not confused."""
+Ids are the same in every run, so that a client that kept an id across a restart of the server is not confused. A topic
+that is made again after it was deleted has another id than before."""
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kgm.coordinator import topics as images
+from kgm.coordinator.topics import NO_ID, TopicImage, topic_id
 from kgm.model.errors import UsageError
 
+__all__ = ["NO_ID", "Topic", "Topics", "is_legal_name", "topic_id"]
+
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_ID_SIZE = 16
-NO_ID = bytes(_ID_SIZE)
 _MOST_PARTITIONS = 100_000
+#: Stands between a topic's name and how often it was deleted; in no name.
+_AGAIN = "#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,41 +36,81 @@ def is_legal_name(name: str) -> bool:
     return _LEGAL.fullmatch(name) is not None and name not in (".", "..")
 
 
-def topic_id(name: str) -> bytes:
-    """A topic's id. The first bit is 0, so that the text form never begins with a dash."""
-    digest = bytearray(hashlib.sha256(b"kgm topic " + name.encode()).digest()[:_ID_SIZE])
-    digest[0] &= 0x7F
-    return bytes(digest)
-
-
 class Topics(Mapping[str, int]):
-    """Partition counts by topic name, in order of creation; topics can be added and looked up by id."""
+    """Partition counts by topic name, in order of creation; topics can be added, grown, deleted, and looked up by id.
 
-    def __init__(self, partitions: Mapping[str, int]) -> None:
+    deletions: how often the topics of each name have been deleted. ids: of topics that are not to have the usual one;
+    they come with a data directory. The image says the same to the coordinators; version: what it has to be above, as
+    the log has versions of earlier runs."""
+
+    def __init__(
+        self,
+        partitions: Mapping[str, int],
+        *,
+        deletions: Mapping[str, int] | None = None,
+        ids: Mapping[str, bytes] | None = None,
+        version: int = 0,
+    ) -> None:
+        self.deletions = dict(deletions or {})
+        self.total_partitions = 0
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self.total_partitions = 0
+        self._image = TopicImage()
+        self._version = version + 1
         for name, count in partitions.items():
             if not is_legal_name(name):
                 raise UsageError(f"{name!r} is no legal topic name", hint="letters, digits, '.', '_', '-'; up to 249")
             if not 1 <= count <= _MOST_PARTITIONS:
                 raise UsageError(f"topic {name} can have 1 to {_MOST_PARTITIONS} partitions, not {count}")
-            self.add(name, count)
+            self._put(Topic(name, count, (ids or {}).get(name) or self._new_id(name)))
+
+    @property
+    def image(self) -> TopicImage:
+        """The topics as the coordinators see them; another one after each change."""
+        if self._image.version != self._version:
+            there = (images.Topic(name=t.name, topic_id=t.topic_id, partitions=t.partitions) for t in self.all())
+            self._image = TopicImage.of(there, version=self._version).after(self._image)
+        return self._image
 
     def add(self, name: str, partitions: int) -> Topic:
         """Add a topic that is not there yet; its name must be legal."""
         assert name not in self._by_name
         assert partitions > 0
-        topic = Topic(name, partitions, topic_id(name))
-        self._by_name[name] = self._by_id[topic.topic_id] = topic
-        self.total_partitions += partitions
-        return topic
+        return self._put(Topic(name, partitions, self._new_id(name)))
 
-    def remove(self, name: str) -> None:
-        """Take back a topic that was just added."""
+    def resize(self, name: str, partitions: int) -> Topic:
+        """Give a topic more partitions, or take back those that it was just given."""
+        known = self._by_name[name]
+        self.total_partitions -= known.partitions
+        return self._put(Topic(name, partitions, known.topic_id))
+
+    def remove(self, name: str) -> Topic:
+        """Take a topic out: one that was just added, or that is deleted."""
         topic = self._by_name.pop(name)
         del self._by_id[topic.topic_id]
         self.total_partitions -= topic.partitions
+        self._version += 1
+        return topic
+
+    def delete(self, name: str) -> Topic:
+        """Take a topic out for good: one of the same name is another one."""
+        self.deletions[name] = self.deletions.get(name, 0) + 1
+        return self.remove(name)
+
+    def undelete(self, topic: Topic) -> None:
+        """Put back a topic that was just deleted; it is the last one then."""
+        self.deletions[topic.name] -= 1
+        self._put(topic)
+
+    def _put(self, topic: Topic) -> Topic:
+        self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
+        self.total_partitions += topic.partitions
+        self._version += 1
+        return topic
+
+    def _new_id(self, name: str) -> bytes:
+        times = self.deletions.get(name, 0)
+        return topic_id(f"{name}{_AGAIN}{times}" if times else name)
 
     def named(self, name: str) -> Topic | None:
         return self._by_name.get(name)

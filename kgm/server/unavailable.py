@@ -6,10 +6,13 @@ request goes to a shard. Then each API says the error in its own way (its `handl
 from collections.abc import Mapping
 
 from kgm.coordinator.classic_join import join_error
+from kgm.coordinator.consumer_heartbeat import request_error
 from kgm.coordinator.outcome import Request
 from kgm.coordinator.refusals import join_refusal, refusal
 from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import ErrorCode
+from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.join_group_request import JoinGroupRequest
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest
@@ -40,6 +43,13 @@ def unavailable(request: Request, error: ErrorCode, *, settings: BrokerSettings,
             | TxnOffsetCommitRequest(group_id="")
         ):
             return refusal(request, ErrorCode.INVALID_GROUP_ID)
+        case ConsumerGroupHeartbeatRequest() as beat:
+            if not settings.has_consumer_protocol:
+                return refusal(request, ErrorCode.UNSUPPORTED_VERSION)
+            wrong, why = request_error(beat, request.version, settings)
+            if wrong:
+                return ConsumerGroupHeartbeatResponse(error_code=wrong, error_message=why)
+            return refusal(request, error)
         case HeartbeatRequest() if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return refusal(request, ErrorCode.NONE)  # so that a member does not take the loading for a fencing
         case _:
