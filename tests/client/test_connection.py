@@ -60,7 +60,7 @@ def test_versions_are_the_best_of_both(server, open_to):
     assert connection.version(ApiKey.OFFSET_FETCH, at_most=9) == 9
     assert connection.supports(ApiKey.LEAVE_GROUP, 5)
     assert not connection.supports(ApiKey.LEAVE_GROUP, 6)
-    assert not connection.supports(ApiKey.ELECT_LEADERS)
+    assert not connection.supports(ApiKey.SHARE_GROUP_DESCRIBE)
     connection.close()
     connection.close()
     with pytest.raises(LostError) as caught:
