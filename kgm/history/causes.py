@@ -2,8 +2,9 @@
 
 The log has no reasons in it, only what a group was when a rebalance ended. Some causes follow from that: a member that
 was not there before joined. Others leave a trace in time: a session that expired was silent for the session timeout at
-the least, for a commit refreshes it (GroupMetadataManager.validateOffsetCommit), so that a member that committed later
-than that did not expire. The rest is told as possible, or not at all.
+the least, for a commit refreshes it (GroupMetadataManager.validateOffsetCommit), and the end of a join phase does for
+everybody (completeClassicGroupJoin); a member that was there later than that did not expire. The rest is told as
+possible, or not at all.
 
 What cannot be told apart by a log: a dynamic member that closes, unsubscribes, or is removed by an admin (each a
 LeaveGroup); a member that its own client gave up after max.poll.interval.ms, from one that died, where the intervals
@@ -91,11 +92,13 @@ class Verdict:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gone:
     """A member that is not there any more. last_commit: of any of its partitions while it had them; cadence_ms: how far
-    its commits were apart on average. None where there were none, or too few."""
+    its commits were apart on average. None where there were none, or too few. joined: when the join phase ended that it
+    was last in, from where on the coordinator counts the sessions of all members anew; None where no record says it."""
 
     change: Change
     last_commit: int | None
     cadence_ms: int | None
+    joined: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,15 +158,18 @@ def departure(gone: Gone, at: int) -> Departed:
 
     if at < 0:
         return said(Cause.DEPARTURE, Confidence.POSSIBLE, "the record has no time")
-    if gone.last_commit is None:
-        return said(Cause.DEPARTURE, Confidence.POSSIBLE, "it never committed, so that nothing tells how it went")
-    silence = at - gone.last_commit
-    if silence < session:
-        why = f"it committed {seconds(silence)} before, so its session timeout of {seconds(session)} had not passed"
-        if static:
-            return said(Cause.REMOVAL, Confidence.LIKELY, f"{why}: a static member does not leave by itself")
-        return said(Cause.LEAVE, Confidence.LIKELY, f"{why}: it left")
-    return _silent(gone, silence, said)
+    for since, what in ((gone.last_commit, "it committed"), (gone.joined, "a generation began with it")):
+        if since is not None and at - since < session:
+            why = f"{what} {seconds(at - since)} before, so its session timeout of {seconds(session)} had not passed"
+            if static:
+                return said(Cause.REMOVAL, Confidence.LIKELY, f"{why}: a static member does not leave by itself")
+            return said(Cause.LEAVE, Confidence.LIKELY, f"{why}: it left")
+    if gone.last_commit is not None:
+        return _silent(gone, at - gone.last_commit, said)
+    if static:
+        why = "it never committed; a static member does not leave by itself: its session ended, or it was removed"
+        return said(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
+    return said(Cause.DEPARTURE, Confidence.POSSIBLE, "it never committed, so that nothing tells how it went")
 
 
 def _silent(gone: Gone, silence: int, said: _Said) -> Departed:

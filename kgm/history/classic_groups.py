@@ -212,8 +212,10 @@ class ClassicGroup:
 
     def _gone(self, change: Change) -> Gone:
         places = _places(self.previous, change.seat)
+        joined = None if self.previous is None else self.previous.state_timestamp
         return Gone(
-            change=change, last_commit=self.owners.last_commit(places), cadence_ms=self.owners.cadence(places)
+            change=change, last_commit=self.owners.last_commit(places), cadence_ms=self.owners.cadence(places),
+            joined=None if joined is None or joined < 0 else joined,
         )  # fmt: skip
 
     def _returned(

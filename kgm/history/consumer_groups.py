@@ -127,7 +127,7 @@ class ConsumerGroup:
             "instance": value["instance_id"], "client_id": value["client_id"], "host": value["client_host"],
             "topics": sorted(value["subscribed_topic_names"] or ()), "regex": value["subscribed_topic_regex"] or "",
             "assignor": value["server_assignor"], "rebalance": value["rebalance_timeout_ms"], "at": base["timestamp"],
-            "session": None, "away": None, "unrevoked": None,
+            "session": None, "away": None, "unrevoked": None, "rack": value["rack_id"],
         }  # fmt: skip
         if value["classic_member_metadata"] is not None:
             new["session"] = value["classic_member_metadata"]["session_timeout_ms"]
@@ -423,7 +423,7 @@ class ConsumerGroup:
             "member_epoch": epoch, "previous_member_epoch": value["previous_member_epoch"], "state": state,
             "assigned": _lists(value["assigned_partitions"]), "pending": _lists(value["partitions_pending_revocation"]),
         }  # fmt: skip
-        self.rows.put("silver_member_state", row)
+        self.rows.put("silver_member_state", row if member is None else row | _described(member))
         held: Held = {
             "epoch": epoch, "state": state, "assigned": _pairs(value["assigned_partitions"]),
             "pending": _pairs(value["partitions_pending_revocation"]),
@@ -471,6 +471,14 @@ def _nothing() -> Row:
     return {
         "joined": [], "leaving": [], "left": [], "resubscribed": [], "regex": False, "assignor": False,
         "broken": False,
+    }  # fmt: skip
+
+
+def _described(member: Row) -> Row:
+    return {
+        "client_id": member["client_id"], "client_host": member["host"], "rack_id": member.get("rack"),
+        "rebalance_timeout_ms": member["rebalance"], "server_assignor": member["assignor"], "topics": member["topics"],
+        "regex": member["regex"] or None, "classic": member["session"] is not None,
     }  # fmt: skip
 
 

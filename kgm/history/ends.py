@@ -1,5 +1,5 @@
 """What each group was at the end of a history, or at a time in it, as `kgm describe -o json` prints a group: so that
-everything which reads a description reads history too. Of a consumer group only its epochs are told yet."""
+everything which reads a description reads history too."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,12 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgm.history.consumer_ends import consumer_groups
 from kgm.history.store import Asked, Tables
 
 _AT_THE_END = ("partition", "offset", "timestamp", "group_id", "kind", "generation", "protocol_type", "protocol")
 _GONE = "tombstone"
 #: Every key of a group.
-_NOTHING: Mapping[str, Any] = {
+_NOTHING: dict[str, Any] = {
     "group_id": "", "type": "classic", "state": "unknown", "protocol_type": None, "assignor": None, "coordinator": None,
     "generation": None, "group_epoch": None, "assignment_epoch": None, "session_timeout_ms": None,
     "rebalance_timeout_ms": None, "topics": [], "members": [], "offsets": [],
@@ -29,9 +30,8 @@ def end_groups(tables: Tables, asked: Asked) -> Iterator[Json]:
     for row in last.sort_by("group_id").to_pylist():
         if row["kind"] != _GONE:
             yield _group(row, members.get((row["partition"], row["offset"]), []))
-    epochs = _last(tables.table("silver_group_epoch", asked, ("partition", "offset", "group_id", "epoch")))
-    for row in epochs.sort_by("group_id").to_pylist():
-        yield {**_NOTHING, "group_id": row["group_id"], "type": "consumer", "group_epoch": row["epoch"]}
+    for group in consumer_groups(tables, asked):
+        yield _NOTHING | group
 
 
 def _last(snapshots: pa.Table) -> pa.Table:
@@ -85,4 +85,4 @@ def _member(row: Json, place: int) -> Json:
 
 
 def _taken(assigned: Iterable[Mapping[str, Any]] | None) -> dict[str, list[int]]:
-    return {each["topic"]: list(each["partitions"]) for each in assigned or ()}
+    return {each["topic"]: sorted(each["partitions"]) for each in assigned or ()}

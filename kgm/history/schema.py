@@ -195,12 +195,16 @@ _TOPIC_ID_PARTITIONS = pa.list_(
 
 #: What a member of a group of the consumer protocol has, by its own record: state is "stable", "unrevoked",
 #: "unreleased", "unknown", or "away" (member epoch -2: a static member that stopped and keeps its seat); "gone" is the
-#: tombstone.
+#: tombstone. What follows is what its other record said by then, null where compaction has taken that away; classic:
+#: whether it still speaks the classic protocol.
 SILVER_MEMBER_STATE = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("member_id", pa.string()), pa.field("group_instance_id", pa.string()),
     pa.field("member_epoch", pa.int32()), pa.field("previous_member_epoch", pa.int32()), pa.field("state", pa.string()),
     pa.field("assigned", _TOPIC_ID_PARTITIONS), pa.field("pending", _TOPIC_ID_PARTITIONS),
+    pa.field("client_id", pa.string()), pa.field("client_host", pa.string()), pa.field("rack_id", pa.string()),
+    pa.field("rebalance_timeout_ms", pa.int32()), pa.field("server_assignor", pa.string()),
+    pa.field("topics", pa.list_(pa.string())), pa.field("regex", pa.string()), pa.field("classic", pa.bool_()),
 ])  # fmt: skip
 
 #: A process that went and came back to its seat, or to one of the same client id and host. down is when it stopped, up

@@ -2,8 +2,8 @@
 
 A scenario is played by the coordinator like any other plan (`bounce`), for groups as they were described or as a
 history ends with them. Nothing here knows of Spark: `cost_rows` takes a group and gives rows of plain values, so that
-it runs in a loop as well as on a worker. A group that cannot be played (of the consumer protocol, rebalancing, of an
-assignor that kgm does not know) is a row with its reason.
+it runs in a loop as well as on a worker. A group that cannot be played (rebalancing, on its way from one protocol to
+the other, of an assignor that kgm does not know) is a row with its reason.
 
     rolling    every member restarts, one after another
     each       one member restarts: each in turn, from the same start; the row has the worst and the middle one
@@ -58,15 +58,18 @@ class FleetPlan:
 
 
 def cost_rows(group: Mapping[str, Any], plan: FleetPlan) -> Iterator[Row]:
-    """A row for each scenario; group: as `kgm describe -o json` prints one. Raises nothing for what a group may be."""
+    """A row for each scenario; group: as `kgm describe -o json` prints one, with `unplayable` where who made it knows
+    why it cannot be played. Raises nothing for what a group may be."""
     for scenario in plan.scenarios:
         row = dict.fromkeys(name for name, _ in COLUMNS)
         row |= {"group_id": str(group.get("group_id")), "scenario": scenario, "caveats": []}
+        row["reason"] = group.get("unplayable")
         try:
             snapshot = snapshot_from_json(group)
-            origin_of(snapshot, WhatIf())  # refuses what cannot be played
             row |= _described(snapshot)
-            row |= _costs(snapshot, scenario, plan)
+            if row["reason"] is None:
+                origin_of(snapshot, WhatIf())  # refuses what cannot be played
+                row |= _costs(snapshot, scenario, plan)
         except KgmError as error:
             row["reason"] = error.message
         except Exception as error:  # noqa: BLE001  (one group of a fleet must not end the job for the others)

@@ -45,14 +45,15 @@ class Step:
 class Broker:
     """One broker that says why, topics, and traffic on all of them."""
 
-    def __init__(self):
+    def __init__(self, topics=TOPICS):
         self.cluster = KafkaCluster(properties=PROPERTIES, jvm_options=[*QUICK, _INFO])
+        self.topics = dict(topics)
         self.stopped = threading.Event()
         self.steps = []
 
     def __enter__(self):
         self.cluster.start()
-        self.cluster.create_topics(TOPICS)
+        self.cluster.create_topics(self.topics)
         self.traffic = threading.Thread(target=self._produce)
         self.traffic.start()
         return self
@@ -68,7 +69,7 @@ class Broker:
     def _produce(self):
         producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "linger.ms": "0", "log_level": 0})
         while not self.stopped.wait(0.1):
-            for topic, count in TOPICS.items():
+            for topic, count in self.topics.items():
                 for partition in range(count):
                     with contextlib.suppress(BufferError):
                         producer.produce(topic, b"x", partition=partition)
@@ -83,10 +84,10 @@ class Broker:
         """Every record of `__consumer_offsets` so far."""
         return raw_table(folders(self.cluster.log_dir()), Reading())
 
-    def remove(self, group, instance_id):
-        """What an admin's client does: LeaveGroup by instance id only."""
+    def remove(self, group, instance_id, member_id=""):
+        """What an admin's client does: LeaveGroup by instance id, or by the member id of a dynamic member."""
         member = MemberIdentity(
-            member_id="", group_instance_id=instance_id, reason="member was removed by an admin: test"
+            member_id=member_id, group_instance_id=instance_id, reason="member was removed by an admin: test"
         )
         frame = encode_request(
             LeaveGroupRequest(group_id=group, members=[member]), version=5, correlation_id=1, client_id="admin"
