@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kgm.history.columns import decode
-from kgm.history.schema import record_schema
+from kgm.history.schema import RAW, record_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,7 +35,8 @@ def decoded(frame: "DataFrame", kind: int) -> "DataFrame":
 
     def batches(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in found:
-            records = decode(pa.Table.from_batches([batch])).records
+            # What Spark reads of Parquet may be null anywhere, for all that its schema says.
+            records = decode(pa.Table.from_batches([batch]).select(RAW.names).cast(RAW)).records
             if kind in records:
                 yield from records[kind].to_batches()
 

@@ -148,7 +148,7 @@ def _launched(settings: dict[str, str], master: str | None, log: IO[bytes]) -> "
         for name, value in settings.items():
             builder = builder.config(name, value)
         spark = (builder if master is None else builder.master(master)).getOrCreate()
-        spark.sparkContext.addPyFile(str(_zipped()))  # a wheel among --py-files reaches the driver only
+        _share(spark, _zipped())
         return spark
     conf.setMaster(settings.get("spark.master") or master or _DEFAULT_MASTER)
     ours = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
@@ -158,6 +158,15 @@ def _launched(settings: dict[str, str], master: str | None, log: IO[bytes]) -> "
         conf.set("spark.submit.pyFiles", ",".join(filter(None, [str(_zipped()), settings.get("spark.submit.pyFiles")])))
     gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
     return SparkSession(SparkContext(conf=conf, gateway=gateway))
+
+
+def _share(spark: "SparkSession", archive: Path) -> None:
+    """Let every Python of a session find what is in an archive: a wheel among --py-files reaches the driver only."""
+    context = spark.sparkContext
+    context.addPyFile(str(archive))
+    # The Pythons beside the driver, which plan a data source, look where it does, not among the files of executors.
+    paths = filter(None, [str(archive), context.environment.get("PYTHONPATH")])
+    context.environment["PYTHONPATH"] = os.pathsep.join(paths)
 
 
 def _zipped() -> Path:

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 import zipfile
 from pathlib import Path
@@ -27,6 +28,7 @@ JOB = """
 import json, os, sys
 from pathlib import Path
 import pyarrow as pa
+import kgm
 from kgm.pipeline import Source, SparkOptions, build, jobs, read, start
 asked = json.loads(sys.argv[1])
 options = SparkOptions(master=asked["master"], conf=asked["conf"])
@@ -35,13 +37,22 @@ done = build(out, source=Source.parse(asked["source"]), options=options)
 spark = start(options)
 
 def hosted(rows):
-    import kgm, os
-    return pa.table({"group_id": rows.column("group_id")[:1], "pid": [os.getpid()], "where": [kgm.__file__]})
+    import kgm
+    return pa.table({"group_id": rows.column("group_id")[:1], "where": [kgm.__file__]})
 
-schema = pa.schema([("group_id", pa.string()), ("pid", pa.int64()), ("where", pa.string())])
+def placed(_):
+    import kgm, os
+    return [(os.getpid(), kgm.__file__)]
+
+schema = pa.schema([("group_id", pa.string()), ("where", pa.string())])
 rows = jobs.map_groups(read(out, "silver_snapshot", spark), hosted, schema).collect()
-print(json.dumps({"records": done.records, "groups": sorted(row.group_id for row in rows),
-                  "pids": len({row.pid for row in rows}), "where": sorted({row.where for row in rows})}))
+# Both at once, so that no executor is left out.
+places = spark.sparkContext.parallelize(range(2), 2).barrier().mapPartitions(placed).collect()
+executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
+print(json.dumps({"records": done.records, "groups": sorted(row.group_id for row in rows), "executors": executors,
+                  "driver": kgm.__file__,
+                  "pids": len({pid for pid, _ in places}),
+                  "where": sorted({row.where for row in rows} | {where for _, where in places})}))
 spark.stop()
 """
 
@@ -68,7 +79,7 @@ class Daemons:
         url = waited(log, r"Starting Spark master at (spark://\S+)")[0]
         for _ in range(2):
             self.start("org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1",
-                       "--memory", "600m", "--work-dir", str(self.folder / "work"), url)  # fmt: skip
+                       "--memory", "700m", "--work-dir", str(self.folder / "work"), url)  # fmt: skip
         waited(log, r"Registering worker", 2)
         return url
 
@@ -103,9 +114,14 @@ def small(plain_log, tmp_path):
     return tmp_path / "log"
 
 
-def run(command, **environment):
-    clean = {name: value for name, value in os.environ.items() if name not in {"PYSPARK_PYTHON", "KGM_SPARK_JARS"}}
-    done = subprocess.run(command, env=clean | environment, capture_output=True, text=True, timeout=600, check=False)
+def run(command, folder, **environment):
+    """What a job says. Its directory is not that of the checkout, which Python's workers would import kgm from."""
+    clean = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "SPARK", "KGM_"))
+    }
+    done = subprocess.run(
+        command, cwd=folder, env=clean | environment, capture_output=True, text=True, timeout=800, check=False
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -124,19 +140,33 @@ def as_expected(said, out, folder):
 def test_on_a_standalone_cluster(master, small, tmp_path):
     """Two executors, that get kgm from the driver."""
     conf = FAST | {
-        "spark.executor.memory": "400m",
+        "spark.executor.memory": "512m",  # Spark wants 450 at least
         "spark.executor.extraJavaOptions": " ".join(SMALL),
         "spark.cores.max": "2",
+        # No job before both are there, however slow the machine is.
+        "spark.scheduler.minRegisteredResourcesRatio": "1",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
     }
     out = tmp_path / "store"
     asked = {"master": master, "conf": conf, "out": str(out), "source": f"segments:{small}"}
-    said = run([sys.executable, "-c", JOB, json.dumps(asked)])
+    said = run([sys.executable, "-c", JOB, json.dumps(asked)], tmp_path, PYTHONPATH=str(ROOT))
     as_expected(said, out, small)
-    assert said["pids"] == 2
+    assert (said["executors"], said["pids"]) == (2, 2)
     assert all("kgm.zip" in where for where in said["where"]), said["where"]
 
 
-def test_spark_submit_with_the_wheel(small, tmp_path):
+@pytest.fixture
+def bare(tmp_path):
+    """A Python that has everything that kgm needs, but no kgm."""
+    folder = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=300)
+    packages = next(folder.glob("lib/python*/site-packages"))
+    # What is installed editable is said by files there, and those count in a directory of packages of one's own only.
+    (packages / "rest.pth").write_text("".join(f"{sysconfig.get_path(name)}\n" for name in ("purelib", "platlib")))
+    return folder / "bin" / "python"
+
+
+def test_spark_submit_with_the_wheel(bare, small, tmp_path):
     """As docs/spark.md says it: nothing of kgm is installed where the job runs."""
     wheel = tmp_path / "kgm-0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:  # what hatch puts in there, without fetching hatch
@@ -150,6 +180,10 @@ def test_spark_submit_with_the_wheel(small, tmp_path):
     conf = [part for name, value in FAST.items() for part in ("--conf", f"{name}={value}")]
     command = [str(HOME / "bin" / "spark-submit"), "--master", "local[2]", *conf, "--conf", "spark.ui.enabled=false",
                "--py-files", str(wheel), str(job), asked]  # fmt: skip
-    said = run(command, PYSPARK_PYTHON=sys.executable, SPARK_HOME=str(HOME), SPARK_LOCAL_IP="127.0.0.1")
+    said = run(
+        command, tmp_path, PYSPARK_PYTHON=str(bare), PYSPARK_DRIVER_PYTHON=str(bare), SPARK_HOME=str(HOME),
+        SPARK_LOCAL_IP="127.0.0.1",
+    )  # fmt: skip
     as_expected(said, out, small)
-    assert all(wheel.name in where for where in said["where"]), said["where"]
+    assert wheel.name in said["driver"]
+    assert all("kgm.zip" in where for where in said["where"]), said["where"]
