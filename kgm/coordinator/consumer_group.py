@@ -109,8 +109,14 @@ class ConsumerGroup:
         return [self.members[member_id] for member_id in self.order.sorted(self.members)]
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        """The member of an instance id; None also where `lost_its_member`."""
         member_id = None if instance_id is None else self.static_ids.get(instance_id)
-        return None if member_id is None else self.members[member_id]
+        return None if member_id is None else self.members.get(member_id)
+
+    def lost_its_member(self, instance_id: str) -> bool:
+        """Whether an instance id is that of a member that is gone. A member that joins again under another instance id
+        has both, and takes only the last one along; Kafka then knows no member whoever comes with the first."""
+        return instance_id in self.static_ids and self.static_ids[instance_id] not in self.members
 
     def find(self, member_id: str, instance_id: str | None) -> ConsumerMember | ErrorCode:
         """The member, by its instance id if one is given, which then has to be of this member id."""

@@ -82,6 +82,8 @@ def find_static(
             return ErrorCode.FENCED_INSTANCE_ID
         return (ErrorCode.NONE if epoch is None else check_epoch(member, epoch, owned)) or member
     if member is None:
+        if group.lost_its_member(instance_id):
+            return ErrorCode.UNKNOWN_MEMBER_ID
         return group.members.get(member_id) or ConsumerMember(member_id)
     if epoch is not None and member.classic is None and member.member_epoch != AWAY:
         # Also when the same member joins again because it has not got the answer (apache/kafka#23542).

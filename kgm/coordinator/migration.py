@@ -177,7 +177,10 @@ def downgrade(group: ConsumerGroup, gone: Sequence[ConsumerMember], step: Step) 
 def downgrade_with(
     group: ConsumerGroup, joining: ConsumerMember, replaced_id: str, step: Step, *, rebalances: bool
 ) -> ErrorCode:
-    """Likewise with a static member that has just taken the place of the last one that spoke the new protocol."""
+    """Likewise with a static member that has just taken the place of the last one that spoke the new protocol. Kafka
+    goes by the instance id, and breaks where that member has joined under another one since."""
+    if group.members[replaced_id].group_instance_id != joining.group_instance_id:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
     for tombstone in records.group_tombstones(group, {replaced_id: joining.member_id}):
         step.write(tombstone)
     members = [member for member in group.in_order() if member.member_id != replaced_id]

@@ -1,6 +1,7 @@
 """Random histories of consumer groups (KIP-848), for two coordinators in lockstep: members of the new protocol, and of
 the classic one in the same groups, groups that change from one to the other, topics that come, grow and go."""
 
+import base64
 import hashlib
 
 from kgm.model.errors import ErrorCode
@@ -20,8 +21,13 @@ from kgm.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from kgm.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
-from tests.coordinator.walk import Walk
+from tests.coordinator.walk import PRODUCERS, Walk
 
 NAMES = ["orders", "payments", "clicks", "views"]
 REGEXES = ["o.*", "[op].*", ".*s", "cl(icks|acks)", "nothing", "views", ""]
@@ -69,6 +75,7 @@ class ConsumerWalk(Walk):
             (self.fetch_as_consumer, 5), (self.look_closely, 5), (self.sleep, 14), (self.pass_time, 12),
             (self.reload, 2), (self.delete_groups, 2), (self.delete_offsets, 2), (self.configure, 1),
             (self.commit_in_transaction, 2), (self.end_transaction, 2), (self.look, 3),
+            (self.commit_in_transaction_as_member, 4),
         ]  # fmt: skip
         if self.mixed:
             actions += [
@@ -194,8 +201,6 @@ class ConsumerWalk(Walk):
         return [TopicPartitions(topic_id=self.raw(id_), partitions=partitions) for id_, partitions in rows.items()]
 
     def raw(self, text):
-        import base64
-
         return base64.b64decode(text)
 
     def beat(self, member_id=None):
@@ -375,10 +380,49 @@ class ConsumerWalk(Walk):
                     partitions[0].committed_metadata = "123456789"
                 topics.append(OffsetCommitRequestTopic(name=name, partitions=partitions))
         message = OffsetCommitRequest(
-            group_id=self.group, generation_id_or_member_epoch=epoch, member_id=member_id or "", topics=topics
+            group_id=self.group,
+            generation_id_or_member_epoch=epoch,
+            member_id=member_id or "",
+            group_instance_id=r.choice([member["instance"] if member else None, None, *self.instances]),
+            topics=topics,
         )
         if topics:
             self.step.request(message, r.choice([8, 9, 9, 9]), fail=self.failure())
+
+    def commit_in_transaction_as_member(self):
+        """What a member read in its epoch, or in one before, and a producer commits for it."""
+        r = self.random
+        rows = self.state()["members"] if self.is_consumers() else {}
+        member_id = self.pick(rows)
+        if member_id is None:
+            return
+        member = rows[member_id]
+        producer_id, producer_epoch = r.choice(PRODUCERS)
+        names = {self.text(id_): name for name, (id_, _) in self.existing.items()}
+        held = [(names[id_], int(p)) for id_, those in member["assigned"].items() if id_ in names for p in those]
+        held += [(name, r.randrange(count)) for name, (_, count) in r.sample(sorted(self.existing.items()), 1)]
+        topics = [
+            TxnOffsetCommitRequestTopic(
+                name=name,
+                partitions=[
+                    TxnOffsetCommitRequestPartition(partition_index=p, committed_offset=8, committed_metadata="")
+                ],
+            )
+            for name, p in dict(r.sample(held, min(len(held), 2))).items()
+        ]
+        message = TxnOffsetCommitRequest(
+            transactional_id="t",
+            group_id=self.group,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            member_id=member_id,
+            generation_id=r.choice(
+                [member["epoch"]] * 3 + [member["epoch"] - 1, member["previous"], member["epoch"] + 1]
+            ),
+            group_instance_id=r.choice([member["instance"], None, *self.instances]),
+            topics=topics,
+        )
+        self.step.request(message, r.choice([3, 4, 5]), fail=self.failure())
 
     def fetch_as_consumer(self):
         r = self.random
@@ -420,8 +464,6 @@ class ConsumerWalk(Walk):
         return encode_subscription(said)
 
     def text(self, data):
-        import base64
-
         return base64.b64encode(data).decode()
 
     def offer(self, member=None):

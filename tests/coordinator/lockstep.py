@@ -11,7 +11,8 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from kgm.coordinator.consumer_group import ConsumerGroup, Refresh
+from kgm.coordinator.consumer_group import CONSUMER, ConsumerGroup, Refresh
+from kgm.coordinator.consumer_member import AWAY, MemberState
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.outcome import Millis, Producer, Request, Ticket, TimerKind
 from kgm.coordinator.runtime import AppendError, Runtime
@@ -70,6 +71,7 @@ class Lockstep:
         self.image = TopicImage()
         self.configs = {}
         self.stale = []
+        self.types = {}
         self.clients_ids = set()
         self.engine = Coordinator(settings=self.settings, new_member_id=self._new_member_id)
         self.runtime = Runtime(self.engine, append=self._append)
@@ -227,6 +229,7 @@ class Lockstep:
             self.answer = self._ask(op="fire", key=self._kafka_key(timer.key), now=timer.deadline_ms, fail=failing)
         self.now = max(self.now, timer.deadline_ms)
         self._ours(lambda: self.runtime.fire(timer), fail)
+        self.seen[f"{timer.key.kind.name} writes" if self.appended else f"{timer.key.kind.name}"] += 1
 
     # -- doing it again
 
@@ -299,6 +302,8 @@ class Lockstep:
         assert {producer for _, _, producer in self.answer["records"]} <= {
             -1 if self.producer is None else self.producer.producer_id
         }
+        # What Kafka writes is what we would, byte by byte: absent, null and empty are three things in a tag.
+        assert [encode_record(decode_record(*row)) for row in theirs] == theirs
         ours = [encode_record(record) for record in self.appended]
         theirs, ours = _settled(theirs), _settled(ours)
         ours_read, theirs_read = (
@@ -308,6 +313,23 @@ class Lockstep:
         assert [(key[:2], value and value[:2]) for key, value in ours] == [
             (key[:2], value and value[:2]) for key, value in theirs
         ]
+
+    def _count_places(self, ours):
+        """What the groups have come to, for whoever wants to know what has been tried at all."""
+        for group_id, before in self.types.items():
+            after = ours.get(group_id)
+            if after is not None and (kind := after.get("type", "classic")) != before[0]:
+                way = "upgrade" if kind == CONSUMER else "downgrade"
+                self.seen[f"{way} {'empty' if before[1] else 'live'}"] += 1
+        self.types = {id_: (row.get("type", "classic"), not row["members"]) for id_, row in ours.items()}
+        for row in ours.values():
+            if row.get("type") != "consumer":
+                continue
+            self.seen[f"consumer group {row['state']}"] += 1
+            self.seen["mixed group"] += 0 < row["classic"] < len(row["members"])
+            for member in row["members"].values():
+                self.seen[f"member {MemberState(member['state']).name}"] += 1
+                self.seen["member away"] += member["epoch"] == AWAY
 
     def _compare_groups(self):
         groups = self.engine._groups
@@ -327,6 +349,7 @@ class Lockstep:
             names = {name for name in {*group, *theirs[group_id]} if group.get(name) != theirs[group_id].get(name)}
             difference = [f"{name}\nours   {group.get(name)}\nKafka's {theirs[group_id].get(name)}" for name in names]
             assert not difference, "\n".join(difference)
+        self._count_places(ours)
 
     def _compare_offsets(self):
         offsets = self.engine.offsets
