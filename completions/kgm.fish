@@ -154,7 +154,7 @@ complete -c kgm -n '__kgm_at watch' -l baseline -r -F -d 'Compare with this `kgm
 complete -c kgm -n '__kgm_at watch' -l expect-no-moves -d 'Exit 8 as soon as a partition has another owner than before.'
 complete -c kgm -n '__kgm_at watch' -l max-rebalances -x -d 'Exit 8 as soon as there were more than K.'
 complete -c kgm -n '__kgm_at watch' -l expect-members -x -d 'Stable is with N members; else with those from before.'
-complete -c kgm -n '__kgm_at watch' -l count -x -d 'End with 0 after N looks.'
+complete -c kgm -n '__kgm_at watch' -l count -x -d 'End after N looks: with 0, or 8 if --until was not reached.'
 complete -c kgm -n '__kgm_at watch' -s b -l bootstrap-server -l bootstrap-servers -x -d 'Brokers to ask first. [env: KGM_BOOTSTRAP_SERVER; for reads also KAFKA_BOOTSTRAP_SERVERS]'
 complete -c kgm -n '__kgm_at watch' -l command-config -r -F -d 'A Java client.properties.'
 complete -c kgm -n '__kgm_at watch' -s X -x -d 'One setting of client.properties; repeatable.'

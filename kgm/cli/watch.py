@@ -58,7 +58,10 @@ def watch(
         int | None,
         typer.Option("--expect-members", metavar="N", help="Stable is with N members; else with those from before."),
     ] = None,
-    count: Annotated[int | None, typer.Option("--count", metavar="N", help="End with 0 after N looks.")] = None,
+    count: Annotated[
+        int | None,
+        typer.Option("--count", metavar="N", help="End after N looks: with 0, or 8 if --until was not reached."),
+    ] = None,
     common: Common,
 ) -> None:
     """Watch groups: members come, go and are replaced, rebalances, moved partitions, lag, coordinators.

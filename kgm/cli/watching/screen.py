@@ -20,6 +20,7 @@ from kgm.model.assignment import count
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
+    from rich.text import Text
 
     from kgm.model.snapshot import MemberSnapshot
 
@@ -51,6 +52,8 @@ class Screen:
         self._begun_ms: int | None = None
         self._now_ms = 0
         self._live: Live | None = None
+        #: Whether what is too long for a line is folded: the last picture is not drawn over.
+        self._whole = False
 
     def __enter__(self) -> Self:
         from rich.live import Live
@@ -62,6 +65,7 @@ class Screen:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
         assert self._live is not None
         self._live.__exit__(kind, value, tb)
+        self._whole = True
         self._console.print(self._frame(height=len(self._events) + 2 * len(self._stories) + 60))
 
     def draw(self, events: Iterable[Event], now_ms: int) -> None:
@@ -81,9 +85,10 @@ class Screen:
         shown = f"kgm watch  {self._title}  since {since}Z, now {stamp(self._now_ms)[11:19]}Z"
         parts: list[RenderableType] = [self._line(Text(shown, style="dim"))]
         events = min(len(self._events), max(3, height // 4))
-        room = max(0, height - 1 - 3 * len(self._stories) - (events + 1 if events else 0))
-        for story in self._stories:
-            parts += self._group(story, members=room // len(self._stories))
+        heads = [self._head(story) for story in self._stories]
+        room = max(0, height - 1 - sum(len(head) + 1 for head in heads) - (events + 1 if events else 0))
+        for story, head in zip(self._stories, heads, strict=True):
+            parts += [*head, *self._members(story, room // len(heads))]
         if events:
             parts.append(Text(""))
             parts += [self._event(event) for event in self._events[-events:]]
@@ -93,7 +98,8 @@ class Screen:
         from rich.text import Text
 
         assert isinstance(text, Text)
-        text.no_wrap, text.overflow = True, "ellipsis"
+        if not self._whole:
+            text.no_wrap, text.overflow = True, "ellipsis"
         return text
 
     def _event(self, event: Event) -> RenderableType:
@@ -106,7 +112,8 @@ class Screen:
         text.append(f"  {clean(event.text)}")
         return self._line(text)
 
-    def _group(self, story: Story, *, members: int) -> list[RenderableType]:
+    def _head(self, story: Story) -> list[RenderableType]:
+        """The group, how far it is from what is waited for, and why; the latter on a line of its own if need be."""
         from rich.text import Text
 
         text = Text(clean(story.group_id), style="bold cyan")
@@ -126,17 +133,26 @@ class Screen:
             ),
             style="not bold default",
         )
-        verdict = Text(f"  {summary(story)}")
+        verdict, why = Text(f"  {summary(story)}"), self._why(story)
+        if verdict.cell_len + why.cell_len <= self._console.size.width:
+            return [self._line(text), self._line(verdict.append_text(why))]
+        return [self._line(text), self._line(verdict), self._line(why)]
+
+    def _why(self, story: Story) -> Text:
+        """What is wrong, or still missing."""
+        from rich.text import Text
+
+        why = Text()
         if story.error is not None:
-            verdict.append(f"  {clean(story.error.message)}", style="red")
+            why.append(f"  {clean(story.error.message)}", style="red")
         elif story.breach() is not None:
-            verdict.append(f"  {clean(story.breach() or '')}", style="bold red")
+            why.append(f"  {clean(story.breach() or '')}", style="bold red")
         elif missing := story.unsettled_because():
-            verdict.append(f"  {clean(missing[0])}", style="yellow")
-            verdict.append(f" and {len(missing) - 1} more" if len(missing) > 1 else "", style="yellow")
+            why.append(f"  {clean(missing[0])}", style="yellow")
+            why.append(f" and {len(missing) - 1} more" if len(missing) > 1 else "", style="yellow")
         elif story.settled_since_ms is not None:
-            verdict.append(f"  quiet for {show_duration((self._now_ms - story.settled_since_ms) // 1000 * 1000)}")
-        return [self._line(text), self._line(verdict), *self._members(story, members)]
+            why.append(f"  quiet for {show_duration((self._now_ms - story.settled_since_ms) // 1000 * 1000)}")
+        return why
 
     def _members(self, story: Story, room: int) -> list[RenderableType]:
         """Those that something happened to first, if there is no room for all."""
@@ -144,7 +160,8 @@ class Screen:
         from rich.text import Text
 
         view = story.view
-        assert view is not None
+        if view is None:
+            return []
         rows = sorted(view.members, key=lambda member: member.identity)
         left = 0
         if len(rows) + 1 > room:  # with the header
