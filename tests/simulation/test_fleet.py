@@ -1,0 +1,101 @@
+"""What planned work would cost a fleet: a row for each group and scenario, whatever the group is."""
+
+import pytest
+
+from kgm.model.errors import UsageError
+from kgm.model.snapshot import TopicSnapshot
+from kgm.simulation.fleet import COLUMNS, FleetPlan, cost_rows, cost_rows_of_text, ranked
+from kgm.simulation.origin import synthetic
+from kgm.simulation.plan import GroupProtocol, Membership
+
+NAMES = [name for name, _ in COLUMNS]
+
+
+def group(name="g", members=3, partitions=6, membership=Membership.STATIC, **more):
+    made = synthetic(members, [TopicSnapshot(name="orders", partitions=partitions)], membership, **more)
+    return made.to_json() | {"group_id": name}
+
+
+def rows_of(data, *scenarios, **plan):
+    return {row["scenario"]: row for row in cost_rows(data, FleetPlan(scenarios=scenarios or ("rolling",), **plan))}
+
+
+def test_a_row_has_every_column_and_says_what_the_group_is():
+    (row,) = rows_of(group()).values()
+    assert list(row) == NAMES
+    assert (row["group_id"], row["members"], row["static_members"], row["partitions"]) == ("g", 3, 3, 6)
+    assert (row["assignor"], row["session_timeout_ms"], row["reason"]) == ("range", 45_000, None)
+
+
+def test_static_members_that_are_back_in_time_cost_the_time_of_their_absence():
+    """10 s times two partitions, three times, and nothing moves."""
+    (row,) = rows_of(group(), restart_time_ms=10_000).values()
+    assert (row["moved"], row["moved_max"], row["worst"], row["played"]) == (0, 0, None, 1)
+    assert 3 * 2 * 10_000 <= row["stopped_partition_ms"] < 3 * 2 * 20_000
+
+
+def test_those_that_are_not_cost_two_rebalances_each():
+    found = rows_of(group(), "each", restart_time_ms=120_000)["each"]
+    assert (found["rebalances_min"], found["rebalances"], found["rebalances_max"]) == (2, 2, 2)
+    assert found["played"] == 3
+    assert found["worst"] in {"member-1", "member-2", "member-3"}
+
+
+def test_whoever_stays_away_gives_up_its_partitions():
+    found = rows_of(group(), "scale-in")["scale-in"]
+    assert found["moved_min"] >= 2
+    assert found["rebalances_max"] == 1
+
+
+@pytest.mark.slow
+def test_of_many_members_some_stand_for_all():
+    found = rows_of(group(members=50, partitions=50), "scale-in", draws=1)["scale-in"]
+    assert found["played"] == 20
+    assert any("20 of 50 members were played" in caveat for caveat in found["caveats"])
+
+
+def test_groups_of_the_consumer_protocol_are_played():
+    (row,) = rows_of(group(protocol=GroupProtocol.CONSUMER)).values()
+    assert (row["reason"], row["moved_max"]) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"state": "PreparingRebalance"}, "PreparingRebalance"),
+        ({"members": [], "state": "Empty"}, "no members"),
+        ({"type": "share"}, "share group"),
+        ({"assignor": "own"}, "does not know its assignor 'own'"),
+        ({"unplayable": "nobody knows its topics"}, "nobody knows its topics"),
+        ({"members": 7}, "members"),
+        ({"group_id": None}, "group_id"),
+    ],
+)
+def test_a_group_that_cannot_be_played_says_why(change, said):
+    (row,) = rows_of(group() | change, "scale-in").values()
+    assert said in row["reason"]
+    assert row["rebalances"] is row["moved"] is row["stopped_partition_ms"] is None
+    assert list(row) == NAMES
+
+
+@pytest.mark.slow
+def test_the_same_as_text_and_with_the_same_seed():
+    import json
+
+    data, plan = group(membership=Membership.DYNAMIC), FleetPlan(seed=7)
+    assert list(cost_rows_of_text({"group": json.dumps(data)}, plan)) == list(cost_rows(data, plan))
+
+
+def test_the_costliest_comes_first_and_what_was_not_played_last():
+    plan = FleetPlan(draws=1)
+    rows = [
+        *cost_rows(group("empty", members=3) | {"members": []}, plan),
+        *cost_rows(group("small", members=2, partitions=2), plan),
+        *cost_rows(group("large", members=2, partitions=40), plan),
+    ]
+    assert [row["group_id"] for row in ranked(rows)] == ["large", "small", "empty"]
+
+
+def test_other_scenarios_are_refused():
+    with pytest.raises(UsageError, match="zone"):
+        FleetPlan(scenarios=("zone",))
