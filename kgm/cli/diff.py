@@ -184,7 +184,9 @@ def _rows(pair: _Pair) -> list[list[Cell]]:
         only = pair.before or pair.after
         assert only is not None
         what = "gone" if pair.after is None else "come"
-        return [[what, f"group {pair.group_id}", f"{only.type}, {only.state}, {len(only.members)} members"]]
+        from kgm.cli.wording import many
+
+        return [[what, f"group {pair.group_id}", f"{only.type}, {only.state}, {many(len(only.members), 'member')}"]]
     rows: list[list[Cell]] = [["come", member.identity, _of(member)] for member in found.joined]
     rows += [["gone", member.identity, _of(member)] for member in found.left]
     rows += [["replaced", one.identity, f"{one.member_id_before} -> {one.member_id_after}"] for one in found.replaced]

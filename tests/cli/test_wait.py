@@ -82,9 +82,9 @@ def test_what_was_seen_last_is_said(cluster):
         document = json.loads(late.out)
         assert document["errors"][0]["code"] == "CONDITION_NOT_MET"
         assert [(one["condition"], one["met"], one["seen"]) for one in document["data"]["conditions"]] == [
-            ("stable", True, "Stable"), ("members>=3", False, "1 members"),
+            ("stable", True, "Stable"), ("members>=3", False, "1 member"),
         ]  # fmt: skip
-        assert f"error: group {group!r}: not met within 1s: members>=3\n  members>=3: 1 members\n" in late.err
+        assert f"error: group {group!r}: not met within 1s: members>=3\n  members>=3: 1 member\n" in late.err
         restless = kgm("wait", group, "-b", bootstrap, "--for", "stable", "--settle", "1m", "--timeout", "1s")
         assert restless.code == 8
         assert "it has not been so for 1m yet" in restless.err

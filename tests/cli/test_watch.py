@@ -6,8 +6,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import pty
+import re
 import signal
 import subprocess
 import sys

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kgm.cli.watching.story import AWAY, STABLE
+from kgm.cli.wording import many
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot
 
@@ -51,10 +52,10 @@ class Condition:
                 return _stable(group)
             case "empty":
                 gone = not group.members
-                return Answer(met=gone, seen="no members" if gone else f"{len(group.members)} members")
+                return Answer(met=gone, seen="no members" if gone else many(len(group.members), "member"))
             case "members":
                 count = len(group.members)
-                return Answer(met=_COMPARE[self.sign](count, self.limit), seen=f"{count} members")
+                return Answer(met=_COMPARE[self.sign](count, self.limit), seen=many(count, "member"))
             case _:
                 return _lag(group, self)
 

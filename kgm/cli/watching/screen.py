@@ -14,7 +14,7 @@ from kgm.cli.options import Common
 from kgm.cli.sanitize import clean
 from kgm.cli.watching.lines import stamp
 from kgm.cli.watching.story import Event, Story, summary
-from kgm.cli.wording import partitions_text
+from kgm.cli.wording import many, partitions_text
 from kgm.model.assignment import count
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Screen:
         at = "" if view.coordinator is None else f"  coordinator {view.coordinator.id}"
         text.append(
             clean(
-                f"  {view.type}  {view.assignor or '-'}{generation}{epoch}  {len(view.members)} members"
+                f"  {view.type}  {view.assignor or '-'}{generation}{epoch}  {many(len(view.members), 'member')}"
                 f"  lag {'-' if lag is None else lag}{at}"
             ),
             style="not bold default",
