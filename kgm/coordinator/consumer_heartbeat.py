@@ -45,6 +45,10 @@ def handle_heartbeat(
 ) -> None:
     """A ConsumerGroupHeartbeat of whatever epoch."""
     assert step.request is not None
+    member = _calm(message, installed, step)
+    if member is not None:
+        _stays(message.group_id, member, step)
+        return
     if not step.settings.has_consumer_protocol:
         refuse(step, ErrorCode.UNSUPPORTED_VERSION)
         return
@@ -55,6 +59,51 @@ def handle_heartbeat(
         _leave(message, installed, step)
     else:
         _beat(message, installed, step, new_member_id)
+
+
+def _calm(message: ConsumerGroupHeartbeatRequest, installed: Group | None, step: Step) -> ConsumerMember | None:
+    """The member of a heartbeat that says nothing new, when there is nothing new to tell it either. Almost all
+    heartbeats are such; `_beat` would come to the same, the long way round."""
+    if (
+        not isinstance(installed, ConsumerGroup)
+        or message.topic_partitions is not None
+        or message.rebalance_timeout_ms != _NOT_SAID
+        or message.subscribed_topic_names is not None
+        or message.subscribed_topic_regex is not None
+        or message.server_assignor is not None
+        or message.rack_id is not None
+        or not step.settings.has_consumer_protocol
+    ):
+        return None
+    member = installed.members.get(message.member_id)
+    epoch = message.member_epoch
+    if (
+        member is None
+        or epoch <= _JOINING
+        or epoch != member.member_epoch
+        or epoch != installed.group_epoch
+        or not member.is_reconciled_to(installed.assignment_epoch)
+        or member.classic is not None
+        or (message.instance_id is not None and installed.static_ids.get(message.instance_id) != message.member_id)
+        or installed.regexes
+        or installed.metadata_expired(step.now)
+    ):
+        return None
+    assert step.request is not None
+    is_who_it_was = step.request.client_host == member.client_host and step.request.client_id == member.client_id
+    return member if is_who_it_was else None
+
+
+def _stays(group_id: str, member: ConsumerMember, step: Step) -> ConsumerGroupHeartbeatResponse:
+    """A member goes on: its session begins anew, and it hears its epoch."""
+    timers.extend_session(group_id, member, step)
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=member.member_id,
+        member_epoch=member.member_epoch,
+        heartbeat_interval_ms=heartbeat_interval_ms(step.settings, step.configs.get(group_id)),
+    )
+    step.answer(response)
+    return response
 
 
 def request_error(
@@ -120,12 +169,7 @@ def _beat(
         refuse(step, after)
         return
     step.groups.pop(group.group_id, None)  # it was a classic group before
-    timers.extend_session(group.group_id, after, step)
-    response = ConsumerGroupHeartbeatResponse(
-        member_id=after.member_id,
-        member_epoch=after.member_epoch,
-        heartbeat_interval_ms=heartbeat_interval_ms(step.settings, step.configs.get(group.group_id)),
-    )
+    response = _stays(group.group_id, after, step)
     if creates or _is_full_request(message) or before.assigned != after.assigned:
         response.assignment = Assignment(
             topic_partitions=[
@@ -133,7 +177,6 @@ def _beat(
                 for topic_id, partitions in after.assigned.items()
             ]
         )
-    step.answer(response)
 
 
 def _group_for(group_id: str, installed: Group | None, step: Step, *, creates: bool) -> ConsumerGroup | str:

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""A large consumer group (KIP-848) on one core: kgm's coordinator, and Kafka's own (the Java classes, in one process, JIT
+warm) beside it.
+
+usage: python bench/consumer_groups.py [--members N] [--topics N] [--partitions N] [--rounds N] [--span MS] [--no-peer]
+(the peer needs Java 17 and Maven; its heap is 1 GB, collected serially)
+
+Requests are ready-made objects, the log swallows what it is given (records are made, appended to nothing and
+replayed), only the bench moves the clock. Work:
+- heartbeat: of a Stable group, one member after the other
+- join: one member more, until everybody has what it is to have. Members heartbeat every 5 s, spread evenly; a member that
+  gives something up or takes something over does so at once, and says so with a heartbeat at once. CPU of all requests;
+  the target assignment is computed by the first of them, the new member's own
+
+Medians of the rounds, CPU time of the thread that works; kgm and the JVM take turns. A ratio above 1 says that kgm is
+faster.
+"""
+
+import argparse
+import itertools
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
+
+from kgm.coordinator.engine import Coordinator
+from kgm.coordinator.outcome import Request
+from kgm.coordinator.runtime import Runtime
+from kgm.coordinator.settings import BrokerSettings
+from kgm.model.errors import ErrorCode
+from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
+
+GROUP = "g"
+INTERVAL_MS, REBALANCE_MS, CALM_MS = 5_000, 300_000, 2_000
+
+
+class Client:
+    """A consumer that takes over and gives up at once, and says so with a heartbeat of its own."""
+
+    def __init__(self, bench, member_id):
+        self.bench = bench
+        self.member_id = member_id
+        self.epoch = self.owned = 0
+
+    def beat(self, **said):
+        message = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP, member_id=self.member_id, member_epoch=self.epoch, **{"topic_partitions": None, **said}
+        )
+        return Request(message=message, version=1, client_id="c", client_host="/127.0.0.1")
+
+    def join(self):
+        self.hear(
+            self.bench.send(
+                self.beat(
+                    rebalance_timeout_ms=REBALANCE_MS, subscribed_topic_names=self.bench.topics,
+                    server_assignor="uniform", topic_partitions=[],
+                )
+            )
+        )  # fmt: skip
+
+    def hear(self, reply):
+        at_epoch = self.bench.at_epoch
+        at_epoch[self.epoch] = at_epoch.get(self.epoch, 0) - 1
+        self.epoch = reply.member_epoch
+        at_epoch[self.epoch] = at_epoch.get(self.epoch, 0) + 1
+        if reply.assignment is None:
+            return
+        before, self.owned = self.owned, 0
+        rows = []
+        for row in reply.assignment.topic_partitions:
+            self.owned += len(row.partitions)
+            rows.append(TopicPartitions(topic_id=row.topic_id, partitions=row.partitions))
+        self.bench.owned_by_all += self.owned - before
+        if self.owned != before:
+            self.hear(self.bench.send(self.beat(topic_partitions=rows)))
+
+
+class Bench:
+    """One coordinator and a Stable group, on a clock that stands still unless it is moved."""
+
+    def __init__(self, members, topics, partitions):
+        self.topics = [f"orders-{number}" for number in range(topics)]
+        self.partitions = topics * partitions
+        self.engine = Coordinator(
+            settings=BrokerSettings(), new_member_id=lambda _prefix: "", topics=dict.fromkeys(self.topics, partitions)
+        )
+        self.written = 0
+        self.runtime = Runtime(self.engine, append=self.append)
+        self.now = 1_000_000
+        self.took, self.requests, self.owned_by_all, self.at_epoch = 0.0, 0, 0, {}
+        self.ids = (f"member-{number:029d}" for number in itertools.count())
+        self.clients = []
+        for _ in range(members):
+            client = Client(self, next(self.ids))
+            self.clients.append(client)
+            client.join()
+        self.until_reconciled(INTERVAL_MS)
+
+    def append(self, records):
+        self.written += len(records)
+
+    def send(self, request):
+        start = time.thread_time()
+        (reply,) = self.runtime.submit(request, ticket=1, now=self.now)
+        self.took += time.thread_time() - start
+        self.requests += 1
+        assert reply.message.error_code == ErrorCode.NONE
+        return reply.message
+
+    def until_reconciled(self, pause):
+        """Everybody heartbeats in turn until all have what they are to have; ms."""
+        self.now += pause
+        start, count = self.now, len(self.clients)
+        number, is_reconciled = 0, False
+        while not is_reconciled:
+            self.now = start + INTERVAL_MS * number // count
+            client = self.clients[number % count]
+            client.hear(self.send(client.beat()))
+            number += 1
+            is_reconciled = self.owned_by_all == self.partitions and self.at_epoch[self.clients[0].epoch] == count
+        assert self.engine.group(GROUP).state == "Stable"
+        return self.now - start
+
+    def heartbeats(self, span):
+        """CPU nanoseconds per request, of as many as fit into the span."""
+        done, took = 0, 0.0
+        cycle = itertools.cycle([client.beat() for client in self.clients])
+        while took < span:
+            chunk = list(itertools.islice(cycle, 1_000))
+            start = time.thread_time()
+            for each in chunk:
+                replies = self.runtime.submit(each, ticket=1, now=self.now)
+            took += time.thread_time() - start
+            done += len(chunk)
+            assert replies[0].message.error_code == ErrorCode.NONE
+        return took / done * 1e9
+
+    def join(self):
+        """(virtual ms, CPU ns, those of them for the new member's first heartbeat, requests, records)"""
+        self.now += CALM_MS
+        self.took, self.requests, before = 0.0, 0, self.written
+        client = Client(self, next(self.ids))
+        self.clients.insert(0, client)
+        client.join()
+        first = self.took
+        span = self.until_reconciled(0)
+        return span, self.took * 1e9, first * 1e9, self.requests, self.written - before
+
+
+class Kafka:
+    """The JVM, which works one round for each line it is sent, so that the two take turns."""
+
+    def __init__(self, arguments):
+        from tests.kafka.jars import classpath
+        from tests.kafka.java_tools import compiled, java_command
+
+        path = classpath("coordinator-tests")
+        classes = compiled([ROOT / "bench" / "java" / "ConsumerBench.java"], path)
+        sizes = (arguments.span, arguments.members, arguments.topics, arguments.partitions // arguments.topics)
+        command = java_command(
+            "org.apache.kafka.coordinator.group.ConsumerBench", *map(str, sizes), heap_mb=1024,
+            options=("-XX:+UseSerialGC", "-XX:-UsePerfData"), class_path=f"{classes}:{path}",
+        )  # fmt: skip
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def round(self, found):
+        """One round into `found`; None warms up."""
+        self.process.stdin.write("warm up\n" if found is None else "go\n")
+        self.process.stdin.flush()
+        for line in iter(self.process.stdout.readline, "done\n"):
+            assert line, "the JVM has ended"
+            work, *figures = line.split()
+            if found is not None:
+                found.setdefault(work, []).append([float(figure) for figure in figures])
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(60)
+
+
+def medians(rounds):
+    return [statistics.median(column) for column in zip(*rounds, strict=True)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--members", type=int, default=10_000)
+    parser.add_argument("--topics", type=int, default=10)
+    parser.add_argument("--partitions", type=int, default=100_000, help="of all topics together")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--span", type=int, default=1_000, help="ms of CPU for the heartbeats of a round")
+    parser.add_argument("--no-peer", action="store_true")
+    arguments = parser.parse_args()
+    ours, theirs = {}, {}
+    kafka = None if arguments.no_peer else Kafka(arguments)
+    try:
+        if kafka is not None:
+            for _ in range(2):
+                kafka.round(None)
+        bench = Bench(arguments.members, arguments.topics, arguments.partitions // arguments.topics)
+        for _ in range(arguments.rounds):
+            ours.setdefault("heartbeat", []).append([bench.heartbeats(arguments.span / 1_000)])
+            ours.setdefault("join", []).append(bench.join())
+            if kafka is not None:
+                kafka.round(theirs)
+    finally:
+        if kafka is not None:
+            kafka.close()
+    found = [(name, {work: medians(rounds) for work, rounds in side.items()}) for name, side in
+             (("kgm", ours), ("Kafka", theirs)) if side]  # fmt: skip
+    print(
+        f"{arguments.members} members, {arguments.partitions} partitions in {arguments.topics} topics, uniform; CPU time"
+    )
+    print(f"of one thread, medians of {arguments.rounds} rounds")
+    print("| | heartbeats /s | us each | join: virtual s | CPU s | of it the target | requests | records |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, row in found:
+        (each,), (span, cpu, first, requests, records) = row["heartbeat"], row["join"]
+        print(
+            f"| {name} | {1e9 / each:,.0f} | {each / 1e3:.2f} | {span / 1e3:.2f} | {cpu / 1e9:.3f} | {first / 1e9:.3f} "
+            f"| {requests:,.0f} | {records:,.0f} |"
+        )
+    if len(found) > 1:
+        mine, peer = found[0][1], found[1][1]
+        each = peer["heartbeat"][0] / mine["heartbeat"][0]
+        virtual, cpu, first, *_ = (theirs / ours for ours, theirs in zip(mine["join"], peer["join"], strict=True))
+        print(f"| kgm / Kafka | {each:.3f} | | {virtual:.2f} | {cpu:.3f} | {first:.3f} | | |")
+
+
+if __name__ == "__main__":
+    main()
