@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from kgm.pipeline.bronze import Bronze
 
 _POLL_S = 0.5
+#: Spark gives the Python that plans a source ten seconds to come up, which a busy machine may need longer for.
+_SLOW_START, _STARTS = "failed to connect back", 5
 
 
 def capture(
@@ -74,12 +76,12 @@ class _Capture:
             )
             return self.progress
         known = sources.bounds(self.spark, self.source)
-        checkpoint = self.store.checkpoints / _slug(self.store, self.source)
+        checkpoint = self.checkpoint
         try:
-            self.follow(bronze, checkpoint, once=once, every_s=every_s, most_records=most_records, stop=stop)
+            self.follow(bronze, known, once=once, every_s=every_s, most_records=most_records, stop=stop)
             if once and self.source.kind is Kind.SEGMENTS and short(known, _reached(checkpoint)):
                 # Spark did a batch again that was under way when it was killed, and thinks that this was all.
-                self.follow(bronze, checkpoint, once=once, every_s=every_s, most_records=most_records, stop=stop)
+                self.follow(bronze, known, once=once, every_s=every_s, most_records=most_records, stop=stop)
         except KgmError:
             raise
         except Exception as error:
@@ -92,11 +94,20 @@ class _Capture:
             check_read(self.source, known, _reached(checkpoint))
         return self.progress
 
+    @property
+    def checkpoint(self) -> Path:
+        """Of the source."""
+        return self.store.checkpoints / _slug(self.store, self.source)
+
     def follow(
-        self, bronze: "Bronze", checkpoint: Path, *, once: bool, every_s: float, most_records: int | None, stop: Event
-    ) -> None:
-        """Run the query, to the end of what is there or until `stop`. Raises what Spark does."""
+        self, bronze: "Bronze", known: Mapping[int, tuple[int, int]], *, once: bool, every_s: float,
+        most_records: int | None, stop: Event,
+    ) -> None:  # fmt: skip
+        """Run the query, to the end of what is there or until `stop`. known: where the partitions begin and end. Raises
+        what Spark does, and RefusedError."""
         from kgm.pipeline import sources
+
+        checkpoint = self.checkpoint
 
         def batch(frame: "DataFrame", number: int) -> None:
             try:
@@ -105,16 +116,20 @@ class _Capture:
                 self.failure = error
                 raise
 
-        stream = sources.stream(self.spark, self.source, most_records=most_records)
-        writer = stream.writeStream.foreachBatch(batch).option("checkpointLocation", str(checkpoint))
-        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_s} seconds")
-        query = writer.start()
-        try:
-            while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # seconds, whole or not
-                if stop.is_set():
-                    break
-        finally:
-            _stop(query)
+        def watch(query: "StreamingQuery") -> None:
+            if self.source.kind is Kind.KAFKA and query.lastProgress is not None:
+                check_seen(self.source, known, _reached(checkpoint))
+
+        for start in range(1, _STARTS + 1):
+            stream = sources.stream(self.spark, self.source, most_records=most_records)
+            writer = stream.writeStream.foreachBatch(batch).option("checkpointLocation", str(checkpoint))
+            writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_s} seconds")
+            try:
+                _awaited(writer.start(), stop, watch)
+                return
+            except Exception as error:
+                if _SLOW_START not in str(error) or start == _STARTS:
+                    raise
 
     def take(self, bronze: "Bronze", raw: "DataFrame", name: str, *, again: bool = False) -> None:
         """A commit. again: its name says nothing of what is in it."""
@@ -128,9 +143,16 @@ class _Capture:
         self.told(self.progress)
 
 
-def _stop(query: "StreamingQuery") -> None:
-    if query.isActive:
-        query.stop()
+def _awaited(query: "StreamingQuery", stop: Event, watch: Callable[["StreamingQuery"], None]) -> None:
+    """Until the query or the wish for it ends; `watch` looks at it meanwhile, and may raise."""
+    try:
+        while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # seconds, whole or not
+            watch(query)
+            if stop.is_set():
+                break
+    finally:
+        if query.isActive:
+            query.stop()
 
 
 def _slug(store: layout.Store, source: Source) -> str:
@@ -171,13 +193,23 @@ def check_read(source: Source, known: Mapping[int, tuple[int, int]], reached: Ma
     behind = short(known, reached)
     if not behind:
         return
+    raise _refused(
+        f"Spark stopped short of the end of {source}; what it gave is in the store, but it is not everything",
+        source, behind,
+    )  # fmt: skip
+
+
+def check_seen(source: Source, known: Mapping[int, tuple[int, int]], reached: Mapping[int, int]) -> None:
+    """Whether a query that goes on has found the partitions that hold something. Raises RefusedError."""
+    missing = {number: place for number, place in short(known, reached).items() if number not in reached}
+    if missing:
+        raise _refused(f"Spark sees no partitions of {source} that the broker has", source, missing)
+
+
+def _refused(message: str, source: Source, behind: Mapping[int, tuple[int, int]]) -> RefusedError:
     facts = [f"partition {number}: read up to {at}, its end is {last}" for number, (at, last) in behind.items()]
     hint = f"check that nothing sets {FETCH_WITH_A_CONSUMER} to false" if source.kind is Kind.KAFKA else "run it again"
-    raise RefusedError(
-        f"Spark stopped short of the end of {source}; what it gave is in the store, but it is not everything",
-        facts=facts[:10],
-        hint=f"{hint}, and report it with the version of Spark",
-    )
+    return RefusedError(message, facts=facts[:10], hint=f"{hint}, and report it with the version of Spark")
 
 
 def _is_kafkas(error: BaseException) -> bool:

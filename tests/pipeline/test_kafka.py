@@ -1,5 +1,7 @@
 """A live `__consumer_offsets` of a real broker, by Spark's own Kafka source."""
 
+import threading
+
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
@@ -80,9 +82,15 @@ def test_all_that_is_committed_comes_once_and_more_on_the_next_run(spark, option
     assert first.captured.records == first.records >= len(rows)
     assert {row["cluster"] for row in rows} == {Broker(spark, source).cluster_id()}
     commit(commits, "spark-3", 2)
-    second = build(tmp_path, source=source, options=options)
-    assert second.captured.records == second.records >= PARTITIONS
-    assert second.captured.repeated == 0
+    stop = threading.Event()
+
+    def told(progress):
+        if progress.records >= PARTITIONS:
+            stop.set()
+
+    second = capture(tmp_path, source, options=options, every_s=0.1, stop=stop, told=told)
+    assert second.repeated == 0
+    assert build(tmp_path, options=options).records == second.records >= PARTITIONS
     committed = open_store(tmp_path).rows("silver_commit", Asked(group_ids=("spark-3",)))
     assert sorted(row["committed_offset"] for row in committed) == [1] * PARTITIONS + [2] * PARTITIONS
     transactional = open_store(tmp_path).rows("silver_commit", Asked(group_ids=("spark-txn",)))
@@ -94,14 +102,19 @@ def test_in_a_batch(spark, commits):
     assert {(row.partition, row.offset) for row in found if not of_spark(row.key)} == in_segments(commits).keys()
 
 
-def test_a_source_that_says_empty_is_caught(spark, options, commits, tmp_path):
+@pytest.mark.parametrize(
+    ("once", "message"), [(True, "stopped short of the end"), (False, "sees no partitions")], ids=["once", "stream"]
+)
+def test_a_source_that_says_empty_is_caught(spark, options, commits, tmp_path, once, message):
     """Spark's own default: an internal topic has no records. Should a version go back to it, it shall be noticed."""
     spark.conf.set(FETCH_WITH_A_CONSUMER, "false")
+    spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "200ms")
     try:
-        with pytest.raises(RefusedError, match="stopped short of the end") as caught:
-            capture(tmp_path, source_of(commits), options=options, once=True)
+        with pytest.raises(RefusedError, match=message) as caught:
+            capture(tmp_path, source_of(commits), options=options, once=once, every_s=0.1)
     finally:
         spark.conf.unset(FETCH_WITH_A_CONSUMER)
+        spark.conf.unset("spark.sql.streaming.noDataProgressEventInterval")
     assert any("read up to 0" in fact for fact in caught.value.facts)
 
 
