@@ -59,7 +59,7 @@ def describe(
         tables = [offsets_table(snapshot) for snapshot in found]
     else:
         tables = [members_table(snapshot, verbose=verbose) for snapshot in found]
-    emit(report(found, errors, tables, where, by_state=state, by_offset=offsets), common)
+    emit(report(found, errors, tables, where, by_state=state, by_offset=offsets, is_data=common.is_data), common)
     finish(errors, done=len(found))
 
 
@@ -93,9 +93,12 @@ def report(
     *,
     by_state: bool,
     by_offset: bool,
+    is_data: bool = True,
 ) -> Report:
-    """The report of a describe: the snapshots are the data, one item a group, or a row, or a member."""
-    jsons = [snapshot.to_json() for snapshot in found]
+    """The report of a describe: the snapshots are the data, one item a group, or a row, or a member.
+
+    is_data: not for tables alone, which need no JSON of thousands of members."""
+    jsons = [snapshot.to_json() for snapshot in found] if is_data else []
     if by_state:
         items, names = jsons, [snapshot.group_id for snapshot in found]
     else:

@@ -75,7 +75,7 @@ def _classic(group_id: str, group: Any) -> GroupSnapshot:
     if group.group_state in _REBALANCING:
         status = "reconciling"
     members = tuple(
-        replace(_classic_member(group_id, member, status, is_consumer=is_consumer), listed_at=place)
+        _classic_member(group_id, member, status, is_consumer=is_consumer, listed_at=place)
         for place, member in enumerate(group.members)
     )
     return GroupSnapshot(
@@ -88,7 +88,7 @@ def _classic(group_id: str, group: Any) -> GroupSnapshot:
     )
 
 
-def _classic_member(group_id: str, member: Any, status: str, *, is_consumer: bool) -> MemberSnapshot:
+def _classic_member(group_id: str, member: Any, status: str, *, is_consumer: bool, listed_at: int) -> MemberSnapshot:
     subscription = _subscription(member.member_metadata) if is_consumer else None
     return MemberSnapshot(
         member_id=member.member_id,
@@ -101,6 +101,7 @@ def _classic_member(group_id: str, member: Any, status: str, *, is_consumer: boo
         assignment=_assignment(member.member_assignment) if is_consumer else {},
         protocol="classic",
         client_library=_library(group_id, member, subscription),
+        listed_at=listed_at,
     )
 
 
