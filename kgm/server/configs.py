@@ -96,8 +96,10 @@ class Configs:
             return ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."
         before = self._of_groups.get(row.resource_name, {})
         after = _edited(row, before)
-        error, text = (ErrorCode.INVALID_CONFIG, after) if isinstance(after, str) else self._checked(after)
-        if error or isinstance(after, str) or validate_only or after == before:
+        if not isinstance(after, dict):
+            return after
+        error, text = self._checked(after)
+        if error or validate_only or after == before:
             return error, text
         if not before and len(self._of_groups) >= self._limits.max_groups:
             return ErrorCode.POLICY_VIOLATION, f"kgm serve keeps configurations of {self._limits.max_groups} groups."
@@ -142,9 +144,7 @@ class Configs:
         return (Reply(call.ticket, DescribeConfigsResponse(results=rows)),)
 
     def _described(self, asked: DescribeConfigsResource, message: DescribeConfigsRequest) -> DescribeConfigsResult:
-        result = DescribeConfigsResult(
-            resource_type=asked.resource_type, resource_name=asked.resource_name, error_message=None
-        )
+        result = DescribeConfigsResult(resource_type=asked.resource_type, resource_name=asked.resource_name)
         if asked.resource_type == _GROUP and asked.resource_name:
             found = [self._group_row(asked.resource_name, name) for name in _GROUP_NAMES]
         elif asked.resource_type == _BROKER and asked.resource_name == str(self._node_id):
@@ -199,18 +199,18 @@ def _field(name: str) -> str:
     return f"group_{name.replace('.', '_')}"
 
 
-def _edited(row: AlterConfigsResource, before: Mapping[str, str]) -> dict[str, str] | str:
+def _edited(row: AlterConfigsResource, before: Mapping[str, str]) -> dict[str, str] | _Answer:
     """The values with the changes of a request; or what is wrong with these."""
     after = dict(before)
     if len({config.name for config in row.configs}) < len(row.configs):
-        return "Each configuration must appear at most once."
+        return ErrorCode.INVALID_REQUEST, "Each configuration must appear at most once."
     for config in row.configs:
         if config.config_operation == _DELETE:
             after.pop(config.name, None)
         elif config.config_operation != _SET:
-            return f"{config.name} is no list that something could be appended to or taken from."
+            return ErrorCode.INVALID_CONFIG, f"{config.name} is no list to append to or take from."
         elif config.value is None:
-            return f"Null value not supported for group configs: {config.name}."
+            return ErrorCode.INVALID_REQUEST, f"{config.name} cannot be null."
         else:
             after[config.name] = config.value
     return after

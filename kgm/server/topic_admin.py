@@ -91,7 +91,9 @@ class TopicAdmin:
         error, text = self._creation_error(wanted, count, repeated=repeated)
         if error:
             return CreatableTopicResult(name=wanted.name, error_code=error, error_message=text)
-        topic_id = NO_ID if validate_only else self._topics.add(wanted.name, count).topic_id
+        topic_id = self._topics.id_of_new(wanted.name)
+        if not validate_only:
+            self._topics.add(wanted.name, count)
         return CreatableTopicResult(
             name=wanted.name,
             topic_id=topic_id,
@@ -204,6 +206,7 @@ class TopicAdmin:
             row.error_code, row.error_message = ErrorCode.INVALID_REQUEST, "Duplicate topic name."
         elif topic is None:
             row.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            row.error_message = "There is no such topic."
         else:
             row.name, row.topic_id = topic.name, topic.topic_id
             return row, topic

@@ -62,7 +62,7 @@ class Topics(Mapping[str, int]):
                 raise UsageError(f"{name!r} is no legal topic name", hint="letters, digits, '.', '_', '-'; up to 249")
             if not 1 <= count <= _MOST_PARTITIONS:
                 raise UsageError(f"topic {name} can have 1 to {_MOST_PARTITIONS} partitions, not {count}")
-            self._put(Topic(name, count, (ids or {}).get(name) or self._new_id(name)))
+            self._put(Topic(name, count, (ids or {}).get(name) or self.id_of_new(name)))
 
     @property
     def image(self) -> TopicImage:
@@ -76,7 +76,7 @@ class Topics(Mapping[str, int]):
         """Add a topic that is not there yet; its name must be legal."""
         assert name not in self._by_name
         assert partitions > 0
-        return self._put(Topic(name, partitions, self._new_id(name)))
+        return self._put(Topic(name, partitions, self.id_of_new(name)))
 
     def resize(self, name: str, partitions: int) -> Topic:
         """Give a topic more partitions, or take back those that it was just given."""
@@ -108,7 +108,8 @@ class Topics(Mapping[str, int]):
         self._version += 1
         return topic
 
-    def _new_id(self, name: str) -> bytes:
+    def id_of_new(self, name: str) -> bytes:
+        """The id of a topic that is made now."""
         times = self.deletions.get(name, 0)
         return topic_id(f"{name}{_AGAIN}{times}" if times else name)
 

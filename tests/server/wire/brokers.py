@@ -11,7 +11,7 @@ from tests.server.wire.play import TOPICS
 
 #: There is one partition of __consumer_offsets, so that one broker coordinates every group.
 #: quick: the first member of a group forms it alone, at once. slow: time for several to join at the start, room for
-#: two members, a broker that looks for expired offsets every second (and drops Empty groups that have none), and
+#: two members, targets of consumer groups six seconds apart, a broker that looks for expired offsets every second (and drops Empty groups that have none), and
 #: another one beside it (`at=other`).
 BROKERS = {"quick": 1, "slow": 2}
 SETTINGS = {
@@ -20,11 +20,22 @@ SETTINGS = {
         "group.min.session.timeout.ms": "200",
         "offset.metadata.max.bytes": "16",
         "offsets.topic.num.partitions": "1",
+        "group.consumer.session.timeout.ms": "40000",
+        "group.consumer.heartbeat.interval.ms": "4000",
+        "group.consumer.min.session.timeout.ms": "500",
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.assignment.interval.ms": "0",
     },
     "slow": {
         "group.initial.rebalance.delay.ms": "3000",
         "group.min.session.timeout.ms": "200",
         "group.max.size": "2",
+        "group.consumer.session.timeout.ms": "40000",
+        "group.consumer.heartbeat.interval.ms": "4000",
+        "group.consumer.min.session.timeout.ms": "500",
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.max.size": "2",
+        "group.consumer.assignment.interval.ms": "6000",
         "offsets.retention.check.interval.ms": "1000",
         "offsets.topic.num.partitions": "1",
     },

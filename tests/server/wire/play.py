@@ -1,7 +1,9 @@
 """Playing a story on a server: connections, parked requests, time."""
 
 import asyncio
+import base64
 import contextlib
+import hashlib
 import itertools
 import socket
 import struct
@@ -12,6 +14,7 @@ from typing import Any
 
 from kgm.model.errors import ErrorCode
 from kgm.protocol.apis import ApiKey, response_class
+from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from kgm.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kgm.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from kgm.protocol.messages.list_groups_request import ListGroupsRequest
@@ -25,7 +28,7 @@ from tests.server.wire.story import Step, Story
 PATIENCE_S = 60
 #: Runs at a time: of those that are busy, and of those that mostly wait.
 AT_ONCE, WAITING_AT_ONCE = 48, 160
-PATIENT_THEMES = ("time", "slow", "deviations")
+PATIENT_THEMES = ("time", "slow", "deviations", "consumer_time")
 NOTHING = "(nothing)"
 HUNG_UP = "(hangs up)"
 MEMBER_ID_REQUIRED = 79
@@ -136,8 +139,10 @@ class Actor:
         self.pending_version: int | None = None
 
     def learn(self, message: Message | None) -> None:
-        """Remember what a JoinGroup told, or an InitProducerId."""
+        """Remember what a JoinGroup told, a ConsumerGroupHeartbeat, or an InitProducerId."""
         told: Any = message
+        if message is not None and message.API_KEY == ApiKey.CONSUMER_GROUP_HEARTBEAT and told.error_code == 0:
+            self.member_id, self.generation = told.member_id or self.member_id, told.member_epoch
         if getattr(told, "producer_id", -1) >= 0:
             self.producer_id, self.producer_epoch = told.producer_id, told.producer_epoch
         if message is None or message.API_KEY != ApiKey.JOIN_GROUP:
@@ -214,6 +219,7 @@ class Run:
         self._actors: dict[str, Actor] = {}
         self._labels: dict[str, str] = {}
         self._counts: dict[str, int] = {}
+        self._own_topics: dict[str, bytes] = {}
         self.coordinator_id = server.coordinator_id
 
     # -- names
@@ -234,25 +240,68 @@ class Run:
         return actor.old_id if old else actor.member_id
 
     def topic_id(self, name: str) -> bytes:
-        return self._server.topic_ids.get(name, UNKNOWN_TOPIC_ID)
+        return {**self._server.topic_ids, **self._own_topics}.get(name, UNKNOWN_TOPIC_ID)
+
+    def topic(self, name: str) -> str:
+        """The name of a topic of this run only, or of one that there always is."""
+        return name if name in TOPICS else self._prefix + name
+
+    def new_id(self, actor: "Actor") -> str:
+        """A member id that a client makes: the same one each time that the story is told, so that hashes are equal."""
+        count = self._counts[actor.name] = self._counts.get(actor.name, 0) + 1
+        made = hashlib.sha256(f"{self._story.name}/{actor.name}/{count}".encode()).digest()
+        found = base64.urlsafe_b64encode(bytes([made[0] & 0x7F]) + made[1:16]).decode().rstrip("=")
+        self._labels[found] = f"@{actor.name}" + (str(count) if count > 1 else "")
+        return found
 
     def topic_of(self, topic_id: bytes) -> str:
-        names = {found: name for name, found in self._server.topic_ids.items()}
+        names = {found: name for name, found in {**self._server.topic_ids, **self._own_topics}.items()}
         return f"<id of {names.get(topic_id, 'no topic')}>"
 
     def anonymous(self, text: str) -> str:
         """The text without what differs between two servers."""
-        for found in replies.new_ids(text):
+        for found in (*replies.new_ids(text), *self._labels):
             text = text.replace(found, self._labels.get(found, "@?"))
         host, port = self._server.address
         text = text.replace(f"host={host} port={port}", "host=<host> port=<port>")
         return text.replace(self._prefix, "").replace(self._server.cluster_id, "<cluster>")
 
     def _name(self, actor: Actor, message: Message | None) -> None:
-        for found in replies.new_ids(getattr(message, "member_id", None) or ""):
-            if found not in self._labels:
-                count = self._counts[actor.name] = self._counts.get(actor.name, 0) + 1
-                self._labels[found] = f"@{actor.name}" + (str(count) if count > 1 else "")
+        found = replies.id_in(getattr(message, "member_id", None) or "")
+        if found is not None and found not in self._labels:
+            count = self._counts[actor.name] = self._counts.get(actor.name, 0) + 1
+            self._labels[found] = f"@{actor.name}" + (str(count) if count > 1 else "")
+
+    async def _meet_topics(self, step: Step, actor: "Actor") -> None:
+        """Wait until the broker knows the topics of a step as they are to be, and learn their ids."""
+        wanted = {self.topic(name): int(value) for name, value in step.options.items()}
+        while True:
+            topics = [MetadataRequestTopic(name=name) for name in wanted]
+            request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+            found: Any = await actor.connection.send(request, 12, "wire")
+            sizes = {row.name: len(row.partitions) for row in found.topics}
+            if all(sizes.get(name, 0) == count for name, count in wanted.items()):
+                break
+            await asyncio.sleep(_POLL_S)
+        for row in found.topics:
+            if row.topic_id != bytes(16):
+                self._own_topics[row.name.removeprefix(self._prefix)] = row.topic_id
+        while await self._probe(actor, [*wanted]) != sum(wanted.values()):  # noqa: ASYNC110  (nobody tells us)
+            await asyncio.sleep(_POLL_S)
+
+    async def _probe(self, actor: "Actor", names: list[str]) -> int:
+        """How many partitions of these topics the coordinator knows of, which is told of them after the broker."""
+        beat = ConsumerGroupHeartbeatRequest(
+            group_id=f"{self._prefix}probe-{next(self._server.numbers)}",
+            member_id="probe",
+            rebalance_timeout_ms=30_000,
+            subscribed_topic_names=names,
+            topic_partitions=[],
+        )
+        told: Any = await actor.connection.send(beat, 1, "wire")
+        beat.member_epoch = -1
+        await actor.connection.send(beat, 1, "wire")
+        return sum(len(row.partitions) for row in told.assignment.topic_partitions)
 
     # -- playing
 
@@ -365,15 +414,17 @@ class Run:
         version = step.pinned
         if version is None:
             version = self._versions[verb.api]
-        if "instance" in step.options and verb.key == ApiKey.JOIN_GROUP:
+        if "instance" in step.options and verb.key in (ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT):
             actor.instance = None if step.options["instance"] == "-" else step.options["instance"]
         client_id = step.options.get("client", "c")
         if actor.pending is not None:
             raise StoryError(f"{actor.name} still waits")
+        if verb.key == ApiKey.CONSUMER_GROUP_HEARTBEAT and not actor.member_id and "member" not in step.options:
+            actor.member_id = self.new_id(actor)
         build = lambda: verb.build(step, actor, version, self)  # noqa: E731
         sent_as = None if client_id == "null" else client_id
         trailing = bytes.fromhex(step.options.get("trailing", ""))
-        if step.verb == "until":
+        if step.verb in ("until", "until-consumer"):
             return version, [await self._until(step, actor, build, version)]
         lines: list[Message | str] = []
         if step.verb == "enter" and version >= 4 and actor.instance is None:
@@ -388,20 +439,26 @@ class Run:
             await asyncio.sleep(_POLL_S)
             reply = await actor.connection.send(build(), version, sent_as, trailing)
         lines.append(self._heard(actor, reply))
+        if verb.changes_topics and "validate" not in step.words and not errors_in(reply) - {"NONE"}:
+            await self._meet_topics(step, actor)
         return version, lines
 
     async def _until(self, step: Step, actor: Actor, build: Any, version: int) -> Message:
-        """Describe again and again until the group is in the state `words[0]`, and has members=N if that is said."""
+        """Describe again and again until the group is in the state `words[0]`, and has members=N if that is said, or
+        epoch=N."""
         wanted = int(step.options["members"]) if "members" in step.options else None
+        epoch = int(step.options["epoch"]) if "epoch" in step.options else None
         while True:
             found: Any = await actor.connection.send(build(), version, "c")
             group = found.groups[0]
-            if group.group_state == step.words[0] and wanted in (None, len(group.members)):
+            reached = wanted in (None, len(group.members)) and (epoch is None or epoch == group.group_epoch)
+            if group.group_state == step.words[0] and reached:
                 return found
             await asyncio.sleep(_POLL_S)
 
     async def _form(self, step: Step) -> str:
-        """Bring actors (`a`, `b:instance`) into a Stable group, each with its own name in capitals for an assignment."""
+        """Bring actors (`a`, `b:instance`) into a Stable group, each with its own name in capitals for an assignment;
+        with readable=yes with a partition of orders each."""
         names = [word.partition(":")[0] for word in step.words]
         for word in step.words:
             name, colon, instance = word.partition(":")
@@ -418,7 +475,9 @@ class Run:
         if self._story.broker != "quick":
             for name in names:
                 await self._must_succeed(self._actors[name])
-        assign = ",".join(f"{name}:{name.upper()}" for name in names)
+        readable = "readable" in step.options
+        shares = [f"!orders-{index}" if readable else name.upper() for index, name in enumerate(names)]
+        assign = ",".join(f"{name}:{share}" for name, share in zip(names, shares, strict=True))
         for name in names:
             options = {"assign": assign} if name == names[0] else {}
             sync = Step(line=step.line, actor=name, verb="sync", options=options, waits=True)

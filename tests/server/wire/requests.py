@@ -13,11 +13,21 @@ from kgm.protocol.apis import API, ApiKey
 from kgm.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
+from kgm.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from kgm.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from kgm.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from kgm.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from kgm.protocol.messages.end_txn_request import EndTxnRequest
 from kgm.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
+from kgm.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kgm.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
@@ -47,7 +57,7 @@ from kgm.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 from kgm.protocol.struct import Message
-from kgm.protocol.subscription import Subscription, encode_subscription
+from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 
 if TYPE_CHECKING:
     from tests.server.wire.play import Actor, Run
@@ -66,6 +76,7 @@ class Verb:
     key: ApiKey
     build: Callable[["Step", "Actor", int, "Run"], Message]
     bounds: Callable[..., Bounds]
+    changes_topics: bool = False
 
     @property
     def api(self) -> str:
@@ -147,11 +158,10 @@ def join(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
 
 
 def sync(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
-    """assign=a:TEXT,b:TEXT (by actor) type= name= (`-` for null; else what the join told)"""
+    """assign=a:TEXT,b:!orders-0+orders-1 (by actor) type= name= (`-` for null; else what the join told)"""
     pairs = [pair.partition(":") for pair in _list(step.options.get("assign", ""))]
     assignments = [
-        SyncGroupRequestAssignment(member_id=run.member("@" + name), assignment=text.encode())
-        for name, _, text in pairs
+        SyncGroupRequestAssignment(member_id=run.member("@" + name), assignment=_share(text)) for name, _, text in pairs
     ]
     named = {}
     for option, key, known in (
@@ -168,6 +178,14 @@ def sync(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
         assignments=assignments,
         **named,
     )
+
+
+def _share(text: str) -> bytes:
+    """An assignment: as consumers write it if it begins with an exclamation mark."""
+    if not text.startswith("!"):
+        return text.encode()
+    wanted = {topic: [index for index, _ in rows] for topic, rows in partitions(tuple(text[1:].split("+"))).items()}
+    return encode_assignment(MemberAssignment(partitions=wanted))
 
 
 def _sync_bounds(step: "Step", *, static: bool) -> Bounds:
@@ -202,6 +220,102 @@ def leave(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
 
 def _leave_bounds(step: "Step", *, static: bool) -> Bounds:
     return 3 if static or "members" in step.options else 0, None
+
+
+# -- consumer groups (KIP-848)
+
+
+def beat(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
+    """epoch=0 (to join; else what the actor knows) topics=orders,... regex= assignor= rack= rebalance=30s
+    owns=orders-0,... (of a member that joins: nothing, `-` for null), and for each of them null if it is not said; who
+    joins subscribes to orders if it says nothing else. regex stands behind the run's own prefix, rawregex does not."""
+    options = step.options
+    epoch = int(options["epoch"]) if "epoch" in options else actor.generation
+    joins = epoch == 0
+    owned: list[TopicPartitions] | None = [] if joins else None
+    if options.get("owns", "-") != "-":
+        rows = partitions(tuple(_list(options["owns"])))
+        owned = [
+            TopicPartitions(topic_id=run.topic_id(t), partitions=[i for i, _ in found]) for t, found in rows.items()
+        ]
+    elif "owns" in options:
+        owned = None
+    regex = run.topic(options["regex"]) if "regex" in options else options.get("rawregex")
+    names = [run.topic(name) for name in _list(options["topics"])] if "topics" in options else None
+    if names is None and regex is None and joins:
+        names = ["orders"]
+    rebalance = options.get("rebalance", "30s" if joins else "-1ms")
+    return ConsumerGroupHeartbeatRequest(
+        group_id=_group(step, run),
+        member_id=_member(step, actor, run),
+        member_epoch=epoch,
+        instance_id=_instance(step, actor),
+        rack_id=options.get("rack"),
+        rebalance_timeout_ms=millis(rebalance),
+        subscribed_topic_names=None if options.get("topics") == "-" else names,
+        subscribed_topic_regex=regex,
+        server_assignor=options.get("assignor"),
+        topic_partitions=owned,
+    )
+
+
+def _beat_bounds(step: "Step", *, static: bool) -> Bounds:
+    return 1 if {"regex", "rawregex"} & step.options.keys() else 0, None
+
+
+def configure(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
+    """consumer.session.timeout.ms=1000 ... unset=NAME,... validate"""
+    rows = [
+        AlterableConfig(name=name, config_operation=0, value=None if value == "null" else value)
+        for name, value in step.options.items()
+        if "." in name
+    ]
+    rows += [
+        AlterableConfig(name=name, config_operation=1, value=None) for name in _list(step.options.get("unset", ""))
+    ]
+    kind = int(step.options.get("type", "32"))
+    resource = AlterConfigsResource(resource_type=kind, resource_name=_group(step, run), configs=rows)
+    return IncrementalAlterConfigsRequest(resources=[resource], validate_only="validate" in step.words)
+
+
+def describe_configs(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
+    """keys=consumer.session.timeout.ms,... synonyms"""
+    keys = step.options.get("keys", "consumer.session.timeout.ms,consumer.heartbeat.interval.ms")
+    resource = DescribeConfigsResource(
+        resource_type=int(step.options.get("type", "32")),
+        resource_name=_group(step, run),
+        configuration_keys=_list(keys),
+    )
+    return DescribeConfigsRequest(resources=[resource], include_synonyms="synonyms" in step.words)
+
+
+# -- topics of a run
+
+
+def create_topics(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
+    """news=2 ... validate"""
+    topics = [
+        CreatableTopic(name=run.topic(name), num_partitions=int(count), replication_factor=1)
+        for name, count in step.options.items()
+    ]
+    return CreateTopicsRequest(topics=topics, timeout_ms=30_000, validate_only="validate" in step.words)
+
+
+def grow_topics(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
+    """news=4 ... validate"""
+    topics = [
+        CreatePartitionsTopic(name=run.topic(name), count=int(count), assignments=None)
+        for name, count in step.options.items()
+    ]
+    return CreatePartitionsRequest(topics=topics, timeout_ms=30_000, validate_only="validate" in step.words)
+
+
+def drop_topics(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
+    """news=0 ..."""
+    names = [run.topic(name) for name in step.options]
+    if version < 6:
+        return DeleteTopicsRequest(topic_names=names, timeout_ms=30_000)
+    return DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in names], timeout_ms=30_000)
 
 
 # -- offsets
@@ -429,6 +543,12 @@ VERBS = {
     "sync": Verb(ApiKey.SYNC_GROUP, sync, _sync_bounds),
     "heartbeat": Verb(ApiKey.HEARTBEAT, heartbeat, _floor_if_static(3)),
     "leave": Verb(ApiKey.LEAVE_GROUP, leave, _leave_bounds),
+    "beat": Verb(ApiKey.CONSUMER_GROUP_HEARTBEAT, beat, _beat_bounds),
+    "configure": Verb(ApiKey.INCREMENTAL_ALTER_CONFIGS, configure, _any),
+    "describe-configs": Verb(ApiKey.DESCRIBE_CONFIGS, describe_configs, _any),
+    "create": Verb(ApiKey.CREATE_TOPICS, create_topics, _any, changes_topics=True),
+    "grow": Verb(ApiKey.CREATE_PARTITIONS, grow_topics, _any, changes_topics=True),
+    "drop": Verb(ApiKey.DELETE_TOPICS, drop_topics, _any, changes_topics=True),
     "commit": Verb(ApiKey.OFFSET_COMMIT, commit, _commit_bounds),
     "fetch": Verb(ApiKey.OFFSET_FETCH, fetch, _fetch_bounds),
     "delete-offsets": Verb(ApiKey.OFFSET_DELETE, delete_offsets, _any),
@@ -436,6 +556,7 @@ VERBS = {
     "describe": Verb(ApiKey.DESCRIBE_GROUPS, describe, _describe_bounds),
     "until": Verb(ApiKey.DESCRIBE_GROUPS, describe, _describe_bounds),
     "describe-consumer": Verb(ApiKey.CONSUMER_GROUP_DESCRIBE, describe_consumer, _any),
+    "until-consumer": Verb(ApiKey.CONSUMER_GROUP_DESCRIBE, describe_consumer, _any),
     "list": Verb(ApiKey.LIST_GROUPS, list_groups, _list_bounds),
     "delete": Verb(ApiKey.DELETE_GROUPS, delete_groups, _any),
     "find": Verb(ApiKey.FIND_COORDINATOR, find, _find_bounds),

@@ -20,22 +20,11 @@ STORIES = story.load()
 THEMES = sorted({one.theme for one in STORIES})
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
-_CONSUMERS = "of consumer groups: tests/coordinator/test_consumer_members.py, and the lockstep with Kafka's coordinator"
 _LOG = "tests/coordinator/test_requests.py, and the lockstep with Kafka's coordinator"
 #: Error codes that kgm/coordinator knows and no story can bring about: why, or where they are tested.
 NOT_IN_A_STORY = {
     "COORDINATOR_NOT_AVAILABLE": f"of a group that is Dead, or of a log that fails: {_LOG}",
     "COORDINATOR_LOAD_IN_PROGRESS": "while a coordinator moves: tests/server/test_failover.py",
-    **dict.fromkeys(
-        (
-            "FENCED_MEMBER_EPOCH",
-            "INVALID_REGULAR_EXPRESSION",
-            "STALE_MEMBER_EPOCH",
-            "UNRELEASED_INSTANCE_ID",
-            "UNSUPPORTED_ASSIGNOR",
-        ),
-        _CONSUMERS,
-    ),
     **dict.fromkeys(
         (
             "INVALID_FETCH_SIZE",
