@@ -1,5 +1,6 @@
 """Partitions, moves and counts in the words that every command uses."""
 
+import shlex
 from collections.abc import Iterable
 
 from kgm.model.assignment import Move, Partitions, as_ranges
@@ -10,6 +11,11 @@ _MOST_HANDOVERS = 8
 def many(count: int, noun: str) -> str:
     """`1 move`, `2 moves`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def typed(group_id: str) -> str:
+    """A group's id as an argument of a command to be typed: quoted where a shell would take it apart."""
+    return shlex.quote(group_id) if not group_id.startswith("-") else f"--group={shlex.quote(group_id)}"
 
 
 def partitions_text(partitions: Partitions) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from kgm.cli.wording import typed
 
 
 def next_steps(data: Mapping[str, Any], where: str) -> list[dict[str, str]]:
     """Commands that can be run, with why, the most telling first; `where` says which history."""
-    group = shlex.quote(data["group_id"])
+    group = typed(data["group_id"])
     counts = {each["cause"]: each["count"] for each in data["causes"]}
     found = []
     advice = data["timeout_advice"]

@@ -13,14 +13,14 @@ from kgm.cli.history.rows import Json, Row, at, in_words, short
 from kgm.cli.history.where import Where, of_history
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import Cell, Column, Report, Table, emit
-from kgm.cli.wording import many
+from kgm.cli.wording import many, typed
 
 SCHEMA = "kgm.history-churn/v1"
 _COLUMNS = (
     "partition", "offset", "timestamp", "group_id", "group_type", "cause", "confidence", "who", "moved", "lost_rounds",
     "stopped_partition_ms_min", "stopped_partition_ms_max",
 )  # fmt: skip
-_HOUR_MS = 3_600_000
+_HOUR_MS, _LEAST_MS = 3_600_000, 60_000
 _CULPRITS_SHOWN = 20
 _CAUSES_SHOWN = 3
 #: What nobody has brought about: the second half of a rebalance.
@@ -75,7 +75,8 @@ def churn(
 
 
 def groups_of(rows: Sequence[Row], restarts: Iterable[Row]) -> list[Json]:
-    """A group each, the one that rebalances most first. per_hour: over the time from its first to its last."""
+    """A group each, the one that rebalances most first. per_hour: over the time from its first to its last, if that is
+    long enough to say anything."""
     absorbed = Counter(row["group_id"] for row in restarts if row["absorbed"])
     by_group: dict[str, list[Row]] = {}
     for row in rows:
@@ -91,7 +92,7 @@ def _group_json(group: str, rows: Sequence[Row], absorbed: int) -> Json:
     causes = Counter(row["cause"] for row in rows)
     return {
         "group_id": group, "group_type": rows[0]["group_type"] if rows else None, "rebalances": len(rows),
-        "per_hour": round((len(rows) - 1) * _HOUR_MS / length, 3) if length else None,
+        "per_hour": round((len(rows) - 1) * _HOUR_MS / length, 3) if length >= _LEAST_MS else None,
         "first": at(first), "last": at(last),
         "causes": [{"cause": cause, "count": count} for cause, count in causes.most_common()],
         "lost_rounds": sum(row["lost_rounds"] or 0 for row in rows), "moved": sum(row["moved"] or 0 for row in rows),
@@ -155,7 +156,9 @@ def _groups(groups: Sequence[Json], count: int, where: Where) -> Table:
         for each in groups
     ]  # fmt: skip
     notes = [f"and {count - len(groups)} more"] if count > len(groups) else []
-    notes += [f"next: kgm history explain {each['group_id']} {where.text}" for each in groups[:1] if each["rebalances"]]
+    notes += [
+        f"next: kgm history explain {typed(each['group_id'])} {where.text}" for each in groups[:1] if each["rebalances"]
+    ]
     return Table(columns=columns, rows=rows, notes=notes)
 
 

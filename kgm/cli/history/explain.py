@@ -42,7 +42,7 @@ from kgm.cli.history.seats import owners_of
 from kgm.cli.history.where import Where, of_history
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import Cell, Column, Report, Table, emit
-from kgm.cli.wording import many, moves_text
+from kgm.cli.wording import many, moves_text, typed
 from kgm.model.assignment import Move
 from kgm.model.errors import NotFoundError
 
@@ -109,7 +109,7 @@ def _chosen(rows: Sequence[Row], generation: int | None, group: str, where: Wher
     raise NotFoundError(
         f"the history has no rebalance of group {group} that led to generation {generation}",
         facts=(f"generations that it has: {shown}",),
-        hint=f"kgm history rebalances {group} {where.text}",
+        hint=f"kgm history rebalances {typed(group)} {where.text}",
         group_id=group,
     )
 

@@ -20,8 +20,10 @@ from kgm.cli.history.rows import Json, Row, at, in_words, record_json, short
 from kgm.cli.history.where import Where, of_history
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import Cell, Column, Report, Table, emit
-from kgm.cli.wording import many
+from kgm.cli.wording import many, typed
 
+#: A verdict that says it all.
+_TOO_FEW = "not enough data"
 _ZOMBIES, _TIMEOUTS = "kgm.history-zombies/v1", "kgm.history-timeouts/v1"
 
 
@@ -81,7 +83,7 @@ def _alarms(found: Sequence[Json], where: Where) -> Table:
         for each in found
     ]  # fmt: skip
     notes = ["nothing is wrong with any seat that this history shows"] if not found else []
-    notes += [f"next: kgm history timeline {each['group_id']} {where.text}" for each in found[:1]]
+    notes += [f"next: kgm history timeline {typed(each['group_id'])} {where.text}" for each in found[:1]]
     return Table(columns=columns, rows=rows, notes=notes)
 
 
@@ -103,7 +105,9 @@ def timeouts(
         warn_of_damage(tables, common)
     found = [
         advice_json(row)
-        for row in sorted(matching(rows, match), key=lambda row: (-(row["saved"] or 0), row["group_id"]))
+        for row in sorted(
+            matching(rows, match), key=lambda row: (-(row["saved"] or 0), -(row["restarts"] or 0), row["group_id"])
+        )
     ]
     emit(
         Report(
@@ -141,7 +145,7 @@ def _advice(found: Sequence[Json]) -> Table:
             each["group_id"], _span(each["session_timeout_ms"]), each["restarts"], _span(each["restart_ms"]["p50"]),
             _span(each["restart_ms"]["p99"]), _span(each["restart_ms"]["max"]),
             each["verdict"] and in_words(each["verdict"]), _span(each["advised_ms"]), each["saved_rebalances"],
-            _span(each["extra_stall_ms"]), each["advice"],
+            _span(each["extra_stall_ms"]), None if each["verdict"] == _TOO_FEW else each["advice"],
         ]
         for each in found
     ]  # fmt: skip

@@ -18,7 +18,7 @@ from kgm.cli.history.where import Where, extra_needed, of_history
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import Cell, Column, Report, Table, emit
 from kgm.cli.progress import progress
-from kgm.cli.wording import many
+from kgm.cli.wording import many, typed
 from kgm.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _table(costs: Sequence[Json], count: int, where: Where) -> Table:
     notes.append("STOPPED: time without a consumer, added up over partitions. 2 (1-3): the middle, and least to most.")
     played = [each for each in costs if each["reason"] is None]
     if played:
-        notes.append(f"next: kgm simulate-bounce {played[0]['group_id']} --all --rolling --compare")
+        notes.append(f"next: kgm simulate-bounce {typed(played[0]['group_id'])} --all --rolling --compare")
     if len(played) < len(costs):
         notes.append(f"{many(len(costs) - len(played), 'row')} could not be played")
     return Table(columns=columns, rows=rows, heading=f"what it would cost, from {where.text}", notes=notes)

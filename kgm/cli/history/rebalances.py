@@ -24,7 +24,7 @@ from kgm.cli.history.rows import REBALANCE_TITLES, Json, in_words, rebalance_cel
 from kgm.cli.history.where import Where, of_history
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import Cell, Column, Report, Table, emit
-from kgm.cli.wording import many
+from kgm.cli.wording import many, typed
 
 SCHEMA = "kgm.history-rebalances/v1"
 _DATA = (
@@ -100,5 +100,5 @@ def _notes(found: Sequence[Json], where: Where) -> list[str]:
     generation = last["generation_after"]
     return [
         f"{many(len(found), 'rebalance')} of {many(len(groups), 'group')}: {said}",
-        f"next: kgm history explain {most} --generation {generation} {where.text}",
+        f"next: kgm history explain {typed(most)} --generation {generation} {where.text}",
     ]

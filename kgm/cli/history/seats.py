@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from kgm.cli.durations import show_duration
@@ -34,7 +34,7 @@ from kgm.cli.history.rows import (
 from kgm.cli.history.where import Where, of_history
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import Cell, Column, Report, Table, emit
-from kgm.cli.wording import many
+from kgm.cli.wording import many, typed
 
 if TYPE_CHECKING:
     from kgm.history.store import Asked, Tables
@@ -220,7 +220,9 @@ def _owners(group: str, owners: Sequence[Json], window: tuple[int, int], where: 
         mine = _moves(rounds)
         moves += mine
         now = rounds[-1] if rounds[-1]["to_ms"] is None else None
-        before = [short(each["identity"]) for each in (rounds if now is None else rounds[:-1])]
+        before = [name for name, _ in groupby(short(each["identity"]) for each in rounds)]
+        if now is not None:
+            before.pop()
         left_out = "... " if len(before) > _MOST_OWNERS else ""
         rows.append(
             [
@@ -229,8 +231,11 @@ def _owners(group: str, owners: Sequence[Json], window: tuple[int, int], where: 
                 bar([(each["from_ms"], each["to_ms"]) for each in rounds], first, last),
             ]
         )  # fmt: skip
-    notes = [f"{many(moves, 'move')} of {many(len(held), 'partition')}; next: kgm history explain {group} {where.text}"]
-    return Table(columns=columns, rows=rows, heading=f"{group}  owners, {at(first)} to {at(last)}", notes=notes)
+    note = f"{many(moves, 'move')} of {many(len(held), 'partition')}"
+    return Table(
+        columns=columns, rows=rows, heading=f"{group}  owners, {at(first)} to {at(last)}",
+        notes=[f"{note}; next: kgm history explain {typed(group)} {where.text}"],
+    )  # fmt: skip
 
 
 def _moves(rounds: Sequence[Json]) -> int:

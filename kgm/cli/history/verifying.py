@@ -185,7 +185,7 @@ def _partitions(data: Json) -> Table:
     if data["complete_since"] is not None:
         notes.append(f"nothing is missing in any partition from {data['complete_since']} to {data['until']}")
     if data["unknown_tags"]:
-        notes.append(f"{data['unknown_tags']:,} records have fields of a newer Kafka, which were left aside")
+        notes.append(f"fields of a newer Kafka were left aside in {many(data['unknown_tags'], 'record')}")
     return Table(columns=columns, rows=rows, heading=data["source"], notes=notes)
 
 
