@@ -1,0 +1,106 @@
+"""What Spark is started with: jars by the version of PySpark or out of a directory, and what is refused."""
+
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from kgm.model.errors import UsageError
+from kgm.pipeline import Source, SparkOptions, session
+
+KAFKA, DELTA, SEGMENTS = (
+    Source.parse("kafka", {"bootstrap.servers": "b:1"}),
+    Source.parse("delta:x"),
+    Source.parse("segments:x"),
+)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_given(monkeypatch):
+    monkeypatch.delenv("KGM_SPARK_JARS", raising=False)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+
+
+def settings(*sources, **given):
+    return session._settings(SparkOptions(**given), sources)
+
+
+@pytest.mark.parametrize("version", ["4.0.0", "4.1.2", "4.3.0"])
+def test_the_jar_is_of_the_version_that_is_installed(monkeypatch, version):
+    monkeypatch.setattr(pyspark, "__version__", version)
+    assert settings(KAFKA)["spark.jars.packages"] == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
+    assert "spark.jars" not in settings(KAFKA)
+
+
+def test_delta_of_that_version(monkeypatch):
+    monkeypatch.setattr(pyspark, "__version__", "4.0.1")
+    found = settings(KAFKA, DELTA)
+    assert found["spark.jars.packages"].split(",") == [
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.1", "io.delta:delta-spark_2.13:4.0.0",
+    ]  # fmt: skip
+    assert found["spark.sql.extensions"].startswith("io.delta")
+
+
+def test_segments_need_no_jar():
+    assert not {"spark.jars", "spark.jars.packages"} & settings(SEGMENTS).keys()
+
+
+@pytest.mark.parametrize("how", ["option", "environment"])
+def test_jars_of_a_directory_are_not_fetched(tmp_path, monkeypatch, how):
+    for name in ("b.jar", "a.jar", "notes.txt"):
+        (tmp_path / name).touch()
+    if how == "environment":
+        monkeypatch.setenv("KGM_SPARK_JARS", str(tmp_path))
+    found = settings(KAFKA, jars=tmp_path if how == "option" else None)
+    assert found["spark.jars"] == f"{tmp_path / 'a.jar'},{tmp_path / 'b.jar'}"
+    assert "spark.jars.packages" not in found
+
+
+def test_a_directory_without_jars_says_what_is_wanted(tmp_path):
+    with pytest.raises(UsageError, match="holds no jars") as caught:
+        settings(KAFKA, jars=tmp_path)
+    assert "spark-sql-kafka-0-10_2.13" in str(caught.value.hint)
+
+
+def test_what_the_user_says_wins():
+    found = settings(KAFKA, conf={"spark.sql.session.timeZone": "CET", "spark.jars.packages": "a:b:1"})
+    assert found["spark.sql.session.timeZone"] == "CET"
+    assert found["spark.jars.packages"].split(",")[0] == "a:b:1"
+    assert len(found["spark.jars.packages"].split(",")) == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "runs"),
+    [("3.5.6", False), ("4.0.0", True), ("4.1.1", True), ("4.2.0", False), ("4.2.1", True), ("4.3.0", True),
+     ("5.0.0", False)],
+)  # fmt: skip
+def test_versions(monkeypatch, version, runs):
+    monkeypatch.setattr(pyspark, "__version__", version)
+    monkeypatch.setattr(session.shutil, "which", lambda _: "/usr/bin/java")
+    if runs:
+        session._check_installed()
+    else:
+        with pytest.raises(UsageError, match=f"PySpark {version} is installed; kgm runs on PySpark from 4.0"):
+            session._check_installed()
+
+
+def test_without_java(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="Java is not installed"):
+        session._check_installed()
+
+
+def test_kgm_is_packed_for_workers_that_lack_it():
+    import zipfile
+
+    with zipfile.ZipFile(session._zipped()) as archive:
+        names = set(archive.namelist())
+    assert {"kgm/__init__.py", "kgm/history/derive.py", "kgm/pipeline/segments.py"} <= names
+    root = Path(session.__file__).parents[2]
+    data = {
+        path.relative_to(root).as_posix()
+        for path in (root / "kgm").rglob("*")
+        if path.is_file() and path.suffix not in {".py", ".pyc", ".pyi", ".typed"} and "__pycache__" not in path.parts
+    }
+    assert data <= names | {name for name in data if name.startswith("kgm/cli/")}, data - names
