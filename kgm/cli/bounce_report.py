@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 SCHEMA = "kgm.simulate-bounce/v1"
 _MOVES_SHOWN = 40
+_CONSUMER_WORDS = (
+    "Protocol consumer: REBALANCES are new target assignments, GENERATIONS group epochs; only movers stop."
+)
 _EVENTS_SHOWN = 40
 
 
@@ -44,14 +47,18 @@ def report(
 
 def _summary(snapshot: GroupSnapshot, plan: Plan, scenarios: Sequence[Scenario]) -> Table:
     comes = bool(plan.scale_out)
+    mixed = len({scenario.protocol for scenario in scenarios}) > 1
+    refuses = any(scenario.typical.refused_joins for scenario in scenarios)
     columns = [
         Column(title="SCENARIO"),
+        *([Column(title="PROTOCOL")] if mixed else []),
         Column(title="ASSIGNOR"),
         Column(title="REBALANCES", right=True),
         Column(title="GENERATIONS", right=True),
         Column(title="MOVED", right=True),
         Column(title="STOPPED", right=True),
         *([Column(title="NEW WAIT", right=True)] if comes else []),
+        *([Column(title="REFUSED", right=True)] if refuses else []),
         Column(title="EXACT"),
         Column(title="DRAWS", wide=True, right=True),
     ]
@@ -61,18 +68,22 @@ def _summary(snapshot: GroupSnapshot, plan: Plan, scenarios: Sequence[Scenario])
         rows.append(
             [
                 scenario.name,
+                *([scenario.protocol] if mixed else []),
                 scenario.assignor,
                 _spread(typical.rebalances, ranges and ranges.rebalances),
                 _spread(typical.generations, ranges and ranges.generations),
                 _spread(typical.moved_partitions, ranges and ranges.moved_partitions),
                 f"{typical.stopped_partition_ms / 1000:.1f}s",
                 *([_seconds(typical.newcomers_wait_ms)] if comes else []),
+                *([typical.refused_joins] if refuses else []),
                 "yes" if scenario.exact else "no",
                 None if ranges is None else ranges.draws,
             ]
         )
     notes = ["STOPPED: time without a consumer, added up over partitions. 2 (1-3): typical, and from least to most."]
     notes += ["NEW WAIT: the longest from the start of a new member to its first partitions."] if comes else []
+    notes += [_CONSUMER_WORDS] if any(scenario.protocol == "consumer" for scenario in scenarios) else []
+    notes += ["REFUSED: starts that the broker turned away."] if refuses else []
     notes += [f"note: {caveat}" for caveat in scenarios[0].caveats]
     notes += [
         f"note ({scenario.name}): {caveat}"

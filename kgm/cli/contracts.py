@@ -96,6 +96,7 @@ _PLAN: dict[str, Any] = {
     "max_unavailable": "int?",
     "pause_ms": "int?",
     "restart_time_ms": "int",
+    "retry_every_ms": "int?",
     "stop": "=clean|crash",
     "session_timeout_ms": "int?",
     "rebalance_timeout_ms": "int?",

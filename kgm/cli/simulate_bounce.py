@@ -66,6 +66,14 @@ def simulate_bounce(
         str, typer.Option("--restart-time", metavar="DURATION", help="From a member's stop to its start.")
     ] = "10s",
     stop: Annotated[str, typer.Option("--stop", metavar="HOW", help="clean | crash")] = "clean",
+    retry_every: Annotated[
+        str | None,
+        typer.Option(
+            "--retry-every",
+            metavar="DURATION",
+            help="Until a process starts again that a consumer group has refused (it stays away).",
+        ),
+    ] = None,
     scale_in: Annotated[
         list[str] | None, typer.Option("--scale-in", metavar="ID[,ID...]", help="Who stops and stays away.")
     ] = None,
@@ -164,6 +172,7 @@ def simulate_bounce(
         pre_registered=registered,
         rolling=_rolling(rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause),
         restart_time_ms=parse_duration(restart_time, "--restart-time"),
+        retry_every_ms=_duration(retry_every, "--retry-every"),
         stop=_choice(Stop, stop, "--stop") or Stop.CLEAN,
         what_if=WhatIf(
             session_timeout_ms=_duration(session_timeout, "--session-timeout"),

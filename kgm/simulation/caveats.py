@@ -10,6 +10,8 @@ from kgm.simulation.origin import Origin
 from kgm.simulation.plan import GroupProtocol, Plan
 from kgm.simulation.report import Outcome
 
+#: As many ids stand in a command that is proposed.
+_NAMED = 5
 INITIAL_DELAY = "group.initial.rebalance.delay.ms"
 
 
@@ -88,9 +90,10 @@ def _open(origin: Origin, outcomes: Sequence[Outcome]) -> list[str]:
 def _timing(origin: Origin, plan: Plan, outcomes: Sequence[Outcome]) -> list[str]:
     said = []
     if len({(outcome.generations, outcome.rebalances) for outcome in outcomes}) > 1:
+        what = "join phase or into several" if origin.protocol is GroupProtocol.CLASSIC else "target assignment or not"
         said.append(
             "the number of rebalances hangs on timing: members that stop or start at about the same time fall into one "
-            "join phase or into several"
+            + what
         )
     session = f"{origin.session_timeout_ms / 1000:g} s"
     if plan.bounce and abs(plan.restart_time_ms - origin.session_timeout_ms) < 2 * HEARTBEAT_INTERVAL_MS:
@@ -117,13 +120,22 @@ def _clients(origin: Origin, plan: Plan) -> list[str]:
 def _consumers(origin: Origin, plan: Plan, outcomes: Sequence[Outcome]) -> list[str]:
     """What goes for consumer groups (KIP-848) alone."""
     said = []
-    if any(outcome.refused_joins for outcome in outcomes) and not plan.what_if.freed:
+    refused = dict.fromkeys(
+        event.member for outcome in outcomes for event in outcome.timeline if event.event == "refused" and event.member
+    )
+    if refused and not plan.what_if.freed:
         session = f"{origin.session_timeout_ms / 1000:g} s"
+        then = (
+            "it is taken to stay away (--retry-every: it is started again)"
+            if plan.retry_every_ms is None
+            else f"it is started again every {plan.retry_every_ms / 1000:g} s"
+        )
+        ids = ",".join(refused) if len(refused) <= _NAMED else "ID,ID..."
         said.append(
             "a killed static member has not said that it will be back: until its session ends, up to "
             f"{session} after its last heartbeat, the broker refuses its next process (UNRELEASED_INSTANCE_ID), which "
-            "clients take for fatal: it is taken to stay away. Removed first, it is let in at once: "
-            f"kgm remove-members {origin.group_id} --instance-ids ID"
+            f"clients take for fatal: {then}. Removed first, it is let in at once: "
+            f"kgm remove-members {origin.group_id} --instance-ids {ids}"
         )
     if any(outcome.rebalances for outcome in outcomes) and origin.seats:
         said.append(

@@ -23,12 +23,12 @@ def compare(
     snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False
 ) -> Comparison:
     """What `side_by_side` shows, and what it would be with static members, dynamic members, the cooperative assignor,
-    and the consumer protocol (KIP-848).
+    and the consumer protocol (KIP-848), or the classic one for a group that has that.
 
     Raises what `simulate` raises for the plan as it stands; what goes wrong in another scenario is data."""
     scenarios = side_by_side(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
     errors: list[KgmError] = []
-    for name, what_if in _others(plan.what_if):
+    for name, what_if in _others(plan.what_if, plan.what_if.protocol or GroupProtocol(snapshot.type)):
         try:
             other = replace(plan, what_if=what_if)
             scenarios.append(
@@ -57,11 +57,12 @@ def side_by_side(
     return scenarios
 
 
-def _others(what_if: WhatIf) -> list[tuple[str, WhatIf]]:
+def _others(what_if: WhatIf, protocol: GroupProtocol) -> list[tuple[str, WhatIf]]:
     classic, consumer = GroupProtocol.CLASSIC, GroupProtocol.CONSUMER
+    other = consumer if protocol is classic else classic
     return [
         ("static", replace(what_if, membership=Membership.STATIC)),
         ("dynamic", replace(what_if, membership=Membership.DYNAMIC)),
         ("cooperative", replace(what_if, assignor=_COOPERATIVE, protocol=classic)),
-        ("consumer", replace(what_if, assignor=None, protocol=consumer)),
+        (other.value, replace(what_if, assignor=None, protocol=other)),
     ]

@@ -208,6 +208,7 @@ class EpochMember:
                 self.world.note("refused", f"the heartbeat to join is refused with {error_name(code)}", self.identity)
                 self.world.refused_joins += 1
                 self._give_up()
+                self.world.on_refused(self)
             case code:
                 raise AssertionError(f"ConsumerGroupHeartbeat answered with {error_name(code)}")
 

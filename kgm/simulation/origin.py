@@ -97,8 +97,9 @@ def origin_of(snapshot: GroupSnapshot, what_if: WhatIf) -> Origin:
     session_timeout_ms = _timeout(
         what_if.session_timeout_ms, snapshot.session_timeout_ms, SESSION_TIMEOUT_MS, "session", caveats
     )
+    matters = caveats if protocol is GroupProtocol.CLASSIC else []  # otherwise only to who gives nothing up
     rebalance_timeout_ms = _timeout(
-        what_if.rebalance_timeout_ms, snapshot.rebalance_timeout_ms, REBALANCE_TIMEOUT_MS, "rebalance", caveats
+        what_if.rebalance_timeout_ms, snapshot.rebalance_timeout_ms, REBALANCE_TIMEOUT_MS, "rebalance", matters
     )
     generation = snapshot.generation if snapshot.type == "classic" else snapshot.group_epoch
     origin = Origin(

@@ -70,7 +70,9 @@ class Plan:
     first, and the group is stable before it.
     heartbeat_interval_ms: of the clients, which no broker tells; None is most likely Kafka's default of 3 s.
     target_size, pre_registered: how many members there are to be, and instance ids that are to come, for the what-if of
-    a broker that waits for them (`WhatIf.standby`). New members have pre-registered ids first."""
+    a broker that waits for them (`WhatIf.standby`). New members have pre-registered ids first.
+    retry_every_ms: after which a process of a consumer group that the broker has refused is started again, as a
+    supervisor does; None: it stays away."""
 
     bounce: tuple[str, ...] = ()
     scale_in: tuple[str, ...] = ()
@@ -85,6 +87,7 @@ class Plan:
     scale_out_every_ms: int = 0
     target_size: int | None = None
     pre_registered: tuple[str, ...] = ()
+    retry_every_ms: int | None = None
 
     def __post_init__(self) -> None:
         if not (self.bounce or self.scale_in or self.remove or self.scale_out):
@@ -101,6 +104,7 @@ class Plan:
             ("--rebalance-timeout", self.what_if.rebalance_timeout_ms),
             ("--heartbeat-interval", self.heartbeat_interval_ms),
             ("--target-size", self.target_size),
+            ("--retry-every", self.retry_every_ms),
         ):
             if value is not None:
                 _refuse_below(option, value, 1)
@@ -149,6 +153,7 @@ class Plan:
             "max_unavailable": None if rolling is None else rolling.max_unavailable,
             "pause_ms": None if rolling is None else rolling.pause_ms,
             "restart_time_ms": self.restart_time_ms,
+            "retry_every_ms": self.retry_every_ms,
             "stop": self.stop.value,
             "session_timeout_ms": self.what_if.session_timeout_ms,
             "rebalance_timeout_ms": self.what_if.rebalance_timeout_ms,

@@ -63,6 +63,7 @@ class Script:
         self.world.on_record = self._recorded
         self.world.on_gone = self._gone
         self.world.on_timer = self._timer_fired
+        self.world.on_refused = self._refused
         self._planned = 0
         self._led_by = led_by
         self.members = [self._member(seat) for seat in origin.seats]
@@ -170,6 +171,11 @@ class Script:
     def _start(self, member: Scripted) -> None:
         self.world.note("start", "starts again", member.seat.identity)
         member.start()
+
+    def _refused(self, member: EpochMember) -> None:
+        """What restarts processes starts this one again; nobody waits for that but it."""
+        if self.plan.retry_every_ms is not None:
+            self._soon(self.plan.retry_every_ms, self._start, member)
 
     def _start_new(self, member: Scripted) -> None:
         self.members.append(member)

@@ -78,6 +78,8 @@ class World:
         #: instance ids that others have taken over at the same time.
         self.on_record: Callable[[GroupMetadataValue], None] = lambda _: None
         self.on_gone: Callable[[Sequence[str], frozenset[str]], None] = lambda _gone, _replaced: None
+        #: Told of a member of a consumer group that the broker has refused, and that has ended over it.
+        self.on_refused: Callable[[Any], None] = lambda _: None
         #: Members of a consumer group that have something to give up, or to wait for.
         self.unreconciled: set[str] = set()
         self.image = TopicImage.counted(origin.topics)

@@ -7,7 +7,7 @@ import pytest
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import simulate
-from kgm.simulation.compare import side_by_side
+from kgm.simulation.compare import compare, side_by_side
 from kgm.simulation.origin import origin_of, synthetic
 from kgm.simulation.plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
 
@@ -45,9 +45,25 @@ def test_a_static_member_that_was_killed_is_refused_until_its_session_ends():
     assert (outcome.generations, outcome.rebalances) == (1, 1)
     assert victim not in outcome.final_assignment
     assert {move.owner_before for move in outcome.moves} == {victim}
-    assert any("UNRELEASED_INSTANCE_ID" in caveat and "kgm remove-members" in caveat for caveat in scenario.caveats)
+    command = f"kgm remove-members synthetic --instance-ids {victim}"
+    assert any("UNRELEASED_INSTANCE_ID" in caveat and command in caveat for caveat in scenario.caveats)
     (gone,) = [event.at_ms for event in outcome.timeline if event.event == "expired"]
     assert 40_000 <= gone <= 45_200, "a session of 45 s, counted from a heartbeat at most 5 s before"
+
+
+def test_a_supervisor_starts_it_again_until_its_session_has_ended():
+    group = consumers()
+    victim = ids(group)[0]
+    plan = Plan(bounce=(victim,), stop=Stop.CRASH, restart_time_ms=5_000, retry_every_ms=10_000)
+    scenario = simulate(group, plan, draws=20)
+    outcome = scenario.typical
+    assert outcome.refused_joins == 4, "after 5, 15, 25 and 35 s"
+    assert outcome.generations == 2, "one epoch when its session ends, one when it is let in"
+    assert set(outcome.final_assignment) == set(ids(group))
+    starts = [event.at_ms for event in outcome.timeline if event.event == "start"]
+    assert 45_000 <= starts[-1] <= 49_000
+    assert any("it is started again every 10 s" in caveat for caveat in scenario.caveats)
+    assert not any("rebalance timeout" in caveat for caveat in scenario.caveats), "nobody gives up nothing"
 
 
 def test_the_removal_that_frees_it_at_once_is_shown_beside():
@@ -61,6 +77,15 @@ def test_the_removal_that_frees_it_at_once_is_shown_beside():
     assert freed.typical.stopped_partition_ms < as_is.typical.stopped_partition_ms
     clean = replace(plan, stop=Stop.CLEAN)
     assert [scenario.name for scenario in side_by_side(group, clean, draws=2)] == ["as-is"]
+
+
+def test_a_group_is_compared_with_what_it_is_not():
+    group = consumers(membership=DYNAMIC)
+    scenarios = compare(group, Plan(bounce=ids(group, 0)), draws=3).scenarios
+    protocols = {scenario.name: scenario.protocol for scenario in scenarios}
+    assert protocols == {
+        "as-is": "consumer", "static": "consumer", "dynamic": "consumer", "cooperative": "classic", "classic": "classic"
+    }  # fmt: skip
 
 
 def test_a_static_member_that_comes_back_too_late_costs_two_epochs():
