@@ -328,7 +328,10 @@ def _topics(change: Json) -> str | None:
 
 def _advice(data: Mapping[str, Any]) -> list[Table]:
     rows: list[list[Cell]] = [
-        ["look at", f"{in_words(each['alarm'])}: {'; '.join(each['evidence'])}"]
+        [
+            f"look at {short(each['identity'])}" if each["identity"] else "look at all of it",
+            f"{in_words(each['alarm'])}: {'; '.join(each['evidence'])}",
+        ]
         for each in data["alarms"]
         if each["cleared"] is None
     ]

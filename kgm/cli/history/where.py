@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 KINDS = ("kafka", "segments", "parquet", "delta")
 #: Of files that one process reads without being asked to build.
 MOST_IN_PROCESS = 512 << 20
-_EXTRA = frozenset({"numpy", "pandas", "pyarrow", "pyspark", "py4j"})
+#: What is not installed, and the extra that brings it: Spark is not needed for everything.
+_EXTRAS = dict.fromkeys(("numpy", "pyarrow"), "history") | dict.fromkeys(("pandas", "pyspark", "py4j"), "spark")
 _DAYS = re.compile(r"(\d+(?:\.\d+)?)d")
 
 Source = Annotated[
@@ -160,10 +161,10 @@ def extra_needed() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in _EXTRA:
+        if missing not in _EXTRAS:
             raise
         raise UsageError(
-            f"kgm history needs {missing}, which is not installed", hint="pip install 'kgm[spark]'"
+            f"kgm history needs {missing}, which is not installed", hint=f"pip install 'kgm[{_EXTRAS[missing]}]'"
         ) from error
 
 
