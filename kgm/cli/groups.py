@@ -42,7 +42,7 @@ def list_groups(
         rows = [row for row in listing.groups if match is None or fnmatch.fnmatchcase(row.group_id, match)]
         rows.sort(key=lambda row: row.group_id)
         warn_of_unseen_groups(connected, listing)
-        described = connected.describe_groups([row.group_id for row in rows], offsets=False)
+        described = connected.rosters([row.group_id for row in rows])
         where = cluster_json(connected)
     seen = {answer.group_id: answer for answer in described if not isinstance(answer, KgmError)}
     is_all = match is None and not state and not kind and not listing.errors

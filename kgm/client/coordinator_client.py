@@ -14,7 +14,7 @@ from kgm.client.brokers import Broker, Brokers
 from kgm.client.config import parse_bootstrap
 from kgm.client.connection import Connection, Plaintext, Security
 from kgm.client.deadline import Deadline
-from kgm.client.describe import decoded, snapshot, used_topics
+from kgm.client.describe import decoded, roster, snapshot, used_topics
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, from_code
 from kgm.client.parallel import run_parallel
 from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnsupportedError
@@ -195,6 +195,14 @@ class Cluster:
                 )
             )  # fmt: skip
         return results
+
+    def rosters(self, group_ids: Sequence[str]) -> list[GroupSnapshot | KgmError]:
+        """Type, state and coordinator of each group and the ids of its members, or an error, in the order asked."""
+        described = self._describe(group_ids) if group_ids else {}
+        return [
+            one if isinstance(one, KgmError) else roster(group_id, one, self.brokers.coordinator(group_id))
+            for group_id, one in ((group_id, described[group_id]) for group_id in group_ids)
+        ]
 
     def describe_group(self, group_id: str, *, offsets: bool = True) -> GroupSnapshot:
         """One group. Raises what `describe_groups` returns."""

@@ -27,6 +27,25 @@ def decoded(group_id: str, described: Described) -> GroupSnapshot:
     return _BUILDERS[described.kind](group_id, described.raw)
 
 
+def roster(group_id: str, described: Described, coordinator: Coordinator | None) -> GroupSnapshot:
+    """The group with the ids of its members, and nothing of what they are: quick, for many groups."""
+    members = tuple(
+        MemberSnapshot(member_id=one.member_id, group_instance_id=_instance_id(one)) for one in described.raw.members
+    )
+    return GroupSnapshot(
+        group_id=group_id,
+        type=described.kind,
+        state=described.raw.group_state,
+        coordinator=coordinator,
+        members=members,
+    )
+
+
+def _instance_id(member: Any) -> str | None:
+    """Each API has its own name for it; members of share groups have none."""
+    return getattr(member, "group_instance_id", None) or getattr(member, "instance_id", None) or None
+
+
 def snapshot(
     base: GroupSnapshot, *, coordinator: Coordinator | None, committed: Offsets | None = None,
     ends: Offsets | None = None, partition_counts: Mapping[str, int] | None = None,

@@ -3,7 +3,7 @@
 import pytest
 
 from kgm.client.asking import Described
-from kgm.client.describe import decoded, snapshot
+from kgm.client.describe import decoded, roster, snapshot
 from kgm.model.snapshot import Coordinator, GroupSnapshot, snapshot_from_json
 from kgm.protocol.messages import consumer_group_describe_response as consumer
 from kgm.protocol.messages import describe_groups_response as classic
@@ -40,6 +40,28 @@ def blob(partitions):
 def one(described):
     (member,) = decoded("g", described).members
     return member
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        classic_group(classic_member("b"), classic_member("")),
+        Described("consumer", consumer.DescribedGroup(
+            group_id="g", group_state="Stable",
+            members=[consumer.Member(member_id="b-1", instance_id="b"), consumer.Member(member_id="-1")],
+        )),
+        Described("share", share.DescribedGroup(
+            group_id="g", group_state="Stable", members=[share.Member(member_id="b-1"), share.Member(member_id="-1")],
+        )),
+    ],
+    ids=lambda described: described.kind,
+)  # fmt: skip
+def test_a_roster_is_the_snapshot_without_what_takes_long(described):
+    found, whole = roster("g", described, AT), snapshot(decoded("g", described), coordinator=AT)
+    assert (found.type, found.state, found.coordinator) == (whole.type, whole.state, whole.coordinator)
+    assert {(one.member_id, one.group_instance_id) for one in found.members} == {
+        (one.member_id, one.group_instance_id) for one in whole.members
+    }
 
 
 def test_a_classic_group():
