@@ -29,13 +29,12 @@ def decoded(group_id: str, described: Described) -> GroupSnapshot:
 
 def roster(group_id: str, described: Described, coordinator: Coordinator | None) -> GroupSnapshot:
     """The group with the ids of its members, and nothing of what they are: quick, for many groups."""
-    members = tuple(
-        MemberSnapshot(member_id=one.member_id, group_instance_id=_instance_id(one)) for one in described.raw.members
-    )
+    raw: Any = described.raw
+    members = tuple(MemberSnapshot(member_id=one.member_id, group_instance_id=_instance_id(one)) for one in raw.members)
     return GroupSnapshot(
         group_id=group_id,
         type=described.kind,
-        state=described.raw.group_state,
+        state=raw.group_state,
         coordinator=coordinator,
         members=members,
     )
