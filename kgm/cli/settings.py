@@ -187,7 +187,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Setting]:
     ours = {name for name in environment if name.startswith("KGM_")}
     found: dict[str, Setting] = {}
     if ours:
-        from kgm.client.security.keys import USED, environment_name
+        from kgm.model.client_settings import USED, environment_name
 
         names = {environment_name(key): key for key in USED}
         names["KGM_BOOTSTRAP_SERVER"] = _BOOTSTRAP
@@ -203,7 +203,7 @@ def _from_command_line(extra: Sequence[str]) -> dict[str, Setting]:
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not key:
             raise UsageError("-X: write KEY=VALUE", hint="for example: -X security.protocol=SSL")
-        from kgm.client.security.keys import environment_name, is_known, is_secret, nearest
+        from kgm.model.client_settings import environment_name, is_known, is_secret, nearest
 
         meant = key if is_known(key) else nearest(key) or key  # sasl.pasword is a secret too
         if is_secret(key) or is_secret(meant):
@@ -219,7 +219,7 @@ def _from_command_line(extra: Sequence[str]) -> dict[str, Setting]:
 
 
 def _odd(merged: Mapping[str, Setting]) -> list[str]:
-    from kgm.client.security.keys import NOT_DONE, is_known, nearest
+    from kgm.model.client_settings import NOT_DONE, is_known, nearest
 
     warnings = []
     for key, setting in merged.items():
@@ -235,7 +235,7 @@ def _odd(merged: Mapping[str, Setting]) -> list[str]:
 def _check_mode(path: pathlib.Path, found: Mapping[str, str], warnings: list[str]) -> None:
     if not found:
         return
-    from kgm.client.security.keys import is_secret
+    from kgm.model.client_settings import is_secret
 
     # A placeholder of a config provider is no secret.
     if any(value and not value.startswith("${") and is_secret(key) for key, value in found.items()):
@@ -262,7 +262,7 @@ def _warn_if_open(path: pathlib.Path, warnings: list[str]) -> None:
 
 def is_hidden(key: str) -> bool:
     """Whether the value is a secret, or may be one: nobody knows what `sasl.pasword` holds."""
-    from kgm.client.security.keys import is_known, is_secret
+    from kgm.model.client_settings import is_known, is_secret
 
     return is_secret(key) or not is_known(key)
 

@@ -2,11 +2,12 @@
 
 import json
 import os
+import pathlib
+import resource
 import shlex
 import stat
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -247,16 +248,24 @@ def test_nothing_is_ever_said(home, arguments):
 
 @pytest.mark.slow
 def test_it_is_quick_with_a_thousand_groups_and_ten_thousand_ids(home):
-    """Measured: 0.05 s, of which Python itself takes half; the limit allows for a machine that is busy."""
+    """Measured: 0.08 s, of which Python itself takes a third. CPU time, because other processes want the machine too."""
     remember(*[(f"group-{i:04d}", [f"group-{i:04d}-seat-{k}" for k in range(10)], []) for i in range(1000)])
+    config = pathlib.Path(home["XDG_CONFIG_HOME"], "kgm/config.toml")  # there may be profiles, which are looked at
+    config.parent.mkdir(parents=True)
+    config.write_text('[profiles.other]\nbootstrap_server = "elsewhere:9092"\nsecurity.protocol = "SSL"\n')
     command = [sys.executable, "-m", "kgm.cli.entry", "__complete", "bash", "groups", "kgm describe group-00"]
+
+    def spent():
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
     best = float("inf")
     for _ in range(5):
-        start = time.perf_counter()
+        start = spent()
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **home}, check=True)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, spent() - start)
     assert len(done.stdout.split()) == 100
-    assert best < 2.0
+    assert best < 0.3
 
 
 def test_it_does_not_load_what_commands_need(home):

@@ -3,7 +3,7 @@
 Theory of operation: `make_security` reads the settings of a Kafka client (Java's names, and librdkafka's where people
 know them) into one `Security` for all connections of a run, before any is opened: what is wrong with a setting is a
 UsageError that names it. `tls` holds the context (`stores` reads certificates and keys), `sasl` drives the login
-(`scram`, `oauth`, `jaas`), `probe` finds out what a port speaks that did not answer, `keys` knows every setting.
+(`scram`, `oauth`, `jaas`), `probe` finds out what a port speaks that did not answer.
 Nothing here is imported, nor `ssl`, until a cluster with security is asked.
 
 A secret is in no `repr`, no message and no file that outlives its use.

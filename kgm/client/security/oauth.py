@@ -14,7 +14,7 @@ from typing import Any
 from kgm.client.deadline import Deadline
 from kgm.client.failures import ConnectError
 from kgm.client.security.jaas import Jaas
-from kgm.client.security.keys import ALLOW_PLAINTEXT, TOKEN_COMMAND, scrubbed
+from kgm.model.client_settings import ALLOW_PLAINTEXT, TOKEN_COMMAND, scrubbed
 from kgm.model.errors import AuthenticationError, KgmError, UsageError
 
 #: RFC 6750: what may stand in `Authorization: Bearer`. With anything else the SASL message could be forged.

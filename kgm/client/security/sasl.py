@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kgm.client.failures import ConnectError, LostError, from_code
 from kgm.client.security.jaas import Jaas, parse_jaas
-from kgm.client.security.keys import ALLOW_PLAINTEXT, scrubbed
+from kgm.model.client_settings import ALLOW_PLAINTEXT, scrubbed
 from kgm.model.errors import AuthenticationError, ErrorCode, KgmError, UnsupportedError, UsageError
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest

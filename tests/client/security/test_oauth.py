@@ -14,9 +14,9 @@ import pytest
 from kgm.client.deadline import Deadline
 from kgm.client.failures import ConnectError
 from kgm.client.security.jaas import parse_jaas
-from kgm.client.security.keys import TOKEN_COMMAND
 from kgm.client.security.oauth import tokens_of, unsecured
 from kgm.client.security.sasl import Bearer
+from kgm.model.client_settings import TOKEN_COMMAND
 from kgm.model.errors import AuthenticationError, KgmError, UsageError
 from tests.kafka.secured import CANARY
 

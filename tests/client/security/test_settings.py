@@ -7,7 +7,7 @@ import pytest
 
 from kgm.client.connection import Plaintext
 from kgm.client.security import make_security
-from kgm.client.security.keys import USED, environment_name, is_known, is_secret, nearest
+from kgm.model.client_settings import USED, environment_name, is_known, is_secret, nearest
 from kgm.model.errors import KgmError, NotFoundError, UsageError
 from tests.kafka.secured import CANARY, jaas
 
