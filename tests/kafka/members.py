@@ -40,7 +40,8 @@ _JAVA_ASSIGNORS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a member joins. `assignor` is a client-side one for "classic", a broker-side one for "consumer"."""
+    """How a member joins. `assignor` is a client-side one for "classic", a broker-side one for "consumer". A single
+    topic that begins with ^ is a regular expression (Java: of the consumer protocol only)."""
 
     group: str
     topics: Sequence[str]

@@ -19,6 +19,7 @@ import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.protocol.Errors;
 
@@ -75,7 +76,11 @@ public final class JavaMember implements Runnable, ConsumerRebalanceListener {
             List<String> topics = new ArrayList<>();
             start.get("topics").forEach(topic -> topics.add(topic.asText()));
             consumer = new KafkaConsumer<>(properties);
-            consumer.subscribe(topics, this);
+            if (topics.size() == 1 && topics.get(0).startsWith("^")) {
+                consumer.subscribe(new SubscriptionPattern(topics.get(0).substring(1)), this);
+            } else {
+                consumer.subscribe(topics, this);
+            }
             emit("started", null);
             while (true) {
                 int count = consumer.poll(Duration.ofMillis(20)).count();
