@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from kgm.client.config import Address
 from kgm.protocol import wire
 from kgm.protocol.apis import ApiKey, response_class
 from kgm.protocol.messages.api_versions_response import ApiVersion
@@ -286,6 +287,31 @@ class FaultProxy:
                     kept[int(key)] = ApiVersion(api_key=int(key), min_version=low, max_version=high)
             message.api_keys = list(kept.values())
         return wire.encode_response(message, version=version, correlation_id=correlation_id)
+
+
+class Listener:
+    """Takes connections on loopback, one after another; `talk` is for each."""
+
+    def __enter__(self) -> Self:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = Address("127.0.0.1", self._listener.getsockname()[1])
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _end(self._listener)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            with client:
+                self.talk(client)
+
+    def talk(self, client: socket.socket) -> None:
+        raise NotImplementedError
 
 
 class Scripted:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 import struct
-import threading
 import time
 
 import pytest
 
 from kgm.client import connect
-from kgm.client.config import Address
 from kgm.client.connection import Connection, Step
 from kgm.client.deadline import Deadline
 from kgm.client.failures import ConnectError
@@ -25,13 +22,14 @@ from kgm.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequ
 from kgm.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse as Answer
 from kgm.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kgm.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
+from tests.client.faults import Listener
 from tests.kafka.secured import CANARY
 
 PASSWORD = f"pa,ss={CANARY}"
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256"]
 
 
-class Broker:
+class Broker(Listener):
     """Tells its versions, then gives the answers of a script, one a request; None breaks off."""
 
     def __init__(self, *answers, old=False):
@@ -40,36 +38,21 @@ class Broker:
         rows = [ApiVersion(api_key=key, min_version=0, max_version=API[key].max_version) for key in keys]
         self.versions = ApiVersionsResponse(api_keys=rows)
 
-    def __enter__(self):
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = Address("127.0.0.1", self.listener.getsockname()[1])
-        threading.Thread(target=self._serve, daemon=True).start()
-        return self
-
-    def __exit__(self, *_):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-
-    def _serve(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            with client, client.makefile("rb") as stream:
-                while head := stream.read(4):
-                    request = wire.decode_request(stream.read(struct.unpack(">i", head)[0]))
-                    answer = self.versions
-                    if request.api_key != ApiKey.API_VERSIONS:
-                        self.seen.append(request.message)
-                        answer = self.answers.pop(0) if self.answers else None
-                    if answer is None:
-                        break
-                    answer = answer(request.message) if callable(answer) else answer
-                    number = request.correlation_id
-                    client.sendall(
-                        wire.framed(wire.encode_response(answer, version=request.version, correlation_id=number))
-                    )
+    def talk(self, client):
+        with client.makefile("rb") as stream:
+            while head := stream.read(4):
+                request = wire.decode_request(stream.read(struct.unpack(">i", head)[0]))
+                answer = self.versions
+                if request.api_key != ApiKey.API_VERSIONS:
+                    self.seen.append(request.message)
+                    answer = self.answers.pop(0) if self.answers else None
+                if answer is None:
+                    break
+                answer = answer(request.message) if callable(answer) else answer
+                number = request.correlation_id
+                client.sendall(
+                    wire.framed(wire.encode_response(answer, version=request.version, correlation_id=number))
+                )
 
 
 SETTINGS = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-import threading
 import time
 
 import pytest
@@ -17,13 +16,13 @@ from kgm.client.failures import ConnectError, WrongSpeechError
 from kgm.client.security import make_security
 from kgm.client.security import probe as probing
 from kgm.model.errors import AuthenticationError
-from tests.client.faults import Scripted
+from tests.client.faults import Listener, Scripted
 
 pytestmark = pytest.mark.slow  # certificates and handshakes
 PATIENCE_MS = 60_000
 
 
-class TlsServer:
+class TlsServer(Listener):
     """Shakes hands and hangs up, as often as somebody comes."""
 
     def __init__(self, pair, *, client_ca=None, versions=(None, None)):
@@ -36,32 +35,17 @@ class TlsServer:
             self.context.minimum_version, self.context.maximum_version = versions
         self.seen = []
 
-    def __enter__(self):
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = Address("127.0.0.1", self.listener.getsockname()[1])
-        threading.Thread(target=self._serve, daemon=True).start()
-        return self
-
-    def __exit__(self, *_):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-
-    def _serve(self):
-        while True:
+    def talk(self, client):
+        with self.context.wrap_socket(client, server_side=True, do_handshake_on_connect=False) as wrapped:
             try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            with self.context.wrap_socket(client, server_side=True, do_handshake_on_connect=False) as wrapped:
-                try:
-                    wrapped.do_handshake()
-                    self.seen.append((wrapped.version(), wrapped.getpeercert()))
-                    wrapped.recv(1)
-                except OSError:  # as Kafka does, let the alert arrive before the end
-                    with contextlib.suppress(OSError):
-                        socket.socket.shutdown(wrapped, socket.SHUT_WR)
-                        while socket.socket.recv(wrapped, 4096):
-                            pass
+                wrapped.do_handshake()
+                self.seen.append((wrapped.version(), wrapped.getpeercert()))
+                wrapped.recv(1)
+            except OSError:  # as Kafka does, let the alert arrive before the end
+                with contextlib.suppress(OSError):
+                    socket.socket.shutdown(wrapped, socket.SHUT_WR)
+                    while socket.socket.recv(wrapped, 4096):
+                        pass
 
 
 def shake(address, settings, ms=PATIENCE_MS):
