@@ -246,7 +246,7 @@ class _Removal:
         self._leave(RefusedError.exit_code)
 
     def _warn(self, plan: Plan, signs: dict[str, Sign]) -> None:
-        from kgm.client.preview import stall_warning
+        from kgm.client import preview
 
         if plan.group is None:
             return
@@ -254,9 +254,16 @@ class _Removal:
             sign = signs.get(target.member.member_id) if target.member is not None else None
             if sign is not None and sign.liveness == "unknown":
                 self.voice.note(f"{target.id}: alive or not cannot be seen: {sign.why}")
-        stall = stall_warning(plan.group, plan.member_ids, signs)
-        if stall is not None:
-            self.voice.warn(stall)
+        settings: Mapping[str, str] = {}
+        if preview.becomes_classic(plan.group, plan.member_ids):
+            names = [preview.MIGRATION_POLICY, preview.CLASSIC_MAX_SIZE]
+            settings = self.cluster.broker_settings(plan.group_id, names)
+        for text in (
+            preview.downgrade_warning(plan.group, plan.member_ids, settings),
+            preview.stall_warning(plan.group, plan.member_ids, signs),
+        ):
+            if text is not None:
+                self.voice.warn(text)
 
     def _ask(self, plan: Plan) -> None:
         """Show what will happen and ask. Raises RefusedError unless the answer is yes."""

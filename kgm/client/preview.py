@@ -45,8 +45,8 @@ def expected_moves(
     if foreign is not None:
         tell(f"group {group.group_id} {foreign}")
         return None
-    if name is None or not settled:
-        return None
+    if name is None or not settled or becomes_classic(group, removed):
+        return None  # of what members of a group that becomes classic would choose, no API tells
     staying = [member for member in group.in_listed_order().members if member.member_id not in removed]
     if any(not member.topics and not member.regex for member in staying):
         return None  # a subscription that could not be read
@@ -107,6 +107,39 @@ def _topics(group: GroupSnapshot, member: MemberSnapshot) -> list[str]:
     if member.regex:
         names |= {topic for other in group.members for topic in (*other.assignment, *(other.target_assignment or {}))}
     return sorted(names)
+
+
+#: Which groups with members may change their protocol, and how many members a classic group may have.
+MIGRATION_POLICY, CLASSIC_MAX_SIZE = "group.consumer.migration.policy", "group.max.size"
+
+
+def becomes_classic(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> bool:
+    """Whether a removal takes away the last members that speak the new protocol (KIP-848), and others stay.
+
+    Brokers of before 4.0 do not tell which protocol a member speaks: then no."""
+    removed = set(removed_member_ids)
+    staying = {member.protocol for member in group.members if member.member_id not in removed}
+    going = {member.protocol for member in group.members if member.member_id in removed}
+    return group.type == "consumer" and staying == {"classic"} and "consumer" in going
+
+
+def downgrade_warning(
+    group: GroupSnapshot, removed_member_ids: Iterable[str], settings: Mapping[str, str]
+) -> str | None:
+    """That the group becomes a classic one, and rebalances, if it does. settings: of the broker, as far as it tells."""
+    removed = set(removed_member_ids)
+    if not becomes_classic(group, removed):
+        return None
+    stay = len(group.members) - len(removed)
+    policy, most = settings.get(MIGRATION_POLICY), settings.get(CLASSIC_MAX_SIZE, "")
+    if policy in ("upgrade", "disabled") or (most.isdigit() and stay > int(most)):
+        return None
+    unless = "" if policy is not None else f", unless {MIGRATION_POLICY} forbids it"
+    who = "the member that stays speaks" if stay == 1 else f"the {stay} members that stay speak"
+    return (
+        f"no member with the consumer protocol is left: group {group.group_id} becomes a classic group and rebalances"
+        f"{unless}; {who} the classic protocol, whose own assignor hands the partitions out then"
+    )
 
 
 def stall_warning(group: GroupSnapshot, removed_member_ids: Iterable[str], signs: dict[str, Sign]) -> str | None:

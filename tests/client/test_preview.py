@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from kgm.client.liveness import Liveness, Sign
-from kgm.client.preview import expected_moves, stall_warning
+from kgm.client.preview import downgrade_warning, expected_moves, stall_warning
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 
 
@@ -111,3 +111,36 @@ def test_absent_static_members_that_stay_hold_everybody_up():
     assert text.startswith("b showed no sign of life either")
     assert stall_warning(group(*members), ["a-1", "b-1"], signs) is None
     assert stall_warning(group(*members, kind="consumer"), ["a-1"], signs) is None
+
+
+def mixed(*protocols):
+    members = (member(f"m{at}", {"t": [at]}, protocol=protocol) for at, protocol in enumerate(protocols))
+    return group(*members, kind="consumer", assignor="uniform")
+
+
+def test_who_removes_the_last_member_with_the_new_protocol_is_told_what_that_means():
+    both = mixed("consumer", "classic", "classic")
+    text = downgrade_warning(both, ["m0-1"], {"group.consumer.migration.policy": "bidirectional"})
+    assert text == (
+        "no member with the consumer protocol is left: group g becomes a classic group and rebalances; "
+        "the 2 members that stay speak the classic protocol, whose own assignor hands the partitions out then"
+    )
+    assert expected_moves(both, ["m0-1"]) is None
+    assert expected_moves(both, ["m1-1"]) is not None
+    one = downgrade_warning(both, ["m0-1", "m1-1"], {})
+    assert "rebalances, unless group.consumer.migration.policy forbids it; the member that stays speaks" in one
+
+
+@pytest.mark.parametrize(
+    ("protocols", "settings"),
+    [
+        (("classic", "consumer"), {}),
+        (("consumer", "consumer", "classic"), {}),
+        (("consumer",), {}),
+        (("consumer", "classic"), {"group.consumer.migration.policy": "upgrade"}),
+        (("consumer", "classic"), {"group.consumer.migration.policy": "disabled"}),
+        (("consumer", "classic", "classic"), {"group.max.size": "1"}),
+    ],
+)
+def test_a_group_that_stays_what_it_is_needs_no_warning(protocols, settings):
+    assert downgrade_warning(mixed(*protocols), ["m0-1"], settings) is None

@@ -212,6 +212,26 @@ def test_a_group_is_moved_to_the_new_protocol_and_back_while_it_works(served, ki
         assert epochs == sorted(set(epochs))
 
 
+def test_the_removal_of_the_last_member_with_the_new_protocol_is_announced(served):
+    """A mixed group becomes a classic one, which an operator is told before."""
+    options = {"group": "g", "topics": ["t"]}
+    with members_of("librdkafka", served) as members:
+        a = members.start(instance_id="a", protocol="consumer", **options)
+        b = members.start(instance_id="b", protocol="classic", assignor="range", **options)
+        settled(served, [a, b], 6)
+        wanted = ("remove-members", "g", "-i", "a", "-b", served.bootstrap, "--no-audit", "--allow-live")
+        planned = kgm(*wanted, "--dry-run")
+        assert planned.code == 0
+        assert "group g becomes a classic group and rebalances; the member that stays speaks the classic" in planned.err
+        assert group(served).group_type == "consumer"
+        a.crash()  # it would come back at once
+        done = kgm(*wanted, "--yes")
+        assert done.code == 0
+        assert "group g becomes a classic group and rebalances" in done.err
+        wait_settled([b], 6, timeout_s=PATIENCE_S)
+        assert group(served).group_type == "classic"
+
+
 def test_many_members(served):
     """Twenty members of one group settle, and go on when five of them are killed."""
     set_for_group(served, consumer_session_timeout_ms=4_000)
