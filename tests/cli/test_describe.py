@@ -147,9 +147,7 @@ def test_the_overview_says_what_each_command_says_of_itself():
 
     overview = kgm("--help")
     assert overview.code == 0
-    for name in COMMANDS:
-        assert name in overview.out
-        assert kgm(name, "--help").code == 0
+    assert [name for name in COMMANDS if name not in overview.out] == []  # of each its own help: tests/test_budget.py
 
 
 def test_an_unknown_command_is_a_usage_error():
