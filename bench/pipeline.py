@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Decode `__consumer_offsets` through Spark, beside the console consumer with Kafka's own formatters.
 
-usage: python bench/pipeline.py [--commits N] [--snapshots N] [--members N] [--in-batch N] [--rounds N] [--no-peer]
+usage: python bench/pipeline.py [--only decode|fleet] [--commits N] [--snapshots N] [--members N] [--in-batch N]
+                                [--groups N] [--rounds N] [--no-peer]
        (needs PySpark, Java 17+, and Maven for the jars)
 
 The records of bench/history.py in four partitions: as segments (kgm's own data source), and in a topic of a real broker
@@ -10,7 +11,8 @@ prints JSON, into /dev/null here). Timed is what comes behind the start: of Spar
 it, into its `noop` sink; of the console consumer the whole process less the time that it takes for one record.
 CPU seconds and memory are those of the whole process tree, JVM and Python; shared pages count in each process. Spark
 has -Xmx1g, the console consumer what its script gives it (512m). Medians of --rounds, each a process of its own.
-Then a build: from the segments to every table of a store, capture and all.
+Then a build: from the segments to every table of a store, capture and all. And what `kgm history simulate-fleet` does:
+a rolling restart of every one of --groups groups with 10 dynamic members each, in this process and on Spark.
 """
 
 import argparse
@@ -84,7 +86,43 @@ def watched(task):
     return wall, cpu, max(peak[0], used(os.getpid())[1])
 
 
+def fleet(count):
+    """[(group id, group as JSON)]: ten members with ten partitions each, restarted one after another."""
+    from kgm.model.snapshot import TopicSnapshot
+    from kgm.simulation.origin import synthetic
+    from kgm.simulation.plan import Membership
+
+    made = synthetic(10, [TopicSnapshot(name="orders", partitions=100)], Membership.DYNAMIC, "range").to_json()
+    return [(f"fleet-{number:04}", json.dumps(made | {"group_id": f"fleet-{number:04}"})) for number in range(count)]
+
+
+def played(asked):
+    from functools import partial
+
+    from kgm.history.rowwise import rowwise, schema_of
+    from kgm.pipeline import SparkOptions, jobs, start
+    from kgm.simulation.fleet import COLUMNS, FleetPlan, cost_rows_of_text
+
+    plan, groups = FleetPlan(draws=1), fleet(asked["count"])
+    if asked["master"] is None:
+        function = partial(cost_rows_of_text, plan=plan)
+        return watched(lambda: [list(function({"group_id": name, "group": text})) for name, text in groups])
+    spark = start(SparkOptions(master=asked["master"], conf={"spark.driver.memory": "1g"}))
+    function = rowwise(partial(cost_rows_of_text, plan=plan), COLUMNS)
+
+    def job(rows):
+        frame = spark.createDataFrame(rows, "group_id string, group string")
+        found = jobs.map_groups(frame, function, schema_of(COLUMNS)).collect()
+        assert len(found) == len(rows)
+        assert not any(row.reason for row in found)
+
+    job(groups[:8])
+    return watched(lambda: job(groups))
+
+
 def worker(asked):
+    if asked["how"] == "fleet":
+        return played(asked)
     from kgm.pipeline import Kind, Source, SparkOptions, build, jobs, start
     from kgm.pipeline.sources import read
     from tests.pipeline.sparks import jars
@@ -169,6 +207,24 @@ def console(cluster, topic, kind, count):
     )  # fmt: skip
 
 
+def fleets(arguments):
+    ways = {"one process, no Spark": None, "Spark, local[1]": "local[1]", "Spark, local[2]": "local[2]"}
+    found = {way: [] for way in ways}
+    for _ in range(arguments.rounds):
+        for way, master in ways.items():
+            found[way].append(spark(how="fleet", master=master, count=arguments.groups))
+    print("| fleet | how | wall s | groups/s | CPU s | groups/CPU s | peak MB |")
+    print("|---|---|---|---|---|---|---|")
+    for way, rows in found.items():
+        wall, cpu, memory = medians(rows)
+        print(
+            f"| {arguments.groups} groups | {way} | {wall:.2f} | {arguments.groups / wall:.1f} | {cpu:.2f} | "
+            f"{arguments.groups / cpu:.1f} | {memory:.0f} |",
+        )
+    one, two = (medians(found[f"Spark, local[{cores}]"])[0] for cores in (1, 2))
+    print(f"\nfleet: local[1] -> local[2] {one / two:.2f}x\n", flush=True)
+
+
 def medians(rows):
     return [statistics.median(column) for column in zip(*rows, strict=True)]
 
@@ -179,7 +235,9 @@ def main():
     parser.add_argument("--snapshots", type=int, default=20_000)
     parser.add_argument("--members", type=int, default=50)
     parser.add_argument("--in-batch", type=int, default=10)
+    parser.add_argument("--groups", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", choices=["decode", "fleet"])
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -192,6 +250,10 @@ def main():
             2, arguments.snapshots, lambda count: snapshots(count, arguments.members),
         ),
     }  # fmt: skip
+    if arguments.only != "decode":
+        fleets(arguments)
+    if arguments.only == "fleet":
+        return
     print("| records | how | wall s | k records/s | CPU s | k records/CPU s | peak MB | times the console consumer |")
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="kgm-bench-") as folder:

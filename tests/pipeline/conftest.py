@@ -20,6 +20,9 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(skip)
     for item in items:
         if item.get_closest_marker("spark"):
+            if not item.get_closest_marker("timeout"):
+                # The first to ask for Spark fetches jars and starts a JVM, which a busy machine may be long about.
+                item.add_marker(pytest.mark.timeout(1200))
             # PySpark leaves its sockets to the garbage collector, which is called while it may complain.
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 
