@@ -66,12 +66,16 @@ class Consumers(Harness):
             more = {"rebalance_timeout_ms": REBALANCE_MS} | more
         rows = None
         if owned is not None:
-            rows = [TopicPartitions(topic_id=topic_id(name), partitions=list(p)) for name, p in owned.items()]
+            rows = [TopicPartitions(topic_id=self.id_of(name), partitions=list(p)) for name, p in owned.items()]
         message = ConsumerGroupHeartbeatRequest(
             group_id=group, member_id=member, member_epoch=epoch, instance_id=instance, subscribed_topic_names=names,
             subscribed_topic_regex=regex, topic_partitions=rows, **more,
         )  # fmt: skip
         return self.got(self.send(message, v))
+
+    def id_of(self, name):
+        """What members take for the id of a topic."""
+        return topic_id(name)
 
     def error(self, *args, **kwargs):
         return self.beat(*args, **kwargs).error_code

@@ -180,6 +180,22 @@ def test_b107_a_replacement_inherits_in_a_new_target_too(h):
     assert reply.member_epoch == 4
 
 
+def test_b107_who_comes_and_wants_nothing_is_taken_for_one_of_the_others():
+    """As in Kafka: nothing changes for the group's topics, so nobody looks whether all want the same still; if a target
+    is due, the newcomer is given what it does not want, and nobody reads that until there is another target."""
+    h = Consumers(group_consumer_assignment_interval_ms=1_000)
+    for member in ("m1", "m2", "m3"):
+        h.beat(member)
+    h.sleep(1_000)
+    h.calm()
+    h.sleep(1_000)
+    h.beat("m1", -1)
+    assert assigned(h.beat("m4", names=[])) == {}
+    h.calm()
+    assert (h.state(), h.held()) == ("Stable", {"m2": {"a": (2, 3)}, "m3": {"a": (4, 5)}, "m4": {}})
+    assert h.member("m4").target == {"a": (0, 1)}
+
+
 # -- B108: the assignment interval
 
 
