@@ -153,7 +153,7 @@ def members_table(snapshot: GroupSnapshot, *, verbose: bool = False) -> Table:
 
 
 def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
-    subscription = f"/{member.regex}/" if member.regex else ",".join(sorted(member.topics))
+    subscription = ",".join([*sorted(member.topics), *([f"/{member.regex}/"] if member.regex else ())])
     target = member.target_assignment
     return [
         snapshot.group_id,

@@ -248,8 +248,10 @@ def _emit(exam: _Exam, findings: Sequence[Finding], where: dict[str, str | None]
     items = [_json(one) for one in findings]
     examined = len(exam.cases)
     counts = {severity: sum(one.severity == severity for one in findings) for severity in SEVERITIES}
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing found"
-    notes = [f"{examined} {'group' if examined == 1 else 'groups'} looked at: {told}"]
+    told = ", ".join(
+        many(count, name) if name != "info" else f"{count} info" for name, count in counts.items() if count
+    )
+    notes = [f"{many(examined, 'group')} looked at: {told or 'nothing found'}"]
     notes += [f"not checked: {one['checks']}: {one['why']}" for one in exam.skipped]
     emit(
         Report(

@@ -48,17 +48,18 @@ def examined(run):
 def test_a_healthy_group_and_an_ill_one(groups):
     healthy = kgm("doctor", "healthy", "-b", groups)
     assert (healthy.code, healthy.err) == (0, "")
-    assert healthy.out.splitlines()[0] == "1 group looked at: nothing found"
+    assert "1 group looked at: 1 info" in healthy.out.splitlines()
     run = kgm("doctor", "-b", groups, "-o", "json")
     assert run.code == 8
     data, found = examined(run)
     assert data["groups"] == ["healthy", "ill"]
     assert {check for group, check in found if group == "ill"} == {
+        "classic-protocol",
         "mixed-membership",
         "random-instance-id",
         "unowned-partitions",
     }
-    assert not [group for group, _ in found if group == "healthy"]
+    assert [check for group, check in found if group == "healthy"] == ["classic-protocol"]
     unowned = found["ill", "unowned-partitions"]
     assert (unowned["severity"], unowned["evidence"], unowned["about"]) == (
         "error",
@@ -66,7 +67,7 @@ def test_a_healthy_group_and_an_ill_one(groups):
         ["orders-2"],
     )
     assert unowned["next_command"] == "kgm describe ill --offsets"
-    assert [one["severity"] for one in data["findings"]] == ["error", "warning", "warning"]
+    assert [one["severity"] for one in data["findings"]] == ["error", "warning", "warning", "info", "info"]
     (skipped,) = data["skipped"]
     assert "duplicate-instance-id" in skipped["checks"]
     assert "findings of severity warning or above in: ill" in run.err
@@ -93,7 +94,7 @@ def test_every_format(groups):
     assert "-> kgm describe ill --offsets" in table.out
     csv = kgm("doctor", "ill", "-b", groups, "-o", "csv").out.splitlines()
     assert csv[0] == "severity,group,check,finding,evidence,next"
-    assert len(csv) == 4
+    assert len(csv) == 1 + 4
     assert kgm("doctor", "ill", "-b", groups, "-o", "name").out.splitlines()[0] == "ill/unowned-partitions"
 
 
@@ -251,6 +252,7 @@ def test_a_coordinator_that_does_not_answer_is_a_finding(groups, monkeypatch, ca
 
     monkeypatch.setattr(Cluster, "describe_groups", one_is_lost)
     assert main.run(["doctor", "-b", groups, "-o", "json"]) == 8
-    (one,) = json.loads(capsys.readouterr().out)["data"]["findings"]
+    findings = json.loads(capsys.readouterr().out)["data"]["findings"]
+    (one,) = [one for one in findings if one["group_id"] == "ill"]
     assert (one["check"], one["severity"], one["evidence"]) == ("coordinator-unavailable", "error", ["last: x"])
     assert one["next_command"] == "kgm config test -g ill"

@@ -142,7 +142,7 @@ def protocols(case: Case) -> Iterator[Finding]:
         old = sorted(member.identity for member in group.members if member.protocol == "classic")
         yield case.finding(
             "unfinished-migration", "warning" if len(kinds) > 1 else "info",
-            f"{many(len(old), 'member')} of this KIP-848 group still speak the classic protocol",
+            f"still in the classic protocol: {many(len(old), 'member')} of this KIP-848 group",
             f"classic: {some(old)}", about=old, run=("kgm", "describe", group.group_id, "-o", "wide"),
         )  # fmt: skip
     if (
