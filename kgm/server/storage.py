@@ -297,7 +297,8 @@ def _checked(text: str, path: Path) -> Mapping[str, Any]:
         raise KgmError(f"{path} is not in a form that this version of kgm knows")
     whole = all(isinstance(kept.get(key), shape) for key, shape in shapes.items())
     later = {key: kept.get(key, {}) for key in ("deletions", "group_configs")}
-    whole = whole and all(isinstance(value, dict) for value in (*later.values(), *later["group_configs"].values()))
+    whole = whole and all(isinstance(value, dict) for value in later.values())
+    whole = whole and all(isinstance(values, dict) for values in later["group_configs"].values())
     if not whole or not all(
         isinstance(count, int) for count in (*kept["topics"].values(), *later["deletions"].values())
     ):

@@ -183,7 +183,9 @@ class TopicAdmin:
         deleted: list[tuple[DeletableTopicResult, Topic]] = []
         try:
             for row, topic in found:
-                if topic is not None and self._topics.named(topic.name) is topic:  # by name and by id is twice
+                if topic is not None and self._topics.named(topic.name) is not topic:
+                    row.error_code, row.error_message = ErrorCode.INVALID_REQUEST, "By name and by id is twice."
+                elif topic is not None:
                     deleted.append((row, topic))
                     self._topics.delete(topic.name)
                     others += self._empty(topic.name, topic.partitions)
