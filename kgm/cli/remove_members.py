@@ -126,6 +126,7 @@ class _Removal:
     def run(self) -> None:
         """Ends in typer.Exit unless everything went well."""
         from kgm.cli import audited
+        from kgm.cli.wording import typed
         from kgm.client import removal
         from kgm.client.audit_log import AuditLog, default_path
 
@@ -158,7 +159,7 @@ class _Removal:
             )
         except KeyboardInterrupt:
             self.voice.note(
-                f"interrupted: the removal may have been carried out; kgm describe {self.wanted.group_id} tells"
+                f"interrupted: the removal may have been carried out; kgm describe {typed(self.wanted.group_id)} tells"
             )
             raise
         self._finish(results)
@@ -305,6 +306,7 @@ class _Removal:
 
     def _summary(self, results: Sequence[MemberResult], code: int) -> KgmError:
         """One error for the run; its facts are the members that are not as they were wanted."""
+        from kgm.cli.wording import typed
         from kgm.client.removal import Result
 
         removed = sum(one.result is Result.REMOVED for one in results)
@@ -320,7 +322,7 @@ class _Removal:
             message = f"the outcome is unknown for members of group {group_id!r}"
         else:
             message = f"nothing was removed from group {group_id!r}"
-        return kind(message, facts=facts, group_id=group_id, hint=f"kgm describe {group_id}")
+        return kind(message, facts=facts, group_id=group_id, hint=f"kgm describe {typed(group_id)}")
 
     def _check_reason(self) -> None:
         from kgm.client.removal import REASON_VERSION

@@ -12,6 +12,7 @@ import typer
 from kgm.cli.durations import parse_duration, show_duration
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import Column, Report, Table, cluster_json, emit
+from kgm.cli.wording import typed
 from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def wait(
 
     wanted = [parse_condition(text) for text in conditions or ()]
     if not wanted:
-        raise UsageError("nothing to wait for is given", hint=f"kgm wait {name} --for stable")
+        raise UsageError("nothing to wait for is given", hint=f"kgm wait {typed(name)} --for stable")
     run = _Wait(
         group_id=name,
         conditions=wanted,
@@ -169,7 +170,7 @@ class _Wait:
         return ConditionNotMet(
             f"group {self.group_id!r}: not met within {show_duration(self.limit_ms)}: {', '.join(texts)}",
             facts=facts,
-            hint=f"kgm describe {self.group_id}",
+            hint=f"kgm describe {typed(self.group_id)}",
             group_id=self.group_id,
         )
 

@@ -17,6 +17,7 @@ from kgm.cli.options import Common, cluster
 from kgm.cli.output import Cell, Column, Report, Table, cluster_json, emit
 from kgm.cli.streams import reader_has_gone
 from kgm.cli.watching.story import Event, Goal, Story, story_json, summary
+from kgm.cli.wording import typed
 from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -189,7 +190,11 @@ class _Run:
         broken = [(story, reason) for story in self.stories if (reason := story.breach()) is not None]
         if broken:
             story, reason = broken[0]
-            self.error = ConditionNotMet(f"group {story.group_id!r}: {reason}", group_id=story.group_id)
+            self.error = ConditionNotMet(
+                f"group {story.group_id!r}: {reason}",
+                hint=f"kgm describe {typed(story.group_id)}",
+                group_id=story.group_id,
+            )
             self._tell(screen, [self._final(each, "breach", why) for each, why in broken])
             return True
         if self.until is not None and all(story.settled() for story in self.stories):
@@ -214,9 +219,10 @@ class _Run:
             for story in self.stories
             for reason in (story.unsettled_because() or ([] if story.settled() else ["it has not been quiet for long"]))
         ]
-        name = ", ".join(repr(story.group_id) for story in self.stories if not story.settled())
+        late = [story.group_id for story in self.stories if not story.settled()]
+        name, hint = ", ".join(map(repr, late)), " ".join(["kgm describe", *map(typed, late)])
         waited = show_duration((self.now_ms - self.begun_ms) // 1000 * 1000)
-        return ConditionNotMet(f"group {name}: not {self.until} within {waited}", facts=facts[:20])
+        return ConditionNotMet(f"group {name}: not {self.until} within {waited}", facts=facts[:20], hint=hint)
 
     def _final(self, story: Story, kind: str, text: str) -> Event:
         return Event(at_ms=self.now_ms, group_id=story.group_id, kind=kind, text=text)
