@@ -177,7 +177,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --restart-time --stop --retry-every --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --as --protocol --set --compare --fail-if-moves --fail-if-rebalances --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --restart-time --stop --retry-every --migrate --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --as --protocol --set --compare --fail-if-moves --fail-if-rebalances --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'watch')

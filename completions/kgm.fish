@@ -116,6 +116,7 @@ complete -c kgm -n '__kgm_at simulate-bounce' -l pause -x -d 'From stable again 
 complete -c kgm -n '__kgm_at simulate-bounce' -l restart-time -x -d 'From a member\'s stop to its start.'
 complete -c kgm -n '__kgm_at simulate-bounce' -l stop -x -a 'clean crash' -d 'clean | crash'
 complete -c kgm -n '__kgm_at simulate-bounce' -l retry-every -x -d 'Until a process starts again that a consumer group has refused (it stays away).'
+complete -c kgm -n '__kgm_at simulate-bounce' -l migrate -d 'Who bounces in a classic group comes back with the consumer protocol.'
 complete -c kgm -n '__kgm_at simulate-bounce' -l scale-in -x -a '(__kgm_names identities,)' -d 'Who stops and stays away.'
 complete -c kgm -n '__kgm_at simulate-bounce' -l scale-out -x -d 'How many new members come.'
 complete -c kgm -n '__kgm_at simulate-bounce' -l scale-out-every -x -d 'From one new member to the next (0s).'

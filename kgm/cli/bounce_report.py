@@ -110,7 +110,11 @@ def in_words(plan: Plan) -> str:
     if plan.bounce:
         how = "together" if plan.rolling is None else f"rolling, {plan.rolling.max_unavailable} at a time"
         back = show_duration(plan.restart_time_ms)
-        parts.append(f"{len(plan.bounce)} bounce ({how}, {plan.stop.value} stop, back after {back})")
+        again = (
+            "" if plan.retry_every_ms is None else f", refused ones again every {show_duration(plan.retry_every_ms)}"
+        )
+        back += " with the consumer protocol" if plan.migrate else ""
+        parts.append(f"{len(plan.bounce)} bounce ({how}, {plan.stop.value} stop, back after {back}{again})")
     parts += [f"{len(plan.scale_in)} stay away"] if plan.scale_in else []
     parts += [f"{len(plan.remove)} are removed"] if plan.remove else []
     every = f" (one every {show_duration(plan.scale_out_every_ms)})" if plan.scale_out_every_ms else ""

@@ -97,6 +97,7 @@ _PLAN: dict[str, Any] = {
     "pause_ms": "int?",
     "restart_time_ms": "int",
     "retry_every_ms": "int?",
+    "migrate": "bool",
     "stop": "=clean|crash",
     "session_timeout_ms": "int?",
     "rebalance_timeout_ms": "int?",

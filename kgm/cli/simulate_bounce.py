@@ -26,7 +26,7 @@ _BROKER_SETTINGS = (
     "group.min.session.timeout.ms",
 )
 #: Of a consumer group; the broker's own settings have the same names after `group.`.
-GROUP_SETTINGS = ("consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
+GROUP_SETTINGS = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
 E = TypeVar("E", bound=enum.Enum)
 
 
@@ -74,6 +74,9 @@ def simulate_bounce(
             help="Until a process starts again that a consumer group has refused (it stays away).",
         ),
     ] = None,
+    migrate: Annotated[
+        bool, typer.Option("--migrate", help="Who bounces in a classic group comes back with the consumer protocol.")
+    ] = False,
     scale_in: Annotated[
         list[str] | None, typer.Option("--scale-in", metavar="ID[,ID...]", help="Who stops and stays away.")
     ] = None,
@@ -173,6 +176,7 @@ def simulate_bounce(
         rolling=_rolling(rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause),
         restart_time_ms=parse_duration(restart_time, "--restart-time"),
         retry_every_ms=_duration(retry_every, "--retry-every"),
+        migrate=migrate,
         stop=_choice(Stop, stop, "--stop") or Stop.CLEAN,
         what_if=WhatIf(
             session_timeout_ms=_duration(session_timeout, "--session-timeout"),

@@ -2,11 +2,12 @@
 
 How it works
 ------------
-A `GroupSnapshot` becomes an `Origin` (a Stable classic group: members, what they own, timeouts), and with a `Plan` and
-a seed that makes one *draw*. In it the group is loaded into a `Coordinator` the way a broker loads it from its log, and
-its members are `Member`s: state machines that send real JoinGroups, SyncGroups, Heartbeats and LeaveGroups, and react
-to every answer as librdkafka or the Java client does (`library` says in what they differ). Nothing is computed about
-rebalances anywhere: they happen, and are counted in the records that the coordinator writes.
+A `GroupSnapshot` becomes an `Origin` (a Stable group: members, what they own, timeouts), and with a `Plan` and a seed
+that makes one *draw*. In it the group is loaded into a `Coordinator` the way a broker loads it from its log, and its
+members are `Member`s: state machines that send real JoinGroups, SyncGroups, Heartbeats and LeaveGroups, and react to
+every answer as librdkafka or the Java client does (`library` says in what they differ); or `EpochMember`s, which speak
+the protocol of KIP-848. In a migration the ones come back as the others. Nothing is computed about rebalances anywhere:
+they happen, and are counted in the records that the coordinator writes.
 
 What nobody can know is drawn: ids of members to come, phases of heartbeats, how long processes and messages take. When
 every draw comes to the same, and no id is random, the prediction is *exact*. Otherwise it is a typical draw, with

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_known
+from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_cooperative, is_known
 from kgm.assignors.foreign import STREAMS
 from kgm.assignors.java import DEFAULT_CAPACITY, map_order
 from kgm.assignors.librdkafka import with_metadata_order
@@ -45,7 +45,7 @@ class Blobs:
         self._said: dict[tuple[str, bytes], _Said] = {}
         self._plain: dict[tuple[tuple[str, ...], int, str | None], bytes] = {}
         self._assignments: dict[bytes, Partitions] = {}
-        self._encoded: dict[tuple[tuple[str, tuple[int, ...]], ...], bytes] = {}
+        self._encoded: dict[tuple[bytes | None, tuple[tuple[str, tuple[int, ...]], ...]], bytes] = {}
 
     def subscription(
         self, topics: tuple[str, ...], owned: Partitions, data: bytes | None, generation: int, rack: str | None
@@ -78,12 +78,13 @@ class Blobs:
             )
         return known
 
-    def encoded(self, partitions: Partitions) -> bytes:
-        """An assignment as a leader writes it."""
-        key = tuple([(topic, tuple(numbers)) for topic, numbers in partitions.items()])
+    def encoded(self, partitions: Partitions, data: bytes | None = None) -> bytes:
+        """An assignment as a leader writes it, with its user data."""
+        key = data, tuple([(topic, tuple(numbers)) for topic, numbers in partitions.items()])
         known = self._encoded.get(key)
         if known is None:
-            known = _room(self._encoded)[key] = encode_assignment(MemberAssignment(partitions=partitions))
+            blob = encode_assignment(MemberAssignment(partitions=partitions, user_data=data))
+            known = _room(self._encoded)[key] = blob
         return known
 
     def assignment(self, blob: bytes) -> Partitions:
@@ -159,7 +160,14 @@ def assignments(
         spec = with_metadata_order(spec)
     encoded = (Blobs() if blobs is None else blobs).encoded
     given = assign(assignor, spec, library.value)
-    return {member_id: encoded(partitions) for member_id, partitions in given.items()}
+    data = data_of_leader(assignor, library)
+    return {member_id: encoded(partitions, data) for member_id, partitions in given.items()}
+
+
+def data_of_leader(assignor: str, library: Library) -> bytes | None:
+    """The user data in assignments. librdkafka's cooperative-sticky leaves there what members use to remember by (the
+    bytes themselves do not matter), over which a broker takes it for an assignor of somebody's own."""
+    return encode_sticky_data({}, 0) if library is Library.LIBRDKAFKA and is_cooperative(assignor) else None
 
 
 def as_broker_lists(members: Sequence[MemberSpec], least_capacity: int = DEFAULT_CAPACITY) -> Sequence[MemberSpec]:

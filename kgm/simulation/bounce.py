@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import median_low
 
 from kgm.coordinator.settings import BrokerSettings
-from kgm.model.errors import NotFoundError
+from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.caveats import INITIAL_DELAY, caveats, hangs_on_session
 from kgm.simulation.library import HABITS, Library, usual_interval_ms
@@ -41,6 +41,10 @@ def simulate(
     _refuse_strangers(snapshot, plan)
     snapshot = snapshot.in_listed_order()
     origin = origin_of(snapshot, plan.what_if)
+    if plan.migrate and origin.protocol is GroupProtocol.CONSUMER:
+        raise UsageError(
+            "the group has the consumer protocol already", hint="--migrate is for groups of the classic protocol"
+        )
     plan = renamed(plan, snapshot, origin)
     settings = _allowing(origin, plan)
     outcomes = _play(origin, plan, settings, draws=draws, seed=seed)

@@ -23,10 +23,17 @@ def caveats(origin: Origin, plan: Plan, settings: BrokerSettings, outcomes: Sequ
         *_timing(origin, plan, outcomes),
         *origin.caveats,
     ]
+    if origin.protocol is GroupProtocol.CONSUMER or plan.migrate:
+        said += _refused(origin, plan, outcomes)
     if origin.protocol is GroupProtocol.CONSUMER:
-        said += _consumers(origin, plan, outcomes)
+        said += _consumers(origin, outcomes)
     elif any(outcome.rebalances for outcome in outcomes):
         said += [*_clients(origin, plan), *_leaders(origin)]
+    if plan.migrate:
+        said.append(
+            "members that come back with the consumer protocol ask for no assignor: the group gets the broker's first, "
+            f"{settings.consumer_assignors[0]}; sessions and heartbeats are the broker's from then on"
+        )
     if plan.scale_out:
         said.append("new members are taken to be like those that are there, their names to count on")
     if any(outcome.passed_empty for outcome in outcomes) and INITIAL_DELAY not in plan.settings:
@@ -117,12 +124,11 @@ def _clients(origin: Origin, plan: Plan) -> list[str]:
     return said
 
 
-def _consumers(origin: Origin, plan: Plan, outcomes: Sequence[Outcome]) -> list[str]:
-    """What goes for consumer groups (KIP-848) alone."""
+def _refused(origin: Origin, plan: Plan, outcomes: Sequence[Outcome]) -> list[str]:
+    """Who was not let in, why, and what helps."""
+    events = [event for outcome in outcomes for event in outcome.timeline if event.event == "refused"]
     said = []
-    refused = dict.fromkeys(
-        event.member for outcome in outcomes for event in outcome.timeline if event.event == "refused" and event.member
-    )
+    refused = dict.fromkeys(event.member for event in events if event.member and "UNRELEASED" in event.detail)
     if refused and not plan.what_if.freed:
         session = f"{origin.session_timeout_ms / 1000:g} s"
         then = (
@@ -137,6 +143,18 @@ def _consumers(origin: Origin, plan: Plan, outcomes: Sequence[Outcome]) -> list[
             f"clients take for fatal: {then}. Removed first, it is let in at once: "
             f"kgm remove-members {origin.group_id} --instance-ids {ids}"
         )
+    if any("GROUP_ID_NOT_FOUND" in event.detail for event in events):
+        said.append(
+            "the broker refuses to upgrade the group (GROUP_ID_NOT_FOUND, which clients take for fatal): librdkafka's "
+            f"{origin.assignor} leaves user data in assignments, over which the broker takes it for an assignor of "
+            "your own. Change to range or roundrobin first, or migrate while nobody is in the group"
+        )
+    return said
+
+
+def _consumers(origin: Origin, outcomes: Sequence[Outcome]) -> list[str]:
+    """What goes for consumer groups (KIP-848) alone."""
+    said = []
     if any(outcome.rebalances for outcome in outcomes) and origin.seats:
         said.append(
             "which member gets a partition that is free hangs on the order of a hash map on the broker, which a larger "

@@ -18,7 +18,7 @@ from kgm.simulation.clock import Alarm
 from kgm.simulation.library import HEARTBEAT_LATE_MS, Habits, drawn
 from kgm.simulation.member import Phase
 from kgm.simulation.origin import Seat, random_member_id
-from kgm.simulation.plan import Stop
+from kgm.simulation.plan import GroupProtocol, Stop
 
 if TYPE_CHECKING:
     from kgm.simulation.world import World
@@ -145,7 +145,8 @@ class EpochMember:
             message.rack_id = seat.rack
             message.rebalance_timeout_ms = world.origin.rebalance_timeout_ms
             message.subscribed_topic_names = list(seat.topics)
-            message.server_assignor = world.origin.assignor
+            if world.origin.protocol is GroupProtocol.CONSUMER:
+                message.server_assignor = world.origin.assignor
         if everything or owned:
             ids = world.image.by_name
             message.topic_partitions = [
@@ -176,7 +177,7 @@ class EpochMember:
         """Plan the next heartbeat; of a calm member the last one before its session would be in danger."""
         self._quiet()
         if self._is_calm:
-            spare = self.extended_ms + self.world.origin.session_timeout_ms - self.period_ms - at_ms
+            spare = self.extended_ms + self.world.epoch_session_ms - self.period_ms - at_ms
             if spare > self.period_ms:
                 at_ms += (spare // self.period_ms) * self.period_ms
         self.beat = self.world.clock.at(at_ms, self._beat)
@@ -203,7 +204,10 @@ class EpochMember:
                 self.world.fenced.append(self.identity)
                 self._give_up()
             case (
-                ErrorCode.UNRELEASED_INSTANCE_ID | ErrorCode.GROUP_MAX_SIZE_REACHED | ErrorCode.UNSUPPORTED_ASSIGNOR
+                ErrorCode.UNRELEASED_INSTANCE_ID
+                | ErrorCode.GROUP_MAX_SIZE_REACHED
+                | ErrorCode.UNSUPPORTED_ASSIGNOR
+                | ErrorCode.GROUP_ID_NOT_FOUND
             ) as code:
                 self.world.note("refused", f"the heartbeat to join is refused with {error_name(code)}", self.identity)
                 self.world.refused_joins += 1

@@ -8,6 +8,8 @@ from kgm.protocol.subscription import MemberAssignment, Subscription, encode_ass
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from kgm.records.record import Record
+from kgm.simulation.assigning import data_of_leader
+from kgm.simulation.library import Library
 from kgm.simulation.origin import Origin, Seat
 from kgm.simulation.plan import GroupProtocol
 
@@ -16,18 +18,19 @@ def installed(origin: Origin, leader: Seat, image: TopicImage, since_ms: int) ->
     """Of a Stable group. leader: of a classic one. since_ms: since when it is so."""
     if origin.protocol is GroupProtocol.CONSUMER:
         return _consumer(origin, image, since_ms)
+    data = data_of_leader(origin.assignor, leader.library or Library.JAVA)
     value = GroupMetadataValue(
         protocol_type="consumer",
         generation=origin.generation,
         protocol=origin.assignor,
         leader=leader.member_id,
         current_state_timestamp=since_ms,
-        members=[_row(origin, seat) for seat in origin.seats],
+        members=[_row(origin, seat, data) for seat in origin.seats],
     )
     return [Record(GroupMetadataKey(group=origin.group_id), value)]
 
 
-def _row(origin: Origin, seat: Seat) -> MemberMetadata:
+def _row(origin: Origin, seat: Seat, data: bytes | None) -> MemberMetadata:
     owned = seat.owned if is_cooperative(origin.assignor) else {}
     said = Subscription(
         topics=seat.topics, owned_partitions=owned, generation_id=origin.generation - 1, rack_id=seat.rack
@@ -40,7 +43,7 @@ def _row(origin: Origin, seat: Seat) -> MemberMetadata:
         rebalance_timeout=origin.rebalance_timeout_ms,
         session_timeout=origin.session_timeout_ms,
         subscription=encode_subscription(said),
-        assignment=encode_assignment(MemberAssignment(partitions=seat.owned)),
+        assignment=encode_assignment(MemberAssignment(partitions=seat.owned, user_data=data)),
     )
 
 

@@ -316,6 +316,7 @@ class Member:
             and self.phase is Phase.STEADY
             and self.intent is None
             and self.generation == world.generation
+            and (not world.unreconciled or self.member_id not in world.unreconciled)
         )
 
     def _beat_at(self, at_ms: float) -> None:

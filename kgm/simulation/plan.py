@@ -72,7 +72,8 @@ class Plan:
     target_size, pre_registered: how many members there are to be, and instance ids that are to come, for the what-if of
     a broker that waits for them (`WhatIf.standby`). New members have pre-registered ids first.
     retry_every_ms: after which a process of a consumer group that the broker has refused is started again, as a
-    supervisor does; None: it stays away."""
+    supervisor does; None: it stays away. migrate: those of a classic group that bounce come back with the protocol of
+    KIP-848."""
 
     bounce: tuple[str, ...] = ()
     scale_in: tuple[str, ...] = ()
@@ -88,6 +89,7 @@ class Plan:
     target_size: int | None = None
     pre_registered: tuple[str, ...] = ()
     retry_every_ms: int | None = None
+    migrate: bool = False
 
     def __post_init__(self) -> None:
         if not (self.bounce or self.scale_in or self.remove or self.scale_out):
@@ -154,6 +156,7 @@ class Plan:
             "pause_ms": None if rolling is None else rolling.pause_ms,
             "restart_time_ms": self.restart_time_ms,
             "retry_every_ms": self.retry_every_ms,
+            "migrate": self.migrate,
             "stop": self.stop.value,
             "session_timeout_ms": self.what_if.session_timeout_ms,
             "rebalance_timeout_ms": self.what_if.rebalance_timeout_ms,

@@ -169,8 +169,18 @@ class Script:
         member.stop(how)
 
     def _start(self, member: Scripted) -> None:
-        self.world.note("start", "starts again", member.seat.identity)
+        said = "starts again"
+        if self.plan.migrate and isinstance(member, Member):
+            member = self._migrated(member)
+            said += ", with the consumer protocol"
+        self.world.note("start", said, member.seat.identity)
         member.start()
+
+    def _migrated(self, member: Member) -> EpochMember:
+        """Who takes the place of a stopped process, and speaks the other protocol."""
+        heir = EpochMember(self.world, member.seat, member.habits)
+        self.members[self.members.index(member)] = self.by_identity[member.seat.identity] = heir
+        return heir
 
     def _refused(self, member: EpochMember) -> None:
         """What restarts processes starts this one again; nobody waits for that but it."""

@@ -84,6 +84,8 @@ class World:
         self.unreconciled: set[str] = set()
         self.image = TopicImage.counted(origin.topics)
         self.epoch_period_ms = float(settings.group_consumer_heartbeat_interval_ms)
+        self.epoch_session_ms = settings.group_consumer_session_timeout_ms
+        self._target_epoch = origin.generation
         self._is_joining = False
         self._join_key = TimerKey(TimerKind.JOIN, origin.group_id)
         self._sync_key = TimerKey(TimerKind.SYNC, origin.group_id)
@@ -187,8 +189,7 @@ class World:
                 case _, ConsumerGroupMetadataValue() as value:
                     self._epoch_appended(value.epoch)
                 case _, ConsumerGroupTargetAssignmentMetadataValue() as value:
-                    self.rebalances += 1
-                    self.note("assigned", f"epoch {value.assignment_epoch} has its target assignment")
+                    self._target_appended(value.assignment_epoch)
                 case ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id), value if value is not None:
                     assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
                     (self.unreconciled.add if value.state else self.unreconciled.discard)(member_id)
@@ -207,9 +208,15 @@ class World:
             self.note("epoch", f"the group is at epoch {epoch}; members hear of it at their next heartbeats")
             self.wake()
 
+    def _target_appended(self, epoch: int) -> None:
+        if epoch > self._target_epoch:  # a classic group that is upgraded keeps what it has
+            self._target_epoch = epoch
+            self.rebalances += 1
+            self.note("assigned", f"epoch {epoch} has its target assignment")
+
     def _generation_appended(self, value: GroupMetadataValue) -> None:
         if value.generation > self.generation:
-            self.generation = value.generation
+            self.generation = self._target_epoch = value.generation
             if value.members:
                 self.rebalances += 1
                 count = len(value.members)

@@ -205,3 +205,26 @@ def test_a_bad_plan_for_the_size_is_a_usage_error(flags):
     run = kgm("simulate-bounce", *SYNTHETIC, *flags)
     assert run.code == 2, run
     assert "Traceback" not in run.err
+
+
+@pytest.mark.slow
+def test_a_migration_of_static_members_costs_nothing_and_is_in_the_plan():
+    data = simulate(*SYNTHETIC, "--all", "--rolling", "--restart-time", "5s", "--migrate")
+    scenario = only(data)
+    assert (data["plan"]["migrate"], data["plan"]["retry_every_ms"]) == (True, None)
+    assert (scenario["generations"], scenario["rebalances"], scenario["moves"], scenario["exact"]) == (0, 0, [], True)
+    assert any("consumer protocol" in event["detail"] for event in scenario["timeline"])
+    assert kgm("simulate-bounce", *SYNTHETIC, "--protocol", "consumer", "--all", "--migrate").code == 2
+
+
+@pytest.mark.slow
+def test_starts_that_are_refused_are_counted_and_explained():
+    flags = (*SYNTHETIC, "--protocol", "consumer", "--stop", "crash", "-i", "member-1", "--draws", "3")
+    as_is, freed = simulate(*flags, "--restart-time", "5s", "--retry-every", "10s")["scenarios"]
+    assert (as_is["name"], as_is["refused_joins"], as_is["generations"]) == ("as-is", 4, 2)
+    assert (freed["name"], freed["refused_joins"]) == ("freed", 0)
+    run = kgm("simulate-bounce", *flags)
+    assert run.code == 0, run
+    assert "REFUSED" in run.out
+    assert "kgm remove-members synthetic --instance-ids member-1" in run.out
+    assert "GENERATIONS group epochs" in run.out

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kgm.cli.simulate_bounce import GROUP_SETTINGS, in_force
 from kgm.client import connect
+from kgm.client.group_log import completed_from_log
 from kgm.model.assignment import moves
 from kgm.model.errors import NotFoundError
 from kgm.model.snapshot import GroupSnapshot
@@ -24,6 +25,7 @@ from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMeta
 from kgm.records.messages.consumer_group_target_assignment_metadata_value import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
+from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan import Plan, Stop, WhatIf
 from kgm.simulation.report import Scenario
@@ -32,7 +34,8 @@ from tests.simulation.reality import Case, Group, group_rows, remove, stopped_ms
 
 SESSION_MS = 5_000
 HEARTBEAT_MS = 500
-_UNRELEASED = "UNRELEASED_INSTANCE_ID"
+_REFUSALS = ("UNRELEASED_INSTANCE_ID", "GROUP_ID_NOT_FOUND")
+_NOT_UPGRADED = "group id does not exist"
 TOO_LATE_MS = 2_000
 _USUAL_START_MS = 500
 _ATTEMPTS = 3
@@ -44,7 +47,7 @@ class Seen:
     """What really happened. owners are identities. late_ms: how much longer than usual a process took to start."""
 
     epochs: int
-    targets: int
+    targets: int  # and, before a classic group has become a consumer group, its generations
     moved_partitions: int
     refused: int
     final: Mapping[str, Mapping[str, tuple[int, ...]]]
@@ -59,7 +62,9 @@ class EpochGroup(Group):
     be killed has a JVM of its own, the first time."""
 
     own: dict[int, JavaMembers] = field(default_factory=dict)
+    is_classic: bool = False
     refused: int = 0
+    refused_at_s: dict[int, float] = field(default_factory=dict)
     asked_at_s: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -71,11 +76,14 @@ class EpochGroup(Group):
         return self.own.get(seat) or Group.pool_of(self, seat)
 
     def start(self, seat: int) -> None:
+        case = self.case
+        asks_for = case.assignor if self.is_classic or not case.migrate else None
         with _java_lock:
             at_s = time.monotonic()
             member = self.pool_of(seat).start(
-                group=self.group_id, topics=self.topics, instance_id=self.instance_id(seat), protocol="consumer",
-                assignor=self.case.assignor, client_id=f"app-{seat + 1}", max_poll_interval_ms=60_000,
+                group=self.group_id, topics=self.topics, instance_id=self.instance_id(seat), assignor=asks_for,
+                protocol="classic" if self.is_classic else "consumer", client_id=f"app-{seat + 1}",
+                session_timeout_ms=SESSION_MS, heartbeat_interval_ms=HEARTBEAT_MS, max_poll_interval_ms=60_000,
             )  # fmt: skip
         self.alive[seat] = member
         self.everyone.append(member)
@@ -96,6 +104,7 @@ class EpochGroup(Group):
             whole = owned == everything if self.alive else not ids
             right = live <= ids if ghosts_may_stay else live == ids
             states = ("Stable", "Reconciling") if ghosts_may_stay else ("Stable", "Empty", "Dead")
+            whole = whole and not self.refused_at_s
             now = (snapshot.state, snapshot.group_epoch, sorted(ids), owned)
             if snapshot.state in states and right and whole and "" not in live:
                 if now != last:
@@ -109,11 +118,19 @@ class EpochGroup(Group):
             time.sleep(0.15)
 
     def bury_refused(self) -> None:
+        """Who was refused has ended; if the case says so it is started again after a while."""
         for seat, member in list(self.alive.items()):
             if member.fatal is not None:
-                assert member.fatal == _UNRELEASED, member.fatal
+                told = member.of_kind("fatal")[0].data
+                assert member.fatal in _REFUSALS or _NOT_UPGRADED in told["message"], told
                 self.refused += 1
                 del self.alive[seat]
+                if self.case.retry_ms is not None:
+                    self.refused_at_s[seat] = member.of_kind("fatal")[0].at_s
+        for seat, at_s in list(self.refused_at_s.items()):
+            if time.monotonic() >= at_s + (self.case.retry_ms or 0) / 1000:
+                del self.refused_at_s[seat]
+                self.start(seat)
 
     def describe(self) -> GroupSnapshot:
         with connect(self.kafka.bootstrap, timeout_ms=20_000) as cluster:
@@ -166,23 +183,30 @@ def _play_once(case: Case, kafka: Any, java: JavaMembers) -> tuple[Scenario, See
 
 def _play(case: Case, kafka: Any, group: EpochGroup) -> tuple[Scenario, Seen]:
     configure(kafka, group.group_id)
+    group.is_classic = case.migrate
     for seat in range(case.members):
         group.start(seat)
     before = group.wait_rest(ghosts_may_stay=False)
+    if case.migrate:
+        with connect(kafka.bootstrap, timeout_ms=20_000) as cluster:
+            before = completed_from_log(cluster, before)
     prediction = simulate(before, plan_of(case, group, before))
-    assert before.group_epoch is not None
+    first = before.generation if case.migrate else before.group_epoch
+    assert first is not None
+    group.is_classic = False
     started = time.monotonic()
     after = carry_out(case, group)
     ended = time.monotonic()
     values = [row.value for row in group_rows(kafka, group.group_id)]
-    epochs = [value.epoch for value in values if isinstance(value, ConsumerGroupMetadataValue)]
-    targets = [
+    rounds = {value.generation for value in values if isinstance(value, GroupMetadataValue) and value.members}
+    epochs = {value.epoch for value in values if isinstance(value, ConsumerGroupMetadataValue)}
+    targets = {
         value.assignment_epoch for value in values if isinstance(value, ConsumerGroupTargetAssignmentMetadataValue)
-    ]
+    }
     owners = {m.identity: {t: tuple(p) for t, p in m.assignment.items() if p} for m in after.members}
     return prediction, Seen(
-        epochs=max(epochs) - before.group_epoch,
-        targets=sum(epoch > before.group_epoch for epoch in targets),
+        epochs=max(epochs | rounds) - first,
+        targets=sum(epoch > first for epoch in rounds | targets),
         moved_partitions=len(moves({m.identity: m.assignment for m in before.members}, owners)),
         refused=group.refused,
         final=owners,
@@ -217,8 +241,11 @@ def plan_of(case: Case, group: EpochGroup, before: GroupSnapshot) -> Plan:
         rolling=case.rolling,
         restart_time_ms=case.restart_ms,
         stop=case.stop,
+        retry_every_ms=case.retry_ms,
+        migrate=case.migrate,
+        heartbeat_interval_ms=HEARTBEAT_MS if case.migrate else None,  # of classic members, which no broker tells
         what_if=WhatIf(freed=case.freed),
-        settings=settings,
+        settings={"group.initial.rebalance.delay.ms": "0", **settings},
     )
 
 

@@ -40,7 +40,8 @@ class Case:
     """A group and what is done to it. `who`: positions of the members that bounce; likewise scale_in and remove.
 
     kind: "rd", "java", or "both" (librdkafka in even seats). half_dynamic: members in odd seats are dynamic. freed:
-    members that were killed are removed before they start again."""
+    members that were killed are removed before they start again. retry_ms: after which a refused member is started
+    again. migrate: members of a classic group come back with the consumer protocol."""
 
     kind: str = "rd"
     static: bool = True
@@ -60,12 +61,17 @@ class Case:
     topics: int = 1
     half_dynamic: bool = False
     freed: bool = False
+    retry_ms: int | None = None
+    migrate: bool = False
 
     def __str__(self) -> str:
         membership = "mixed" if self.half_dynamic else "static" if self.static else "dynamic"
         who = "all" if len(self.who) == self.members else f"{len(self.who)}"
         how = f"{'rolling ' if self.rolling else ''}{who} {self.stop.value} back after {self.restart_ms} ms"
-        what = how + (", removed before" if self.freed else "") if self.who else ""
+        how += ", removed before" if self.freed else ""
+        how += f", again every {self.retry_ms} ms" if self.retry_ms else ""
+        how += ", migrating" if self.migrate else ""
+        what = how if self.who else ""
         for name, value in (("in", len(self.scale_in)), ("out", self.scale_out), ("remove", len(self.remove))):
             what += f" {name} {value}" if value else ""
         return (

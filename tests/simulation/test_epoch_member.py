@@ -181,3 +181,39 @@ def test_a_draw_is_the_same_when_it_is_played_again():
     plan = Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=3_000)
     assert simulate(group, plan, draws=5).to_json() == simulate(group, plan, draws=5).to_json()
     assert simulate(group, plan, draws=5).to_json() != simulate(group, plan, draws=5, seed=2).to_json()
+
+
+# -- from the classic protocol to the new one, member by member
+
+
+def test_static_members_migrate_in_a_rolling_bounce_that_moves_nothing():
+    """As three of them did on a real broker: each takes the place of its former self, in the same epoch."""
+    group = made_up(3, 12)
+    scenario = simulate(group, Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=5_000, migrate=True))
+    outcome = scenario.typical
+    assert scenario.exact
+    assert (outcome.generations, outcome.rebalances, outcome.moves) == (0, 0, ())
+    assert any("uniform" in caveat for caveat in scenario.caveats)
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_dynamic_members_cost_a_generation_or_an_epoch_each_way_when_they_migrate(assignor):
+    group = made_up(3, 12, DYNAMIC, assignor)
+    scenario = simulate(group, Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=5_000, migrate=True), draws=9)
+    assert scenario.ranges is not None
+    assert scenario.ranges.generations.max == 6
+    assert {name for name, _ in scenario.typical.final_assignment.items()}.isdisjoint(ids(group))
+    assert all(len(assigned["t"]) == 4 for assigned in scenario.typical.final_assignment.values())
+
+
+def test_a_group_of_librdkafkas_cooperative_assignor_is_not_upgraded():
+    group = made_up(3, 12, DYNAMIC, "cooperative-sticky", library="librdkafka")
+    scenario = simulate(group, Plan(bounce=ids(group, 0), restart_time_ms=5_000, migrate=True), draws=5)
+    assert scenario.typical.refused_joins == 1
+    assert len(scenario.typical.final_assignment) == 2
+    assert any("GROUP_ID_NOT_FOUND" in caveat for caveat in scenario.caveats)
+
+
+def test_a_consumer_group_has_been_migrated():
+    with pytest.raises(UsageError, match="already"):
+        simulate(consumers(), Plan(bounce=ids(consumers(), 0), migrate=True))

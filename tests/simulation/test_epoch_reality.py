@@ -25,6 +25,7 @@ CASES = [
     Case(kind="both", static=True, assignor="uniform", who=ALL, partitions=13),
     # static members that are killed: refused until the session ends, or freed by a removal
     Case(static=True, assignor="uniform", who=(0,), stop=Stop.CRASH),
+    Case(static=True, assignor="uniform", who=(1,), stop=Stop.CRASH, retry_ms=1_500),
     Case(kind="java", static=True, assignor="range", who=(0,), stop=Stop.CRASH, partitions=13),
     Case(static=True, assignor="uniform", who=(0,), stop=Stop.CRASH, freed=True),
     # static members that are back too late, stay away, are removed, or come
@@ -39,6 +40,19 @@ CASES = [
     Case(static=False, assignor="uniform", who=(1,), stop=Stop.CRASH),
     Case(kind="java", static=False, assignor="uniform", members=4, scale_in=(1, 3), partitions=17),
     Case(kind="java", static=False, assignor="range", who=(0,), restart_ms=LATE_MS, partitions=13),
+    # members of a classic group that come back with the new protocol; one that the broker does not upgrade
+    Case(static=True, assignor="range", who=ALL, rolling=Rolling(), restart_ms=500, partitions=13, migrate=True),
+    Case(
+        kind="java",
+        static=False,
+        assignor="cooperative-sticky",
+        who=ALL,
+        rolling=Rolling(),
+        restart_ms=500,
+        partitions=13,
+        migrate=True,
+    ),
+    Case(static=False, assignor="cooperative-sticky", who=(0,), restart_ms=500, migrate=True),
     # static and dynamic ones, of both libraries, two topics
     Case(kind="both", assignor="uniform", members=5, half_dynamic=True, who=(1, 2), partitions=13),
     Case(kind="both", assignor="range", members=4, half_dynamic=True, who=(0, 3), partitions=13, topics=2),
@@ -63,7 +77,8 @@ def played(kafka):
 def test_the_prediction_held(case: Case, played: dict[Case, Future]):
     prediction, seen = played[case].result()
     typical, ranges, told = prediction.typical, prediction.ranges, "\n".join(seen.story)
-    assert seen.refused == typical.refused_joins, told
+    spread = 0 if case.retry_ms is None else 1  # one more if the session ends just after a start
+    assert abs(seen.refused - typical.refused_joins) <= spread, told
     happened = (seen.epochs, seen.targets, seen.moved_partitions)
     if ranges is None:
         assert happened == (typical.generations, typical.rebalances, typical.moved_partitions), told
@@ -75,8 +90,8 @@ def test_the_prediction_held(case: Case, played: dict[Case, Future]):
             (ranges.generations, ranges.rebalances, ranges.moved_partitions), happened, strict=True
         ):
             assert predicted.min <= value <= predicted.max, told
-        # A range that says everything says nothing: epochs are certain.
-        assert ranges.generations.min == ranges.generations.max
+        # A range that says everything says nothing: epochs are certain, generations before a migration almost.
+        assert ranges.generations.max - ranges.generations.min <= case.migrate
         assert ranges.rebalances.max - ranges.rebalances.min <= case.members
         least, most = ranges.stopped_partition_ms.min, ranges.stopped_partition_ms.max
     # Each partition may stand still for as long again as this machine was slower than a process usually is.
@@ -88,7 +103,7 @@ def test_the_prediction_held(case: Case, played: dict[Case, Future]):
 @pytest.mark.kafka
 @pytest.mark.timeout(1200)
 def test_predictions_for_static_members_that_say_that_they_will_be_back_are_exact(played: dict[Case, Future]):
-    static = [case for case in CASES if case.static and not case.half_dynamic]
+    static = [case for case in CASES if case.static and not case.half_dynamic and not case.migrate]
     in_time = [case for case in static if case.who and case.restart_ms < LATE_MS and case.stop is Stop.CLEAN]
     assert len(in_time) == 3
     assert [case for case in in_time if played[case].result()[0].exact] == in_time
