@@ -174,7 +174,8 @@ def departure(gone: Gone, at: int) -> Departed:
 
 def _silent(gone: Gone, silence: int, said: _Said) -> Departed:
     """A session may have expired: which is likely if the silence is as long as that takes, give or take a heartbeat and
-    the commits that were due."""
+    the commits that were due; of a dynamic member only if it committed so regularly that it was missed, for otherwise it
+    may have left after such a silence as well."""
     record = gone.change.member.record
     session, most, cadence = record.session_timeout, record.rebalance_timeout, gone.cadence_ms
     regular = cadence is not None and cadence <= session
@@ -183,7 +184,8 @@ def _silent(gone: Gone, silence: int, said: _Said) -> Departed:
     if cadence is not None:
         why = f"{why}; before, it committed every {seconds(cadence)}"
     if silence <= session + slack:
-        return said(Cause.SESSION_EXPIRY, Confidence.LIKELY, why)
+        sure = Confidence.LIKELY if regular or record.group_instance_id is not None else Confidence.POSSIBLE
+        return said(Cause.SESSION_EXPIRY, sure, why)
     if regular and most <= silence <= most + slack:
         return said(Cause.MAX_POLL, Confidence.POSSIBLE, f"{why}; its max.poll.interval is {seconds(most)}")
     if regular or record.group_instance_id is not None:

@@ -63,7 +63,7 @@ def departure(gone: Gone, at: int, *, away: int | None, heard: int, unrevoked: i
         why = f"{why}; before, it committed every {seconds(cadence)}"
     due = 2 * cadence if cadence is not None and regular else 0
     if silence <= session + heartbeat + slack + due:
-        return said(Cause.SESSION_EXPIRY, Confidence.LIKELY, why)
+        return said(Cause.SESSION_EXPIRY, Confidence.LIKELY if regular or static else Confidence.POSSIBLE, why)
     if regular or static:
         return said(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
     return said(Cause.DEPARTURE, Confidence.POSSIBLE, f"{why}: too rarely to tell how it went")
