@@ -174,8 +174,8 @@ def departure(gone: Gone, at: int) -> Departed:
 
 def _silent(gone: Gone, silence: int, said: _Said) -> Departed:
     """A session may have expired: which is likely if the silence is as long as that takes, give or take a heartbeat and
-    the commits that were due; of a dynamic member only if it committed so regularly that it was missed, for otherwise it
-    may have left after such a silence as well."""
+    the commits that were due; of a dynamic member only if it committed so regularly that it was missed, for otherwise
+    it may have left after such a silence as well."""
     record = gone.change.member.record
     session, most, cadence = record.session_timeout, record.rebalance_timeout, gone.cadence_ms
     regular = cadence is not None and cadence <= session
