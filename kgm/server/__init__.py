@@ -22,6 +22,10 @@ Kafka, whose socket server mutes a connection while it owes it a response. So re
 although a JoinGroup may wait for minutes, and a client that does not read, or that sends ahead, costs one request and
 one response of memory, after which its socket is left to fill up.
 
+Consumer groups (KIP-848) know topics by their ids: each coordinator has an image of the topics (`Topics.image`), and is
+told when some come, grow or go. What is set for single groups (`configs`) is the cluster's, and goes to the coordinator
+that has the group.
+
 What one client can take from others is bounded by `Limits`. There is no authentication and no TLS: by default the
 server listens on loopback.
 
@@ -29,8 +33,8 @@ Modules: limits (bounds, `--set`) · topics (names, partitions, ids) · nodes (b
 passes between broker and listener) · cluster (everything shared) · broker (decode, dispatch) · outbox (encode; what
 waits for a flush) · shard, shards (coordinators, and where they are) · memory_log, storage (their logs) · log,
 data_files (records of topics) · syncing (flushes at once) · transactions (their coordinator) · the APIs: groups,
-unavailable, metadata, data, topic_admin, transaction_apis, log_dirs · hub (clock, turns of the loop) · listener
-(connections) · embedded (a server in the foreground, or in a thread).
+unavailable, metadata, data, topic_admin, configs, transaction_apis, log_dirs · hub (clock, turns of the loop) ·
+listener (connections) · embedded (a server in the foreground, or in a thread).
 """
 
 from kgm.server.embedded import EmbeddedServer, serve_forever, serve_in_thread
