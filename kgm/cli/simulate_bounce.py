@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kgm.simulation.report import Scenario
 
 _BROKER_SETTINGS = (
+    "group.consumer.migration.policy",
     "group.initial.rebalance.delay.ms",
     "group.max.size",
     "group.max.session.timeout.ms",

@@ -24,7 +24,7 @@ def caveats(origin: Origin, plan: Plan, settings: BrokerSettings, outcomes: Sequ
         *origin.caveats,
     ]
     if origin.protocol is GroupProtocol.CONSUMER or plan.migrate:
-        said += _refused(origin, plan, outcomes)
+        said += _refused(origin, plan, settings, outcomes)
     if origin.protocol is GroupProtocol.CONSUMER:
         said += _consumers(origin, outcomes)
     elif any(outcome.rebalances for outcome in outcomes):
@@ -124,7 +124,7 @@ def _clients(origin: Origin, plan: Plan) -> list[str]:
     return said
 
 
-def _refused(origin: Origin, plan: Plan, outcomes: Sequence[Outcome]) -> list[str]:
+def _refused(origin: Origin, plan: Plan, settings: BrokerSettings, outcomes: Sequence[Outcome]) -> list[str]:
     """Who was not let in, why, and what helps."""
     events = [event for outcome in outcomes for event in outcome.timeline if event.event == "refused"]
     said = []
@@ -144,10 +144,15 @@ def _refused(origin: Origin, plan: Plan, outcomes: Sequence[Outcome]) -> list[st
             f"kgm remove-members {origin.group_id} --instance-ids {ids}"
         )
     if any("GROUP_ID_NOT_FOUND" in event.detail for event in events):
+        why = (
+            f"librdkafka's {origin.assignor} leaves user data in assignments, over which the broker takes it for an "
+            "assignor of your own. Change to range or roundrobin first"
+            if settings.may_upgrade
+            else f"group.consumer.migration.policy is {settings.group_consumer_migration_policy}. Change it first"
+        )
         said.append(
-            "the broker refuses to upgrade the group (GROUP_ID_NOT_FOUND, which clients take for fatal): librdkafka's "
-            f"{origin.assignor} leaves user data in assignments, over which the broker takes it for an assignor of "
-            "your own. Change to range or roundrobin first, or migrate while nobody is in the group"
+            "the broker refuses to upgrade the group (GROUP_ID_NOT_FOUND, which clients take for fatal): "
+            f"{why}, or migrate while nobody is in the group"
         )
     return said
 

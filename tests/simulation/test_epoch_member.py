@@ -214,6 +214,14 @@ def test_a_group_of_librdkafkas_cooperative_assignor_is_not_upgraded():
     assert any("GROUP_ID_NOT_FOUND" in caveat for caveat in scenario.caveats)
 
 
+def test_a_broker_may_be_set_to_upgrade_no_group():
+    policy = {"group.consumer.migration.policy": "downgrade"}
+    group = made_up(3, 12)
+    scenario = simulate(group, Plan(bounce=ids(group, 0), restart_time_ms=5_000, migrate=True, settings=policy))
+    assert scenario.typical.refused_joins == 1
+    assert any("group.consumer.migration.policy is downgrade" in caveat for caveat in scenario.caveats)
+
+
 def test_a_consumer_group_has_been_migrated():
     with pytest.raises(UsageError, match="already"):
         simulate(consumers(), Plan(bounce=ids(consumers(), 0), migrate=True))
