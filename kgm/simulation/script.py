@@ -307,7 +307,9 @@ class Script:
         if settled:
             world.note("stable" if final else "empty", f"the group is at rest with {len(final)} members")
         return Outcome(
-            generations=(self.origin.generation if view is None else view.generation) - self.origin.generation,
+            generations=world.epochs_before
+            + (self.origin.generation if view is None else view.generation)
+            - self.origin.generation,
             rebalances=world.rebalances,
             moves=world.ledger.moves(final),
             handovers=world.ledger.handovers,

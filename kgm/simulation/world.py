@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from kgm.coordinator.consumer_group import FIRST_EPOCH
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.outcome import Millis, Producer, Reply, Request, Ticket, TimerKey, TimerKind
 from kgm.coordinator.runtime import Runtime
@@ -86,6 +87,9 @@ class World:
         self.epoch_period_ms = float(settings.group_consumer_heartbeat_interval_ms)
         self.epoch_session_ms = settings.group_consumer_session_timeout_ms
         self._target_epoch = origin.generation
+        #: How far the counter had come when it began anew: a classic group without members becomes another group.
+        self.epochs_before = 0
+        self._is_emptied = False
         self._is_joining = False
         self._join_key = TimerKey(TimerKind.JOIN, origin.group_id)
         self._sync_key = TimerKey(TimerKind.SYNC, origin.group_id)
@@ -203,6 +207,10 @@ class World:
             self.on_gone(gone, frozenset(value.instance_id for value in said if value.instance_id is not None))
 
     def _epoch_appended(self, epoch: int) -> None:
+        if self._is_emptied:
+            self._is_emptied = False
+            self.epochs_before += self.generation - FIRST_EPOCH
+            self.generation = self._target_epoch = FIRST_EPOCH
         if epoch > self.generation:
             self.generation = epoch
             self.note("epoch", f"the group is at epoch {epoch}; members hear of it at their next heartbeats")
@@ -215,6 +223,7 @@ class World:
             self.note("assigned", f"epoch {epoch} has its target assignment")
 
     def _generation_appended(self, value: GroupMetadataValue) -> None:
+        self._is_emptied = not value.members
         if value.generation > self.generation:
             self.generation = self._target_epoch = value.generation
             if value.members:

@@ -198,15 +198,17 @@ def _play(case: Case, kafka: Any, group: EpochGroup) -> tuple[Scenario, Seen]:
     after = carry_out(case, group)
     ended = time.monotonic()
     values = [row.value for row in group_rows(kafka, group.group_id)]
-    rounds = {value.generation for value in values if isinstance(value, GroupMetadataValue) and value.members}
+    classic = [value for value in values if isinstance(value, GroupMetadataValue)]
+    rounds = {value.generation for value in classic if value.members}
     epochs = {value.epoch for value in values if isinstance(value, ConsumerGroupMetadataValue)}
     targets = {
         value.assignment_epoch for value in values if isinstance(value, ConsumerGroupTargetAssignmentMetadataValue)
     }
     owners = {m.identity: {t: tuple(p) for t, p in m.assignment.items() if p} for m in after.members}
     return prediction, Seen(
-        epochs=max(epochs | rounds) - first,
-        targets=sum(epoch > first for epoch in rounds | targets),
+        epochs=_counted(epochs, first, classic),
+        targets=sum(generation > first for generation in rounds)
+        + sum(epoch > (0 if _begins_anew(classic) else max([first, *rounds])) for epoch in targets),
         moved_partitions=len(moves({m.identity: m.assignment for m in before.members}, owners)),
         refused=group.refused,
         final=owners,
@@ -214,6 +216,19 @@ def _play(case: Case, kafka: Any, group: EpochGroup) -> tuple[Scenario, Seen]:
         late_ms=group.late_ms(started),
         story=story(group, started),
     )
+
+
+def _begins_anew(classic: Sequence[GroupMetadataValue]) -> bool:
+    """Whether the members of a classic group had all gone before it became a consumer group, which is then another."""
+    return bool(classic) and not classic[-1].members
+
+
+def _counted(epochs: set[int], first: int, classic: Sequence[GroupMetadataValue]) -> int:
+    """By how much the counter of generations and epochs rose; in a new group from 1 on."""
+    last = classic[-1].generation if classic else first
+    if not epochs:
+        return last - first
+    return last - first + max(epochs) - (1 if _begins_anew(classic) else last)
 
 
 def configure(kafka: Any, group_id: str) -> None:

@@ -214,6 +214,16 @@ def test_a_group_of_librdkafkas_cooperative_assignor_is_not_upgraded():
     assert any("GROUP_ID_NOT_FOUND" in caveat for caveat in scenario.caveats)
 
 
+def test_a_group_whose_last_classic_member_has_gone_begins_anew():
+    """The first to come back is refused; when the other has gone too, it is let in, into a group at epoch 1."""
+    group = made_up(2, 12, DYNAMIC, "cooperative-sticky", library="librdkafka", generation=7)
+    scenario = simulate(group, Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=5_000, migrate=True), draws=3)
+    outcome = scenario.typical
+    assert outcome.settled
+    assert (outcome.refused_joins, outcome.generations, outcome.rebalances) == (1, 3, 2)
+    assert [len(assigned["t"]) for assigned in outcome.final_assignment.values()] == [12]
+
+
 def test_a_broker_may_be_set_to_upgrade_no_group():
     policy = {"group.consumer.migration.policy": "downgrade"}
     group = made_up(3, 12)
