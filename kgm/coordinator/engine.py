@@ -167,13 +167,13 @@ class Coordinator:
         consumer_records.replay(group, record.key, record.value)
 
     def _replay_foreign_group(self, record: Record) -> None:
-        group_type = foreign_type(record.key)
-        if group_type is not None:
+        group_type, group_id = foreign_type(record.key), getattr(record.key, "group_id", "")
+        is_known = isinstance(self._groups.get(group_id), ForeignGroup)
+        if group_type is not None and (is_known or record.value is not None):
             group = replayed(self._groups, record, group_type)
+            self._groups.pop(group_id, None)
             if group is not None:
-                self._groups[group.group_id] = group
-            else:
-                self._groups.pop(record.key.group_id, None)  # type: ignore[attr-defined]  # these keys have one
+                self._groups[group_id] = group
 
     def replay_end_transaction(
         self,
