@@ -6,7 +6,7 @@ import pytest
 from kgm.history.derive import derive
 from tests.history.test_real_logs import raw_log
 from tests.history.truth.scores import Scores
-from tests.history.truth.story import LATE_MS, Story, right
+from tests.history.truth.story import LATE_MS, Story, member_right, right
 from tests.records.real_logs import partitions
 
 #: What is done to a member, and what may be said of it; the session has to expire before some of it shows.
@@ -69,3 +69,17 @@ def test_no_bounce_of_a_static_member_within_its_session_is_taken_for_a_rebalanc
     restarts = [row for row in tables["gold_restart"].to_pylist() if row["absorbed"]]
     assert len(restarts) == len(absorbed)
     assert all(row["max_ms"] <= row["session_timeout_ms"] for row in restarts if row["group_type"] == "classic")
+
+
+@pytest.mark.slow
+def test_so_are_the_ends_of_seats(tables):
+    """How each member went, of those whose seat nobody took over."""
+    story, scores = Story(), Scores()
+    for row in tables["silver_seat"].to_pylist():
+        if row["to_offset"] is not None:
+            who = {"what": row["end_cause"], **{name: row[name] for name in ("seat", "member_id", "client_id")}}
+            ended = {**row, "timestamp": row["to_timestamp"]}
+            scores.verdict(row["end_cause"], row["end_confidence"], member_right(story, ended, who))
+    print(scores.table())
+    scores.check()
+    assert sum(counts.total() for counts in scores.verdicts.values()) > 100
