@@ -67,33 +67,51 @@ def _compact(log: OffsetsLog, limits: Limits, now: Millis) -> None:
         log.compact(now_ms=now, delete_retention_ms=limits.log_cleaner_delete_retention_ms)
 
 
-class DiskLog:
-    """A partition of `__consumer_offsets` on disk; the folder is made with the first record."""
-
-    is_durable = True
+class _FolderLog:
+    """A log in a folder that is made with the first record."""
 
     def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
         self._folder = folder
         self._limits = limits
         self._warn = warn
-        self._log: OffsetsLog | None = self._open() if folder.exists() else None
+        self._log: OffsetsLog | None = None
 
     def _open(self) -> OffsetsLog:
-        return _opened(self._folder, self._limits, self._warn)
+        if self._log is None:
+            self._log = _opened(self._folder, self._limits, self._warn)
+        return self._log
+
+    def tidy(self, now: Millis) -> None:
+        if self._log is not None:
+            _compact(self._log, self._limits, now)
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+class DiskLog(_FolderLog):
+    """A partition of `__consumer_offsets` on disk."""
+
+    is_durable = True
+
+    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
+        super().__init__(folder, limits, warn)
+        if folder.exists():
+            self._open()
 
     @property
     def size(self) -> int:
         return 0 if self._log is None else self._log.size
 
     def append(self, records: Iterable[Record], *, now: Millis, producer: Producer | None) -> None:
-        self._log = self._log or self._open()
-        self._log.append(
+        self._open().append(
             tuple(records), now_ms=now, producer=None if producer is None else ProducerInfo(producer[0], producer[1])
         )
 
     def append_marker(self, producer: Producer, *, commit: bool, now: Millis) -> None:
-        self._log = self._log or self._open()
-        self._log.append_marker(ProducerInfo(producer[0], producer[1]), commit=commit, now_ms=now)
+        self._open().append_marker(ProducerInfo(producer[0], producer[1]), commit=commit, now_ms=now)
 
     def flush(self) -> None:
         if self._log is not None:
@@ -111,15 +129,6 @@ class DiskLog:
         for offset, why in loader.report.unreadable:
             self._warn(f"{self._folder.name} at offset {offset}: a record is left out: {why}")
 
-    def tidy(self, now: Millis) -> None:
-        if self._log is not None:
-            _compact(self._log, self._limits, now)
-
-    def close(self) -> None:
-        if self._log is not None:
-            self._log.close()
-            self._log = None
-
 
 class _OffsetsLogs:
     """The partitions of `__consumer_offsets` in a data directory."""
@@ -136,22 +145,18 @@ class _OffsetsLogs:
         return DiskLog(self._folder / f"{OFFSETS_TOPIC}-{partition}", self._limits, self._warn)
 
 
-class _TransactionsOnDisk:
+class _TransactionsOnDisk(_FolderLog):
     """The last state of each transaction: a log like those of `__consumer_offsets`, with transactional ids as keys and
     JSON as values."""
 
     def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
+        super().__init__(folder, limits, warn)
         self.is_dirty = False
-        self._folder = folder
-        self._limits = limits
-        self._warn = warn
-        self._log: OffsetsLog | None = None
 
     def load(self) -> Iterable[Transaction]:
         if not self._folder.exists():
             return ()
-        self._log = _opened(self._folder, self._limits, self._warn)
-        rows = [row for batch in self._log.read() for row in batch.records]
+        rows = [row for batch in self._open().read() for row in batch.records]
         try:
             last = {(row.key or b"").decode(): json.loads(row.value or b"{}") for row in rows}
             return [Transaction.from_json(transactional_id, row) for transactional_id, row in last.items()]
@@ -159,24 +164,14 @@ class _TransactionsOnDisk:
             raise KgmError(f"{self._folder} is damaged: {error!r}") from None
 
     def append(self, transaction: Transaction) -> None:
-        self._log = self._log or _opened(self._folder, self._limits, self._warn)
         pair = transaction.transactional_id.encode(), json.dumps(transaction.as_json()).encode()
-        self._log.append_raw([pair], now_ms=transaction.started_ms)
+        self._open().append_raw([pair], now_ms=transaction.started_ms)
         self.is_dirty = True
 
     def flush(self) -> None:
         self.is_dirty = False
         if self._log is not None:
             self._log.flush()
-
-    def tidy(self, now: Millis) -> None:
-        if self._log is not None:
-            _compact(self._log, self._limits, now)
-
-    def close(self) -> None:
-        if self._log is not None:
-            self._log.close()
-            self._log = None
 
 
 class Directory:
