@@ -189,8 +189,6 @@ def simulate_bounce(
         settings={**broker, **parse_settings(settings or ())},
         heartbeat_interval_ms=_duration(heartbeat_interval, "--heartbeat-interval"),
     )
-    if draws < 1:
-        raise UsageError(f"--draws is {draws}, the lowest is 1")
     with progress(common, "playing the plan"):
         scenarios, errors = _play(
             snapshot, plan, compare=compare, draws=draws, seed=seed, keeps_holdings=report_file is not None
@@ -213,6 +211,8 @@ def _play(
     from kgm.simulation.compare import compare as compare_all
     from kgm.simulation.compare import side_by_side
 
+    if draws < 1:
+        raise UsageError(f"--draws is {draws}, the lowest is 1")
     if compare:
         comparison = compare_all(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
         return comparison.scenarios, comparison.errors
