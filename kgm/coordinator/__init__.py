@@ -80,7 +80,9 @@ In memory, where it can be noticed by the clock or the log only:
 Quirks of Kafka's that a simulation has to show are kept; the tests name them (a static member that restarts between
 JoinGroup and SyncGroup costs a rebalance when the sync phase ends; a changed subscription of a restarted static member
 does not, KAFKA-12759; a member that is refused for the size of its group is removed without a look at whether the join
-phase could end now).
+phase could end now; a member of a consumer group that joins again under another instance id leaves the first one
+behind, which nobody can use from then on; who comes to a consumer group and wants no topic may be given partitions that
+nobody then reads).
 
 Modules
 -------
