@@ -128,9 +128,20 @@ def test_a_killed_static_member_is_fenced_when_the_session_of_its_group_ends(ser
 
 
 @KINDS
-def test_a_regular_expression_follows_the_topics(served, kind):
-    admin = AdminClient({"bootstrap.servers": served.bootstrap})
+def test_members_subscribe_by_regular_expression(served, kind):
     with members_of(kind, served) as members:
+        a = members.start(group="g", topics=["^t.*"], protocol="consumer")
+        settled(served, [a], 6)
+        b = members.start(group="g", topics=["^t.*"], protocol="consumer")
+        settled(served, [a, b], 6)
+        b.close()
+        settled(served, [a], 6)
+
+
+def test_a_regular_expression_follows_the_topics(served):
+    """It is resolved again when there are new topics, though not within ten seconds."""
+    admin = AdminClient({"bootstrap.servers": served.bootstrap})
+    with members_of("librdkafka", served) as members:
         a = members.start(group="g", topics=["^t.*"], protocol="consumer")
         settled(served, [a], 6)
         admin.create_topics([NewTopic("two", 2, 1), NewTopic("other", 2, 1)])["two"].result()
