@@ -111,6 +111,7 @@ def session_timeout(value, error_code=0):
 )
 def test_the_session_timeout_of_a_consumer_group_where_it_may_be_seen(broker, fault, expected):
     broker.always(ApiKey.CONSUMER_GROUP_DESCRIBE, consumer_group(member("a")))
+    broker.ranges[ApiKey.DESCRIBE_CONFIGS] = (1, 0)
     if fault is not None:
         broker.ranges[ApiKey.DESCRIBE_CONFIGS] = (1, 4)
         broker.always(ApiKey.DESCRIBE_CONFIGS, fault)

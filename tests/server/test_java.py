@@ -101,8 +101,8 @@ def test_java_and_librdkafka_share_a_group(cluster):
         assert group(server).generation == generation
 
 
-def test_the_new_protocol_is_refused_by_name(cluster):
-    server = cluster()
+def test_a_server_without_the_consumer_protocol_refuses_it(cluster):
+    server = cluster(group_coordinator_rebalance_protocols="classic")
     with JavaMembers(server.bootstrap) as members:
         a = members.start(group="g", topics=["t"], protocol="consumer")
         a.wait_event("fatal", "error")
