@@ -319,12 +319,12 @@ class Member:
             and (not world.unreconciled or self.member_id not in world.unreconciled)
         )
 
-    def _beat_at(self, at_ms: float) -> None:
+    def _beat_at(self, at_ms: float, *, is_calm: bool | None = None) -> None:
         """Plan the next heartbeat; in a calm group the last one before the session would be in danger."""
         if self.beat is not None:
             self.beat.cancel()
         world = self.world
-        if self._is_calm:
+        if self._is_calm if is_calm is None else is_calm:
             spare = self.extended_ms + world.origin.session_timeout_ms - self.period_ms - at_ms
             if spare > self.period_ms:
                 at_ms += (spare // self.period_ms) * self.period_ms
@@ -333,12 +333,13 @@ class Member:
     def _beat(self) -> None:
         world = self.world
         self.beat = None
-        self.last_beat_ms = self.extended_ms = world.clock.now_ms
-        if self._is_calm:
-            self._hand_in(world.clock.now_ms)
+        now_ms = self.last_beat_ms = self.extended_ms = world.clock.now_ms
+        is_calm = self._is_calm
+        if is_calm:
+            self._hand_in(now_ms)
         else:
             world.send(self, self._heartbeat(), self.habits.heartbeat_version, self._on_beat)
-        self._beat_at(world.clock.now_ms + self.period_ms)
+        self._beat_at(now_ms + self.period_ms, is_calm=is_calm)
 
     def _on_beat(self, reply: HeartbeatResponse) -> None:
         if reply.error_code == ErrorCode.NONE or self.phase is not Phase.STEADY or self.intent is not None:
