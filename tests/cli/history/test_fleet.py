@@ -1,14 +1,7 @@
 """`kgm history simulate-fleet` on a real log."""
 
-import json
-import subprocess
-import sys
-
-import pytest
-
 from kgm.history.ends import end_groups
 from kgm.history.store import Asked
-from tests.cli.history.conftest import SEGMENTS
 
 
 def test_every_group_of_the_end_is_played_or_says_why_not(answer, tables):
@@ -41,19 +34,3 @@ def test_scenarios_a_window_and_a_limit(answer, asked):
     assert asked("simulate-fleet", "nobody")[0] == 3
     assert asked("simulate-fleet", "--scenario", "zone")[0] == 2
     assert asked("simulate-fleet", "--draws", "0")[0] == 2
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_on_spark_it_is_the_same():
-    """In a process of its own: another test's session must not be ended."""
-    found = []
-    for more in ([], ["--master", "local[1]", "--spark-conf", "spark.ui.enabled=false"]):
-        command = [sys.executable, "-m", "kgm.cli.main", "history", "simulate-fleet", "--source", SEGMENTS, *more]
-        done = subprocess.run(
-            [*command, "--match", "k8-[bi]*", "-o", "json"], capture_output=True, text=True, timeout=280, check=True
-        )
-        found.append(json.loads(done.stdout)["data"]["costs"])
-    assert found[0] == found[1]
-    assert len(found[0]) == 2
