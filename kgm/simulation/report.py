@@ -78,7 +78,8 @@ class Ranges:
 class Outcome:
     """What came out of one draw.
 
-    generations: by how much the coordinator's counter rose. rebalances: those of them that reached an assignment.
+    generations: by how much the coordinator's counter rose. new_count: where it stands if it began anew on the way, as
+    that of a group does which has emptied before its first member of KIP-848. rebalances: those of them that reached an assignment.
     handovers: how often a partition came to another owner, those on the way included. fenced, final_assignment: by
     identity. settled: whether the group came to rest within the time that was simulated. random_ids: whether it ended
     with member ids that nobody can know beforehand. newcomers_wait_ms: the longest that a new member was without
@@ -99,6 +100,7 @@ class Outcome:
     took_ms: int
     requests: int
     newcomers_wait_ms: int | None = None
+    new_count: int | None = None
     holdings: tuple[Holding, ...] = ()
 
     @property
@@ -133,6 +135,13 @@ class Scenario:
     ranges: Ranges | None
     protocol: str = "classic"
 
+    @property
+    def generation_after(self) -> int | None:
+        """The generation, or epoch, that the group ends with."""
+        if self.typical.new_count is not None or self.generation_before is None:
+            return self.typical.new_count
+        return self.generation_before + self.typical.generations
+
     def to_json(self) -> dict[str, Any]:
         typical, before = self.typical, self.generation_before
         return {
@@ -142,7 +151,7 @@ class Scenario:
             "generations": typical.generations,
             "rebalances": typical.rebalances,
             "generation_before": before,
-            "generation_after": None if before is None else before + typical.generations,
+            "generation_after": self.generation_after,
             "moves": [move.to_json() for move in typical.moves],
             "moved_partitions": typical.moved_partitions,
             "handovers": typical.handovers,

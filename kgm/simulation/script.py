@@ -310,6 +310,7 @@ class Script:
             generations=world.epochs_before
             + (self.origin.generation if view is None else view.generation)
             - self.origin.generation,
+            new_count=view.generation if view is not None and world.began_anew else None,
             rebalances=world.rebalances,
             moves=world.ledger.moves(final),
             handovers=world.ledger.handovers,

@@ -89,6 +89,7 @@ class World:
         self._target_epoch = origin.generation
         #: How far the counter had come when it began anew: a classic group without members becomes another group.
         self.epochs_before = 0
+        self.began_anew = False
         self._is_emptied = False
         self._is_joining = False
         self._join_key = TimerKey(TimerKind.JOIN, origin.group_id)
@@ -209,6 +210,7 @@ class World:
     def _epoch_appended(self, epoch: int) -> None:
         if self._is_emptied:
             self._is_emptied = False
+            self.began_anew = True
             self.epochs_before += self.generation - FIRST_EPOCH
             self.generation = self._target_epoch = FIRST_EPOCH
         if epoch > self.generation:

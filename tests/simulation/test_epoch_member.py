@@ -221,6 +221,7 @@ def test_a_group_whose_last_classic_member_has_gone_begins_anew():
     outcome = scenario.typical
     assert outcome.settled
     assert (outcome.refused_joins, outcome.generations, outcome.rebalances) == (1, 3, 2)
+    assert scenario.generation_after < scenario.generation_before
     assert [len(assigned["t"]) for assigned in outcome.final_assignment.values()] == [12]
 
 
