@@ -78,12 +78,13 @@ class Ranges:
 class Outcome:
     """What came out of one draw.
 
-    generations: by how much the coordinator's counter rose. new_count: where it stands if it began anew on the way, as
-    that of a group does which has emptied before its first member of KIP-848. rebalances: those of them that reached an assignment.
-    handovers: how often a partition came to another owner, those on the way included. fenced, final_assignment: by
-    identity. settled: whether the group came to rest within the time that was simulated. random_ids: whether it ended
-    with member ids that nobody can know beforehand. newcomers_wait_ms: the longest that a new member was without
-    partitions, from its start; None if none has come to any. holdings: who consumed what when, if it was asked for."""
+    generations: by how much the coordinator's counter rose. new_count: where it stands if it began anew on the way,
+    as that of a group does which has emptied before its first member of KIP-848. rebalances: those of them that
+    reached an assignment. handovers: how often a partition came to another owner, those on the way included.
+    fenced, final_assignment: by identity. settled: whether the group came to rest within the time that was
+    simulated. random_ids: whether it ended with member ids that nobody can know beforehand. newcomers_wait_ms: the
+    longest that a new member was without partitions, from its start; None if none has come to any. holdings: who
+    consumed what when, if it was asked for."""
 
     generations: int
     rebalances: int
