@@ -12,12 +12,14 @@ GroupMetadata a row for each member with its subscription and assignment taken a
 kafka-dump-log --offsets-decoder is a whole process that prints JSON, into /dev/null here; the time that it needs for a
 log of one record is taken off, so that neither side is charged for its start. In turn, medians of --rounds.
 
-Then kgm alone, a process each: the membership changes of --changes GroupMetadata records (every other one a rebalance,
-the others bounces that were absorbed), from the segment to the table of changes, piece by piece; the same of the
-commits' log, in which there is nothing to tell; and the growth with records, members and groups.
+Then kgm alone: the membership changes of --changes GroupMetadata records (every other one a rebalance, the others
+bounces that were absorbed), from the segment to the table of changes, piece by piece; the same of the commits' log, in
+which there is nothing to tell. These lie in two partitions, a process for each of them, as Spark has it on two cores;
+CPU and memory are added up, wall is of the slower one. And the growth with records, members and groups, in one.
 """
 
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import statistics
@@ -41,6 +43,8 @@ from tests.kafka.jars import classpath
 from tests.kafka.java_tools import java_command
 
 HEAP_MB = 1_000
+#: As many partitions are told side by side.
+CORES = 2
 GROUPS, PARTITIONS = 100, 240
 SEGMENT = "00000000000000000000.log"
 #: Where the generation stands in a value of a group of protocol type "consumer".
@@ -200,18 +204,24 @@ def told(folder, arguments):
     print("| membership changes of | MB | changes | rebalances | CPU s | wall s | peak MB |")
     print("|---|---|---|---|---|---|---|")
     logs = {
-        f"GroupMetadata x {arguments.members}": snapshots(arguments.changes, arguments.members),
-        "OffsetCommit": commits(arguments.commits, arguments.in_batch),
+        f"GroupMetadata x {arguments.members}": [
+            snapshots(arguments.changes // CORES, arguments.members) for _ in range(CORES)
+        ],
+        "OffsetCommit": [commits(arguments.commits // CORES, arguments.in_batch) for _ in range(CORES)],
     }
     costs = []
-    for number, (name, batches) in enumerate(logs.items()):
-        place = folder / f"told-{number}"
-        write(place, batches)
-        count, changed, rebalanced, cpu, wall, peak = in_process("changes", place)
-        size = (place / SEGMENT).stat().st_size / 1e6
-        (place / SEGMENT).unlink()
+    for number, (name, partitions) in enumerate(logs.items()):
+        places = [folder / f"told-{number}-{partition}" for partition in range(CORES)]
+        for place, batches in zip(places, partitions, strict=True):
+            write(place, batches)
+        with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
+            found = [*zip(*pool.map(in_process, ["changes"] * CORES, places), strict=True)]
+        count, changed, rebalanced, cpu, _, peak = map(sum, found)
+        size = sum((place / SEGMENT).stat().st_size for place in places) / 1e6
+        for place in places:
+            (place / SEGMENT).unlink()
         print(
-            f"| {count} {name} | {size:.0f} | {changed} | {rebalanced} | {cpu:.1f} | {wall:.1f} | {peak:.0f} |",
+            f"| {count} {name} | {size:.0f} | {changed} | {rebalanced} | {cpu:.1f} | {max(found[4]):.1f} | {peak:.0f} |",
             flush=True,
         )
         costs.append(cpu / count)

@@ -31,7 +31,7 @@ class Different:
     """The different members of records of one version. spans: the bytes of each. seats: of each. places_from: where the
     partitions that it is assigned begin in `places`, which numbers them (`Rosters.place_numbers`)."""
 
-    __slots__ = ("_columns", "_members", "_prefix", "_read", "_spans", "_suffix", "places", "places_from", "seats")
+    __slots__ = ("_members", "_prefix", "_read", "_rows", "_spans", "_suffix", "places", "places_from", "seats")
 
     def __init__(self, version: int, spans: pa.BinaryArray, read: pa.StructArray, *, few: bool) -> None:
         """few: whether it is likely that many of them will be looked at."""
@@ -40,7 +40,7 @@ class Different:
         self._members: dict[tuple[int, bool], Member] = {}
         # Fields of a newer Kafka are in the bytes only.
         self._read = read if few and version < GroupMetadataValue.FLEXIBLE_FROM else None
-        self._columns: list[list[Any]] = []
+        self._rows: list[tuple[Any, ...]] = []
         member_id, instance = (pc.struct_field(read, name) for name in ("member_id", "group_instance_id"))
         self.seats: list[str] = listed(pc.coalesce(instance, member_id))
         self.places_from: list[int] = []
@@ -56,10 +56,11 @@ class Different:
 
     def _record(self, number: int) -> MemberMetadata:
         if self._read is not None:
-            self._columns = [listed(self._read.field(row[0])) for row in MemberMetadata.FIELDS]
+            columns = (listed(self._read.field(row[0])) for row in MemberMetadata.FIELDS)
+            self._rows = [*zip(*columns, strict=True)]
             self._read = None
-        if self._columns:
-            return MemberMetadata(*(column[number] for column in self._columns))
+        if self._rows:
+            return MemberMetadata(*self._rows[number])
         value = decode_record(_KEY, self._prefix + self._spans[number].as_py() + self._suffix).value
         assert isinstance(value, GroupMetadataValue)
         return value.members[0]
