@@ -1,6 +1,8 @@
 """Fixtures that start the real Kafka once for a whole session.
 
 Tests marked `kafka` fail when Java or Maven is missing; KGM_SKIP_KAFKA=1 skips them instead.
+
+Properties are tried with the same examples each time; KGM_RANDOM=1 draws others, to look for what nobody has seen yet.
 """
 
 from __future__ import annotations
@@ -10,11 +12,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:  # imported late below: only some tests need them
     from tests.kafka.broker import KafkaCluster, OldKafka
     from tests.kafka.oracle import MessageOracle
     from tests.kafka.secured import SecuredKafka
+
+settings.register_profile("same", derandomize="KGM_RANDOM" not in os.environ)
+settings.load_profile("same")
 
 
 @pytest.hookimpl(trylast=True)

@@ -55,15 +55,16 @@ def source_of(kafka, **more):
 
 
 def in_segments(kafka):
-    """What a reader of committed records sees, from the broker's own files: {(partition, offset): (key, value)}.
+    """What a reader of committed records sees, from the broker's own files: items ((partition, offset), (key, value)).
 
-    Without the groups that Spark itself makes, which is at it while we look."""
+    Without the groups that Spark itself makes, which is at it while we look. Members that other tests left behind may
+    expire at any time, so what there is has to be asked before and after."""
     from kgm.history.transactions import ABORTED, OPEN, fates
 
     raw = raw_table(folders(kafka.log_dir()), Reading())
     fate = fates(raw).fate.tolist()
     return {
-        (row["partition"], row["offset"]): (row["key"], row["value"])
+        ((row["partition"], row["offset"]), (row["key"], row["value"]))
         for row, what in zip(raw.to_pylist(), fate, strict=True)
         if not row["control"] and what not in (OPEN, ABORTED) and not of_spark(row["key"])
     }
@@ -75,12 +76,13 @@ def of_spark(key):
 
 def test_all_that_is_committed_comes_once_and_more_on_the_next_run(spark, options, commits, tmp_path):
     source = source_of(commits)
+    before = in_segments(commits)
     first = build(tmp_path, source=source, options=options)
     held = open_store(tmp_path)
     rows = [row for row in held.rows("bronze_raw", Asked()) if not of_spark(row["key"])]
-    expected = in_segments(commits)
-    assert {(row["partition"], row["offset"]): (row["key"], row["value"]) for row in rows} == expected
-    assert len(rows) == len(expected)
+    found = {((row["partition"], row["offset"]), (row["key"], row["value"])) for row in rows}
+    assert before <= found <= in_segments(commits)
+    assert len(rows) == len(found)
     assert first.captured.records == first.records >= len(rows)
     assert {row["cluster"] for row in rows} == {Broker(spark, source).cluster_id()}
     commit(commits, "spark-3", 2)
@@ -100,8 +102,10 @@ def test_all_that_is_committed_comes_once_and_more_on_the_next_run(spark, option
 
 
 def test_in_a_batch(spark, commits):
+    before = {place for place, _ in in_segments(commits)}
     found = read(spark, source_of(commits)).select("partition", "offset", "key").collect()
-    assert {(row.partition, row.offset) for row in found if not of_spark(row.key)} == in_segments(commits).keys()
+    after = {place for place, _ in in_segments(commits)}
+    assert before <= {(row.partition, row.offset) for row in found if not of_spark(row.key)} <= after
 
 
 @pytest.mark.parametrize(
