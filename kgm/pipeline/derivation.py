@@ -5,6 +5,7 @@ what the one before it left to carry on with. Rows that replace older ones send 
 through a merge; otherwise a file is added. Nothing that counts is touched: files are new, or links to the last build's.
 """
 
+import gc
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +54,9 @@ class Done:
 
 
 def run(work: Work) -> Done:
-    """Write the files of a partition into the build's directory."""
+    """Write the files of a partition into the build's directory. For a process of its own."""
+    # Very many objects and hardly any cycles, as in the `kgm` command.
+    gc.set_threshold(50_000, 20, 20)
     carry = _carried(work)
     tables: dict[str, pa.Table] = {name: TABLES[name].empty_table() for name in BUILT}
     records = 0
