@@ -176,15 +176,13 @@ class Broker:
     def _api_versions(self, call: Call) -> Response:
         message = call.message
         assert isinstance(message, ApiVersionsRequest)
-        has_groups = int(self.cluster.shards.settings.has_consumer_protocol)
+        has_groups = self.cluster.shards.settings.has_consumer_protocol
+        finalized = FinalizedFeatureKey(name=_GROUP_VERSION, min_version_level=1, max_version_level=1)
         response = ApiVersionsResponse(
             api_keys=[_range_of(key) for key in sorted(self._handlers)],
             supported_features=[SupportedFeatureKey(name=_GROUP_VERSION, min_version=0, max_version=1)],
             finalized_features_epoch=0,
-            finalized_features=[
-                FinalizedFeatureKey(name=_GROUP_VERSION, min_version_level=1, max_version_level=1)
-                for _ in range(has_groups)
-            ],
+            finalized_features=[finalized] if has_groups else [],
         )
         names = (message.client_software_name, message.client_software_version)
         if call.version >= _SOFTWARE_FROM and not all(_SOFTWARE.fullmatch(name) for name in names):
