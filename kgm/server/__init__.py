@@ -31,10 +31,10 @@ server listens on loopback.
 
 Modules: limits (bounds, `--set`) · topics (names, partitions, ids) · nodes (brokers, who leads what) · exchange (what
 passes between broker and listener) · cluster (everything shared) · broker (decode, dispatch) · outbox (encode; what
-waits for a flush) · shard, shards (coordinators, and where they are) · memory_log, storage (their logs) · log,
-data_files (records of topics) · syncing (flushes at once) · transactions (their coordinator) · the APIs: groups,
-unavailable, metadata, data, topic_admin, configs, transaction_apis, log_dirs · hub (clock, turns of the loop) ·
-listener (connections) · embedded (a server in the foreground, or in a thread).
+waits for a flush) · shard, shards (coordinators, and where they are) · kept (what outlives the process beside logs) ·
+memory_log, storage (their logs) · log, data_files (records of topics) · syncing (flushes at once) · transactions
+(their coordinator) · the APIs: groups, unavailable, metadata, data, topic_admin, configs, transaction_apis, log_dirs ·
+hub (clock, turns of the loop) · listener (connections) · embedded (a server in the foreground, or in a thread).
 """
 
 from kgm.server.embedded import EmbeddedServer, serve_forever, serve_in_thread

@@ -18,6 +18,7 @@ from kgm.server.broker import Broker
 from kgm.server.configs import Values
 from kgm.server.data import Data
 from kgm.server.exchange import Call, Event, Hangup, Millis, Reply, Response, Ticket
+from kgm.server.kept import Kept
 from kgm.server.limits import Limits
 from kgm.server.log import Logs as DataLogs
 from kgm.server.nodes import OFFSETS_TOPIC, Nodes, Placement
@@ -69,14 +70,7 @@ class Storage(Protocol):
     def data_logs(self, topics: Topics, limits: Limits) -> DataLogs:
         """The records of the topics. Raises KgmError."""
 
-    def save(
-        self,
-        *,
-        topics: Mapping[str, int],
-        deletions: Mapping[str, int],
-        assigned: Mapping[int, list[int]],
-        group_configs: Values,
-    ) -> None:
+    def save(self, kept: Kept) -> None:
         """Raises OSError."""
 
     def close(self) -> None: ...
@@ -99,14 +93,7 @@ class Nowhere:
     def data_logs(self, topics: Topics, limits: Limits) -> DataLogs:  # noqa: ARG002  (none has any yet)
         return DataLogs(topic_max_bytes=limits.topic_max_bytes, total_max_bytes=limits.total_max_bytes)
 
-    def save(
-        self,
-        *,
-        topics: Mapping[str, int],
-        deletions: Mapping[str, int],
-        assigned: Mapping[int, list[int]],
-        group_configs: Values,
-    ) -> None:
+    def save(self, kept: Kept) -> None:
         """Nothing is kept."""
 
     def close(self) -> None:
@@ -177,10 +164,12 @@ class Cluster:
     def save(self) -> None:
         """Keep topics, placement and what is set for groups. Raises OSError."""
         self.storage.save(
-            topics=dict(self.topics),
-            deletions=self.topics.deletions,
-            assigned=self.placement.assigned(),
-            group_configs=self.group_configs,
+            Kept(
+                topics=dict(self.topics),
+                deletions=self.topics.deletions,
+                assigned=self.placement.assigned(),
+                group_configs=self.group_configs,
+            )
         )
 
     def close(self) -> None:

@@ -28,6 +28,7 @@ from kgm.records.log import OffsetsLog
 from kgm.records.record import Record
 from kgm.server.configs import Values
 from kgm.server.data_files import DataFiles, known_ids
+from kgm.server.kept import Kept
 from kgm.server.limits import Limits
 from kgm.server.log import Logs as DataLogs
 from kgm.server.memory_log import ShardLog
@@ -219,22 +220,15 @@ class Directory:
             raise KgmError(f"--data-dir {self._folder}: {error.filename} cannot be read: {error.strerror}") from None
         return self._data
 
-    def save(
-        self,
-        *,
-        topics: Mapping[str, int],
-        deletions: Mapping[str, int],
-        assigned: Mapping[int, list[int]],
-        group_configs: Values,
-    ) -> None:
+    def save(self, kept: Kept) -> None:
         content = {
             "format": _FORMAT,
             "cluster_id": self.cluster_id,
             "offsets_partitions": self._partitions,
-            "topics": dict(topics),
-            "deletions": dict(deletions),
-            "assigned": {str(partition): replicas for partition, replicas in assigned.items()},
-            "group_configs": group_configs,
+            "topics": dict(kept.topics),
+            "deletions": dict(kept.deletions),
+            "assigned": {str(partition): replicas for partition, replicas in kept.assigned.items()},
+            "group_configs": kept.group_configs,
         }
         path = self._folder / _FILE
         draft = path.with_suffix(".tmp")
