@@ -7,8 +7,10 @@ usage: python bench/pipeline.py [--only decode|fleet] [--commits N] [--snapshots
 
 The records of bench/history.py in four partitions: as segments (kgm's own data source), and in a topic of a real broker
 (Spark's Kafka source; and kafka-console-consumer with OffsetsMessageFormatter or GroupMetadataMessageFormatter, which
-prints JSON, into /dev/null here). Timed is what comes behind the start: of Spark the job alone, after a small one like
-it, into its `noop` sink; of the console consumer the whole process less the time that it takes for one record.
+prints JSON, into /dev/null here). Timed is what comes behind the start: of Spark a job into its `noop` sink, less what
+one like it takes for 500 records; of the console consumer the whole process less the time that it takes for one record.
+Both JVMs still warm up within that, so it is given for the first N records and for the N that follow those (2N less N,
+each in processes of their own).
 CPU seconds and memory are those of the whole process tree, JVM and Python; shared pages count in each process. Spark
 has -Xmx1g, the console consumer what its script gives it (512m). Medians of --rounds, each a process of its own.
 Then a build: from the segments to every table of a store, capture and all. And what `kgm history simulate-fleet` does:
@@ -79,10 +81,12 @@ def watched(task):
     watcher = threading.Thread(target=look)
     watcher.start()
     cpu, start = used(os.getpid())[0], time.perf_counter()
-    task()
-    wall, cpu = time.perf_counter() - start, used(os.getpid())[0] - cpu
-    done.set()
-    watcher.join()
+    try:
+        task()
+        wall, cpu = time.perf_counter() - start, used(os.getpid())[0] - cpu
+    finally:
+        done.set()
+        watcher.join()
     return wall, cpu, max(peak[0], used(os.getpid())[1])
 
 
@@ -123,8 +127,7 @@ def played(asked):
 def worker(asked):
     if asked["how"] == "fleet":
         return played(asked)
-    from kgm.pipeline import Kind, Source, SparkOptions, build, jobs, start
-    from kgm.pipeline.sources import read
+    from kgm.pipeline import Kind, Source, SparkOptions, build, records, start
     from tests.pipeline.sparks import jars
 
     def source(place):
@@ -143,10 +146,12 @@ def worker(asked):
     spark = start(options, source(asked["place"]))
 
     def job(place):
-        jobs.decoded(read(spark, source(place)), asked["kind"]).write.format("noop").mode("overwrite").save()
+        records(spark, source(place), asked["kind"]).write.format("noop").mode("overwrite").save()
 
     job(asked["warm"])
-    return watched(lambda: job(asked["place"]))
+    small_wall, small_cpu, _ = watched(lambda: job(asked["warm"]))
+    wall, cpu, memory = watched(lambda: job(asked["place"]))
+    return wall - small_wall, cpu - small_cpu, memory
 
 
 def spark(**asked):
@@ -262,52 +267,64 @@ def main():
 
 
 def compare(folder, name, kind, count, made, arguments):
-    warm = {"segments": write(folder / "warm", spread(made(500)))}
-    place = {"segments": write(folder / "log", spread(made(count)))}
-    ways = {
-        "Spark, segments, local[1]": {"how": "segments", "master": "local[1]"},
-        "Spark, segments, local[2]": {"how": "segments", "master": "local[2]"},
-    }
-    peer = None
+    sizes = {"warm": 500, "once": count, "twice": 2 * count}
+    places = {("segments", size): write(folder / size, spread(made(number))) for size, number in sizes.items()}
+    ways = {f"Spark, segments, local[{cores}]": {"how": "segments", "master": f"local[{cores}]"} for cores in (1, 2)}
+    commands = None
     if arguments.no_peer:
-        rows = timed(ways, warm, place, kind, arguments.rounds, None)
+        rows = timed(ways, places, kind, arguments.rounds, None)
     else:
         from tests.kafka.broker import KafkaCluster
 
         with KafkaCluster() as cluster:
-            warm["kafka"] = produce(cluster, "warm", spread(made(500)))
-            place["kafka"] = produce(cluster, "log", spread(made(count)))
-            ways["Spark, Kafka, local[1]"] = {"how": "kafka", "master": "local[1]", "bootstrap": cluster.bootstrap}
-            ways["Spark, Kafka, local[2]"] = {"how": "kafka", "master": "local[2]", "bootstrap": cluster.bootstrap}
-            commands = [console(cluster, place["kafka"], kind, number) for number in (1, count)]
-            rows = timed(ways, warm, place, kind, arguments.rounds, commands)
-        peer = rows["console consumer"][0]
-    ways["build, local[2]"] = {"how": "build", "master": "local[2]"}
-    rows |= timed({"build, local[2]": ways["build, local[2]"]}, warm, place, kind, 1, None)
-    for way, (wall, cpu, memory) in rows.items():
-        ratio = "" if peer is None or way.startswith("build") else f"{peer / wall:.1f}"
-        print(
-            f"| {count:,} {name} | {way} | {wall:.2f} | {count / wall / 1e3:.1f} | {cpu:.2f} | {count / cpu / 1e3:.1f} | "
-            f"{memory:.0f} | {ratio} |",
-            flush=True,
-        )
-    one, two = (rows[f"Spark, segments, local[{cores}]"][0] for cores in (1, 2))
-    print(f"\n{name}: local[1] -> local[2] {one / two:.2f}x\n", flush=True)
+            places |= {("kafka", size): produce(cluster, size, spread(made(number))) for size, number in sizes.items()}
+            for cores in (1, 2):
+                ways[f"Spark, Kafka, local[{cores}]"] = {
+                    "how": "kafka", "master": f"local[{cores}]", "bootstrap": cluster.bootstrap,
+                }  # fmt: skip
+            commands = [console(cluster, "twice", kind, number) for number in (1, count, 2 * count)]
+            rows = timed(ways, places, kind, arguments.rounds, commands)
+    for which, heading in enumerate(("the first", "the next")):
+        peer = rows["console consumer"][which][0] if commands else None
+        for way, measured in rows.items():
+            wall, cpu, memory = measured[which]
+            ratio = "" if peer is None else f"{peer / wall:.1f}"
+            print(
+                f"| {heading} {count:,} {name} | {way} | {wall:.2f} | {count / wall / 1e3:.1f} | {cpu:.2f} | "
+                f"{count / cpu / 1e3:.1f} | {memory:.0f} | {ratio} |",
+                flush=True,
+            )
+    built = spark(
+        kind=kind, how="build", master="local[2]", warm=places["segments", "warm"], place=places["segments", "once"]
+    )
+    wall, cpu, memory = built
+    print(
+        f"| {count:,} {name} | build, local[2] | {wall:.2f} | {count / wall / 1e3:.1f} | {cpu:.2f} | "
+        f"{count / cpu / 1e3:.1f} | {memory:.0f} | |",
+    )
+    one, two = (rows[f"Spark, segments, local[{cores}]"] for cores in (1, 2))
+    ratios = ", ".join(f"{one[which][0] / two[which][0]:.2f}x" for which in (0, 1))
+    print(f"\n{name}: local[1] -> local[2] {ratios}\n", flush=True)
 
 
-def timed(ways, warm, place, kind, rounds, commands):
-    """{way: (wall, CPU, MB)}, each way in turn."""
-    found = {way: [] for way in ways}
-    theirs = []
+def timed(ways, places, kind, rounds, commands):
+    """{way: [(wall, CPU, MB) of the first records, of the next]}, each way in turn."""
+    found = {way: [] for way in (*ways, *(["console consumer"] if commands else []))}
     for _ in range(rounds):
         for way, asked in ways.items():
-            key = "kafka" if asked["how"] == "kafka" else "segments"
-            found[way].append(spark(kind=kind, warm=warm[key], place=place[key], **asked))
+            source = asked["how"]
+            once_, twice = (
+                spark(kind=kind, warm=places[source, "warm"], place=places[source, size], **asked)
+                for size in ("once", "twice")
+            )
+            found[way].append((once_, (twice[0] - once_[0], twice[1] - once_[1], twice[2])))
         if commands is not None:
-            (start_cpu, start, _), (cpu, wall, _) = (once(command) for command in commands)
-            theirs.append((wall - start, cpu - start_cpu, float("nan")))
-    rows = {way: medians(measured) for way, measured in found.items()}
-    return rows | ({"console consumer": medians(theirs)} if theirs else {})
+            start, first, both = (once(command) for command in commands)
+            found["console consumer"].append([
+                (after[1] - before[1], after[0] - before[0], float("nan"))
+                for before, after in ((start, first), (first, both))
+            ])  # fmt: skip
+    return {way: [medians([row[which] for row in rows]) for which in (0, 1)] for way, rows in found.items()}
 
 
 if __name__ == "__main__":

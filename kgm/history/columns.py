@@ -4,7 +4,7 @@ Keys repeat, so that each different one is decoded once. Values are decoded by v
 refuse ends up in `Decoded.bad`, whole and with its error: nothing is dropped, nothing raises for what a log holds."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -66,6 +66,14 @@ def decode(raw: pa.Table) -> Decoded:
         bad=pa.Table.from_batches(bad, schema=BAD),
         controls=pa.Table.from_batches(controls, schema=RAW),
     )  # fmt: skip
+
+
+def decoded(raw: Iterable[pa.RecordBatch], kind: int) -> Iterator[pa.RecordBatch]:
+    """The records of one type alone, by `schema.record_schema`, batch by batch."""
+    for batch in raw:
+        found = decode(pa.Table.from_batches([batch])).records
+        if kind in found:
+            yield from found[kind].to_batches()
 
 
 class _Tables(Mapping[int, pa.Table]):

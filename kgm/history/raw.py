@@ -5,7 +5,6 @@ of more than five bytes, far more records than its neighbours have) sends it to 
 is wrong with one that does not parse. `segment_records` reads the headers of a segment at once, too; where one
 is not as it should be, `kgm.records.segment.batches` goes on and says so."""
 
-import struct
 from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
 from typing import Any, BinaryIO
@@ -21,13 +20,15 @@ from kgm.records.batch import (
     CODEC_MASK,
     CONTROL,
     HEADER,
+    LENGTH,
     LENGTH_AT,
     LOG_APPEND_TIME,
     MAGIC,
+    MAGIC_AT,
     MAX_UNCOMPRESSED,
     TRANSACTIONAL,
     Batch,
-    checksum,
+    checksum_function,
     parse_batch,
 )
 from kgm.records.compression import CODECS, decompress
@@ -38,8 +39,8 @@ _CHUNK_RECORDS = 400_000
 #: With fewer batches side by side than this, a record costs more than the scalar reader takes for it.
 _WORTH_IT = 48
 _SLOW_BATCHES = 10_000
-#: length, leader epoch, magic and crc; the crc covers what is behind it.
-_LENGTH_AND_CRC = struct.Struct(">iibI")
+#: The crc covers what is behind it.
+_CRC_AT = 17
 _CHECKED_AT = 21
 #: The fields of HEADER.
 _HEADER_KINDS = (
@@ -88,16 +89,23 @@ def segment_records(partition: int, file: BinaryIO, size: int, *, from_offset: i
 def _whole_batches(data: bytes) -> tuple[Positions, int]:
     """(where the whole batches at the beginning of the bytes start, where the last one ends). It stops before a batch
     with a wrong checksum or a length that cannot be."""
-    starts, at, size = [], 0, len(data)
-    unpack, behind = _LENGTH_AND_CRC.unpack_from, HEADER.size - BEHIND_LENGTH
+    edges, at, size = [0], 0, len(data)
+    unpack, least = LENGTH.unpack_from, HEADER.size - BEHIND_LENGTH
     while size - at >= HEADER.size:
-        length, _, magic, crc = unpack(data, at + LENGTH_AT)
-        stop = at + BEHIND_LENGTH + length
-        if length < behind or stop > size or magic != MAGIC or checksum(data[at + _CHECKED_AT : stop]) != crc:
+        length = unpack(data, at + LENGTH_AT)[0]
+        at += BEHIND_LENGTH + length
+        if length < least or at > size:
             break
-        starts.append(at)
-        at = stop
-    return np.array(starts, dtype=np.int64), at
+        edges.append(at)
+    starts = np.array(edges[:-1], dtype=np.int64)
+    if len(starts):
+        buffer = Buffer(data)
+        found = map(checksum_function(), map(data.__getitem__, map(slice, (starts + _CHECKED_AT).tolist(), edges[1:])))
+        good = np.fromiter(found, dtype=np.int64, count=len(starts)) == buffer.view(">u4")[starts + _CRC_AT]
+        good &= buffer.view(">i1")[starts + MAGIC_AT] == MAGIC
+        if not good.all():
+            starts = starts[: int(np.argmin(good))]
+    return starts, edges[len(starts)]
 
 
 def _headers(buffer: Buffer, starts: Positions) -> Positions:

@@ -24,7 +24,9 @@ from kgm.pipeline.options import BuildReport, Format, Kind, Progress, Source, Sp
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["BuildReport", "Format", "Kind", "Progress", "Source", "SparkOptions", "build", "capture", "read", "start"]
+__all__ = [
+    "BuildReport", "Format", "Kind", "Progress", "Source", "SparkOptions", "build", "capture", "read", "records", "start",
+]  # fmt: skip
 
 
 def start(options: SparkOptions, *sources: Source) -> "SparkSession":
@@ -82,3 +84,13 @@ def read(out: Path, table: str, spark: "SparkSession") -> "DataFrame":
     from kgm.pipeline import building
 
     return building.read(out, table, spark)
+
+
+def records(spark: "SparkSession", source: Source, kind: int) -> "DataFrame":
+    """The records of one type (a number of `kgm.records.record.TYPES`) that are in a source now, decoded, by
+    `kgm.history.schema.record_schema`. What does not decode is left out; `build` keeps it, in bronze/bad.
+
+    Raises NotFoundError and UsageError for a source that is not there or no such source."""
+    from kgm.pipeline import sources
+
+    return sources.records(spark, source, kind)

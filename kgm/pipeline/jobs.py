@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812  (everybody calls it that)
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kgm.history.columns import decode
+from kgm.history import columns
 from kgm.history.schema import RAW, record_schema
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Tasks for each core: groups differ in size, and a short queue evens it out.
 _TASKS_PER_CORE = 4
+#: Of a key: the record type that it begins with.
+_TYPE_BYTES = 2
 
 
 def map_groups(
@@ -31,13 +34,11 @@ def map_groups(
 
 def decoded(frame: "DataFrame", kind: int) -> "DataFrame":
     """The records of one type (`kgm.records.record.TYPES`) of raw ones, by `schema.record_schema`."""
-    schema = record_schema(kind)
+    # Others do not leave the JVM: in most clusters nearly every record is an offset commit.
+    mine = frame.where(F.substring("key", 1, _TYPE_BYTES) == F.lit(kind.to_bytes(_TYPE_BYTES, "big")))
 
     def batches(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in found:
-            # What Spark reads of Parquet may be null anywhere, for all that its schema says.
-            records = decode(pa.Table.from_batches([batch]).select(RAW.names).cast(RAW)).records
-            if kind in records:
-                yield from records[kind].to_batches()
+        # What Spark reads of Parquet may be null anywhere, for all that its schema says.
+        return columns.decoded((batch.cast(RAW) for batch in found), kind)
 
-    return frame.mapInArrow(batches, from_arrow_schema(schema))
+    return mine.select(*RAW.names).mapInArrow(batches, from_arrow_schema(record_schema(kind)))

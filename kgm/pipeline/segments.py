@@ -16,9 +16,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from kgm.history.columns import decoded
 from kgm.history.folders import GZIPPED, Folder, Reading, folders, read_folder
-from kgm.history.schema import RAW
+from kgm.history.schema import RAW, record_schema
 from kgm.model.errors import UsageError
+from kgm.records.record import TYPES
 from kgm.records.segment import LOG, SWAP, BadBatch, base_offset_of, batches
 
 NAME = "kgm-segments"
@@ -27,7 +29,9 @@ _BATCH_RECORDS = 20_000
 
 
 class SegmentsDataSource(DataSource):
-    """Option `path`: the directory. max_records: of a stream, how many offsets one batch spans, about."""
+    """Option `path`: the directory. record: a record type (`kgm.records.record.TYPES`), whose records are given
+    decoded, by `schema.record_schema`, where they were read: raw ones would go to the JVM and back for it. max_records:
+    of a stream, how many offsets one batch spans, about."""
 
     @classmethod
     def name(cls) -> str:
@@ -40,17 +44,20 @@ class SegmentsDataSource(DataSource):
             raise UsageError(f"{NAME} wants a path")
         self._path = Path(path)
         self._most = int(options.get("max_records") or 0)
+        self._kind = int(options["record"]) if "record" in options else None
+        if self._kind is not None and self._kind not in TYPES:
+            raise UsageError(f"{NAME}: there are no records of type {self._kind}")
 
     def schema(self) -> StructType:
-        return from_arrow_schema(RAW)
+        return from_arrow_schema(RAW if self._kind is None else record_schema(self._kind))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         del schema
-        return _Reader(self._path)
+        return _Reader(self._path, self._kind)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
         del schema
-        return _StreamReader(self._path, self._most)
+        return _StreamReader(self._path, self._kind, self._most)
 
 
 @dataclass
@@ -63,20 +70,20 @@ class _Slice(InputPartition):
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, kind: int | None) -> None:
+        self._path, self._kind = path, kind
 
     def partitions(self) -> Sequence[InputPartition]:
         return [_Slice(folder) for folder in by_size(folders(self._path))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Slice)
-        return _records(partition)
+        return _sliced(partition, self._kind)
 
 
 class _StreamReader(DataSourceStreamReader):
-    def __init__(self, path: Path, most: int) -> None:
-        self._path = path
+    def __init__(self, path: Path, kind: int | None, most: int) -> None:
+        self._path, self._kind = path, kind
         self._most = most
         self._ends = Ends()
 
@@ -111,7 +118,7 @@ class _StreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Slice)
-        return _records(partition)
+        return _sliced(partition, self._kind)
 
 
 def by_size(found: Sequence[Folder]) -> list[Folder]:
@@ -119,17 +126,23 @@ def by_size(found: Sequence[Folder]) -> list[Folder]:
     return sorted(found, key=lambda folder: (-folder.size, folder.partition))
 
 
+def _sliced(part: _Slice, kind: int | None) -> Iterator[pa.RecordBatch]:
+    """What is in a slice, decoded if there is a kind, in batches that a JVM can take."""
+    for raw in _records(part):
+        for batch in [raw] if kind is None else decoded([raw], kind):
+            for at in range(0, len(batch), _BATCH_RECORDS):
+                yield batch.slice(at, _BATCH_RECORDS)
+
+
 def _records(part: _Slice) -> Iterator[pa.RecordBatch]:
-    """What is in a slice, in batches that a JVM can take. Raises UsageError for bytes that are wrong in the middle."""
+    """What is in a slice. Raises UsageError for bytes that are wrong in the middle."""
     reading = Reading()
     for batch in read_folder(_within(part), reading):
         offset = batch.column("offset")
         inside = pc.greater_equal(offset, part.start)
         if part.end is not None:
             inside = pc.and_(inside, pc.less(offset, part.end))
-        chosen = batch if pc.all(inside).as_py() else batch.filter(inside)
-        for at in range(0, len(chosen), _BATCH_RECORDS):
-            yield chosen.slice(at, _BATCH_RECORDS)
+        yield batch if pc.all(inside).as_py() else batch.filter(inside)
     for damage in reading.damages:
         if not damage.torn:
             raise UsageError(f"{damage.path} is damaged at byte {damage.position}: {damage.reason}")

@@ -12,11 +12,11 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 from kgm.history.folders import folders
 from kgm.history.schema import RAW
 from kgm.model.errors import NotFoundError, UsageError
-from kgm.pipeline import kafka, segments
+from kgm.pipeline import jobs, kafka, segments
 from kgm.pipeline.options import Kind, Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrameReader, SparkSession
 
 _RAW = from_arrow_schema(RAW)
 _LEAST = ("partition", "offset", "key", "value")
@@ -26,8 +26,7 @@ _META = "meta.properties"
 def read(spark: "SparkSession", source: Source) -> DataFrame:
     """Everything that is there now. Of segments and Kafka each partition of the topic is one of Spark's, in order."""
     if source.kind is Kind.SEGMENTS:
-        folders(_path(source))  # says what is wrong with it, in words
-        return spark.read.format(segments.NAME).option("path", str(_path(source))).load()
+        return _of_segments(spark, source).load()
     if source.kind is Kind.KAFKA:
         _fetch_with_a_consumer(spark)
         options = kafka.options(source)
@@ -40,6 +39,13 @@ def read(spark: "SparkSession", source: Source) -> DataFrame:
     except PySparkException as error:
         raise UsageError(f"{source} cannot be read: {str(error).splitlines()[0]}") from error
     return found.transform(of_topic, source.topic).transform(to_raw).transform(in_order)
+
+
+def records(spark: "SparkSession", source: Source, kind: int) -> DataFrame:
+    """The records of one type that are there now. See `kgm.pipeline.records`."""
+    if source.kind is Kind.SEGMENTS:
+        return _of_segments(spark, source).option("record", str(kind)).load()
+    return read(spark, source).transform(jobs.decoded, kind)
 
 
 def stream(spark: "SparkSession", source: Source, *, most_records: int | None = None) -> DataFrame:
@@ -107,6 +113,11 @@ def in_order(frame: DataFrame) -> DataFrame:
         .dropDuplicates(["partition", "offset"])
         .sortWithinPartitions("partition", "offset")
     )
+
+
+def _of_segments(spark: "SparkSession", source: Source) -> "DataFrameReader":
+    folders(_path(source))  # says what is wrong with it, in words
+    return spark.read.format(segments.NAME).option("path", str(_path(source)))
 
 
 def _path(source: Source) -> Path:

@@ -260,7 +260,8 @@ def marker_batch(
 
 
 @cache
-def _crc32c() -> Callable[[bytes], int]:
+def checksum_function() -> Callable[[bytes], int]:
+    """CRC32C, for very many."""
     from google_crc32c import value
 
     return value  # type: ignore[no-any-return]
@@ -268,7 +269,7 @@ def _crc32c() -> Callable[[bytes], int]:
 
 def checksum(data: bytes) -> int:
     """CRC32C."""
-    return _crc32c()(data)
+    return checksum_function()(data)
 
 
 # -- records

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from kgm.history.columns import decoded
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.schema import RAW
 from kgm.model.errors import UsageError
-from kgm.pipeline import Source
+from kgm.pipeline import Source, records
 from kgm.pipeline.segments import Ends, SegmentsDataSource
 from kgm.pipeline.sources import read
 from kgm.records.log import OffsetsLog
@@ -162,3 +163,36 @@ def test_through_spark(spark, plain_log):
     found = frame.toArrow().sort_by([("partition", "ascending"), ("offset", "ascending")])
     assert found.cast(RAW) == raw_table(folders(plain_log), Reading())
     assert 2 in TYPES
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [1, 2, 8])
+def test_decoded_where_they_are_read(spark, plain_log, tmp_path, kind):
+    """And decoded by Spark, from Parquet that Spark has written, they are the same."""
+    source = Source.parse(f"segments:{plain_log}")
+    expected = list(decoded(raw_table(folders(plain_log), Reading()).to_batches(), kind))
+    assert sum(map(len, expected)) > 10
+    found = records(spark, source, kind)
+    assert by_place(found.toArrow()) == by_place(pa.Table.from_batches(expected))
+    read(spark, source).write.parquet(str(tmp_path / "dump"))
+    dumped = records(spark, Source.parse(f"parquet:{tmp_path}/dump"), kind)
+    assert dumped.schema == found.schema
+    assert by_place(dumped.toArrow()) == by_place(found.toArrow())
+
+
+def by_place(table):
+    return sorted(table.to_pylist(), key=lambda row: (row["partition"], row["offset"]))
+
+
+def test_a_stream_of_decoded_records(plain_log):
+    reader = stream(plain_log, record="1")
+    slices = reader.partitions({}, reader.latestOffset())
+    found = pa.Table.from_batches([batch for part in slices for batch in reader.read(part)])
+    expected = pa.Table.from_batches(decoded(raw_table(folders(plain_log), Reading()).to_batches(), 1))
+    assert by_place(found) == by_place(expected)
+
+
+def test_no_such_record_type():
+    with pytest.raises(UsageError, match="no records of type 99"):
+        SegmentsDataSource({"path": "there", "record": "99"})
