@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
-    "BuildReport", "Format", "Kind", "Progress", "Source", "SparkOptions", "build", "capture", "read", "records", "start",
+    "BuildReport", "Format", "Kind", "Progress", "Source", "SparkOptions", "build", "capture", "read", "records",
+    "start",
 ]  # fmt: skip
 
 
