@@ -8,11 +8,14 @@ Not modelled: bins that become trees (nine keys of one bucket in a table of 64 o
 the shape of a red-black tree.  Member ids that end in a UUID do not get there.
 """
 
+import struct
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Final
 
+_INTS: Final = struct.Struct(">IIII")
+_LONGS: Final = struct.Struct(">qq")
 _INT_MASK: Final = 0xFFFFFFFF
 # The largest number that `spread` leaves alone.
 _UNSPREAD: Final = 0xFFFF
@@ -116,6 +119,32 @@ def copied_run_order(run: Sequence[int]) -> Sequence[int]:
     capacity = _copied_capacity(len(run))
     cut = capacity - run[0] % capacity
     return run if cut >= len(run) else [*run[cut:], *run[:cut]]
+
+
+def copied_name_order(names: Iterable[str]) -> list[str]:
+    """Strings in the order in which `new HashSet<String>(names)` iterates over them, sorted before if need be."""
+    listed = sorted(names, key=utf16_key)
+    mask = _copied_capacity(len(listed)) - 1
+    return sorted(listed, key=lambda name: spread(string_hash(name)) & mask)
+
+
+def copied_uuid_order(uuids: Sequence[bytes]) -> list[int]:
+    """Positions of 16-byte `uuids` in the order in which a `HashSet<Uuid>` made from them iterates over them."""
+    mask = _copied_capacity(len(uuids)) - 1
+    return sorted(range(len(uuids)), key=lambda position: spread(uuid_hash(uuids[position])) & mask)
+
+
+def uuid_hash(uuid: bytes) -> int:
+    """`Uuid.hashCode` as an unsigned 32-bit number."""
+    one, two, three, four = _INTS.unpack(uuid)
+    found: int = one ^ two ^ three ^ four
+    return found
+
+
+def uuid_key(uuid: bytes) -> tuple[int, int]:
+    """Sort key of `Uuid.compareTo`: two signed numbers."""
+    high, low = _LONGS.unpack(uuid)
+    return high, low
 
 
 def _copied_capacity(size: int) -> int:

@@ -47,7 +47,7 @@ GROUP: dict[str, Any] = {
     "assignment_epoch": "int?",
     "session_timeout_ms": "int?",
     "rebalance_timeout_ms": "int?",
-    "topics": [{"name": "str", "partitions": "int"}],
+    "topics": [{"name": "str", "partitions": "int", "topic_id": "str?"}],
     "members": [MEMBER],
     "offsets": [OFFSET],
 }

@@ -18,7 +18,7 @@ from kgm.client.describe import decoded, roster, snapshot, used_topics
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, from_code
 from kgm.client.parallel import run_parallel
 from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnsupportedError
-from kgm.model.snapshot import GroupSnapshot
+from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.protocol.apis import ApiKey
 
 _STATE_FILTER, _TYPE_FILTER = 4, 5
@@ -180,7 +180,7 @@ class Cluster:
             partitions |= committed.get(group_id, {}).keys()
             for member in bases[group_id].members:
                 partitions |= {(topic, p) for topic, numbers in member.assignment.items() for p in numbers}
-        counts, ends = self._topics_and_ends(sorted(topics), partitions if offsets else set(), deadline)
+        known, ends = self._topics_and_ends(sorted(topics), partitions if offsets else set(), deadline)
         timeouts = self._session_timeouts([g for g, one in found.items() if one.kind == "consumer"], deadline)
         results: list[GroupSnapshot | KgmError] = []
         for group_id in group_ids:
@@ -191,7 +191,7 @@ class Cluster:
             results.append(
                 snapshot(
                     bases[group_id], coordinator=self.brokers.coordinator(group_id), committed=committed.get(group_id),
-                    ends=ends, partition_counts=counts, session_timeout_ms=timeouts.get(group_id),
+                    ends=ends, topics=known, session_timeout_ms=timeouts.get(group_id),
                 )
             )  # fmt: skip
         return results
@@ -255,11 +255,11 @@ class Cluster:
 
     def _topics_and_ends(
         self, topics: Sequence[str], partitions: set[tuple[str, int]], deadline: Deadline
-    ) -> tuple[dict[str, int], Offsets]:
-        """(partition counts of topics that exist and may be seen, end offsets). Leaders that moved are asked again."""
+    ) -> tuple[list[TopicSnapshot], Offsets]:
+        """(topics that exist and may be seen, end offsets). Leaders that moved are asked again."""
         if not topics:
-            return {}, {}
-        counts: dict[str, int] = {}
+            return [], {}
+        known: dict[str, TopicSnapshot] = {}
         ends: Offsets = {}
         wanted = set(partitions)
         for _ in range(2):
@@ -269,7 +269,10 @@ class Cluster:
                     if row.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED and row.name is not None:
                         self.denied_topics.add(row.name)
                     if not row.error_code and row.name is not None:
-                        counts[row.name] = len(row.partitions)
+                        topic_id = row.topic_id if any(row.topic_id) else None  # which old brokers do not tell
+                        known[row.name] = TopicSnapshot(
+                            name=row.name, partitions=len(row.partitions), topic_id=topic_id
+                        )
                         leaders.update(((row.name, p.partition_index), p.leader_id) for p in row.partitions)
             except KgmError:
                 break
@@ -278,7 +281,7 @@ class Cluster:
             wanted = set(moved)
             if not wanted or deadline.expired:
                 break
-        return counts, ends
+        return [*known.values()], ends
 
     def _ends_by_leader(
         self, partitions: set[tuple[str, int]], leaders: dict[tuple[str, int], int], deadline: Deadline

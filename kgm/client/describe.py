@@ -47,13 +47,13 @@ def _instance_id(member: Any) -> str | None:
 
 def snapshot(
     base: GroupSnapshot, *, coordinator: Coordinator | None, committed: Offsets | None = None,
-    ends: Offsets | None = None, partition_counts: Mapping[str, int] | None = None,
+    ends: Offsets | None = None, topics: Iterable[TopicSnapshot] = (),
     session_timeout_ms: int | None = None,
 ) -> GroupSnapshot:  # fmt: skip
     """One group: `decoded`, and what other APIs tell.
 
-    partition_counts: of every topic that is known; it may hold topics of other groups too."""
-    topics = used_topics(base.members, committed or {})
+    topics: all that are known; they may be those of other groups too."""
+    used = used_topics(base.members, committed or {})
     offsets = offset_rows(base.members, committed or {}, ends or {}) if committed is not None else ()
     rows: dict[str | None, list[OffsetSnapshot]] = {}
     for row in offsets:
@@ -69,11 +69,7 @@ def snapshot(
         group_epoch=base.group_epoch,
         assignment_epoch=base.assignment_epoch,
         session_timeout_ms=session_timeout_ms,
-        topics=tuple(
-            TopicSnapshot(name=name, partitions=partition_counts[name])
-            for name in sorted(topics)
-            if partition_counts and name in partition_counts
-        ),
+        topics=tuple(sorted((topic for topic in topics if topic.name in used), key=lambda topic: topic.name)),
         members=tuple(sorted(members, key=lambda member: member.identity)),
         offsets=offsets,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kgm.client.liveness import Liveness, Sign
 from kgm.model.assignment import Assignment, Move, moves
 from kgm.model.errors import KgmError
-from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 
 if TYPE_CHECKING:
     from kgm.assignors import MemberSpec
@@ -47,7 +47,7 @@ def expected_moves(
         return None
     if name is None or not settled or becomes_classic(group, removed):
         return None  # of what members of a group that becomes classic would choose, no API tells
-    staying = [member for member in group.in_listed_order().members if member.member_id not in removed]
+    staying = [member for member in _in_order(group) if member.member_id not in removed]
     if any(not member.topics and not member.regex for member in staying):
         return None  # a subscription that could not be read
     before = {member.identity: member.assignment for member in group.members}
@@ -59,6 +59,15 @@ def expected_moves(
         tell(error.message)
         return None
     return moves(before, after)
+
+
+def _in_order(group: GroupSnapshot) -> Sequence[MemberSnapshot]:
+    """Members in the order in which the assignor gets to see them: on the broker in that of a hash map of their ids."""
+    from kgm.assignors.java import map_order
+
+    if group.type != "consumer":
+        return group.in_listed_order().members
+    return [group.members[at] for at in map_order([member.member_id for member in group.members])]
 
 
 def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot], lead: Lead | None) -> Assignment:
@@ -84,13 +93,23 @@ def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot], le
         if lead is not None:
             result = lead(name, members, counts)
         else:
-            topics = tuple(TopicSpec(name=topic, partitions=count) for topic, count in counts.items())
+            topics = tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in _on_the_broker(group))
             result = assign(name, GroupSpec(members=members, topics=topics))
         if not is_cooperative(name) or result == owned:
             break
         owned = result
     identity = {member.member_id: member.identity for member in staying}
     return {identity[member_id]: partitions for member_id, partitions in result.items()}
+
+
+def _on_the_broker(group: GroupSnapshot) -> Sequence[TopicSnapshot]:
+    """Topics in the order in which a consumer group's assignor gets to see them, if their ids are known."""
+    from kgm.assignors.java import copied_uuid_order
+
+    ids = [topic.topic_id for topic in group.topics if topic.topic_id is not None]
+    if group.type != "consumer" or len(ids) < len(group.topics):
+        return group.topics
+    return [group.topics[at] for at in copied_uuid_order(ids)]
 
 
 def _owned(group: GroupSnapshot, member: MemberSnapshot) -> dict[str, tuple[int, ...]]:

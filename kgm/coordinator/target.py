@@ -4,10 +4,9 @@ It is computed when the group's epoch is ahead of the assignment's and the last 
 written, member by member, and then the epoch. The order of members and topics is that of Kafka's hash maps, since the
 assignors' answers hang on it."""
 
-import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from kgm.assignors.java import map_order, spread, string_hash, utf16_key
+from kgm.assignors.java import copied_name_order, copied_uuid_order, map_order, uuid_key
 from kgm.assignors.server_range import assign_server_range
 from kgm.assignors.spec import GroupSpec, MemberSpec, TopicSpec, by_identity
 from kgm.assignors.uniform import assign_uniform
@@ -16,10 +15,7 @@ from kgm.coordinator.consumer_group import ConsumerGroup
 from kgm.coordinator.consumer_member import NO_TARGET, ConsumerMember, Target
 from kgm.coordinator.settings import assignment_interval_ms
 from kgm.coordinator.step import Step
-from kgm.coordinator.topics import Topic, TopicImage
-
-_LONGS = struct.Struct(">qq")
-_INTS = struct.Struct(">IIII")
+from kgm.coordinator.topics import TopicImage
 
 
 def is_due(group: ConsumerGroup, step: Step) -> bool:
@@ -87,11 +83,12 @@ def _assign(
         wanted = {first.topics}
         if any(spec.topics != first.topics for spec in specs):
             specs = [_wanting(spec, first.topics) for spec in specs]
-        topics = _hash_order([image.by_name[name] for name in first.topics])
+        listed = [image.by_name[name] for name in first.topics]
+        topics = [listed[at] for at in copied_uuid_order([topic.topic_id for topic in listed])]
     else:
         wanted = {spec.topics for spec in specs}
         names = {name for those in wanted for name in those}
-        topics = sorted((image.by_name[name] for name in names), key=_id_order)
+        topics = sorted((image.by_name[name] for name in names), key=lambda topic: uuid_key(topic.topic_id))
     group = GroupSpec(
         members=tuple(specs), topics=tuple(TopicSpec(name=t.name, partitions=t.partitions) for t in topics)
     )
@@ -125,7 +122,7 @@ class _Subscriptions:
         key = member.subscribed_topic_names, member.subscribed_topic_regex
         if key not in self._known:
             listed = subscription(self._group, member)
-            self._known[key] = tuple(name for name in _set_order(listed) if name in self._image.by_name)
+            self._known[key] = tuple(name for name in copied_name_order(listed) if name in self._image.by_name)
         return self._known[key]
 
 
@@ -141,40 +138,3 @@ def _by_name(target: Target, image: TopicImage) -> Mapping[str, Sequence[int]]:
     """A target with names; topics that are gone are left out."""
     by_id = image.by_id
     return {by_id[topic_id].name: partitions for topic_id, partitions in target.items() if topic_id in by_id}
-
-
-# -- Kafka's orders
-
-
-def _set_order(names: Iterable[str]) -> list[str]:
-    """Names in the order of the Java set in which a member has them."""
-    listed = sorted(names, key=utf16_key)
-    hashes = {name: string_hash(name) for name in listed}
-    capacity = _copied_capacity(len(listed))
-    return sorted(listed, key=lambda name: spread(hashes[name]) & (capacity - 1))
-
-
-def _hash_order(topics: Sequence[Topic]) -> list[Topic]:
-    """Topics in the order of a Java set of their ids."""
-    capacity = _copied_capacity(len(topics))
-    return sorted(topics, key=lambda topic: spread(id_hash(topic.topic_id)) & (capacity - 1))
-
-
-def _id_order(topic: Topic) -> tuple[int, int]:
-    """Uuid.compareTo: two signed numbers."""
-    high, low = _LONGS.unpack(topic.topic_id)
-    return high, low
-
-
-def id_hash(topic_id: bytes) -> int:
-    """Uuid.hashCode as an unsigned number."""
-    one, two, three, four = _INTS.unpack(topic_id)
-    found: int = one ^ two ^ three ^ four
-    return found
-
-
-def _copied_capacity(size: int) -> int:
-    capacity = 16
-    while capacity < size * 4 // 3 + 1:
-        capacity *= 2
-    return capacity

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kgm.history.causes import Event
 from kgm.history.store import Asked, Tables
+from kgm.model.ids import uuid_text
 
 Json = dict[str, Any]
 _EPOCH = ("partition", "offset", "group_id", "epoch", "assignment_epoch", "assigned_timestamp")
@@ -75,6 +76,7 @@ def _group(epoch: Json, assigned: int | None, members: list[Json], names: Mappin
     for member in found:
         for topic, numbers in member["assignment"].items():
             partitions[topic] = max([partitions.get(topic, 0), *(number + 1 for number in numbers)])
+    ids = {name: uuid_text(topic_id) for topic_id, name in names.items()}
     asked_for = Counter(row["server_assignor"] for row in members if row["server_assignor"])
     group: Json = {
         "group_id": epoch["group_id"], "type": "consumer", "protocol_type": "consumer",
@@ -84,7 +86,9 @@ def _group(epoch: Json, assigned: int | None, members: list[Json], names: Mappin
         "rebalance_timeout_ms": max(
             (row["rebalance_timeout_ms"] for row in members if row["rebalance_timeout_ms"] is not None), default=None
         ),
-        "topics": [{"name": name, "partitions": count} for name, count in sorted(partitions.items())],
+        "topics": [
+            {"name": name, "partitions": count, "topic_id": ids.get(name)} for name, count in sorted(partitions.items())
+        ],
         "members": found,
     }  # fmt: skip
     if nameless:

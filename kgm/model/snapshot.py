@@ -9,6 +9,7 @@ from typing import Any
 
 from kgm.model.assignment import Partitions
 from kgm.model.errors import UsageError
+from kgm.model.ids import uuid_of, uuid_text
 
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 STATUSES = ("stable", "reconciling", "away", "unknown")
@@ -25,10 +26,16 @@ class Coordinator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSnapshot:
-    """A topic that the group subscribes to or has committed offsets for."""
+    """A topic that the group subscribes to or has committed offsets for. topic_id: 16 bytes; in JSON Kafka's text for
+    them. The broker's assignors (KIP-848) take topics in an order that hangs on it."""
 
     name: str
     partitions: int
+    topic_id: bytes | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        written = None if self.topic_id is None else uuid_text(self.topic_id)
+        return {"name": self.name, "partitions": self.partitions, "topic_id": written}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,10 +165,7 @@ class GroupSnapshot:
             "assignment_epoch": self.assignment_epoch,
             "session_timeout_ms": self.session_timeout_ms,
             "rebalance_timeout_ms": self.rebalance_timeout_ms,
-            "topics": [
-                {"name": topic.name, "partitions": topic.partitions}
-                for topic in sorted(self.topics, key=lambda topic: topic.name)
-            ],
+            "topics": [topic.to_json() for topic in sorted(self.topics, key=lambda topic: topic.name)],
             "members": [member.to_json() for member in sorted(self.members, key=lambda member: member.identity)],
             "offsets": [
                 row.to_json() for row in sorted(self.offsets, key=lambda offset: (offset.topic, offset.partition))
@@ -246,7 +250,11 @@ def _topic(data: Any, index: int) -> TopicSnapshot:
     partitions = reader.get("partitions", (int,))
     if partitions < 0:
         raise UsageError(f"topics[{index}].partitions is negative")
-    return TopicSnapshot(name=reader.text("name"), partitions=partitions)
+    written = reader.get("topic_id", (str,), optional=True)
+    topic_id = None if written is None else uuid_of(written)
+    if written is not None and topic_id is None:
+        raise UsageError(f"topics[{index}].topic_id is {written!r}, which is no topic id")
+    return TopicSnapshot(name=reader.text("name"), partitions=partitions, topic_id=topic_id)
 
 
 def _member(data: Any, index: int) -> MemberSnapshot:

@@ -7,12 +7,12 @@ makes it durable and closes it, so that the number of open files does not grow w
 import contextlib
 import os
 import re
-from base64 import urlsafe_b64decode
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from kgm.model.errors import DecodeError
+from kgm.model.ids import uuid_of
 from kgm.records.batch import parse_batch
 from kgm.server.log import Batch, Logs, PartitionLog, kept
 from kgm.server.syncing import flush_all, sync_folder
@@ -153,6 +153,7 @@ def known_ids(folder: Path) -> dict[str, bytes]:
     found = {}
     for path in folder.glob(f"*-0/{_METADATA}"):
         noted = re.search(r"^topic_id: ([\w-]{22})$", path.read_text(errors="replace"), re.MULTILINE)
-        if noted is not None:
-            found[path.parent.name.removesuffix("-0")] = urlsafe_b64decode(noted[1] + "==")
+        topic_id = None if noted is None else uuid_of(noted[1])
+        if topic_id is not None:
+            found[path.parent.name.removesuffix("-0")] = topic_id
     return found

@@ -5,7 +5,6 @@ asked for; those that have a log from an earlier run are loaded at the start."""
 
 import heapq
 import uuid
-from base64 import urlsafe_b64encode
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -17,6 +16,7 @@ from kgm.coordinator.outcome import Millis, Producer, Reply, Request, Ticket
 from kgm.coordinator.settings import BrokerSettings
 from kgm.coordinator.view import GroupView
 from kgm.model.errors import KgmError
+from kgm.model.ids import uuid_text
 from kgm.server.limits import Limits
 from kgm.server.memory_log import MemoryLog, ShardLog
 from kgm.server.nodes import OFFSETS_TOPIC, Placement
@@ -32,7 +32,7 @@ def new_member_id(prefix: str) -> str:
 
 def new_consumer_id(_prefix: str) -> str:
     """A member id as Kafka makes them for consumer groups: its own writing of a UUID, without a dash in front."""
-    while (text := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+    while (text := uuid_text(uuid.uuid4().bytes)).startswith("-"):
         pass
     return text
 

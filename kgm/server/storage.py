@@ -14,7 +14,6 @@ import json
 import os
 import re
 import uuid
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -23,6 +22,7 @@ from kgm.coordinator.loading import Loader, Replayed
 from kgm.coordinator.outcome import Millis, Producer
 from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import KgmError, RefusedError, UsageError
+from kgm.model.ids import uuid_text
 from kgm.records.batch import ProducerInfo
 from kgm.records.log import OffsetsLog
 from kgm.records.record import Record
@@ -262,7 +262,7 @@ def _read(folder: Path, settings: BrokerSettings) -> Mapping[str, Any]:
     try:
         text = path.read_text()
     except FileNotFoundError:
-        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster_id = uuid_text(uuid.uuid4().bytes)
         return {"cluster_id": cluster_id, "offsets_partitions": partitions, "topics": {}, "assigned": {}}
     except (OSError, UnicodeError) as error:
         raise KgmError(f"{path} cannot be read: {error}") from None

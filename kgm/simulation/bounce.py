@@ -146,12 +146,13 @@ def _script(
 
 
 def _shuffled(origin: Origin, seed: str) -> Origin:
-    """Members whose ids fall into one bucket of the leader's hash map are visited in the order in which they joined:
-    where that is not known, each draw has its own."""
-    if origin.order_is_known:
-        return origin
-    seats = random.Random(seed + "/order").sample(origin.seats, len(origin.seats))  # noqa: S311  (a simulation)
-    return replace(origin, seats=tuple(seats))
+    """Members whose ids fall into one bucket of the leader's hash map are visited in the order in which they joined,
+    and topics in consumer groups in one that hangs on their ids: where that is not known, each draw has its own."""
+    chance = random.Random(seed + "/order")  # noqa: S311  (a simulation)
+    if not origin.order_is_known:
+        origin = replace(origin, seats=tuple(chance.sample(origin.seats, len(origin.seats))))
+    made_up = {name: chance.randbytes(16) for name in origin.topics if name not in origin.topic_ids}
+    return replace(origin, topic_ids={**made_up, **origin.topic_ids}) if made_up else origin
 
 
 def _has_no_delay(plan: Plan, draw: int) -> bool:

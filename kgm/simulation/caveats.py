@@ -165,6 +165,11 @@ def _consumers(origin: Origin, outcomes: Sequence[Outcome]) -> list[str]:
             "which member gets a partition that is free hangs on the order of a hash map on the broker, which a larger "
             "group in the past may have left another"
         )
+    if len(origin.topics) > 1 and origin.topics.keys() - origin.topic_ids.keys():
+        said.append(
+            "the broker hands out topics in an order that hangs on their ids, which the snapshot does not tell: each "
+            "draw has others"
+        )
     return said
 
 

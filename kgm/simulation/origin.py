@@ -1,16 +1,17 @@
 """Where a simulation begins: a Stable group, taken from a snapshot (or made up), what-ifs applied."""
 
-import base64
 import random
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign
 from kgm.assignors.foreign import STREAMS, refuse_foreign
-from kgm.assignors.java import DEFAULT_CAPACITY, map_capacity
+from kgm.assignors.java import DEFAULT_CAPACITY, copied_uuid_order, map_capacity
+from kgm.coordinator.topics import Topic, TopicImage, topic_id
 from kgm.model.assignment import Assignment, Partitions
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.model.ids import uuid_text
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 from kgm.protocol.subscription import PROTOCOL_TYPE
 from kgm.simulation.library import Library, guess
@@ -51,7 +52,8 @@ class Origin:
     """A Stable group at the start. generation: the epoch of a consumer group; made up when `generation_is_known` is
     False. assignor: of a consumer group, the broker's.
 
-    topics: partitions by topic. caveats: what had to be assumed. seats: in the order in which the broker lists them, if
+    topics: partitions by topic. topic_ids: of those whose id is known; the broker's assignors take topics in an order
+    that hangs on it. caveats: what had to be assumed. seats: in the order in which the broker lists them, if
     `order_is_known`, else in any. listing_capacity: buckets of the hash map by which it does (`assigning`)."""
 
     group_id: str
@@ -62,6 +64,7 @@ class Origin:
     rebalance_timeout_ms: int
     seats: tuple[Seat, ...]
     topics: Mapping[str, int]
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     order_is_known: bool = True
     listing_capacity: int = DEFAULT_CAPACITY
     caveats: tuple[str, ...] = ()
@@ -70,6 +73,14 @@ class Origin:
     @property
     def assignment(self) -> dict[str, Partitions]:
         return {seat.identity: seat.owned for seat in self.seats}
+
+    @property
+    def image(self) -> TopicImage:
+        """The topics as a broker has them; ids that are not known are made from the names."""
+        return TopicImage.of(
+            Topic(name=name, topic_id=self.topic_ids.get(name) or topic_id(name), partitions=count)
+            for name, count in self.topics.items()
+        )
 
     @property
     def all_static(self) -> bool:
@@ -112,6 +123,7 @@ def origin_of(snapshot: GroupSnapshot, what_if: WhatIf) -> Origin:
         rebalance_timeout_ms=rebalance_timeout_ms,
         seats=tuple(_seat(member, snapshot, what_if, caveats) for member in snapshot.members),
         topics=_topics(snapshot, caveats),
+        topic_ids={topic.name: topic.topic_id for topic in snapshot.topics if topic.topic_id is not None},
         order_is_known=snapshot.knows_listed_order and protocol is GroupProtocol.CLASSIC,
         listing_capacity=_listing_capacity(snapshot),
         caveats=tuple(caveats),
@@ -238,7 +250,7 @@ def _subscribed(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[s
 def settled(origin: Origin) -> Origin:
     """The group after its assignor has run until nothing changes, beginning with what the members own."""
     owned: Assignment = {seat.member_id: seat.owned for seat in origin.seats}
-    topics = tuple(TopicSpec(name=name, partitions=count) for name, count in origin.topics.items())
+    topics = _in_order(origin)
     for _ in range(_SETTLING_ROUNDS):
         members = tuple(
             MemberSpec(
@@ -257,6 +269,14 @@ def settled(origin: Origin) -> Origin:
             break
         owned = assigned
     return replace(origin, seats=tuple(replace(seat, owned=owned[seat.member_id]) for seat in origin.seats))
+
+
+def _in_order(origin: Origin) -> tuple[TopicSpec, ...]:
+    """Topics as the assignor gets to see them: on the broker in the order of a hash map of their ids."""
+    topics = [*origin.image.by_name.values()]
+    if origin.protocol is GroupProtocol.CONSUMER:
+        topics = [topics[at] for at in copied_uuid_order([topic.topic_id for topic in topics])]
+    return tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in topics)
 
 
 # -- a group that is made up
@@ -318,7 +338,7 @@ def synthetic(
 def random_member_id(chance: random.Random) -> str:
     """A member id as clients and brokers make them for consumer groups: a random UUID in base64 (KIP-1082)."""
     while True:
-        text = base64.urlsafe_b64encode(chance.getrandbits(128).to_bytes(16)).decode().rstrip("=")
+        text = uuid_text(chance.getrandbits(128).to_bytes(16))
         if not text.startswith("-"):
             return text
 

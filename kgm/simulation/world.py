@@ -14,7 +14,6 @@ from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.outcome import Millis, Producer, Reply, Request, Ticket, TimerKey, TimerKind
 from kgm.coordinator.runtime import Runtime
 from kgm.coordinator.settings import BrokerSettings
-from kgm.coordinator.topics import TopicImage
 from kgm.protocol.struct import Message
 from kgm.records.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from kgm.records.messages.consumer_group_current_member_assignment_value import (
@@ -83,7 +82,7 @@ class World:
         self.on_refused: Callable[[Any], None] = lambda _: None
         #: Members of a consumer group that have something to give up, or to wait for.
         self.unreconciled: set[str] = set()
-        self.image = TopicImage.counted(origin.topics)
+        self.image = origin.image
         self.epoch_period_ms = float(settings.group_consumer_heartbeat_interval_ms)
         self.epoch_session_ms = settings.group_consumer_session_timeout_ms
         self._target_epoch = origin.generation

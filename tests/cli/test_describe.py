@@ -8,6 +8,8 @@ import json
 import uuid
 
 import pytest
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
 
 from kgm.model.snapshot import snapshot_from_json
 from kgm.server import serve_in_thread
@@ -45,6 +47,13 @@ def ask(bootstrap, *arguments) -> Run:
     return kgm(*arguments, "-b", bootstrap)
 
 
+def id_of(bootstrap, topic) -> str:
+    """As librdkafka has it; it writes + and / where Kafka writes - and _."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    (found,) = admin.describe_topics(TopicCollection([topic])).values()
+    return str(found.result(20).topic_id).translate(str.maketrans("+/", "-_"))
+
+
 @pytest.mark.slow
 def test_describe_json_is_the_contract_and_reads_back(cluster):
     bootstrap, group, topic = cluster
@@ -60,7 +69,7 @@ def test_describe_json_is_the_contract_and_reads_back(cluster):
     assert [member["group_instance_id"] for member in one["members"]] == ["seat-0", "seat-1", "seat-2"]
     owned = sorted(p for member in one["members"] for p in member["assignment"].get(topic, []))
     assert owned == list(range(PARTITIONS))
-    assert {"name": topic, "partitions": PARTITIONS} in one["topics"]
+    assert {"name": topic, "partitions": PARTITIONS, "topic_id": id_of(bootstrap, topic)} in one["topics"]
     assert len(one["offsets"]) == PARTITIONS
     assert all(row["lag"] is None or row["lag"] >= 0 for row in one["offsets"])
     assert snapshot_from_json(one).to_json() == one

@@ -4,7 +4,7 @@ import pytest
 
 from kgm.client.asking import Described
 from kgm.client.describe import decoded, roster, snapshot
-from kgm.model.snapshot import Coordinator, GroupSnapshot, snapshot_from_json
+from kgm.model.snapshot import Coordinator, GroupSnapshot, TopicSnapshot, snapshot_from_json
 from kgm.protocol.messages import consumer_group_describe_response as consumer
 from kgm.protocol.messages import describe_groups_response as classic
 from kgm.protocol.messages import share_group_describe_response as share
@@ -66,9 +66,13 @@ def test_a_roster_is_the_snapshot_without_what_takes_long(described):
 
 def test_a_classic_group():
     group = classic_group(classic_member("b", assignment=blob({"t": [1, 0]})), classic_member("a"))
+    known = [
+        TopicSnapshot(name="t", partitions=2, topic_id=bytes(15) + b"\1"),
+        TopicSnapshot(name="other", partitions=9),
+    ]
     found = snapshot(
         decoded("g", group), coordinator=AT, committed={("t", 0): 5, ("t", 1): 9, ("old", 3): 1},
-        ends={("t", 0): 7, ("t", 1): 8}, partition_counts={"t": 2, "other": 9},
+        ends={("t", 0): 7, ("t", 1): 8}, topics=known,
     )  # fmt: skip
     assert (found.type, found.state, found.assignor, found.protocol_type) == ("classic", "Stable", "range", "consumer")
     assert (found.generation, found.group_epoch, found.session_timeout_ms) == (None, None, None)
@@ -85,7 +89,8 @@ def test_a_classic_group():
         ("t", 0, 5, 7, 2, "b"),
         ("t", 1, 9, 8, 0, "b"),
     ]
-    assert [(topic.name, topic.partitions) for topic in found.topics] == [("t", 2)]
+    # Uuid.METADATA_TOPIC_ID as Kafka prints it.
+    assert found.to_json()["topics"] == [{"name": "t", "partitions": 2, "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ"}]
     assert snapshot_from_json(found.to_json()).to_json() == found.to_json()
 
 

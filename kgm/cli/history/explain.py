@@ -45,6 +45,7 @@ from kgm.cli.output import Cell, Column, Report, Table, emit
 from kgm.cli.wording import many, moves_text, typed
 from kgm.model.assignment import Move
 from kgm.model.errors import NotFoundError
+from kgm.model.ids import uuid_text
 
 if TYPE_CHECKING:
     from kgm.history.store import Asked, Tables
@@ -197,7 +198,7 @@ def _moves(tables: Tables, asked: Asked, rows: Sequence[Row], chosen: Row) -> li
 
 def _topic(row: Row) -> str:
     topic_id = row["topic_id"]
-    return row["topic"] or ("?" if topic_id is None else f"id {topic_id.hex()}")
+    return row["topic"] or ("?" if topic_id is None else f"id {uuid_text(topic_id)}")
 
 
 def _alarm_json(row: Row) -> Json:

@@ -35,6 +35,7 @@ from kgm.cli.history.where import Where, of_history
 from kgm.cli.options import Common, cluster
 from kgm.cli.output import Cell, Column, Report, Table, emit
 from kgm.cli.wording import many, typed
+from kgm.model.ids import uuid_text
 
 if TYPE_CHECKING:
     from kgm.history.store import Asked, Tables
@@ -189,14 +190,14 @@ def owners_of(tables: Tables, asked: Asked) -> list[Json]:
 
 def owner_order(row: Row) -> tuple[str, str, int, int]:
     topic_id = row["topic_id"]
-    return row["topic"] or "", "" if topic_id is None else topic_id.hex(), row["topic_partition"], row["from_offset"]
+    return row["topic"] or "", (topic_id or b"").hex(), row["topic_partition"], row["from_offset"]
 
 
 def owner_json(row: Row) -> Json:
     """A seat's hold on a partition. A null `to`: it holds it still; to_earliest: when it may have let go."""
     topic_id = row["topic_id"]
     return {
-        "topic": row["topic"], "topic_id": None if topic_id is None else topic_id.hex(),
+        "topic": row["topic"], "topic_id": None if topic_id is None else uuid_text(topic_id),
         "partition": row["topic_partition"], "identity": row["seat"], "member_id": row["member_id"],
         "from": at(row["from_timestamp"]), "from_generation": row["from_generation"], "known_from": row["known_from"],
         "to": at(row["to_timestamp"]), "to_earliest": at(row["to_earliest_timestamp"]),
