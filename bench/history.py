@@ -20,7 +20,6 @@ CPU and memory are added up, wall is of the slower one. And the growth with reco
 
 import argparse
 import concurrent.futures
-import gc
 import json
 import pathlib
 import statistics
@@ -36,6 +35,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 from processes import once
 from reload import NOW, member, metadata
 
+from kgm.model.garbage import collect_rarely
 from kgm.records.batch import new_batch
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.messages.offset_commit_value import OffsetCommitValue
@@ -146,7 +146,7 @@ def changes(directory):
                     tables_of.append(table)
         return count, *(sum(map(len, each)) for each in tables)
 
-    gc.set_threshold(50_000, 20, 20)  # as kgm's command and its workers on Spark have it
+    collect_rarely()
     (count, changed, rebalanced), cpu, wall = measured(told)
     return [count, changed, rebalanced, cpu, wall, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3]
 

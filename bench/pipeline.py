@@ -7,7 +7,7 @@ usage: python bench/pipeline.py [--only decode|fleet] [--commits N] [--snapshots
 
 The records of bench/history.py in four partitions: as segments (kgm's own data source), and in a topic of a real broker
 (Spark's Kafka source; and kafka-console-consumer with OffsetsMessageFormatter or GroupMetadataMessageFormatter, which
-prints JSON, into /dev/null here). Timed is what comes behind the start: of Spark a job into its `noop` sink, less what
+prints JSON, into /dev/null here). Both decode what the formatters print: every field of key and value. Timed is what comes behind the start: of Spark a job into its `noop` sink, less what
 one like it takes for 500 records; of the console consumer the whole process less the time that it takes for one record.
 Both JVMs still warm up within that, so it is given for the first N records and for the N that follow those (2N less N,
 each in processes of their own).
@@ -146,7 +146,9 @@ def worker(asked):
     spark = start(options, source(asked["place"]))
 
     def job(place):
-        records(spark, source(place), asked["kind"]).write.format("noop").mode("overwrite").save()
+        records(spark, source(place), asked["kind"], columns=["key", "value"]).write.format("noop").mode(
+            "overwrite"
+        ).save()
 
     job(asked["warm"])
     small_wall, small_cpu, _ = watched(lambda: job(asked["warm"]))

@@ -1,6 +1,5 @@
 """Where the `kgm` script starts: a shell that completes a word must not wait for what only commands need."""
 
-import gc
 import sys
 from typing import NoReturn
 
@@ -11,8 +10,9 @@ def main() -> NoReturn:
         from kgm.cli.completion import complete
 
         sys.exit(complete(sys.argv[2:]))
-    # Thousands of members are many objects and hardly any cycles: looking for those cost an eighth of a describe.
-    gc.set_threshold(50_000, 20, 20)
+    from kgm.model.garbage import collect_rarely
+
+    collect_rarely()
     from kgm.cli.main import main as run
 
     run()

@@ -4,7 +4,7 @@ Keys repeat, so that each different one is decoded once. Values are decoded by v
 refuse ends up in `Decoded.bad`, whole and with its error: nothing is dropped, nothing raises for what a log holds."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -68,12 +68,12 @@ def decode(raw: pa.Table) -> Decoded:
     )  # fmt: skip
 
 
-def decoded(raw: Iterable[pa.RecordBatch], kind: int) -> Iterator[pa.RecordBatch]:
-    """The records of one type alone, by `schema.record_schema`, batch by batch."""
+def decoded(raw: Iterable[pa.RecordBatch], kind: int, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The records of one type alone, batch by batch. columns: of `schema.record_schema`, all if None."""
     for batch in raw:
         found = decode(pa.Table.from_batches([batch])).records
         if kind in found:
-            yield from found[kind].to_batches()
+            yield from (found[kind] if columns is None else found[kind].select(columns)).to_batches()
 
 
 class _Tables(Mapping[int, pa.Table]):

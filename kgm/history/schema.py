@@ -8,10 +8,12 @@ Times are milliseconds since 1970 in UTC, as Kafka writes them. `partition` and 
 `__consumer_offsets`; with the cluster they are the identity of a row, by which building again changes nothing. uuids
 are binary of sixteen bytes (Spark has no fixed width), uint16 is int32 (Spark has no unsigned integers)."""
 
+from collections.abc import Sequence
 from functools import cache
 
 import pyarrow as pa
 
+from kgm.model.errors import UsageError
 from kgm.protocol.struct import Field, Message, Struct
 from kgm.records.record import TYPES, message_classes
 
@@ -304,6 +306,22 @@ def struct_type(cls: type[Message], struct: type[Struct]) -> pa.StructType:
         found = pa.struct([pa.field(row.name, arrow_type(cls, row.kind)) for row in rows])
         _struct_types[struct] = found
     return found
+
+
+def chosen_columns(kind: int, columns: Sequence[str] | None) -> pa.Schema:
+    """`record_schema` with these columns alone, in their order; with all if they are None. Raises UsageError."""
+    if kind not in TYPES:
+        raise UsageError(f"there are no records of type {kind}", hint=f"known: {', '.join(map(str, sorted(TYPES)))}")
+    schema = record_schema(kind)
+    if columns is None:
+        return schema
+    strangers = [name for name in columns if name not in schema.names]
+    if strangers or not columns:
+        raise UsageError(
+            f"records have no column {', '.join(strangers)}" if strangers else "no column is chosen",
+            hint=f"known: {', '.join(schema.names)}",
+        )
+    return pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)
 
 
 @cache

@@ -14,7 +14,7 @@ that lets `current` point to it (`layout`): whatever is killed, whoever reads an
 one whole build.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -87,11 +87,14 @@ def read(out: Path, table: str, spark: "SparkSession") -> "DataFrame":
     return building.read(out, table, spark)
 
 
-def records(spark: "SparkSession", source: Source, kind: int) -> "DataFrame":
+def records(spark: "SparkSession", source: Source, kind: int, *, columns: Sequence[str] | None = None) -> "DataFrame":
     """The records of one type (a number of `kgm.records.record.TYPES`) that are in a source now, decoded, by
     `kgm.history.schema.record_schema`. What does not decode is left out; `build` keeps it, in bronze/bad.
 
-    Raises NotFoundError and UsageError for a source that is not there or no such source."""
+    columns: of that schema, all if None. Name those that you need: Spark cannot see that Python makes others in vain,
+    and what each costs is copied three times.
+
+    Raises NotFoundError and UsageError for a source that is not there, no such source, or no such column."""
     from kgm.pipeline import sources
 
-    return sources.records(spark, source, kind)
+    return sources.records(spark, source, kind, columns)

@@ -5,7 +5,6 @@ what the one before it left to carry on with. Rows that replace older ones send 
 through a merge; otherwise a file is added. Nothing that counts is touched: files are new, or links to the last build's.
 """
 
-import gc
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import pyarrow.parquet as pq
 from kgm.history.columns import decode
 from kgm.history.derive import DERIVED, Carry, derive, merge
 from kgm.history.schema import KEYS, RAW, TABLES
+from kgm.model.garbage import collect_rarely
 from kgm.pipeline.layout import split
 
 BAD = "bronze_bad"
@@ -55,8 +55,7 @@ class Done:
 
 def run(work: Work) -> Done:
     """Write the files of a partition into the build's directory. For a process of its own."""
-    # Very many objects and hardly any cycles, as in the `kgm` command.
-    gc.set_threshold(50_000, 20, 20)
+    collect_rarely()
     carry = _carried(work)
     tables: dict[str, pa.Table] = {name: TABLES[name].empty_table() for name in BUILT}
     records = 0

@@ -5,7 +5,7 @@ by group needs no shuffle. Offsets of a stream are `{partition: the offset that 
 rolls or compacts its segments between two reads. Only whole batches count, so that the tail of a file that is being
 written is read once it is there."""
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -18,9 +18,8 @@ from pyspark.sql.types import StructType
 
 from kgm.history.columns import decoded
 from kgm.history.folders import GZIPPED, Folder, Reading, folders, read_folder
-from kgm.history.schema import RAW, record_schema
+from kgm.history.schema import RAW, chosen_columns
 from kgm.model.errors import UsageError
-from kgm.records.record import TYPES
 from kgm.records.segment import LOG, SWAP, BadBatch, base_offset_of, batches
 
 NAME = "kgm-segments"
@@ -30,8 +29,9 @@ _BATCH_RECORDS = 20_000
 
 class SegmentsDataSource(DataSource):
     """Option `path`: the directory. record: a record type (`kgm.records.record.TYPES`), whose records are given
-    decoded, by `schema.record_schema`, where they were read: raw ones would go to the JVM and back for it. max_records:
-    of a stream, how many offsets one batch spans, about."""
+    decoded, by `schema.record_schema`, where they were read: raw ones would go to the JVM and back for it. columns: of
+    those, names between commas; all if it is not given. max_records: of a stream, how many offsets one batch spans,
+    about."""
 
     @classmethod
     def name(cls) -> str:
@@ -44,20 +44,18 @@ class SegmentsDataSource(DataSource):
             raise UsageError(f"{NAME} wants a path")
         self._path = Path(path)
         self._most = int(options.get("max_records") or 0)
-        self._kind = int(options["record"]) if "record" in options else None
-        if self._kind is not None and self._kind not in TYPES:
-            raise UsageError(f"{NAME}: there are no records of type {self._kind}")
+        self._wanted = _Wanted.of(options)
 
     def schema(self) -> StructType:
-        return from_arrow_schema(RAW if self._kind is None else record_schema(self._kind))
+        return from_arrow_schema(self._wanted.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         del schema
-        return _Reader(self._path, self._kind)
+        return _Reader(self._path, self._wanted)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
         del schema
-        return _StreamReader(self._path, self._kind, self._most)
+        return _StreamReader(self._path, self._wanted, self._most)
 
 
 @dataclass
@@ -69,21 +67,41 @@ class _Slice(InputPartition):
     end: int | None = None
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """What is made of raw records. kind: the record type, None for the raw records themselves."""
+
+    kind: int | None
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> "_Wanted":
+        if "record" not in options:
+            return cls(None, RAW)
+        kind, columns = options["record"], options.get("columns")
+        if not kind.isdecimal():
+            raise UsageError(f"{NAME}: there are no records of type {kind}")
+        return cls(int(kind), chosen_columns(int(kind), None if columns is None else columns.split(",")))
+
+    def made(self, raw: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        return [raw] if self.kind is None else decoded([raw], self.kind, self.schema.names)
+
+
 class _Reader(DataSourceReader):
-    def __init__(self, path: Path, kind: int | None) -> None:
-        self._path, self._kind = path, kind
+    def __init__(self, path: Path, wanted: "_Wanted") -> None:
+        self._path, self._wanted = path, wanted
 
     def partitions(self) -> Sequence[InputPartition]:
         return [_Slice(folder) for folder in by_size(folders(self._path))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Slice)
-        return _sliced(partition, self._kind)
+        return _sliced(partition, self._wanted)
 
 
 class _StreamReader(DataSourceStreamReader):
-    def __init__(self, path: Path, kind: int | None, most: int) -> None:
-        self._path, self._kind = path, kind
+    def __init__(self, path: Path, wanted: "_Wanted", most: int) -> None:
+        self._path, self._wanted = path, wanted
         self._most = most
         self._ends = Ends()
 
@@ -118,7 +136,7 @@ class _StreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Slice)
-        return _sliced(partition, self._kind)
+        return _sliced(partition, self._wanted)
 
 
 def by_size(found: Sequence[Folder]) -> list[Folder]:
@@ -126,10 +144,10 @@ def by_size(found: Sequence[Folder]) -> list[Folder]:
     return sorted(found, key=lambda folder: (-folder.size, folder.partition))
 
 
-def _sliced(part: _Slice, kind: int | None) -> Iterator[pa.RecordBatch]:
-    """What is in a slice, decoded if there is a kind, in batches that a JVM can take."""
+def _sliced(part: _Slice, wanted: _Wanted) -> Iterator[pa.RecordBatch]:
+    """What is wanted of a slice, in batches that a JVM can take."""
     for raw in _records(part):
-        for batch in [raw] if kind is None else decoded([raw], kind):
+        for batch in wanted.made(raw):
             for at in range(0, len(batch), _BATCH_RECORDS):
                 yield batch.slice(at, _BATCH_RECORDS)
 

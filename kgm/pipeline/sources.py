@@ -1,5 +1,6 @@
 """Records by `schema.RAW` out of every source, as DataFrames: all there is, or as a stream."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from kgm.history.folders import folders
-from kgm.history.schema import RAW
+from kgm.history.schema import RAW, chosen_columns
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.pipeline import jobs, kafka, segments
 from kgm.pipeline.options import Kind, Source
@@ -41,11 +42,12 @@ def read(spark: "SparkSession", source: Source) -> DataFrame:
     return found.transform(of_topic, source.topic).transform(to_raw).transform(in_order)
 
 
-def records(spark: "SparkSession", source: Source, kind: int) -> DataFrame:
+def records(spark: "SparkSession", source: Source, kind: int, columns: Sequence[str] | None) -> DataFrame:
     """The records of one type that are there now. See `kgm.pipeline.records`."""
+    chosen = chosen_columns(kind, columns).names
     if source.kind is Kind.SEGMENTS:
-        return _of_segments(spark, source).option("record", str(kind)).load()
-    return read(spark, source).transform(jobs.decoded, kind)
+        return _of_segments(spark, source).option("record", str(kind)).option("columns", ",".join(chosen)).load()
+    return read(spark, source).transform(jobs.decoded, kind, chosen)
 
 
 def stream(spark: "SparkSession", source: Source, *, most_records: int | None = None) -> DataFrame:

@@ -1,6 +1,6 @@
 """Every exit code of every command, seen at least once; docs/exit-codes.md is made from the cases below, which run here.
 
-`KGM_WRITE_DOCS=1` writes the page again. The commands of `kgm history` have their own tests."""
+`KGM_WRITE_DOCS=1` writes the page again. Cases of `kgm history` run in tests/cli/history/test_exit_codes.py."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from kgm.coordinator.settings import BrokerSettings
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.metadata_response import MetadataResponseBroker
 from kgm.server import serve_in_thread
+from tests.cli.history.endings import ENDINGS
 from tests.cli.test_secrets import leaves
 from tests.client.faults import BlackHole, Edit, FaultProxy
 from tests.client.joiners import form_group
@@ -44,6 +45,10 @@ NEVER = {
     "only by a bug": {"assign": {1}, "demo": {1}},
     "it is over at once": {"config view": {1, 130}, "audit": {130}},
 }  # fmt: skip
+_OF_HISTORY = (
+    "`kgm history` ends with the same codes. Its questions ask no cluster; `capture` and `build` with `--source kafka` "
+    "end with 1, 4 and 5 as the commands above. Seen by `tests/cli/history/test_exit_codes.py`:"
+)
 #: Stands for a group of two static members, a and b, that the case has for itself.
 GROUP, TOPIC, FREE = "{group}", "orders", "127.0.0.1:1"
 
@@ -336,6 +341,15 @@ def page():
     for why, commands in NEVER.items():
         told = ", ".join(f"`{name}` {' '.join(map(str, sorted(codes)))}" for name, codes in commands.items())
         lines.append(f"- {why}: {told}")
+    lines += [
+        "",
+        _OF_HISTORY,
+        "",
+        "| command | code | when, for example |",
+        "|---|---|---|",
+    ]
+    endings = sorted(ENDINGS, key=lambda ending: (ending.command, ending.code))
+    lines += [f"| `history {ending.command}` | {ending.code} | {ending.when} |" for ending in endings]
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,48 @@
+"""How the commands of `kgm history` end: the cases that run in test_exit_codes, and that docs/exit-codes.md lists.
+
+{segments}: real segments; {store}: their tables; {bad}: segments with records that cannot be read; {none}: nothing."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Ending:
+    """One of them."""
+
+    command: str
+    code: int
+    when: str
+    words: str
+
+    @property
+    def id(self):
+        return f"{self.command}-{self.code}"
+
+
+_QUESTIONS = {
+    "rebalances": "", "explain": "k8-billing", "timeline": "k8-billing", "movement": "k8-billing", "churn": "",
+    "zombies": "", "timeouts": "", "decode": "--partition 0", "verify": "",
+    "simulate-fleet": "--match k8-billing --draws 1",
+}  # fmt: skip
+_RAW = ("decode", "verify")
+_NAMED = ("explain", "timeline", "movement")
+
+
+def endings():
+    for name, words in _QUESTIONS.items():
+        yield Ending(
+            name, 0, "it is answered", f"{words} {'--source {segments}' if name in _RAW else '--store {store}'}"
+        )
+        yield Ending(name, 2, "no history is given", words)
+        yield Ending(name, 3, "the directory is not there", f"{words} --source segments:{{none}}")
+        yield Ending(name, 6, "a question to the live topic", f"{words} --source kafka")
+    for name in _NAMED:
+        yield Ending(name, 3, "the group is not in the history", "none-such --store {store}")
+    yield Ending("verify", 8, "something cannot be read, with --fail-if-unsound", "--source {bad} --fail-if-unsound")
+    yield Ending("build", 2, "no directory is given", "")
+    yield Ending("build", 3, "the copy is not there", "--source segments:{none} --out {none}/store")
+    yield Ending("capture", 2, "no source is given", "--out {none}/store")
+    yield Ending("capture", 3, "the copy is not there", "--source segments:{none} --out {none}/store --once")
+
+
+ENDINGS = list(endings())
