@@ -150,8 +150,8 @@ class RawBatch:
         self.raw, self.lenient = raw, lenient
         self.keys, self.values = raw.column("key"), raw.column("value")
         self.value_bytes, self.value_start, self.value_end = Buffer.of(self.values)
-        self.key_type, self.has_type = _leading(self.keys)
-        self.version, self.has_version = _leading(self.values)
+        self.key_type, self.has_type = leading(self.keys)
+        self.version, self.has_version = leading(self.values)
         self.tombstone = self.values.is_null().to_numpy(zero_copy_only=False)
         self.control = pc.fill_null(raw.column("control"), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
         self.records: dict[int, pa.RecordBatch] = {}
@@ -327,7 +327,7 @@ def group_rows(raw: pa.RecordBatch) -> GroupRows:
     return GroupRows(rows[known], key_of[known], listed(keys.flatten()[0]))
 
 
-def _leading(array: pa.Array) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
+def leading(array: pa.Array) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
     """(the int16 that each value begins with, whether it has one)."""
     buffer, start, end = Buffer.of(array)
     there = end - start >= _VERSION_BYTES

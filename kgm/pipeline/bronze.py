@@ -18,8 +18,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from kgm.history.schema import BRONZE_RAW
 from kgm.history.sink_files import counted_files
-from kgm.pipeline import delta
+from kgm.pipeline import delta, slices
 from kgm.pipeline.layout import Store
+from kgm.pipeline.segments import SLICES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,15 +120,18 @@ class Bronze:
                 wanted[number] = wanted[number].joined(span) if number in wanted else span
         return [path for path, spans in self.spans.items() if _overlap(spans, wanted)]
 
-    def add(self, spark: "SparkSession", raw: "DataFrame", name: str, source: str) -> tuple[int, int]:
-        """Take records by `schema.RAW` as the commit of a name; nothing happens if it is there. Returns how many were
-        new, and how many the store had already."""
+    def add(self, spark: "SparkSession", found: "DataFrame", name: str, source: str) -> tuple[int, int]:
+        """Take records by `schema.RAW`, or those of slices (`segments.SLICES`), as the commit of a name; nothing
+        happens if it is there. Returns how many were new, and how many the store had already."""
         target = self.store.raw / name
         if target.exists():
             return 0, 0
         staged = self.store.staging / name
         shutil.rmtree(staged, ignore_errors=True)
-        _write(raw.transform(with_identity, self.store.cluster, source), staged)
+        if found.columns == SLICES.names:
+            slices.write(found, staged, cluster=self.store.cluster, source=source)
+        else:
+            _write(found.transform(with_identity, self.store.cluster, source), staged)
         spans = {path: spans_of(path) for path in counted_files(staged)}
         total = _total(spans)
         known = self.overlapping(spans.values())

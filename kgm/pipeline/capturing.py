@@ -142,10 +142,10 @@ class _Capture:
                 if _SLOW_START not in str(error) or start == _STARTS:
                     raise
 
-    def take(self, bronze: "Bronze", raw: "DataFrame", name: str, *, again: bool = False) -> None:
+    def take(self, bronze: "Bronze", found: "DataFrame", name: str, *, again: bool = False) -> None:
         """A commit. again: its name says nothing of what is in it."""
         name = f"{name}-{len(bronze.spans):06}" if again else name
-        added, repeated = bronze.add(self.spark, raw, name, str(self.source))
+        added, repeated = bronze.add(self.spark, found, name, str(self.source))
         self.progress = Progress(
             records=self.progress.records + added,
             repeated=self.progress.repeated + repeated,

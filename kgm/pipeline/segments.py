@@ -5,7 +5,7 @@ by group needs no shuffle. Offsets of a stream are `{partition: the offset that 
 rolls or compacts its segments between two reads. Only whole batches count, so that the tail of a file that is being
 written is read once it is there."""
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -25,13 +25,18 @@ from kgm.records.segment import LOG, SWAP, BadBatch, base_offset_of, batches
 NAME = "kgm-segments"
 #: So many records in one Arrow batch on its way through the JVM, at most: group metadata may take 10 KB each.
 _BATCH_RECORDS = 20_000
+#: One partition's offsets from start to end (exclusive; null: to the end of what is there), in the folder `path`.
+SLICES = pa.schema([
+    pa.field("partition", pa.int32(), nullable=False), pa.field("path", pa.string(), nullable=False),
+    pa.field("start", pa.int64(), nullable=False), pa.field("end", pa.int64()),
+])  # fmt: skip
 
 
 class SegmentsDataSource(DataSource):
     """Option `path`: the directory. record: a record type (`kgm.records.record.TYPES`), whose records are given
     decoded, by `schema.record_schema`, where they were read: raw ones would go to the JVM and back for it. columns: of
-    those, names between commas; all if it is not given. max_records: of a stream, how many offsets one batch spans,
-    about."""
+    those, names between commas; all if it is not given. slices: "true" gives, by `SLICES`, no record but what there is
+    to read, for `slices.write`. max_records: of a stream, how many offsets one batch spans, about."""
 
     @classmethod
     def name(cls) -> str:
@@ -69,13 +74,16 @@ class _Slice(InputPartition):
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What is made of raw records. kind: the record type, None for the raw records themselves."""
+    """What is made of a slice. kind: the record type, None for the raw records themselves."""
 
     kind: int | None
     schema: pa.Schema
+    slices: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "_Wanted":
+        if options.get("slices") == "true":
+            return cls(None, SLICES, slices=True)
         if "record" not in options:
             return cls(None, RAW)
         kind, columns = options["record"], options.get("columns")
@@ -83,8 +91,18 @@ class _Wanted:
             raise UsageError(f"{NAME}: there are no records of type {kind}")
         return cls(int(kind), chosen_columns(int(kind), None if columns is None else columns.split(",")))
 
-    def made(self, raw: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        return [raw] if self.kind is None else decoded([raw], self.kind, self.schema.names)
+    def made(self, part: "_Slice") -> Iterator[pa.RecordBatch]:
+        """In batches that a JVM can take."""
+        if self.slices:
+            row = {
+                "partition": part.folder.partition, "path": str(part.folder.path), "start": part.start, "end": part.end,
+            }  # fmt: skip
+            yield pa.RecordBatch.from_pylist([row], schema=SLICES)
+            return
+        for raw in _records(part):
+            for batch in [raw] if self.kind is None else decoded([raw], self.kind, self.schema.names):
+                for at in range(0, len(batch), _BATCH_RECORDS):
+                    yield batch.slice(at, _BATCH_RECORDS)
 
 
 class _Reader(DataSourceReader):
@@ -96,7 +114,7 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Slice)
-        return _sliced(partition, self._wanted)
+        return self._wanted.made(partition)
 
 
 class _StreamReader(DataSourceStreamReader):
@@ -136,7 +154,7 @@ class _StreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Slice)
-        return _sliced(partition, self._wanted)
+        return self._wanted.made(partition)
 
 
 def by_size(found: Sequence[Folder]) -> list[Folder]:
@@ -144,12 +162,10 @@ def by_size(found: Sequence[Folder]) -> list[Folder]:
     return sorted(found, key=lambda folder: (-folder.size, folder.partition))
 
 
-def _sliced(part: _Slice, wanted: _Wanted) -> Iterator[pa.RecordBatch]:
-    """What is wanted of a slice, in batches that a JVM can take."""
-    for raw in _records(part):
-        for batch in wanted.made(raw):
-            for at in range(0, len(batch), _BATCH_RECORDS):
-                yield batch.slice(at, _BATCH_RECORDS)
+def slice_records(path: Path, start: int, end: int | None) -> Iterator[pa.RecordBatch]:
+    """The records that a row of SLICES stands for. Raises UsageError, NotFoundError."""
+    (folder,) = folders(path)
+    return _records(_Slice(folder, start, end))
 
 
 def _records(part: _Slice) -> Iterator[pa.RecordBatch]:

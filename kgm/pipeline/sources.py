@@ -51,10 +51,11 @@ def records(spark: "SparkSession", source: Source, kind: int, columns: Sequence[
 
 
 def stream(spark: "SparkSession", source: Source, *, most_records: int | None = None) -> DataFrame:
-    """The same, and what comes. most_records: in one batch, about. Raises UsageError for a dump."""
+    """The same, and what comes; of segments only which slices there are to read (`segments.SLICES`). most_records: in
+    one batch, about. Raises UsageError for a dump."""
     if source.kind is Kind.SEGMENTS:
         folders(_path(source))
-        reader = spark.readStream.format(segments.NAME).option("path", str(_path(source)))
+        reader = spark.readStream.format(segments.NAME).option("path", str(_path(source))).option("slices", "true")
         return (reader.option("max_records", str(most_records)) if most_records else reader).load()
     if source.kind is Kind.KAFKA:
         _fetch_with_a_consumer(spark)
