@@ -10,7 +10,7 @@ What cannot be told apart by a log: a dynamic member that closes, unsubscribes, 
 LeaveGroup); a member that its own client gave up after max.poll.interval.ms, from one that died, where the intervals
 are alike; a leader that rejoined for new metadata, from one whose application asked for a rebalance."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -346,7 +346,7 @@ def _converted() -> Verdict:
     return Verdict(Cause.CONVERSION, Confidence.LIKELY, evidence=(line,))
 
 
-def _second_round(step: Step, before: dict[tuple[str, int], str], after: dict[tuple[str, int], str]) -> Verdict:
+def _second_round(step: Step, before: Mapping[tuple[str, int], str], after: Mapping[tuple[str, int], str]) -> Verdict:
     line = f"{named(after.keys() - before.keys())} were given up in the rebalance before, and have owners now"
     takers = {after[place] for place in after.keys() - before.keys()}
     people = tuple(_member_row(seat, step.snapshot.members[seat], "took over") for seat in sorted(takers))
@@ -361,7 +361,7 @@ def _member_row(seat: str, member: Member, what: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _rejoin(step: Step, before: dict[tuple[str, int], str], after: dict[tuple[str, int], str]) -> Verdict:
+def _rejoin(step: Step, before: Mapping[tuple[str, int], str], after: Mapping[tuple[str, int], str]) -> Verdict:
     gone = before.keys() - after.keys()
     if gone and step.snapshot.protocol in EAGER:
         line = f"{named(gone)} are assigned no more, with the same members and topics in their subscriptions"
@@ -373,7 +373,7 @@ def _rejoin(step: Step, before: dict[tuple[str, int], str], after: dict[tuple[st
 
 
 def _grown(
-    before: dict[tuple[str, int], str], new: frozenset[tuple[str, int]] | set[tuple[str, int]]
+    before: Mapping[tuple[str, int], str], new: frozenset[tuple[str, int]] | set[tuple[str, int]]
 ) -> set[tuple[str, int]]:
     """Of newly assigned partitions those that have a higher number than any that their topic had."""
     highest: dict[str, int] = {}

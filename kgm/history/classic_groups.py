@@ -3,6 +3,7 @@ restarts and days. One step for each of its records, in the order of their offse
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from kgm.history.advice import advice
 from kgm.history.alarms import Alarms
@@ -299,13 +300,12 @@ class ClassicGroup:
         }  # fmt: skip
         if self.previous is not None and snapshot.kind not in {Kind.REPLACED, Kind.REPEATED}:
             before, after = self.previous.owners, snapshot.owners
-            kept_topics = {topic for member in snapshot.members.values() for topic in member.topics or ()}
-            self.holes = {
-                place: None for place in (*self.holes, *before) if place not in after and place[0] in kept_topics
-            }  # fmt: skip
-        self.owners.now(self.rows, {
-            place: self._owner_row(snapshot, place, seat) for place, seat in snapshot.owners.items()
-        }, end)  # fmt: skip
+            if self.holes or before != after:
+                kept_topics = {topic for member in snapshot.members.values() for topic in member.topics or ()}
+                self.holes = {
+                    place: None for place in (*self.holes, *before) if place not in after and place[0] in kept_topics
+                }  # fmt: skip
+        self.owners.now(self.rows, snapshot.owners, partial(self._owner_row, snapshot), end)
 
     def _owner_row(self, snapshot: Snapshot, place: Place, seat: str) -> Row:
         return {

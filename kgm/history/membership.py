@@ -16,7 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from kgm.model.errors import DecodeError
@@ -115,7 +115,7 @@ class Member:
         return self.record.member_id if static is None else static
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, for `owners`
 class Snapshot:
     """The group as a record has it. members: by seat. complete: nothing may be missing since the one before it, or, for
     the first, since the beginning. sync_ms: of SYNCED, how long the leader and the coordinator took from the end of the
@@ -133,8 +133,8 @@ class Snapshot:
     complete: bool
     sync_ms: int | None
 
-    @property
-    def owners(self) -> dict[Partition, str]:
+    @cached_property
+    def owners(self) -> Mapping[Partition, str]:
         """The seat that each partition is assigned to."""
         return owners(self.members)
 

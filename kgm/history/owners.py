@@ -3,7 +3,7 @@
 A classic group's records tell who has what from the end of a rebalance on, and that the members had given up what they
 did not keep when its join phase ended; the last commit before tells until when they consumed at the least."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kgm.history.rows import Row, Rows
 
@@ -16,6 +16,7 @@ class Owners:
 
     def __init__(self, open_rows: Iterable[Row] = (), commits: Iterable[tuple[str, int, list[int]]] = ()) -> None:
         self.open = {(row["place"], row["topic_partition"]): row for row in open_rows}
+        self._seats: Mapping[Place, str] = {place: row["seat"] for place, row in self.open.items()}
         self.commits = {(topic, partition): seen for topic, partition, seen in commits}
 
     def committed(self, place: Place, first: int, last: int, count: int) -> None:
@@ -36,18 +37,21 @@ class Owners:
         most = max((self.commits[place] for place in places if place in self.commits), key=_count, default=None)
         return None if most is None or most[2] < 3 else (most[1] - most[0]) // (most[2] - 1)
 
-    def now(self, rows: Rows, owners: Mapping[Place, Row], end: Row) -> None:
-        """The partitions have these owners now: `owners` has the row that each begins with. end: the columns of those
-        that end; a row goes on if the seat is the same."""
+    def now(self, rows: Rows, owners: Mapping[Place, str], begun: Callable[[Place, str], Row], end: Row) -> None:
+        """The partitions have these owners now, by seat. begun: makes the row that an owner begins with. end: the
+        columns of those that end; a row goes on if the seat is the same."""
+        if owners == self._seats:
+            return
+        self._seats = owners
         for place in self.open.keys() - owners.keys():
             self._close(rows, place, end)
-        for place, row in owners.items():
+        for place, seat in owners.items():
             mine = self.open.get(place)
-            if mine is not None and mine["seat"] == row["seat"]:
+            if mine is not None and mine["seat"] == seat:
                 continue
             if mine is not None:
                 self._close(rows, place, end)
-            self.open[place] = row
+            self.open[place] = row = begun(place, seat)
             rows.put("silver_owner", row)
 
     def _close(self, rows: Rows, place: Place, end: Row) -> None:

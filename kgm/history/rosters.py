@@ -3,7 +3,7 @@
 A group changes by a member or two at a time, so that nearly all members of a chunk of records have been there before,
 byte for byte. Each different one is read once, and made into an object when somebody looks at it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,11 +80,24 @@ def _wrapping(version: int) -> tuple[bytes, bytes]:
 class Seats(Mapping[str, Member]):
     """The members of a snapshot by seat, made when they are looked at."""
 
-    __slots__ = ("_consumer", "_different", "_numbers", "_of_seat")
+    __slots__ = ("_consumer", "_different", "_made", "_numbers", "_of_seat")
 
     def __init__(self, different: Different, numbers: npt.NDArray[np.int32], *, consumer: bool) -> None:
         self._different, self._numbers, self._consumer = different, numbers, consumer
         self._of_seat: dict[str, int] | None = None
+        self._made: dict[str, Member] | None = None
+
+    def _every(self) -> dict[str, Member]:
+        if self._made is None:
+            member, consumer = self._different.member, self._consumer
+            self._made = {seat: member(number, consumer=consumer) for seat, number in self._all().items()}
+        return self._made
+
+    def items(self) -> ItemsView[str, Member]:
+        return self._every().items()
+
+    def values(self) -> ValuesView[Member]:
+        return self._every().values()
 
     def _all(self) -> dict[str, int]:
         if self._of_seat is None:
