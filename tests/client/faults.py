@@ -93,7 +93,7 @@ class Drip:
 class Edit:
     """The decoded answer changed in place, or replaced by what is returned. forward: the server does it first."""
 
-    change: Callable[[Any], Message | None]
+    change: Callable[[Any], Message | None] = field(repr=False)  # which stands in the ids of tests
     forward: bool = True
 
 

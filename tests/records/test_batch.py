@@ -161,7 +161,7 @@ def test_spoiled_compression_is_a_decode_error(codec):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (gzip.compress(b"abc")[:-3], "in the middle"),
+        (gzip.compress(b"abc", mtime=0)[:-3], "in the middle"),
         (xerial([])[:-1] + b"\0\0\0", "middle of a length"),
         (xerial([]) + b"\0\0\0\x09abc", "a block of 9 bytes"),
         (xerial([]) + b"\xff\xff\xff\xff", "a block of -1 bytes"),
