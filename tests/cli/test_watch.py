@@ -44,11 +44,15 @@ def cluster(request):
         yield kafka.bootstrap, topic, True
 
 
+#: Of the environment; the last two are somebody else's terminal.
+_NOT_KEPT = ("KGM_", "KAFKA_", "COLUMNS", "LINES")
+
+
 class Watching:
     """`kgm watch` in a process of its own, read line by line."""
 
     def __init__(self, *arguments, stdout=subprocess.PIPE, env=None, command=("watch",)):
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("KGM_", "KAFKA_"))}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_KEPT)}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "kgm.cli.main", *command, *arguments, "--interval", "100ms"],
             stdout=stdout, stderr=subprocess.PIPE, text=True, env={**kept, **(env or {})}, start_new_session=True,

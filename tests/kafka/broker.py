@@ -205,11 +205,27 @@ class KafkaCluster(_Cluster):
         self._children.pop(broker_id).terminate()
 
     def restart(self, broker_id: int) -> None:
-        """Start a broker again (after a kill if it runs), on the same ports and data; waits until it answers."""
+        """Start a broker again (after a kill if it runs), on the same ports and data; waits until it answers and has
+        caught up, so that the next one may be killed without anything lost."""
         if broker_id in self._children:
             self.kill(broker_id)
         self._start_broker(broker_id)
         self._wait(broker_id, expected=len(self._children))
+        self._wait_in_sync()
+
+    def _wait_in_sync(self) -> None:
+        """Until each replica on a broker that runs is in sync."""
+        admin, running = self.admin(), set(self._children)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            partitions = [
+                p for topic in admin.list_topics(timeout=10).topics.values() for p in topic.partitions.values()
+            ]
+            if all(running & set(p.replicas) <= set(p.isrs) for p in partitions):
+                return
+            time.sleep(0.05)
+        message = "replicas are not in sync after 60 s"
+        raise TimeoutError(message)
 
     def pid(self, broker_id: int) -> int:
         return self._children[broker_id].pid
