@@ -91,7 +91,8 @@ def test_driver_and_workers_killed_again_and_again(spark, options, tmp_path):
         while committed(out) == before and time.monotonic() < deadline and child.running:
             time.sleep(0.05)
             if chance.random() < 0.01:
-                grow(min(1, written[0] / PER_PARTITION + 0.02))
+                # Not all that is there to write: the next start has to find something new.
+                grow(min((kill + 1.9) / (KILLS + 1), written[0] / PER_PARTITION + 0.02))
         assert committed(out) > before, child.log_tail(80)
         grow((kill + 1.5) / (KILLS + 1))
         time.sleep(chance.uniform(0, 0.6))
