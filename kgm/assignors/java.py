@@ -239,6 +239,24 @@ class TimelineOrder:
         return [key for _, _, key in sorted(ranks)]
 
 
+def timeline_capacity(keys: Sequence[str]) -> int | None:
+    """The smallest table of a `TimelineHashMap` that iterates over `keys` in this order; None if none does.
+
+    A table never shrinks: it tells of more entries in the past."""
+    order = TimelineOrder()
+    for size in range(len(keys)):
+        order.put(size)
+    listed = [*keys]
+    most = order.capacity * _MOST_ONCE
+    while order.capacity <= most:
+        if order.sorted(reversed(listed)) == listed:
+            return order.capacity
+        order.capacity *= 2
+    return None
+
+
+# How many times as many entries as now there may have been.
+_MOST_ONCE: Final = 64
 _LONG_MASK: Final = (1 << 64) - 1
 _FIBONACCI: Final = -7046029254386353131
 

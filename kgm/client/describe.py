@@ -155,7 +155,10 @@ def _library(group_id: str, member: Any, subscription: Subscription | None) -> s
 
 
 def _consumer(group_id: str, group: Any) -> GroupSnapshot:
-    members = tuple(_consumer_member(group_id, member, group.assignment_epoch) for member in group.members)
+    members = tuple(
+        _consumer_member(group_id, member, group.assignment_epoch, listed_at=place)
+        for place, member in enumerate(group.members)
+    )
     return GroupSnapshot(
         group_id=group_id,
         type="consumer",
@@ -168,7 +171,7 @@ def _consumer(group_id: str, group: Any) -> GroupSnapshot:
     )
 
 
-def _consumer_member(group_id: str, member: Any, assignment_epoch: int) -> MemberSnapshot:
+def _consumer_member(group_id: str, member: Any, assignment_epoch: int, *, listed_at: int) -> MemberSnapshot:
     assignment = _by_topic(member.assignment)
     target = _by_topic(member.target_assignment)
     settled = member.member_epoch == assignment_epoch and assignment == target
@@ -187,6 +190,7 @@ def _consumer_member(group_id: str, member: Any, assignment_epoch: int) -> Membe
         target_assignment=target,
         protocol="classic" if member.member_type == _CLASSIC_MEMBER else "consumer",
         client_library=_library(group_id, member, None),
+        listed_at=listed_at,
     )
 
 

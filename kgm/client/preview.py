@@ -5,7 +5,7 @@ The assignor that the group uses is run on the members that stay, with what they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from kgm.client.liveness import Liveness, Sign
@@ -47,7 +47,7 @@ def expected_moves(
         return None
     if name is None or not settled or becomes_classic(group, removed):
         return None  # of what members of a group that becomes classic would choose, no API tells
-    staying = [member for member in _in_order(group) if member.member_id not in removed]
+    staying = _in_order(group, removed)
     if any(not member.topics and not member.regex for member in staying):
         return None  # a subscription that could not be read
     before = {member.identity: member.assignment for member in group.members}
@@ -61,13 +61,15 @@ def expected_moves(
     return moves(before, after)
 
 
-def _in_order(group: GroupSnapshot) -> Sequence[MemberSnapshot]:
-    """Members in the order in which the assignor gets to see them: on the broker in that of a hash map of their ids."""
+def _in_order(group: GroupSnapshot, removed: Container[str]) -> list[MemberSnapshot]:
+    """Members that stay, in the order in which the assignor gets to see them: on the broker in that of a hash map of
+    their ids."""
     from kgm.assignors.java import map_order
 
+    staying = [member for member in group.in_listed_order().members if member.member_id not in removed]
     if group.type != "consumer":
-        return group.in_listed_order().members
-    return [group.members[at] for at in map_order([member.member_id for member in group.members])]
+        return staying
+    return [staying[at] for at in map_order([member.member_id for member in staying])]
 
 
 def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot], lead: Lead | None) -> Assignment:

@@ -51,7 +51,7 @@ def _describe(group: ConsumerGroup, step: Step, operations: int) -> DescribedGro
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.preferred_assignor() or step.settings.consumer_assignors[0],
-        members=[_describe_member(group, member, step.image) for member in group.members.values()],
+        members=[_describe_member(group, member, step.image) for member in group.in_order()],
         authorized_operations=operations,
     )
 

@@ -45,8 +45,8 @@ class MemberSnapshot:
     status `away`: a static member of a `consumer` group at member epoch -2 (KIP-848). protocol: `classic` or
     `consumer`,
     which a group on its way from one to the other has both of. client_library: None unless it gave itself away.
-    listed_at: its place in the broker's answer, which for a classic group is the order of a hash map that its leader
-    may get to see; None where it is not known or means nothing."""
+    listed_at: its place in the broker's answer, which is the order of a hash map: of a classic group its leader may get
+    to see it, in a consumer group the broker's own assignor does; None where it is not known or means nothing."""
 
     member_id: str
     group_instance_id: str | None = None

@@ -22,6 +22,8 @@ SEED = 1
 _BUDGET = 300_000
 _MEMBERS_PER_COST = 100
 _FEWEST_DRAWS = 3
+#: How many times a consumer group may have been twice as large once, and one more.
+_LARGER_ONCE = 3
 #: For the wire, and for what is slow for once.
 _SPARE_MS = 350
 #: What MIN_SESSION is by default.
@@ -146,11 +148,14 @@ def _script(
 
 
 def _shuffled(origin: Origin, seed: str) -> Origin:
-    """Members whose ids fall into one bucket of the leader's hash map are visited in the order in which they joined,
-    and topics in consumer groups in one that hangs on their ids: where that is not known, each draw has its own."""
+    """Members whose ids fall into one bucket of the leader's hash map are visited in the order in which they joined (in
+    consumer groups: mostly in that of another hash map, which never shrinks), and topics in consumer groups in one that
+    hangs on their ids: where that is not known, each draw has its own."""
     chance = random.Random(seed + "/order")  # noqa: S311  (a simulation)
-    if not origin.order_is_known:
+    if origin.listing_capacity is None:
         origin = replace(origin, seats=tuple(chance.sample(origin.seats, len(origin.seats))))
+        if origin.protocol is GroupProtocol.CONSUMER:
+            origin = replace(origin, listing_capacity=len(origin.seats) << chance.randrange(_LARGER_ONCE))
     made_up = {name: chance.randbytes(16) for name in origin.topics if name not in origin.topic_ids}
     return replace(origin, topic_ids={**made_up, **origin.topic_ids}) if made_up else origin
 

@@ -1,6 +1,7 @@
 """The records by which a group comes into a coordinator as it stood before the plan."""
 
 from kgm.assignors import is_cooperative
+from kgm.assignors.java import TimelineOrder
 from kgm.coordinator import consumer_records as records
 from kgm.coordinator.consumer_member import ConsumerMember
 from kgm.coordinator.topics import TopicImage
@@ -48,10 +49,13 @@ def _row(origin: Origin, seat: Seat, data: bytes | None) -> MemberMetadata:
 
 
 def _consumer(origin: Origin, image: TopicImage, since_ms: int) -> list[Record]:
-    """All members at the epoch of the group, with what they are to have (KIP-848)."""
+    """All members at the epoch of the group, with what they are to have (KIP-848).
+
+    The broker lists them by a hash map, in one bucket the last one first, and hands partitions out in that order: so
+    they are written in the reverse one."""
     group_id, epoch = origin.group_id, origin.generation
     members, targets = [], []
-    for seat in origin.seats:
+    for seat in reversed(origin.seats):
         target = {
             image.by_name[topic].topic_id: tuple(sorted(numbers)) for topic, numbers in seat.owned.items() if numbers
         }
@@ -73,9 +77,21 @@ def _consumer(origin: Origin, image: TopicImage, since_ms: int) -> list[Record]:
         targets.append(records.target_record(group_id, seat.member_id, target))
     subscribed = {topic for seat in origin.seats for topic in seat.topics}
     return [
+        *_gone_before(origin),
         *(records.member_record(group_id, member) for member in members),
         records.epoch_record(group_id, epoch, image.hash_of(subscribed)),
         *targets,
         records.target_epoch_record(group_id, epoch, since_ms),
         *(records.current_record(group_id, member) for member in members),
     ]
+
+
+def _gone_before(origin: Origin) -> list[Record]:
+    """Members that came and left until the broker's hash map was as large as it is: it never shrinks."""
+    order, gone = TimelineOrder(), list[str]()
+    while order.capacity < (origin.listing_capacity or 0):
+        order.put(len(gone))
+        gone.append(f"gone-before-{len(gone)}")
+    group_id = origin.group_id
+    came = [records.member_record(group_id, ConsumerMember(member_id=member_id)) for member_id in gone]
+    return came + [record for member_id in gone for record in records.member_tombstones(group_id, member_id)]

@@ -7,6 +7,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from kgm.assignors import is_cooperative
+from kgm.assignors.java import DEFAULT_CAPACITY
 from kgm.coordinator.outcome import Request
 from kgm.model.assignment import Partitions, less
 from kgm.model.errors import ErrorCode, error_name
@@ -230,7 +231,12 @@ class Member:
             members = [world.blobs.member(self.assignor, row) for row in leading.members]
             origin = world.origin
             given = assignments(
-                self.assignor, members, origin.topics, self.habits.library, origin.listing_capacity, blobs=world.blobs
+                self.assignor,
+                members,
+                origin.topics,
+                self.habits.library,
+                origin.listing_capacity or DEFAULT_CAPACITY,
+                blobs=world.blobs,
             )
             rows = [SyncGroupRequestAssignment(member_id=who, assignment=blob) for who, blob in given.items()]
         names = self.habits.sync_version >= _SYNC_NAMES_PROTOCOL_FROM

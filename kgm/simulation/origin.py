@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign
 from kgm.assignors.foreign import STREAMS, refuse_foreign
-from kgm.assignors.java import DEFAULT_CAPACITY, copied_uuid_order, map_capacity
+from kgm.assignors.java import DEFAULT_CAPACITY, copied_uuid_order, map_capacity, map_order, timeline_capacity
 from kgm.coordinator.topics import Topic, TopicImage, topic_id
 from kgm.model.assignment import Assignment, Partitions
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
@@ -53,8 +53,9 @@ class Origin:
     False. assignor: of a consumer group, the broker's.
 
     topics: partitions by topic. topic_ids: of those whose id is known; the broker's assignors take topics in an order
-    that hangs on it. caveats: what had to be assumed. seats: in the order in which the broker lists them, if
-    `order_is_known`, else in any. listing_capacity: buckets of the hash map by which it does (`assigning`)."""
+    that hangs on it. caveats: what had to be assumed. seats: in the order in which the broker lists them, if it is
+    known. listing_capacity: buckets of the hash map by which it does, None if that is not known; of a classic group the
+    one that a leader gets to see (`assigning`), of a consumer group the broker's own (`installed`)."""
 
     group_id: str
     assignor: str
@@ -65,8 +66,7 @@ class Origin:
     seats: tuple[Seat, ...]
     topics: Mapping[str, int]
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
-    order_is_known: bool = True
-    listing_capacity: int = DEFAULT_CAPACITY
+    listing_capacity: int | None = DEFAULT_CAPACITY
     caveats: tuple[str, ...] = ()
     protocol: GroupProtocol = GroupProtocol.CLASSIC
 
@@ -124,8 +124,7 @@ def origin_of(snapshot: GroupSnapshot, what_if: WhatIf) -> Origin:
         seats=tuple(_seat(member, snapshot, what_if, caveats) for member in snapshot.members),
         topics=_topics(snapshot, caveats),
         topic_ids={topic.name: topic.topic_id for topic in snapshot.topics if topic.topic_id is not None},
-        order_is_known=snapshot.knows_listed_order and protocol is GroupProtocol.CLASSIC,
-        listing_capacity=_listing_capacity(snapshot),
+        listing_capacity=_listing_capacity(snapshot, protocol),
         caveats=tuple(caveats),
     )
     if any(seat.rack for seat in origin.seats):
@@ -136,10 +135,18 @@ def origin_of(snapshot: GroupSnapshot, what_if: WhatIf) -> Origin:
     return origin
 
 
-def _listing_capacity(snapshot: GroupSnapshot) -> int:
-    """From a broker that does not list by hash (`kgm serve` lists in the order of joining) nothing is learned."""
-    capacity = map_capacity([member.member_id for member in snapshot.members]) if snapshot.knows_listed_order else None
-    return DEFAULT_CAPACITY if capacity is None else capacity
+def _listing_capacity(snapshot: GroupSnapshot, protocol: GroupProtocol) -> int | None:
+    """Buckets of the hash map by which the broker lists the members; None if the order in which it does is not known,
+    or not what would count under another protocol.
+
+    From a broker that does not list a classic group by hash (`kgm serve` lists in the order of joining) nothing is
+    learned."""
+    if not snapshot.knows_listed_order or protocol.value != snapshot.type:
+        return None
+    ids = [member.member_id for member in snapshot.members]
+    if protocol is GroupProtocol.CONSUMER:
+        return timeline_capacity(ids)
+    return map_capacity(ids) or DEFAULT_CAPACITY
 
 
 def _supposed(what_if: WhatIf) -> str:
@@ -250,7 +257,7 @@ def _subscribed(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[s
 def settled(origin: Origin) -> Origin:
     """The group after its assignor has run until nothing changes, beginning with what the members own."""
     owned: Assignment = {seat.member_id: seat.owned for seat in origin.seats}
-    topics = _in_order(origin)
+    seats, topics = _in_order(origin)
     for _ in range(_SETTLING_ROUNDS):
         members = tuple(
             MemberSpec(
@@ -261,7 +268,7 @@ def settled(origin: Origin) -> Origin:
                 owned=owned[seat.member_id],
                 generation=origin.generation,
             )
-            for seat in origin.seats
+            for seat in seats
         )
         name = origin.assignor if origin.protocol is GroupProtocol.CLASSIC else SERVER_PREFIX + origin.assignor
         assigned: Assignment = assign(name, GroupSpec(members=members, topics=topics))
@@ -271,12 +278,14 @@ def settled(origin: Origin) -> Origin:
     return replace(origin, seats=tuple(replace(seat, owned=owned[seat.member_id]) for seat in origin.seats))
 
 
-def _in_order(origin: Origin) -> tuple[TopicSpec, ...]:
-    """Topics as the assignor gets to see them: on the broker in the order of a hash map of their ids."""
+def _in_order(origin: Origin) -> tuple[Sequence[Seat], tuple[TopicSpec, ...]]:
+    """Members and topics as the assignor gets to see them: on the broker in the order of hash maps of their ids."""
+    seats: Sequence[Seat] = origin.seats
     topics = [*origin.image.by_name.values()]
     if origin.protocol is GroupProtocol.CONSUMER:
+        seats = [seats[at] for at in map_order([seat.member_id for seat in seats])]
         topics = [topics[at] for at in copied_uuid_order([topic.topic_id for topic in topics])]
-    return tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in topics)
+    return seats, tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in topics)
 
 
 # -- a group that is made up
@@ -321,7 +330,7 @@ def synthetic(
                 group_instance_id=name if is_static else None,
                 client_id=name if is_static else _CLIENT_ID,
                 topics=tuple(topic.name for topic in topics),
-                listed_at=place,
+                listed_at=place if is_classic else None,
             )
             for place, name in enumerate(names)
         ),

@@ -1,12 +1,18 @@
 """What a removal would do: the assignor of the group on those who stay."""
 
 import dataclasses
+import random
 
 import pytest
 
+from kgm.assignors.java import TimelineOrder
 from kgm.client.liveness import Liveness, Sign
 from kgm.client.preview import downgrade_warning, expected_moves, stall_warning
+from kgm.model.assignment import moves
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
+from kgm.simulation.bounce import simulate
+from kgm.simulation.origin import synthetic
+from kgm.simulation.plan import GroupProtocol, Membership, Plan
 
 
 def member(name, assignment, *, topics=("t",), static=True, **more):
@@ -68,6 +74,26 @@ def test_consumer_groups_use_the_servers_assignor_and_the_target():
     )  # fmt: skip
     moves = expected_moves(before, ["a-1"])
     assert {(m.partition, m.owner_after) for m in moves} == {(0, "b"), (1, "b"), (3, "b")}
+
+
+@pytest.mark.parametrize("size", range(3, 30))
+def test_in_consumer_groups_the_engine_does_what_the_preview_tells(size):
+    """Listed as by a broker whose group was larger once; test_preview_reality.py asks a real one."""
+    chance = random.Random(size)
+    topics = [
+        TopicSnapshot(name=f"t{number}", partitions=chance.randint(1, 40), topic_id=chance.randbytes(16))
+        for number in range(chance.randint(1, 3))
+    ]
+    made_up = synthetic(size, topics, Membership.STATIC, "uniform", GroupProtocol.CONSUMER)
+    past = TimelineOrder(64)
+    listed = past.sorted(member.member_id for member in chance.sample(made_up.members, size))
+    members = tuple(dataclasses.replace(member, listed_at=listed.index(member.member_id)) for member in made_up.members)
+    before = dataclasses.replace(made_up, members=members)
+    gone = {member.identity: member.member_id for member in chance.sample(members, chance.randint(1, size // 3))}
+    told = expected_moves(before, gone.values())
+    played = simulate(before, Plan(remove=tuple(gone)), draws=5)
+    assert played.exact
+    assert set(told) == set(moves({one.identity: one.assignment for one in members}, played.typical.final_assignment))
 
 
 @pytest.mark.parametrize(

@@ -619,8 +619,8 @@ def _normal(group):
 
 
 def _sorted(message):
-    """The message with its lists of members, groups, topics and partitions in one order; an error message of any
-    words."""
+    """The message with its lists of members of classic groups, groups, topics and partitions in one order; an error
+    message of any words."""
     if getattr(message, "error_message", None):
         message.error_message = "said"
     for name, order in (
@@ -641,7 +641,9 @@ def _sorted(message):
             if hasattr(message, "assignment_epochs"):
                 message.assignment_epochs = [epoch for _, epoch in pairs]
         elif isinstance(rows, list) and rows and not isinstance(rows[0], str):
-            rows.sort(key=lambda row: getattr(row, order))
+            # In a consumer group the order of its members decides who gets what: it has to be Kafka's.
+            if name != "members" or not hasattr(message, "assignment_epoch"):
+                rows.sort(key=lambda row: getattr(row, order))
             for row in rows:
                 _sorted(row)
     if getattr(message, "subscribed_topic_names", None):
