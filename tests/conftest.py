@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.alone import register
+
 if TYPE_CHECKING:  # imported late below: only some tests need them
     from tests.kafka.broker import KafkaCluster, OldKafka
     from tests.kafka.oracle import MessageOracle
@@ -21,6 +23,10 @@ if TYPE_CHECKING:  # imported late below: only some tests need them
 
 settings.register_profile("same", derandomize="KGM_RANDOM" not in os.environ)
 settings.load_profile("same")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    register(config)
 
 
 @pytest.hookimpl(trylast=True)

@@ -126,9 +126,7 @@ class Member:
         """Wait until the condition holds; checked at each event. TimeoutError tells what happened instead."""
         with self._changed:
             if not self._changed.wait_for(condition, timeout_s):
-                story = "\n".join(f"{e.at_s:.3f} {e.kind} {dict(e.data)}" for e in self.events[-20:])
-                message = f"{self.name}: no {what} within {timeout_s} s; events:\n{story}\n{self.log_tail()}"
-                raise TimeoutError(message)
+                raise TimeoutError(f"{self.name}: no {what} within {timeout_s} s; events:\n{self.story()}")
 
     def wait_event(self, *kinds: str, after: int = 0, timeout_s: float = TIMEOUT_S) -> Event:
         """The first event of one of these kinds at index `after` or later; waits for it."""
@@ -170,6 +168,12 @@ class Member:
 
     def send(self, command: str, **data: Any) -> None:
         raise NotImplementedError
+
+    def story(self, events: int = 20) -> str:
+        """What happened to it last, apart from what it read, and the end of its log."""
+        told = [event for event in self.events if event.kind != "polled"][-events:]
+        lines = [f"{event.at_s:.3f} {event.kind} {dict(event.data)}" for event in told]
+        return "\n".join([*lines, self.log_tail()])
 
     def log_tail(self) -> str:
         return ""
@@ -388,7 +392,9 @@ def wait_settled(members: Sequence[Member], partitions: int, timeout_s: float = 
         if everyone and len(owned) == partitions == len(set(owned)):
             return
         if time.monotonic() > deadline:
-            state = "\n".join(f"{m.name}: {sorted(m.assignment)} fatal={m.fatal} {m.log_tail()}" for m in members)
+            state = "\n".join(
+                f"{m.name}, {m.options}: {sorted(m.assignment)} fatal={m.fatal}\n{m.story()}" for m in members
+            )
             message = f"the members do not own {partitions} partitions after {timeout_s} s:\n{state}"
             raise TimeoutError(message)
         time.sleep(0.01)

@@ -75,6 +75,7 @@ def played(kafka):
         yield {case: pool.submit(play, case, kafka, java) for case in CASES}
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(1200)
@@ -106,6 +107,7 @@ def test_the_prediction_held(case: Case, played: dict[Case, Future]):
     assert 0.7 * least - sooner - 1_000 <= seen.stopped_partition_ms <= 1.3 * most + slack, told
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(1200)

@@ -88,6 +88,7 @@ def played(kafka):
         yield {case: pool.submit(play, case, kafka, java) for case in CASES}
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(1200)
@@ -110,6 +111,7 @@ def test_the_prediction_held(case: Case, played: dict[Case, Future]):
     assert ranges.rebalances.max - ranges.rebalances.min <= 2 * max(2, case.members)
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(1200)

@@ -13,11 +13,14 @@ class Scores:
     def __init__(self):
         self.verdicts = defaultdict(Counter)
         self.done = defaultdict(Counter)
+        self.wrong = []
 
-    def verdict(self, cause, confidence, right):
-        """right: None if nobody knows."""
+    def verdict(self, cause, confidence, right, *, about=None):
+        """right: None if nobody knows. about: told with the scores where a verdict is wrong."""
         if right is not None:
             self.verdicts[cause, confidence][right] += 1
+        if right is False:
+            self.wrong.append(f"{cause}, {confidence}: {about}")
 
     def recall(self, kind, found):
         self.done[kind][found] += 1
@@ -45,4 +48,4 @@ class Scores:
             for key, counts in self.verdicts.items()
             if counts.total() and self.precision(*key) < LEAST.get(key[1], 0)
         }
-        assert not short, f"{short}\n{self.table()}"
+        assert not short, "\n".join([str(short), self.table(), *self.wrong])

@@ -1,0 +1,74 @@
+"""Tests that have the machine to themselves, when several processes share the others out (pytest-xdist).
+
+Tests marked `alone` hold real clients to a clock: they start, stop and expire as planned only where nobody else takes
+the processor from them. All other tests wait for them outside, and their timeouts do not run meanwhile."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+
+class Turns:
+    """Who may run: any number of others, or one alone. gate: who waits to be alone keeps it, so that no other begins."""
+
+    def __init__(self, run_id: str) -> None:
+        folder = Path(tempfile.gettempdir())
+        self._paths = [folder / f"kgm-tests-{run_id}.{name}" for name in ("gate", "room")]
+        self._gate, self._room = (path.open("w") for path in self._paths)
+        self._alone = False
+
+    def begin(self, *, alone: bool) -> None:
+        if self._alone:
+            return
+        fcntl.flock(self._gate, fcntl.LOCK_EX)
+        fcntl.flock(self._room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(self._gate, fcntl.LOCK_UN)
+        self._alone = alone
+
+    def end(self, *, next_alone: bool) -> None:
+        """What a module has under way goes on between its tests: so two of them in a row are one turn."""
+        if not (self._alone and next_alone):
+            fcntl.flock(self._room, fcntl.LOCK_UN)
+            self._alone = False
+
+    def close(self) -> None:
+        file: IO[str]
+        for file, path in zip((self._gate, self._room), self._paths, strict=True):
+            file.close()
+            path.unlink(missing_ok=True)
+
+
+class TakingTurns:
+    """The plugin."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+        self._turns.begin(alone=is_alone(item))
+        try:
+            return (yield)
+        finally:
+            self._turns.end(next_alone=nextitem is not None and is_alone(nextitem))
+
+    def pytest_unconfigure(self) -> None:
+        self._turns.close()
+
+
+def is_alone(item: pytest.Item) -> bool:
+    return item.get_closest_marker("alone") is not None
+
+
+def register(config: pytest.Config) -> None:
+    """Take turns if there is anybody to take them with."""
+    run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if run_id is not None:
+        config.pluginmanager.register(TakingTurns(Turns(run_id)), "kgm-turns")
