@@ -260,7 +260,7 @@ def test_described(h):
     assert held == {"a": [0, 1, 2, 3, 4, 5], "b": [0, 1, 2]}
     assert {row.topic_name for row in first.target_assignment.topic_partitions} == {"a"}
     h.topics({"a": 6})
-    first, _ = h.groups_described("g")[0].members
+    _, first = h.groups_described("g")[0].members
     assert {row.topic_name for row in first.assignment.topic_partitions} == {"a"}
 
 
