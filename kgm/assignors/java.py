@@ -9,10 +9,12 @@ the shape of a red-black tree.  Member ids that end in a UUID do not get there.
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import Final
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 _INTS: Final = struct.Struct(">IIII")
 _LONGS: Final = struct.Struct(">qq")
@@ -123,15 +125,17 @@ def copied_run_order(run: Sequence[int]) -> Sequence[int]:
 
 def copied_name_order(names: Iterable[str]) -> list[str]:
     """Strings in the order in which `new HashSet<String>(names)` iterates over them, sorted before if need be."""
-    listed = sorted(names, key=utf16_key)
-    mask = _copied_capacity(len(listed)) - 1
-    return sorted(listed, key=lambda name: spread(string_hash(name)) & mask)
+    return _copied_order(sorted(names, key=utf16_key), string_hash)
 
 
-def copied_uuid_order(uuids: Sequence[bytes]) -> list[int]:
-    """Positions of 16-byte `uuids` in the order in which a `HashSet<Uuid>` made from them iterates over them."""
-    mask = _copied_capacity(len(uuids)) - 1
-    return sorted(range(len(uuids)), key=lambda position: spread(uuid_hash(uuids[position])) & mask)
+def copied_uuid_order(items: Sequence[T], uuid_of: Callable[[T], bytes]) -> list[T]:
+    """Items in the order in which a `HashSet<Uuid>` made from their 16-byte ids iterates over those."""
+    return _copied_order(items, lambda item: uuid_hash(uuid_of(item)))
+
+
+def _copied_order(items: Sequence[T], hash_of: Callable[[T], int]) -> list[T]:
+    mask = _copied_capacity(len(items)) - 1
+    return sorted(items, key=lambda item: spread(hash_of(item)) & mask)
 
 
 def uuid_hash(uuid: bytes) -> int:

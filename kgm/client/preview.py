@@ -108,10 +108,10 @@ def _on_the_broker(group: GroupSnapshot) -> Sequence[TopicSnapshot]:
     """Topics in the order in which a consumer group's assignor gets to see them, if their ids are known."""
     from kgm.assignors.java import copied_uuid_order
 
-    ids = [topic.topic_id for topic in group.topics if topic.topic_id is not None]
+    ids = {topic.name: topic.topic_id for topic in group.topics if topic.topic_id is not None}
     if group.type != "consumer" or len(ids) < len(group.topics):
         return group.topics
-    return [group.topics[at] for at in copied_uuid_order(ids)]
+    return copied_uuid_order(group.topics, lambda topic: ids[topic.name])
 
 
 def _owned(group: GroupSnapshot, member: MemberSnapshot) -> dict[str, tuple[int, ...]]:

@@ -83,8 +83,7 @@ def _assign(
         wanted = {first.topics}
         if any(spec.topics != first.topics for spec in specs):
             specs = [_wanting(spec, first.topics) for spec in specs]
-        listed = [image.by_name[name] for name in first.topics]
-        topics = [listed[at] for at in copied_uuid_order([topic.topic_id for topic in listed])]
+        topics = copied_uuid_order([image.by_name[name] for name in first.topics], lambda topic: topic.topic_id)
     else:
         wanted = {spec.topics for spec in specs}
         names = {name for those in wanted for name in those}

@@ -284,7 +284,7 @@ def _in_order(origin: Origin) -> tuple[Sequence[Seat], tuple[TopicSpec, ...]]:
     topics = [*origin.image.by_name.values()]
     if origin.protocol is GroupProtocol.CONSUMER:
         seats = [seats[at] for at in map_order([seat.member_id for seat in seats])]
-        topics = [topics[at] for at in copied_uuid_order([topic.topic_id for topic in topics])]
+        topics = copied_uuid_order(topics, lambda topic: topic.topic_id)
     return seats, tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in topics)
 
 

@@ -188,9 +188,8 @@ def owners_of(tables: Tables, asked: Asked) -> list[Json]:
     return [owner_json(row) for row in sorted(tables.rows("silver_owner", asked), key=owner_order)]
 
 
-def owner_order(row: Row) -> tuple[str, str, int, int]:
-    topic_id = row["topic_id"]
-    return row["topic"] or "", (topic_id or b"").hex(), row["topic_partition"], row["from_offset"]
+def owner_order(row: Row) -> tuple[str, bytes, int, int]:
+    return row["topic"] or "", row["topic_id"] or b"", row["topic_partition"], row["from_offset"]
 
 
 def owner_json(row: Row) -> Json:
