@@ -16,9 +16,11 @@ import pyarrow as pa
 from kgm.history.cursor import Buffer, Cursor, Positions
 from kgm.history.schema import RAW
 from kgm.records.batch import (
+    ATTRIBUTES_AT,
     BEHIND_LENGTH,
     CODEC_MASK,
     CONTROL,
+    CRC_AT,
     HEADER,
     LENGTH,
     LENGTH_AT,
@@ -32,16 +34,13 @@ from kgm.records.batch import (
     parse_batch,
 )
 from kgm.records.compression import CODECS, decompress
-from kgm.records.segment import BadBatch, batches
+from kgm.records.segment import BadBatch, Rest, batches
 
 _CHUNK_BYTES = 16 << 20
 _CHUNK_RECORDS = 400_000
 #: With fewer batches side by side than this, a record costs more than the scalar reader takes for it.
 _WORTH_IT = 48
 _SLOW_BATCHES = 10_000
-#: The crc covers what is behind it.
-_CRC_AT = 17
-_CHECKED_AT = 21
 #: The fields of HEADER.
 _HEADER_KINDS = (
     ">i8", ">i4", ">i4", ">i1", ">u4", ">i2", ">i4", ">i8", ">i8", ">i8", ">i2", ">i4", ">i4",
@@ -82,7 +81,7 @@ def segment_records(partition: int, file: BinaryIO, size: int, *, from_offset: i
         from_offset = int(header[-1, 0] + header[-1, 6]) + 1
         position += end
     if position < size:
-        rest = _Rest(file, position)
+        rest = Rest(file, position)
         yield from _slowly(partition, rest, size - position, position, from_offset)
 
 
@@ -100,8 +99,9 @@ def _whole_batches(data: bytes) -> tuple[Positions, int]:
     starts = np.array(edges[:-1], dtype=np.int64)
     if len(starts):
         buffer = Buffer(data)
-        found = map(checksum_function(), map(data.__getitem__, map(slice, (starts + _CHECKED_AT).tolist(), edges[1:])))
-        good = np.fromiter(found, dtype=np.int64, count=len(starts)) == buffer.view(">u4")[starts + _CRC_AT]
+        checked = map(data.__getitem__, map(slice, (starts + ATTRIBUTES_AT).tolist(), edges[1:]))
+        found = map(checksum_function(), checked)
+        good = np.fromiter(found, dtype=np.int64, count=len(starts)) == buffer.view(">u4")[starts + CRC_AT]
         good &= buffer.view(">i1")[starts + MAGIC_AT] == MAGIC
         if not good.all():
             starts = starts[: int(np.argmin(good))]
@@ -141,20 +141,7 @@ def _in_place(
     return _in_order([walked, *(_chunk(partition, others) if others else [])])
 
 
-class _Rest:
-    """A file from a position on."""
-
-    def __init__(self, file: BinaryIO, position: int) -> None:
-        self._file, self._position = file, position
-
-    def seek(self, position: int) -> None:
-        self._file.seek(self._position + position)
-
-    def read(self, size: int) -> bytes:
-        return self._file.read(size)
-
-
-def _slowly(partition: int, rest: Any, size: int, position: int, from_offset: int) -> Iterator[pa.RecordBatch]:
+def _slowly(partition: int, rest: Rest, size: int, position: int, from_offset: int) -> Iterator[pa.RecordBatch]:
     found = []
     bad = None
     try:

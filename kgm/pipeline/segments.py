@@ -8,7 +8,7 @@ written is read once it is there."""
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +20,7 @@ from kgm.history.columns import decoded
 from kgm.history.folders import GZIPPED, Folder, Reading, folders, read_folder
 from kgm.history.schema import RAW, chosen_columns
 from kgm.model.errors import UsageError
-from kgm.records.segment import LOG, SWAP, BadBatch, base_offset_of, batches
+from kgm.records.segment import LOG, SWAP, BadBatch, Rest, base_offset_of, batches
 
 NAME = "kgm-segments"
 #: So many records in one Arrow batch on its way through the JVM, at most: group metadata may take 10 KB each.
@@ -217,7 +217,7 @@ class Ends:
         if inode != stat.st_ino or stat.st_size < position:
             position, next_offset = 0, _base_offset(path)
         with path.open("rb") as file:
-            rest = cast("BinaryIO", _Rest(file, position))
+            rest = Rest(file, position)
             begun = position
             try:
                 for at, batch in batches(rest, stat.st_size - begun, from_offset=next_offset):
@@ -226,16 +226,3 @@ class Ends:
                 pass  # not there yet, or damaged, which reading it will say
         self._known = {**self._known, path: (stat.st_ino, position, next_offset)}
         return next_offset
-
-
-class _Rest:
-    """A file from a position on."""
-
-    def __init__(self, file: BinaryIO, position: int) -> None:
-        self._file, self._position = file, position
-
-    def seek(self, position: int) -> None:
-        self._file.seek(self._position + position)
-
-    def read(self, size: int) -> bytes:
-        return self._file.read(size)

@@ -36,9 +36,10 @@ NO_SEQUENCE = -1
 #: What one compressed batch may grow to, in bytes.
 MAX_UNCOMPRESSED = 128 << 20
 
-_CRC_AT = 17
+CRC_AT = 17
 _CRC = struct.Struct(">I")
-_ATTRIBUTES_AT = 21
+#: The crc covers a batch from here on.
+ATTRIBUTES_AT = 21
 #: A record has at least a length, attributes, two deltas, two lengths and a count of headers.
 _LEAST_RECORD = 7
 _MARKER_KEY = struct.Struct(">hh")
@@ -161,7 +162,7 @@ def parse_batch(data: bytes, at: int = 0) -> Batch:
     if not HEADER.size - BEHIND_LENGTH <= length <= left - BEHIND_LENGTH:
         raise DecodeError(f"a batch says that {length} bytes follow, but {left - BEHIND_LENGTH} do")
     batch = _new(Batch, (*header, data[at : at + BEHIND_LENGTH + length]))
-    if checksum(batch.data[_ATTRIBUTES_AT:]) != batch.crc:
+    if checksum(batch.data[ATTRIBUTES_AT:]) != batch.crc:
         raise DecodeError("the checksum of a batch is wrong")
     if (
         not 0 <= batch.record_count <= batch.last_offset_delta + 1
@@ -216,7 +217,7 @@ def encode_batch(
             len(records),
         )
     )  # fmt: skip
-    _CRC.pack_into(header, _CRC_AT, checksum(bytes(header[_ATTRIBUTES_AT:]) + body))
+    _CRC.pack_into(header, CRC_AT, checksum(bytes(header[ATTRIBUTES_AT:]) + body))
     return bytes(header) + body
 
 

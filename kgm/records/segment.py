@@ -60,7 +60,20 @@ def base_offset_of(path: Path, suffix: str = LOG) -> int | None:
     return int(stem) if whole and path.name.endswith(suffix) else None
 
 
-def batches(file: BinaryIO, size: int, *, from_offset: int = 0) -> Iterator[tuple[int, Batch]]:
+class Rest:
+    """A file from a position on."""
+
+    def __init__(self, file: BinaryIO, position: int) -> None:
+        self._file, self._position = file, position
+
+    def seek(self, position: int) -> None:
+        self._file.seek(self._position + position)
+
+    def read(self, size: int) -> bytes:
+        return self._file.read(size)
+
+
+def batches(file: BinaryIO | Rest, size: int, *, from_offset: int = 0) -> Iterator[tuple[int, Batch]]:
     """(position, batch) of each batch in the first `size` bytes of a file; their offsets rise, from `from_offset` at
     the least. Raises BadBatch.
 
