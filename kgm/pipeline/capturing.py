@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from kgm.model.errors import KgmError, NotFoundError, RefusedError, UsageError
+from kgm.model.errors import KgmError, RefusedError, UsageError
 from kgm.pipeline import layout
 from kgm.pipeline.kafka import FETCH_WITH_A_CONSUMER
 from kgm.pipeline.options import Format, Kind, Progress, Source, SparkOptions
@@ -38,7 +38,8 @@ def capture(
     """See `kgm.pipeline.capture`."""
     if not once and source.kind in {Kind.PARQUET, Kind.DELTA}:
         raise UsageError(f"{source} is a dump, which does not go on", hint="take it with --once")
-    _look_for(source)
+    if source.kind is not Kind.KAFKA:
+        source.directory()  # before a store is made and Spark started for nothing
     store = layout.opened(out, format=format, cluster=cluster, create=True)
     with store.locked("capture"):
         from kgm.pipeline import session, sources
@@ -49,16 +50,6 @@ def capture(
         return _Capture(spark, store, source, told or _quiet).run(
             once=once, every_s=every_s, most_records=most_records, stop=stop or Event()
         )
-
-
-def _look_for(source: Source) -> None:
-    """Before a store is made and Spark started for nothing."""
-    if source.kind is Kind.SEGMENTS and source.path is not None:
-        from kgm.history.folders import folders
-
-        folders(source.path.resolve())
-    elif source.path is not None and not source.path.exists():
-        raise NotFoundError(f"{source.path} does not exist")
 
 
 def _quiet(_: Progress) -> None:

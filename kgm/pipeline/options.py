@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
-from kgm.model.errors import UsageError
+from kgm.model.errors import NotFoundError, UsageError
 
 _SOURCES = "kafka, segments:DIR, parquet:DIR or delta:DIR"
 
@@ -59,6 +59,19 @@ class Source:
         if named is None:
             raise UsageError(f"source {text!r} is not understood", hint=f"one of {_SOURCES}")
         return cls(kind=Kind(named[1]), path=Path(named[2]))
+
+    def directory(self) -> Path:
+        """Where the source is, unless it is Kafka. Raises NotFoundError and UsageError, in words, for one that is not
+        there or is not what it is said to be, as far as that is seen without Spark."""
+        if self.path is None:
+            raise UsageError(f"source {self.kind} wants a directory")
+        if self.kind is Kind.SEGMENTS:
+            from kgm.history.folders import folders
+
+            folders(self.path.resolve())
+        elif not self.path.exists():
+            raise NotFoundError(f"{self.path} does not exist")
+        return self.path.resolve()
 
     def __str__(self) -> str:
         if self.kind is Kind.KAFKA:

@@ -1,7 +1,6 @@
 """Records by `schema.RAW` out of every source, as DataFrames: all there is, or as a stream."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -12,7 +11,7 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from kgm.history.folders import folders
 from kgm.history.schema import RAW, chosen_columns
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import UsageError
 from kgm.pipeline import jobs, kafka, segments
 from kgm.pipeline.options import Kind, Source
 
@@ -32,9 +31,7 @@ def read(spark: "SparkSession", source: Source) -> DataFrame:
         _fetch_with_a_consumer(spark)
         options = kafka.options(source)
         return to_raw(spark.read.format("kafka").options(**options).option("endingOffsets", "latest").load())
-    path = _path(source)
-    if not path.exists():
-        raise NotFoundError(f"{path} does not exist")
+    path = source.directory()
     try:
         found = spark.read.format(source.kind).load(str(path))
     except PySparkException as error:
@@ -54,8 +51,8 @@ def stream(spark: "SparkSession", source: Source, *, most_records: int | None = 
     """The same, and what comes; of segments only which slices there are to read (`segments.SLICES`). most_records: in
     one batch, about. Raises UsageError for a dump."""
     if source.kind is Kind.SEGMENTS:
-        folders(_path(source))
-        reader = spark.readStream.format(segments.NAME).option("path", str(_path(source))).option("slices", "true")
+        reader = spark.readStream.format(segments.NAME).option("path", str(source.directory()))
+        reader = reader.option("slices", "true")
         return (reader.option("max_records", str(most_records)) if most_records else reader).load()
     if source.kind is Kind.KAFKA:
         _fetch_with_a_consumer(spark)
@@ -68,7 +65,7 @@ def cluster_of(spark: "SparkSession", source: Source) -> str | None:
     """The cluster's id, where the source tells it: Kafka does, and a broker's log.dirs by its meta.properties."""
     if source.kind is Kind.KAFKA:
         return kafka.Broker(spark, source).cluster_id()
-    meta = _path(source) / _META
+    meta = source.directory() / _META
     if source.kind is not Kind.SEGMENTS or not meta.is_file():
         return None
     pairs = (line.partition("=") for line in meta.read_text(encoding="utf-8").splitlines())
@@ -80,7 +77,7 @@ def bounds(spark: "SparkSession", source: Source) -> dict[int, tuple[int, int]]:
     if source.kind is Kind.KAFKA:
         return kafka.Broker(spark, source).offsets()
     ends = segments.Ends()
-    return {folder.partition: (0, ends.of(folder)) for folder in folders(_path(source))}
+    return {folder.partition: (0, ends.of(folder)) for folder in folders(source.directory())}
 
 
 def to_raw(frame: DataFrame) -> DataFrame:
@@ -119,14 +116,7 @@ def in_order(frame: DataFrame) -> DataFrame:
 
 
 def _of_segments(spark: "SparkSession", source: Source) -> "DataFrameReader":
-    folders(_path(source))  # says what is wrong with it, in words
-    return spark.read.format(segments.NAME).option("path", str(_path(source)))
-
-
-def _path(source: Source) -> Path:
-    if source.path is None:
-        raise UsageError(f"source {source.kind} wants a directory")
-    return source.path.resolve()
+    return spark.read.format(segments.NAME).option("path", str(source.directory()))
 
 
 def _fetch_with_a_consumer(spark: "SparkSession") -> None:
