@@ -91,8 +91,7 @@ def records(spark: "SparkSession", source: Source, kind: int, *, columns: Sequen
     """The records of one type (a number of `kgm.records.record.TYPES`) that are in a source now, decoded, by
     `kgm.history.schema.record_schema`. What does not decode is left out; `build` keeps it, in bronze/bad.
 
-    columns: of that schema, all if None. Name those that you need: Spark cannot see that Python makes others in vain,
-    and what each costs is copied three times.
+    columns: of that schema, all if None. Fewer make little difference: what Spark takes for a row hangs on the row.
 
     Raises NotFoundError and UsageError for a source that is not there, no such source, or no such column."""
     from kgm.pipeline import sources
