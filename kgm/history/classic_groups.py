@@ -300,11 +300,10 @@ class ClassicGroup:
         }  # fmt: skip
         if self.previous is not None and snapshot.kind not in {Kind.REPLACED, Kind.REPEATED}:
             before, after = self.previous.owners, snapshot.owners
-            if self.holes or before != after:
-                kept_topics = {topic for member in snapshot.members.values() for topic in member.topics or ()}
-                self.holes = {
-                    place: None for place in (*self.holes, *before) if place not in after and place[0] in kept_topics
-                }  # fmt: skip
+            kept_topics = {topic for member in snapshot.members.values() for topic in member.topics or ()}
+            self.holes = {
+                place: None for place in (*self.holes, *before) if place not in after and place[0] in kept_topics
+            }  # fmt: skip
         self.owners.now(self.rows, snapshot.owners, partial(self._owner_row, snapshot), end)
 
     def _owner_row(self, snapshot: Snapshot, place: Place, seat: str) -> Row:

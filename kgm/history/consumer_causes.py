@@ -11,18 +11,20 @@ _SHOWN = 8
 _SLACK_MS = 4_000
 #: Members of this protocol heartbeat this often by default (group.consumer.heartbeat.interval.ms).
 HEARTBEAT_MS = 5_000
+#: The hash of the metadata of no topics.
+NO_TOPICS = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """An epoch to explain. returned: who joined and was there before, with what is known of the absence. metadata: the
-    hash of the subscribed topics' metadata changed. known: nothing is missing since the group began."""
+    """An epoch to explain. returned: who joined and was there before, with what is known of the absence. hashes: of the
+    subscribed topics' metadata, before (None: not known) and now. known: nothing is missing since the group began."""
 
     joined: Sequence[Change]
     returned: Sequence[tuple[Change, Row]]
     departed: Sequence[Departed]
     resubscribed: Sequence[Change]
-    metadata: bool
+    hashes: tuple[int | None, int]
     regex: bool
     assignor: bool
     empty: bool
@@ -120,8 +122,14 @@ def _nobody(epoch: Epoch) -> Verdict:
     if epoch.regex:
         line = "a subscribed regular expression was resolved anew, and the epoch rose in the same moment"
         return Verdict(Cause.SUBSCRIPTION, Confidence.LIKELY, evidence=(line,))
-    if epoch.metadata:
+    before, now = epoch.hashes
+    if before not in (None, now):
         line = "the metadata of the subscribed topics changed: their partitions, racks or ids"
+        if before == NO_TOPICS:
+            line = (
+                "the coordinator knew none of the subscribed topics before: it hears of new ones a little later than "
+                "clients do (and a group of Kafka 4.0 begins so after the upgrade)"
+            )
         return Verdict(Cause.METADATA, Confidence.CERTAIN, evidence=(line,))
     if epoch.assignor:
         line = "a member asks for another assignor"

@@ -109,14 +109,14 @@ def _state(members: Sequence[Json], epoch: int, assigned: int | None) -> str:
 
 
 def _named(members: Sequence[Json], names: Mapping[bytes, str]) -> tuple[Mapping[bytes, str], bool]:
-    """The names of topics that this group has, and whether one is not known."""
+    """The names of the topics of which this group has partitions, by id, and whether one is not known."""
     ids = {each["topic_id"] for row in members for each in row["assigned"] or ()}
     nameless = ids - names.keys()
-    known = {names[each] for each in ids - nameless}
-    left = {topic for row in members for topic in row["topics"] or ()} - known
+    known = {each: names[each] for each in ids - nameless}
+    left = {topic for row in members for topic in row["topics"] or ()} - {*known.values()}
     if len(nameless) == 1 and len(left) == 1:
-        return {**names, nameless.pop(): left.pop()}, False
-    return names, bool(nameless)
+        return {**known, nameless.pop(): left.pop()}, False
+    return known, bool(nameless)
 
 
 def _member(row: Json, names: Mapping[bytes, str]) -> Json:

@@ -242,7 +242,7 @@ class ConsumerGroup:
             return
         self._left()
         old, new = self.group["epoch"], value["epoch"]
-        changed = self.group["hash"] not in {None, value["metadata_hash"]}
+        hashes = self.group["hash"], value["metadata_hash"]
         self.group |= {"epoch": new, "hash": value["metadata_hash"]}
         joined = [self._change(at, ChangeKind.JOINED, name, data) for name, at, data in self.pending["joined"]]
         if old is None and joined and all(data["session"] is not None for _, _, data in self.pending["joined"]):
@@ -251,11 +251,11 @@ class ConsumerGroup:
             for each in joined:
                 self.restarts.stays(each.member)
         elif new != old and (old is not None or not self.pending["broken"]):
-            self._epoch(base, joined, changed=changed, old=new - 1 if old is None else old)
+            self._epoch(base, joined, hashes=hashes, old=new - 1 if old is None else old)
         self._remember(base)
         self.epochs.rose(base, value, len(self.members), complete=self.group["whole"])
 
-    def _epoch(self, base: Row, joined: Sequence[Change], *, changed: bool, old: int) -> None:
+    def _epoch(self, base: Row, joined: Sequence[Change], *, hashes: tuple[int | None, int], old: int) -> None:
         left = [(gone, self._change(gone["at"], ChangeKind.LEFT, gone["member_id"], gone["member"]))
                 for gone in self.pending["left"]]  # fmt: skip
         resubscribed = [
@@ -264,7 +264,7 @@ class ConsumerGroup:
         back = self._returned(base, joined)
         verdict = explain(Epoch(
             joined=joined, returned=back, departed=[self._how(gone, change) for gone, change in left],
-            resubscribed=resubscribed, metadata=changed, regex=self.pending["regex"],
+            resubscribed=resubscribed, hashes=hashes, regex=self.pending["regex"],
             assignor=self.pending["assignor"], empty=not self.members, known=self.group["whole"],
             broken=self.pending["broken"],
         ))  # fmt: skip

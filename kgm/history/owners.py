@@ -16,7 +16,6 @@ class Owners:
 
     def __init__(self, open_rows: Iterable[Row] = (), commits: Iterable[tuple[str, int, list[int]]] = ()) -> None:
         self.open = {(row["place"], row["topic_partition"]): row for row in open_rows}
-        self._seats: Mapping[Place, str] = {place: row["seat"] for place, row in self.open.items()}
         self.commits = {(topic, partition): seen for topic, partition, seen in commits}
 
     def committed(self, place: Place, first: int, last: int, count: int) -> None:
@@ -40,9 +39,6 @@ class Owners:
     def now(self, rows: Rows, owners: Mapping[Place, str], begun: Callable[[Place, str], Row], end: Row) -> None:
         """The partitions have these owners now, by seat. begun: makes the row that an owner begins with. end: the
         columns of those that end; a row goes on if the seat is the same."""
-        if owners == self._seats:
-            return
-        self._seats = owners
         for place in self.open.keys() - owners.keys():
             self._close(rows, place, end)
         for place, seat in owners.items():
