@@ -9,6 +9,8 @@ import tempfile
 import time
 from dataclasses import dataclass
 
+from tests.cli.environment import bare
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -22,7 +24,7 @@ class Run:
 
 def kgm(*arguments: str, stdin: str | None = None, env: dict[str, str] | None = None, timeout_s: float = 90) -> Run:
     """Run kgm in a process of its own, with nothing of the caller's settings."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("KGM_", "KAFKA_"))}
+    clean = bare()
     clean["XDG_CACHE_HOME"] = f"{tempfile.gettempdir()}/kgm-tests-{os.getuid()}"  # names for completion
     start = time.monotonic()
     done = subprocess.run(

@@ -16,6 +16,7 @@ from kgm.cli.braces import expand_list
 from kgm.cli.completion import candidates
 from kgm.cli.options import Common
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from tests.cli.environment import forget_settings
 from tests.cli.hostile import WIRE, hidden
 from tests.cli.shells import ROOT
 
@@ -25,8 +26,7 @@ SERVER = "broker-1:9092"
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """The environment of a user who has a cache; what `remember` sees, too."""
-    for name in [name for name in os.environ if name.startswith(("KGM_", "KAFKA_"))]:
-        monkeypatch.delenv(name)
+    forget_settings(monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return {

@@ -23,6 +23,7 @@ from kgm.cli.main import run
 from kgm.cli.options import FORMATS, Common
 from kgm.cli.output import Report
 from kgm.cli.schema import schema_of
+from tests.cli.environment import bare, forget_settings
 from tests.cli.hostile import OUR_COLORS, WIRE, hidden, is_formula
 from tests.cli.hostile_cluster import CROWD, GONE, Hostile, hostile_cluster
 from tools.manual.tree import leaves
@@ -84,7 +85,7 @@ def folder(tmp_path_factory, cluster) -> str:
     """Files with hostile names in them, and a log of removals."""
     where = tmp_path_factory.mktemp("files")
     env = {
-        **{k: v for k, v in os.environ.items() if not k.startswith("KGM_")},
+        **bare(),
         "XDG_STATE_HOME": str(where / "state"),
         "XDG_CACHE_HOME": str(where),
     }
@@ -115,8 +116,7 @@ def folder(tmp_path_factory, cluster) -> str:
 @pytest.fixture
 def kgm(monkeypatch, capsys, folder):
     """Runs kgm here: (exit code, stdout, stderr)."""
-    for name in [name for name in os.environ if name.startswith(("KGM_", "KAFKA_"))]:
-        monkeypatch.delenv(name)
+    forget_settings(monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", f"{folder}/state")
 
     def ask(*words: str) -> tuple[int, str, str]:
@@ -229,11 +229,10 @@ def test_nor_is_it_when_the_process_ends(words, cluster, folder):
     assert line is not None
     reading, writing = os.pipe()
     os.close(reading)
-    env = {k: v for k, v in os.environ.items() if not k.startswith("KGM_")}
     try:
         done = subprocess.run(
             [sys.executable, "-m", "kgm.cli.entry", *line], stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=90,
-            env={**env, "XDG_STATE_HOME": f"{folder}/state", "XDG_CACHE_HOME": folder},
+            env={**bare(), "XDG_STATE_HOME": f"{folder}/state", "XDG_CACHE_HOME": folder},
         )  # fmt: skip
     finally:
         os.close(writing)

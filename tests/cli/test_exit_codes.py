@@ -21,6 +21,7 @@ from kgm.coordinator.settings import BrokerSettings
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.metadata_response import MetadataResponseBroker
 from kgm.server import serve_in_thread
+from tests.cli.ending import Ending
 from tests.cli.history.endings import ENDINGS
 from tests.cli.test_secrets import leaves
 from tests.client.faults import BlackHole, Edit, FaultProxy
@@ -54,21 +55,13 @@ GROUP, TOPIC, FREE = "{group}", "orders", "127.0.0.1:1"
 
 
 @dataclass(frozen=True)
-class Case:
-    """One ending. faults: what befalls the broker; env: what is exported; words {..} are filled in."""
+class Case(Ending):
+    """One against a cluster. faults: what befalls the broker; env: what is exported."""
 
-    command: str
-    code: int
-    when: str
-    words: str
     faults: dict = field(default_factory=dict)
     env: dict = field(default_factory=dict)
     bootstrap: str | None = None
     stdin: str | None = None
-
-    @property
-    def id(self):
-        return f"{self.command.replace(' ', '-')}-{self.code}"
 
 
 def _error(code):

@@ -22,6 +22,7 @@ from kgm.cli.options import Common
 from kgm.cli.output import Report, rendered
 from kgm.cli.sanitize import clean
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from tests.cli.environment import bare
 from tests.cli.hostile import OUR_COLORS, WIRE, hidden
 from tests.cli.hostile_cluster import CROWD, Hostile, hostile_cluster
 
@@ -40,10 +41,9 @@ def at_terminal(*words: str, columns: int, answer: str = "", env: dict[str, str]
     settings[1] &= ~termios.OPOST  # the lines as they were written
     settings[3] &= ~termios.ECHO
     termios.tcsetattr(other, termios.TCSANOW, settings)
-    own = {k: v for k, v in os.environ.items() if not k.startswith(("KGM_", "KAFKA_", "NO_COLOR", "COLUMNS", "LINES"))}
     process = subprocess.Popen(
         [sys.executable, "-m", "kgm.cli.entry", *words], stdin=other, stdout=other, stderr=other,
-        env={**own, "TERM": "xterm", "XDG_CACHE_HOME": "/dev/null", **(env or {})},
+        env={**bare(), "TERM": "xterm", "XDG_CACHE_HOME": "/dev/null", **(env or {})},
     )  # fmt: skip
     os.close(other)
     os.write(terminal, answer.encode())

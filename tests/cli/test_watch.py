@@ -21,6 +21,7 @@ from kgm.cli import watch as watch_command
 from kgm.cli.main import run
 from kgm.coordinator.settings import BrokerSettings
 from kgm.server import serve_in_thread
+from tests.cli.environment import bare
 from tests.cli.runner import kgm
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 from tests.server.served import ServedProcess
@@ -44,18 +45,13 @@ def cluster(request):
         yield kafka.bootstrap, topic, True
 
 
-#: Of the environment; the last two are somebody else's terminal.
-_NOT_KEPT = ("KGM_", "KAFKA_", "COLUMNS", "LINES")
-
-
 class Watching:
     """`kgm watch` in a process of its own, read line by line."""
 
     def __init__(self, *arguments, stdout=subprocess.PIPE, env=None, command=("watch",)):
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_KEPT)}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "kgm.cli.main", *command, *arguments, "--interval", "100ms"],
-            stdout=stdout, stderr=subprocess.PIPE, text=True, env={**kept, **(env or {})}, start_new_session=True,
+            stdout=stdout, stderr=subprocess.PIPE, text=True, env={**bare(), **(env or {})}, start_new_session=True,
         )  # fmt: skip
         self.lines, self.err = [], []
         self._changed = threading.Condition()

@@ -2,22 +2,7 @@
 
 {segments}: real segments; {store}: their tables; {bad}: segments with records that cannot be read; {none}: nothing."""
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Ending:
-    """One of them."""
-
-    command: str
-    code: int
-    when: str
-    words: str
-
-    @property
-    def id(self):
-        return f"{self.command}-{self.code}"
-
+from tests.cli.ending import Ending
 
 _QUESTIONS = {
     "rebalances": "", "explain": "k8-billing", "timeline": "k8-billing", "movement": "k8-billing", "churn": "",

@@ -1,0 +1,16 @@
+"""The environment without what whoever runs the tests has set for kgm, for Kafka's tools, or for a terminal."""
+
+import os
+
+_SETTINGS = ("KGM_", "KAFKA_")
+_OF_A_TERMINAL = ("NO_COLOR", "COLUMNS", "LINES")
+
+
+def bare() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS + _OF_A_TERMINAL)}
+
+
+def forget_settings(monkeypatch) -> None:
+    """Of this process."""
+    for name in [name for name in os.environ if name.startswith(_SETTINGS)]:
+        monkeypatch.delenv(name)
