@@ -7,10 +7,10 @@ usage: python bench/pipeline.py [--only decode|fleet] [--commits N] [--snapshots
 
 The records of bench/history.py in four partitions: as segments (kgm's own data source), and in a topic of a real broker
 (Spark's Kafka source; and kafka-console-consumer with OffsetsMessageFormatter or GroupMetadataMessageFormatter, which
-prints JSON, into /dev/null here). Both decode what the formatters print: every field of key and value. Timed is what comes behind the start: of Spark a job into its `noop` sink, less what
-one like it takes for 500 records; of the console consumer the whole process less the time that it takes for one record.
-Both JVMs still warm up within that, so it is given for the first N records and for the N that follow those (2N less N,
-each in processes of their own).
+prints JSON, into /dev/null here). Both decode what the formatters print: every field of key and value. Timed is what
+comes behind the start: of Spark a job into its `noop` sink, less what one like it takes for 500 records; of the console
+consumer the whole process less the time that it takes for one record. Both JVMs still warm up within that, so it is
+given for the first N records and for the N that follow those (2N less N, each in processes of their own).
 CPU seconds and memory are those of the whole process tree, JVM and Python; shared pages count in each process. Spark
 has -Xmx1g, the console consumer what its script gives it (512m). Medians of --rounds, each a process of its own.
 Then a build: from the segments to every table of a store, capture and all. And what `kgm history simulate-fleet` does:
@@ -146,9 +146,8 @@ def worker(asked):
     spark = start(options, source(asked["place"]))
 
     def job(place):
-        records(spark, source(place), asked["kind"], columns=["key", "value"]).write.format("noop").mode(
-            "overwrite"
-        ).save()
+        frame = records(spark, source(place), asked["kind"], columns=["key", "value"])
+        frame.write.format("noop").mode("overwrite").save()
 
     job(asked["warm"])
     small_wall, small_cpu, _ = watched(lambda: job(asked["warm"]))
@@ -315,11 +314,11 @@ def timed(ways, places, kind, rounds, commands):
     for _ in range(rounds):
         for way, asked in ways.items():
             source = asked["how"]
-            once_, twice = (
+            first, both = (
                 spark(kind=kind, warm=places[source, "warm"], place=places[source, size], **asked)
                 for size in ("once", "twice")
             )
-            found[way].append((once_, (twice[0] - once_[0], twice[1] - once_[1], twice[2])))
+            found[way].append((first, (both[0] - first[0], both[1] - first[1], both[2])))
         if commands is not None:
             start, first, both = (once(command) for command in commands)
             found["console consumer"].append([
