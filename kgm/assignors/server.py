@@ -1,8 +1,25 @@
 """What the two assignors of the coordinator share."""
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from kgm.assignors.java import copied_uuid_order, uuid_key
 from kgm.assignors.layout import Layout, distinct_subscriptions
 from kgm.assignors.spec import GroupSpec
 from kgm.model.errors import UsageError
+
+T = TypeVar("T")
+
+
+def in_broker_order(topics: Sequence[T], id_of: Callable[[T], bytes], *, is_homogeneous: bool) -> list[T]:
+    """Topics that somebody subscribes to, each once, as the coordinator's assignors go through them.
+
+    Where all members subscribe to the same ones (UniformHomogeneousAssignmentBuilder) that is the order of a hash set
+    of their ids, filled in the order given, which has to be that of the names in a subscription (`copied_name_order`);
+    else the order of the ids."""
+    if is_homogeneous:
+        return copied_uuid_order(topics, id_of)
+    return sorted(topics, key=lambda topic: uuid_key(id_of(topic)))
 
 
 def server_layout(group: GroupSpec) -> Layout:

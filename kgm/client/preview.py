@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kgm.client.liveness import Liveness, Sign
 from kgm.model.assignment import Assignment, Move, moves
 from kgm.model.errors import KgmError
-from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
 if TYPE_CHECKING:
     from kgm.assignors import MemberSpec
@@ -92,10 +92,12 @@ def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot], le
             )
             for member in staying
         )
-        if lead is not None:
+        if group.type == "consumer":
+            result = _by_the_broker(name, group, members, len({(one.topics, one.regex) for one in staying}) == 1)
+        elif lead is not None:
             result = lead(name, members, counts)
         else:
-            topics = tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in _on_the_broker(group))
+            topics = tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in group.topics)
             result = assign(name, GroupSpec(members=members, topics=topics))
         if not is_cooperative(name) or result == owned:
             break
@@ -104,14 +106,22 @@ def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot], le
     return {identity[member_id]: partitions for member_id, partitions in result.items()}
 
 
-def _on_the_broker(group: GroupSnapshot) -> Sequence[TopicSnapshot]:
-    """Topics in the order in which a consumer group's assignor gets to see them, if their ids are known."""
-    from kgm.assignors.java import copied_uuid_order
+def _by_the_broker(name: str, group: GroupSnapshot, members: tuple[MemberSpec, ...], alike: bool) -> Assignment:  # noqa: FBT001
+    """What the assignor of a consumer group says. alike: all members subscribe to the same."""
+    from kgm.assignors import GroupSpec, TopicSpec, assign
+    from kgm.assignors.java import copied_name_order
+    from kgm.assignors.server import in_broker_order
+    from kgm.assignors.uniform import assign_uniform
 
-    ids = {topic.name: topic.topic_id for topic in group.topics if topic.topic_id is not None}
-    if group.type != "consumer" or len(ids) < len(group.topics):
-        return group.topics
-    return copied_uuid_order(group.topics, lambda topic: ids[topic.name])
+    known = {topic.name: topic for topic in group.topics}
+    topics = [known[topic] for topic in copied_name_order({topic for member in members for topic in member.topics})]
+    ids = {topic.name: topic.topic_id for topic in topics if topic.topic_id is not None}
+    if len(ids) == len(topics):  # brokers of before 2.8 have none, and no consumer groups
+        topics = in_broker_order(topics, lambda topic: ids[topic.name], is_homogeneous=alike)
+    spec = GroupSpec(
+        members=members, topics=tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in topics)
+    )
+    return assign_uniform(spec, is_homogeneous=alike) if name == "consumer-uniform" else assign(name, spec)
 
 
 def _owned(group: GroupSnapshot, member: MemberSnapshot) -> dict[str, tuple[int, ...]]:

@@ -4,9 +4,10 @@ It is computed when the group's epoch is ahead of the assignment's and the last 
 written, member by member, and then the epoch. The order of members and topics is that of Kafka's hash maps, since the
 assignors' answers hang on it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from kgm.assignors.java import copied_name_order, copied_uuid_order, map_order, uuid_key
+from kgm.assignors.java import copied_name_order, map_order
+from kgm.assignors.server import in_broker_order
 from kgm.assignors.server_range import assign_server_range
 from kgm.assignors.spec import GroupSpec, MemberSpec, TopicSpec, by_identity
 from kgm.assignors.uniform import assign_uniform
@@ -80,14 +81,14 @@ def _assign(
     if is_homogeneous:
         # Kafka looks at one member only.
         first = by_identity(specs)[0] if is_range else specs[0]
-        wanted = {first.topics}
         if any(spec.topics != first.topics for spec in specs):
             specs = [_wanting(spec, first.topics) for spec in specs]
-        topics = copied_uuid_order([image.by_name[name] for name in first.topics], lambda topic: topic.topic_id)
+        names: Collection[str] = first.topics
     else:
-        wanted = {spec.topics for spec in specs}
-        names = {name for those in wanted for name in those}
-        topics = sorted((image.by_name[name] for name in names), key=lambda topic: uuid_key(topic.topic_id))
+        names = {name for topics in {spec.topics for spec in specs} for name in topics}
+    topics = in_broker_order(
+        [image.by_name[name] for name in names], lambda topic: topic.topic_id, is_homogeneous=is_homogeneous
+    )
     group = GroupSpec(
         members=tuple(specs), topics=tuple(TopicSpec(name=t.name, partitions=t.partitions) for t in topics)
     )

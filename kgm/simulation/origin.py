@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign
 from kgm.assignors.foreign import STREAMS, refuse_foreign
-from kgm.assignors.java import DEFAULT_CAPACITY, copied_uuid_order, map_capacity, map_order, timeline_capacity
+from kgm.assignors.java import DEFAULT_CAPACITY, copied_name_order, map_capacity, map_order, timeline_capacity
+from kgm.assignors.server import in_broker_order
 from kgm.coordinator.topics import Topic, TopicImage, topic_id
 from kgm.model.assignment import Assignment, Partitions
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
@@ -281,10 +282,14 @@ def settled(origin: Origin) -> Origin:
 def _in_order(origin: Origin) -> tuple[Sequence[Seat], tuple[TopicSpec, ...]]:
     """Members and topics as the assignor gets to see them: on the broker in the order of hash maps of their ids."""
     seats: Sequence[Seat] = origin.seats
-    topics = [*origin.image.by_name.values()]
+    image = origin.image.by_name
+    topics = [*image.values()]
     if origin.protocol is GroupProtocol.CONSUMER:
         seats = [seats[at] for at in map_order([seat.member_id for seat in seats])]
-        topics = copied_uuid_order(topics, lambda topic: topic.topic_id)
+        wanted = {frozenset(seat.topics) for seat in seats}
+        names = copied_name_order({name for topics in wanted for name in topics})
+        listed = [image[name] for name in names if name in image]
+        topics = in_broker_order(listed, lambda topic: topic.topic_id, is_homogeneous=len(wanted) == 1)
     return seats, tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in topics)
 
 

@@ -82,7 +82,7 @@ def test_in_consumer_groups_the_engine_does_what_the_preview_tells(size):
     chance = random.Random(size)
     topics = [
         TopicSnapshot(name=f"t{number}", partitions=chance.randint(1, 40), topic_id=chance.randbytes(16))
-        for number in range(chance.randint(1, 3))
+        for number in range(chance.randint(1, 6))
     ]
     made_up = synthetic(size, topics, Membership.STATIC, "uniform", GroupProtocol.CONSUMER)
     past = TimelineOrder(64)

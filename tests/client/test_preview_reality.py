@@ -22,7 +22,7 @@ from tests.server.wire_client import WireClient
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 SEEDS = range(int(os.environ.get("KGM_PREVIEW_SEEDS", "40")))
-TOPICS = {"few": 5, "some": 12, "more": 33, "most": 40}
+TOPICS = {"few": 5, "some": 12, "more": 33, "most": 40, "even": 10, "odd": 7, "prime": 31, "one": 1}
 MORE_ONCE = (0, 0, 4, 20)
 DRAWS = 20
 
@@ -44,7 +44,7 @@ def wire(cluster):
 def formed(wire, seed):
     """A settled group that may have been larger once, and the random numbers it was made by."""
     chance = random.Random(seed)
-    topics = chance.sample(sorted(TOPICS), chance.randint(1, 3))
+    topics = chance.sample(sorted(TOPICS), chance.randint(1, 5))
     group = BeatenGroup(wire, f"removal-{seed}", topics, chance.choice(("uniform", "uniform", "uniform", "range")))
     unlike = chance.random() < 0.25
     size = chance.randint(3, 24)
