@@ -8,6 +8,7 @@ Properties are tried with the same examples each time; KGM_RANDOM=1 draws others
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ settings.load_profile("same")
 
 def pytest_configure(config: pytest.Config) -> None:
     register(config)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts what runs behind its back so, and every process that a test interrupts would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)
