@@ -179,11 +179,15 @@ class _Removal:
         self.voice.note(f"which partitions will move is not known: {why}")
 
     def _plan(self) -> Plan:
-        from kgm.client import removal
+        from kgm.client import removal, second_look
 
         group: GroupSnapshot | None
+        names = (*self.wanted.instance_ids, *self.wanted.identities)
         try:
-            group = self.cluster.describe_group(self.wanted.group_id)
+            if names:
+                group = second_look.described(self.cluster, self.wanted.group_id, names)
+            else:
+                group = second_look.seen_twice(self.cluster, self.wanted.group_id)
         except NotFoundError as error:
             group = None
             if not self.wanted.ignore_missing:

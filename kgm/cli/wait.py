@@ -146,12 +146,18 @@ class _Wait:
         ]
 
     def _is_met(self) -> bool:
+        from kgm.client.second_look import TAKEOVER_S
+
         now = time.monotonic()
         if not all(answer.met for answer in self.answers):
             self.met_since = None
             return False
         self.met_since = now if self.met_since is None else self.met_since
-        return (now - self.met_since) * 1000 >= self.settle_ms
+        settle_ms = self.settle_ms
+        if self.seen is None or self.error is not None or not self.seen.members:
+            # A coordinator that has just taken over may describe a group as it was before anybody joined.
+            settle_ms = max(settle_ms, min(round(TAKEOVER_S * 1000), self.limit_ms // 2))
+        return (now - self.met_since) * 1000 >= settle_ms
 
     def not_met(self) -> ConditionNotMet:
         """What was seen last."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from kgm.client.connection import Connection
 from kgm.client.deadline import Deadline
 from kgm.client.failures import from_code, not_found
-from kgm.model.errors import ErrorCode, KgmError
+from kgm.model.errors import ErrorCode, KgmError, UnsupportedError
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
@@ -26,6 +26,8 @@ Offsets: TypeAlias = dict[tuple[str, int], int]
 
 _NOT_THIS_KIND = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 _BATCHED_FETCH = 8
+#: Heartbeat with an instance id (KIP-345).
+_STATIC_HEARTBEAT = 3
 #: Version 10 names topics by id; with names there is one thing less that can go wrong.
 _NEWEST_FETCH = 9
 
@@ -58,6 +60,30 @@ def describe(connection: Connection, group_ids: list[str], deadline: Deadline) -
     for group_id in group_ids:
         if group_id not in found:
             found[group_id] = not_found(group_id, (f"broker {connection.address} coordinates it and does not know it",))
+    return found
+
+
+def holders(
+    connection: Connection, group_id: str, instance_ids: Sequence[str], deadline: Deadline
+) -> set[str] | KgmError:  # fmt: skip
+    """Which of these instance ids somebody has. Raises UnsupportedError, LostError."""
+    from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
+    from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
+
+    version = connection.version(ApiKey.HEARTBEAT)
+    if version < _STATIC_HEARTBEAT:
+        raise UnsupportedError(f"broker {connection.address} knows no instance ids in Heartbeat v{version}")
+    found = set()
+    for instance_id in instance_ids:
+        request = HeartbeatRequest(group_id=group_id, generation_id=-1, member_id="", group_instance_id=instance_id)
+        code = connection.call(request, HeartbeatResponse, version=version, deadline=deadline).error_code
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            found.add(instance_id)
+        elif code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
+            return from_code(
+                code, f"the coordinator does not say who holds {instance_id!r} in group {group_id!r}",
+                broker=str(connection.address), api="Heartbeat", operation="READ", group_id=group_id,
+            )  # fmt: skip
     return found
 
 

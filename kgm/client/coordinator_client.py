@@ -219,6 +219,21 @@ class Cluster:
 
         return self.brokers.on_coordinators(group_ids, ask, deadline)
 
+    def holders(self, group_id: str, instance_ids: Iterable[str]) -> set[str]:
+        """Which of these instance ids a member of the group has, by the newest that its coordinator knows.
+
+        A Heartbeat in the name of the id and of no member: it changes nothing, and is refused in one of two ways.
+        Raises KgmError, UnsupportedError for brokers of before KIP-345."""
+        deadline, asked = self.deadline, sorted(instance_ids)
+
+        def ask(connection: Connection, chunk: list[str]) -> dict[str, set[str] | KgmError]:
+            return {group_id: asking.holders(connection, group_id, asked, deadline) for group_id in chunk}
+
+        result = self.brokers.on_coordinators([group_id], ask, deadline)[group_id]
+        if isinstance(result, KgmError):
+            raise result
+        return result
+
     # -- offsets -------------------------------------------------------------------------------------------------------
 
     def committed_offsets(self, group_id: str) -> Offsets:

@@ -16,6 +16,7 @@ from kgm.client.brokers import backoff
 from kgm.client.coordinator_client import Cluster, LeaveAnswer, Leaver
 from kgm.client.deadline import Deadline
 from kgm.client.failures import RETRIABLE, ConnectError, LostError, from_code
+from kgm.client.second_look import described
 from kgm.model.assignment import Partitions
 from kgm.model.errors import (
     ErrorCode,
@@ -197,7 +198,7 @@ def execute(
         return planned(wanted)
     sending = _Sending(cluster, wanted.group_id, reason=reason, evict=evict, sleep=sleep)
     sending.run(found)
-    after = _look_again(cluster, wanted.group_id)
+    after = _look_again(cluster, wanted.group_id, sending.doubtful(found))
     return [
         _absent(target) if target.member is None else _outcome(target, sending, wanted, after)
         for target in wanted.targets
@@ -227,6 +228,10 @@ class _Sending:
             if not self.codes and not self.lost:
                 raise
             self.last = error
+
+    def doubtful(self, targets: Iterable[Target]) -> list[Target]:
+        """Of whom a description has to tell what became."""
+        return [target for target in targets if self.codes.get(target) in (None, ErrorCode.UNKNOWN_MEMBER_ID)]
 
     def _send(self, batch: list[Target], deadline: Deadline) -> None:
         attempt = 0
@@ -284,10 +289,11 @@ class _Sending:
         return None
 
 
-def _look_again(cluster: Cluster, group_id: str) -> GroupSnapshot | None:
+def _look_again(cluster: Cluster, group_id: str, doubtful: Iterable[Target]) -> GroupSnapshot | None:
     """The group afterwards; without members when it is gone, None when it cannot be seen."""
+    names = [target.member.group_instance_id for target in doubtful if target.member is not None]
     try:
-        return cluster.describe_group(group_id, offsets=False)
+        return described(cluster, group_id, [name for name in names if name is not None], shown_too=True, offsets=False)
     except NotFoundError:
         return GroupSnapshot(group_id=group_id, type="classic", state="Dead")
     except KgmError:
