@@ -10,7 +10,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import pytest
 
@@ -39,7 +38,6 @@ class Turns:
             self._alone = False
 
     def close(self) -> None:
-        file: IO[str]
         for file, path in zip((self._gate, self._room), self._paths, strict=True):
             file.close()
             path.unlink(missing_ok=True)

@@ -93,7 +93,8 @@ def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot], le
             for member in staying
         )
         if group.type == "consumer":
-            result = _by_the_broker(name, group, members, len({(one.topics, one.regex) for one in staying}) == 1)
+            alike = len({(one.topics, one.regex) for one in staying}) == 1
+            result = _by_the_broker(name, group, members, alike=alike)
         elif lead is not None:
             result = lead(name, members, counts)
         else:
@@ -106,7 +107,7 @@ def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot], le
     return {identity[member_id]: partitions for member_id, partitions in result.items()}
 
 
-def _by_the_broker(name: str, group: GroupSnapshot, members: tuple[MemberSpec, ...], alike: bool) -> Assignment:  # noqa: FBT001
+def _by_the_broker(name: str, group: GroupSnapshot, members: tuple[MemberSpec, ...], *, alike: bool) -> Assignment:
     """What the assignor of a consumer group says. alike: all members subscribe to the same."""
     from kgm.assignors import GroupSpec, TopicSpec, assign
     from kgm.assignors.java import copied_name_order
