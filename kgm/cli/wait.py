@@ -47,9 +47,9 @@ def wait(
 ) -> None:
     """Wait until a group is stable, empty, has N members, or lags by no more than N records.
 
-    stable: the state is Stable, and no member is reconciling or away. empty: it has no members. members=N, members>=N,
-    members<=N. lag<=N: over all its partitions; while the lag of one of them is not known it is not met. Several --for
-    have to hold at the same look, and through all of --settle.
+    stable: the state is Stable, and no member is reconciling or away. empty: it has had no members for a second.
+    members=N, members>=N, members<=N. lag<=N: over all its partitions; while the lag of one of them is not known it is
+    not met. Several --for have to hold at the same look, and through all of --settle.
 
     Exits 0 when it is met; 8 when --timeout (30s) is over before, with what was seen last; 5 when the cluster cannot
     be reached to begin with (brokers that go away later are waited for). A group that is not there is waited for, since
