@@ -20,8 +20,8 @@ TAKEOVER_S = 1.0
 def described(
     cluster: Cluster, group_id: str, ids: Iterable[str], *, shown_too: bool = False, offsets: bool = True
 ) -> GroupSnapshot:
-    """The group; nobody has an instance id among these ids that it does not show. shown_too: and somebody has each of
-    them that it does show.
+    """The group; nobody has an instance id among these ids that it does not show. shown_too: and, of a classic group,
+    somebody has each of them that it does show.
 
     Raises NotFoundError for no such group, UnreachableError if the coordinator's description stays behind what it
     knows, and what `Cluster.describe_group` does."""
@@ -68,8 +68,8 @@ def _agreed(
     members = () if group is None else group.members
     holding = {one.group_instance_id for one in members}
     doubtful = asked - {one.member_id for one in members}
-    if not shown_too:
-        doubtful -= holding
+    if not shown_too or (group is not None and group.type == "consumer"):
+        doubtful -= holding  # coordinators of before 4.0 know nobody in a consumer group by a Heartbeat
     if doubtful and _holders(cluster, group_id, doubtful) not in (None, doubtful & holding):
         return None
     if missing is not None:
