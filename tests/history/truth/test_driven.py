@@ -10,7 +10,7 @@ from kgm.history.derive import derive
 from tests.history.truth.driven import SESSION_MS, Broker, drive_all
 from tests.history.truth.scores import LEAST, Scores
 
-pytestmark = [pytest.mark.alone, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.alone, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 SEEDS = range(int(os.environ.get("KGM_DRIVEN_SEEDS", "1")))
 
 
