@@ -145,19 +145,23 @@ class _Wait:
             for condition in self.conditions
         ]
 
-    def _is_met(self) -> bool:
+    @property
+    def _least_ms(self) -> int:
+        """For how long it has to be so. A coordinator that has just taken over may describe a group as it was before
+        anybody joined, so that one without members has to stay so for a while."""
         from kgm.client.second_look import TAKEOVER_S
 
+        if self.seen is not None and self.error is None and self.seen.members:
+            return self.settle_ms
+        return max(self.settle_ms, min(round(TAKEOVER_S * 1000), self.limit_ms // 2))
+
+    def _is_met(self) -> bool:
         now = time.monotonic()
         if not all(answer.met for answer in self.answers):
             self.met_since = None
             return False
         self.met_since = now if self.met_since is None else self.met_since
-        settle_ms = self.settle_ms
-        if self.seen is None or self.error is not None or not self.seen.members:
-            # A coordinator that has just taken over may describe a group as it was before anybody joined.
-            settle_ms = max(settle_ms, min(round(TAKEOVER_S * 1000), self.limit_ms // 2))
-        return (now - self.met_since) * 1000 >= settle_ms
+        return (now - self.met_since) * 1000 >= self._least_ms
 
     def not_met(self) -> ConditionNotMet:
         """What was seen last."""
@@ -170,7 +174,7 @@ class _Wait:
             if not answer.met
         ]
         if not texts:
-            texts, facts = ["all of it"], [f"it has not been so for {show_duration(self.settle_ms)} yet"]
+            texts, facts = ["all of it"], [f"it has not been so for {show_duration(self._least_ms)} yet"]
         if self.error is not None:
             facts += self.error.facts
         return ConditionNotMet(
