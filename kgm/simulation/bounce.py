@@ -22,8 +22,8 @@ SEED = 1
 _BUDGET = 300_000
 _MEMBERS_PER_COST = 100
 _FEWEST_DRAWS = 3
-#: How many times a consumer group may have been twice as large once, and one more.
-_LARGER_ONCE = 3
+#: How large the hash map of a consumer group may be: for as many members as now, twice or four times as many.
+_SIZES_ONCE = 3
 #: For the wire, and for what is slow for once.
 _SPARE_MS = 350
 #: What MIN_SESSION is by default.
@@ -155,7 +155,7 @@ def _shuffled(origin: Origin, seed: str) -> Origin:
     if origin.listing_capacity is None:
         origin = replace(origin, seats=tuple(chance.sample(origin.seats, len(origin.seats))))
         if origin.protocol is GroupProtocol.CONSUMER:
-            origin = replace(origin, listing_capacity=len(origin.seats) << chance.randrange(_LARGER_ONCE))
+            origin = replace(origin, listing_capacity=len(origin.seats) << chance.randrange(_SIZES_ONCE))
     made_up = {name: chance.randbytes(16) for name in origin.topics if name not in origin.topic_ids}
     return replace(origin, topic_ids={**made_up, **origin.topic_ids}) if made_up else origin
 

@@ -87,11 +87,13 @@ def _consumer(origin: Origin, image: TopicImage, since_ms: int) -> list[Record]:
 
 
 def _gone_before(origin: Origin) -> list[Record]:
-    """Members that came and left until the broker's hash map was as large as it is: it never shrinks."""
-    order, gone = TimelineOrder(), list[str]()
+    """Members that came and left when the group was larger, if the hash map tells of that: it never shrinks."""
+    order, most = TimelineOrder(), 0
     while order.capacity < (origin.listing_capacity or 0):
-        order.put(len(gone))
-        gone.append(f"gone-before-{len(gone)}")
-    group_id = origin.group_id
+        order.put(most)
+        most += 1
+    if most <= len(origin.seats):
+        return []
+    group_id, gone = origin.group_id, [f"gone-before-{number}" for number in range(most)]
     came = [records.member_record(group_id, ConsumerMember(member_id=member_id)) for member_id in gone]
     return came + [record for member_id in gone for record in records.member_tombstones(group_id, member_id)]
