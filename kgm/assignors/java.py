@@ -9,7 +9,7 @@ the shape of a red-black tree.  Member ids that end in a UUID do not get there.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Final, TypeVar
@@ -123,18 +123,20 @@ def copied_run_order(run: Sequence[int]) -> Sequence[int]:
     return run if cut >= len(run) else [*run[cut:], *run[:cut]]
 
 
-def copied_name_order(names: Iterable[str]) -> list[str]:
-    """Strings in the order in which `new HashSet<String>(names)` iterates over them, sorted before if need be."""
-    return _copied_order(sorted(names, key=utf16_key), string_hash)
+def copied_name_order(names: Iterable[str], *, is_listed: bool = False) -> list[str]:
+    """Strings in the order in which `new HashSet<String>(names)` iterates over them, sorted before unless the order in
+    which they are given counts."""
+    return _copied_order(list(names) if is_listed else sorted(names, key=utf16_key), string_hash)
 
 
-def copied_uuid_order(items: Sequence[T], uuid_of: Callable[[T], bytes]) -> list[T]:
-    """Items in the order in which a `HashSet<Uuid>` made from their 16-byte ids iterates over those."""
-    return _copied_order(items, lambda item: uuid_hash(uuid_of(item)))
+def copied_uuid_order(items: Sequence[T], uuid_of: Callable[[T], bytes], size: int | None = None) -> list[T]:
+    """Items in the order in which a `HashSet<Uuid>` made from their 16-byte ids iterates over those. size: what the
+    collection of the ids says that it has, if that is not how many there are."""
+    return _copied_order(items, lambda item: uuid_hash(uuid_of(item)), size)
 
 
-def _copied_order(items: Sequence[T], hash_of: Callable[[T], int]) -> list[T]:
-    mask = _copied_capacity(len(items)) - 1
+def _copied_order(items: Sequence[T], hash_of: Callable[[T], int], size: int | None = None) -> list[T]:
+    mask = _copied_capacity(len(items) if size is None else size) - 1
     return sorted(items, key=lambda item: spread(hash_of(item)) & mask)
 
 
@@ -149,6 +151,55 @@ def uuid_key(uuid: bytes) -> tuple[int, int]:
     """Sort key of `Uuid.compareTo`: two signed numbers."""
     high, low = _LONGS.unpack(uuid)
     return high, low
+
+
+class UuidMapOrder:
+    """The order in which a `HashMap<Uuid, …>` iterates over its keys, made with room for so many entries.
+
+    Not modelled: nine keys in one bucket."""
+
+    __slots__ = ("_capacity", "_keys")
+
+    def __init__(self, room: int = DEFAULT_CAPACITY) -> None:
+        self._capacity = 1
+        while self._capacity < room:
+            self._capacity *= 2
+        self._keys: list[bytes] = []  # those of one bucket in their order
+
+    @property
+    def _threshold(self) -> int:
+        return self._capacity * 3 // 4
+
+    def put(self, key: bytes) -> None:
+        """A new key comes last in its bucket."""
+        self._keys.append(key)
+        if len(self._keys) > self._threshold:
+            self._capacity *= 2
+
+    def compute_if_absent(self, key: bytes) -> None:
+        """A new key comes first in its bucket, and the table grows only with the next call, be its key new or not."""
+        if len(self._keys) > self._threshold:
+            self._capacity *= 2
+        if key not in self._keys:
+            self._keys.insert(0, key)
+
+    def remove(self, key: bytes) -> None:
+        """A key goes; the table keeps its size."""
+        self._keys.remove(key)
+
+    def __iter__(self) -> Iterator[bytes]:
+        mask = self._capacity - 1
+        return iter(sorted(self._keys, key=lambda key: spread(uuid_hash(key)) & mask))
+
+
+def uuid_map_order(keys: Sequence[bytes]) -> Sequence[bytes]:
+    """Ids in the order in which a `HashMap<Uuid, …>` iterates over them, put one by one into an empty one."""
+    if len(keys) < 2:
+        return keys
+    order = UuidMapOrder()
+    for key in keys:
+        order.put(key)
+    return [*order]
 
 
 def _copied_capacity(size: int) -> int:

@@ -11,14 +11,16 @@ from kgm.model.errors import UsageError
 T = TypeVar("T")
 
 
-def in_broker_order(topics: Sequence[T], id_of: Callable[[T], bytes], *, is_homogeneous: bool) -> list[T]:
+def in_broker_order(
+    topics: Sequence[T], id_of: Callable[[T], bytes], *, is_homogeneous: bool, named: int | None = None
+) -> list[T]:
     """Topics that somebody subscribes to, each once, as the coordinator's assignors go through them.
 
     Where all members subscribe to the same ones (UniformHomogeneousAssignmentBuilder) that is the order of a hash set
     of their ids, filled in the order given, which has to be that of the names in a subscription (`copied_name_order`);
-    else the order of the ids."""
+    else the order of the ids. named: how many a subscription names, if some of them do not exist."""
     if is_homogeneous:
-        return copied_uuid_order(topics, id_of)
+        return copied_uuid_order(topics, id_of, named)
     return sorted(topics, key=lambda topic: uuid_key(id_of(topic)))
 
 

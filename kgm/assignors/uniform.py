@@ -7,38 +7,50 @@ them, first come first served, and a member that does not passes the chance on a
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import repeat
 
 from kgm.assignors.answers import numbers_below
 from kgm.assignors.java import copied_run_order, copied_set_order
+from kgm.assignors.layout import NOBODY
 from kgm.assignors.server import server_layout
 from kgm.assignors.spec import Assigned, GroupSpec
-from kgm.assignors.uniform_mixed import MixedBuilder
+from kgm.assignors.uniform_mixed import Gain, MixedBuilder
 
 _Row = Mapping[str, tuple[int, ...]]
 #: Partitions of a topic that nobody has: its name, the first and the first one after.
 _Run = tuple[str, int, int]
 
 
-def assign_uniform(group: GroupSpec, *, is_homogeneous: bool = True) -> Assigned:
+def assign_uniform(
+    group: GroupSpec, *, is_homogeneous: bool = True, is_listed: bool = False, gains: list[Gain] | None = None
+) -> Assigned:
     """Racks are ignored (KAFKA-19909). Raises UsageError when a member subscribes to a topic that is not there.
 
     is_homogeneous: False if the coordinator takes equal subscriptions for different ones, which it does when they name
-    topics that do not exist, or come from different regular expressions."""
+    topics that do not exist, or come from different regular expressions. is_listed: what a member owns comes topic by
+    topic as the coordinator goes through it, which is not the order of the group's topics where two of them share a
+    bucket of a hash map (`kgm.coordinator.target_order`); who has to give up something gives up of the last topics.
+    gains: gets every partition that changes hands, in order; some of them more than once."""
     layout, members = server_layout(group), group.members
     subscribed = layout.subscribed(members)
     if not any(subscribed):
         return {member.member_id: {} for member in members}
     if not is_homogeneous or subscribed.count(subscribed[0]) < len(subscribed):
-        return MixedBuilder(layout, subscribed, members).build()
+        return MixedBuilder(layout, subscribed, members, gains).build()
     sizes = {layout.topics[topic].name: layout.topics[topic].partitions for topic in subscribed[0]}
     owned = [member.owned for member in members]
+    walk = partial(_Walk, sizes, is_listed=is_listed, gains=gains)
     if not any(owned):
         rows = _new(sizes, len(members))
+        if gains is not None:
+            gains += [(name, NOBODY, at) for at, row in enumerate(rows) for name, those in row.items() for _ in those]
     elif (found := _plain(owned, sizes)) is not None:
-        rows = _Walk(sizes, *found, set_order=copied_run_order).build()
+        rows = walk(*found, set_order=copied_run_order).build()
     else:
-        rows = _Walk(sizes, *_cleaned(owned, sizes), set_order=copied_set_order).build()
+        rows = _Walk(
+            sizes, *_cleaned(owned, sizes), set_order=copied_set_order, is_listed=is_listed, gains=gains
+        ).build()
         rows = [{name: tuple(sorted(partitions)) for name, partitions in row.items()} for row in rows]
     return {member.member_id: row for member, row in zip(members, rows, strict=True)}
 
@@ -114,7 +126,7 @@ def _cleaned(
     rows: list[_Row] = []
     for mine in owned:
         row = {}
-        for name in sorted(mine.keys() & sizes.keys()):
+        for name in filter(sizes.__contains__, mine):
             marks, kept = taken[name], []
             for partition in mine[name]:
                 if 0 <= partition < len(marks) and not marks[partition]:
@@ -129,7 +141,8 @@ def _cleaned(
 
 class _Walk:
     """One computation. sizes: the partitions of each topic. rows, loads: what each member owns, and how much that is.
-    free: what nobody owns. set_order: the partitions of one topic in the order of the Java set that they come in."""
+    free: what nobody owns. set_order: the partitions of one topic in the order of the Java set that they come in.
+    is_listed: rows have their topics in the coordinator's order. gains: gets what changes hands."""
 
     def __init__(
         self,
@@ -139,8 +152,12 @@ class _Walk:
         free: list[_Run],
         *,
         set_order: Callable[[Sequence[int]], Sequence[int]],
+        is_listed: bool,
+        gains: list[Gain] | None,
     ) -> None:
         self._set_order = set_order
+        self._is_listed = is_listed
+        self._gains = gains
         self._sizes = sizes
         self._rows = rows
         self._loads = loads
@@ -169,11 +186,14 @@ class _Walk:
     def _trim(self, position: int, quota: int) -> None:
         """Topic by topic, a member keeps the first partitions in the order of the Java set that they come in."""
         row, kept = self._rows[position], {}
-        for name in [name for name in self._sizes if name in row] if len(row) > 1 else row:
+        is_listed = self._is_listed or len(row) < 2
+        for name in row if is_listed else [name for name in self._sizes if name in row]:
             partitions = row[name]
             if len(partitions) > quota:
                 ordered = self._set_order(partitions)
                 self._free += [(name, partition, partition + 1) for partition in ordered[quota:]]
+                if self._gains is not None:
+                    self._gains += [(name, position, NOBODY)] * (len(ordered) - quota)
                 partitions = tuple(sorted(ordered[:quota]))
             if partitions:
                 kept[name] = partitions
@@ -195,4 +215,6 @@ class _Walk:
                 row[name] = tuple(sorted(row[name] + piece)) if name in row else piece
                 first += taken
                 left -= taken
+                if self._gains is not None:
+                    self._gains += [(name, NOBODY, position)] * taken
             self._rows[position] = row

@@ -15,13 +15,22 @@ from kgm.assignors.layout import NOBODY, Layout
 from kgm.assignors.spec import Assigned, MemberSpec
 
 _MOST_ROUNDS: Final = 16
+#: A partition of a topic that goes from one member to another, by their numbers; -1 for nobody.
+Gain = tuple[str, int, int]
 
 
 class MixedBuilder:
     """One computation. Members, topics and partitions are numbers: positions in the group and in the layout."""
 
-    def __init__(self, layout: Layout, subscribed: Sequence[Sequence[int]], members: Sequence[MemberSpec]) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        subscribed: Sequence[Sequence[int]],
+        members: Sequence[MemberSpec],
+        gains: list[Gain] | None = None,
+    ) -> None:
         self._layout = layout
+        self._gains = gains
         self._members = members
         self._subscribers = layout.subscribers(members)
         # Partitions that go to somebody else, with who owned them; None: nobody keeps track.
@@ -96,6 +105,9 @@ class MixedBuilder:
             takers = _least_loaded(self._subscribers[topic], loads, count)
             for taker in takers:
                 loads[taker] += 1
+            if self._gains is not None:
+                name = self._layout.topics[topic].name
+                self._gains += [(name, NOBODY, taker) for taker in takers]
             if self._changed is not None:
                 for number, owner in zip(numbers, column, strict=True):
                     if owner == NOBODY:
@@ -105,10 +117,12 @@ class MixedBuilder:
                 takers = [next(given) if owner == NOBODY else owner for owner in column]
             self._owner[numbers.start : numbers.stop] = takers
 
-    def _give(self, number: int, member: int) -> None:
+    def _give(self, topic: int, number: int, member: int) -> None:
         before = self._owner[number]
         if before != NOBODY:
             self._loads[before] -= 1
+        if self._gains is not None:
+            self._gains.append((self._layout.topics[topic].name, before, member))
         self._owner[number] = member
         self._loads[member] += 1
         if self._changed is not None:
@@ -146,7 +160,7 @@ class MixedBuilder:
             lightest = scales.lightest()
             if scales.is_balanced():
                 return moved
-            self._give(number, lightest)
+            self._give(topic, number, lightest)
             moved += 1
 
 

@@ -25,6 +25,7 @@ MEMBER: dict[str, Any] = {
     "protocol": "str?",
     "client_library": "str?",
     "listed_at": "int?",
+    "listed_topics": (["str"], None),
 }
 OFFSET: dict[str, Any] = {
     "topic": "str",

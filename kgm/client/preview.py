@@ -93,8 +93,7 @@ def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot], le
             for member in staying
         )
         if group.type == "consumer":
-            alike = len({(one.topics, one.regex) for one in staying}) == 1
-            result = _by_the_broker(name, group, members, alike=alike)
+            result = _by_the_broker(name, group, members, staying)
         elif lead is not None:
             result = lead(name, members, counts)
         else:
@@ -107,13 +106,16 @@ def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot], le
     return {identity[member_id]: partitions for member_id, partitions in result.items()}
 
 
-def _by_the_broker(name: str, group: GroupSnapshot, members: tuple[MemberSpec, ...], *, alike: bool) -> Assignment:
-    """What the assignor of a consumer group says. alike: all members subscribe to the same."""
+def _by_the_broker(
+    name: str, group: GroupSnapshot, members: tuple[MemberSpec, ...], staying: list[MemberSnapshot]
+) -> Assignment:
+    """What the assignor of a consumer group says."""
     from kgm.assignors import GroupSpec, TopicSpec, assign
     from kgm.assignors.java import copied_name_order
     from kgm.assignors.server import in_broker_order
     from kgm.assignors.uniform import assign_uniform
 
+    alike = len({(one.topics, one.regex) for one in staying}) == 1
     known = {topic.name: topic for topic in group.topics}
     topics = [known[topic] for topic in copied_name_order({topic for member in members for topic in member.topics})]
     ids = {topic.name: topic.topic_id for topic in topics if topic.topic_id is not None}
@@ -122,7 +124,10 @@ def _by_the_broker(name: str, group: GroupSnapshot, members: tuple[MemberSpec, .
     spec = GroupSpec(
         members=members, topics=tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in topics)
     )
-    return assign_uniform(spec, is_homogeneous=alike) if name == "consumer-uniform" else assign(name, spec)
+    if name != "consumer-uniform":
+        return assign(name, spec)
+    is_listed = all(member.listed_topics is not None for member in staying)
+    return assign_uniform(spec, is_homogeneous=alike, is_listed=is_listed)
 
 
 def _owned(group: GroupSnapshot, member: MemberSnapshot) -> dict[str, tuple[int, ...]]:
@@ -130,7 +135,8 @@ def _owned(group: GroupSnapshot, member: MemberSnapshot) -> dict[str, tuple[int,
     source = member.assignment
     if group.type == "consumer" and member.target_assignment is not None:
         source = member.target_assignment
-    return {topic: tuple(sorted(partitions)) for topic, partitions in source.items()}
+    listed = [topic for topic in member.listed_topics or () if topic in source]
+    return {topic: tuple(sorted(source[topic])) for topic in dict.fromkeys((*listed, *source))}
 
 
 def _topics(group: GroupSnapshot, member: MemberSnapshot) -> list[str]:

@@ -98,7 +98,9 @@ def _join(
     if seat is not None and migration.may_downgrade_for(group, seat, step.settings):
         joined = _join_and_downgrade(group, after, seat, owned, epochs.group_epoch, step, bumps=bumps)
     else:
-        aim = target.update(group, epochs.group_epoch, before, after, step, is_homogeneous=epochs.is_homogeneous)
+        aim = target.update(
+            group, epochs.group_epoch, before, after, step, is_homogeneous=epochs.is_homogeneous, listed=said.topics
+        )
         joined = membership.reconcile(group, after, aim, owned, step, subscription_changed=bumps)
         if isinstance(joined, ConsumerMember):
             timers.joined(group.group_id, joined.member_id, _rebalance_timeout_ms(message, step), step)

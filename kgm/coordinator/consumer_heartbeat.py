@@ -223,7 +223,10 @@ def _change(
         return ErrorCode.INVALID_REGULAR_EXPRESSION
     bumps = names_changed or regex is regexes.RegexChange.UPDATED_AND_RESOLVED
     epochs = membership.update_epoch(group, before, after, step, bumps=bumps)
-    aim = target.update(group, epochs.group_epoch, before, after, step, is_homogeneous=epochs.is_homogeneous)
+    listed = message.subscribed_topic_names
+    aim = target.update(
+        group, epochs.group_epoch, before, after, step, is_homogeneous=epochs.is_homogeneous, listed=listed
+    )
     owned = None
     if message.topic_partitions is not None:
         owned = membership.owned_from([(row.topic_id, row.partitions) for row in message.topic_partitions])

@@ -7,6 +7,7 @@ cleaned in part: what Kafka throws at as out of order is taken for what it says.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from kgm.coordinator import target_order
 from kgm.coordinator.consumer_group import ConsumerGroup, ResolvedRegex
 from kgm.coordinator.consumer_member import (
     LEAVING,
@@ -192,8 +193,8 @@ def replay(group: ConsumerGroup, key: Message, value: Message | None) -> None:
                 group.remove(member_id)
         case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id), _:
             if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
-                rows = value.topic_partitions
-                group.targets[member_id] = {row.topic_id: tuple(sorted(row.partitions)) for row in rows}
+                rows = {row.topic_id: tuple(sorted(row.partitions)) for row in value.topic_partitions}
+                group.targets[member_id] = target_order.replayed(rows)
             else:
                 group.targets.pop(member_id, None)
         case ConsumerGroupTargetAssignmentMetadataKey(), ConsumerGroupTargetAssignmentMetadataValue():

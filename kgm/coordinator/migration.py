@@ -97,7 +97,10 @@ def _upgraded_group(group: ClassicGroup, image: TopicImage) -> ConsumerGroup | s
             return f"Classic group {group.group_id} has a member whose subscription or assignment is malformed."
         if assignment.user_data:
             return f"Classic group {group.group_id} uses an assignor of its own, whose user data would be lost."
-        found.put(_upgraded(member, subscription, assignment, group.generation, image))
+        upgraded = _upgraded(member, subscription, assignment, group.generation, image)
+        if any(not held.keys().isdisjoint(found.partition_epochs.get(t, ())) for t, held in upgraded.assigned.items()):
+            return ""  # assigned twice
+        found.put(upgraded)
     return found
 
 

@@ -11,7 +11,9 @@ from kgm.assignors.server import in_broker_order
 from kgm.assignors.server_range import assign_server_range
 from kgm.assignors.spec import GroupSpec, MemberSpec, TopicSpec, by_identity
 from kgm.assignors.uniform import assign_uniform
+from kgm.assignors.uniform_mixed import Gain
 from kgm.coordinator import consumer_records as records
+from kgm.coordinator import target_order
 from kgm.coordinator.consumer_group import ConsumerGroup
 from kgm.coordinator.consumer_member import NO_TARGET, ConsumerMember, Target
 from kgm.coordinator.settings import assignment_interval_ms
@@ -34,12 +36,15 @@ def update(
     step: Step,
     *,
     is_homogeneous: bool,
+    listed: Sequence[str] | None = None,
 ) -> tuple[int, Target]:
-    """The assignment epoch and the target of a member that is changed like this: new ones if they are due."""
+    """The assignment epoch and the target of a member that is changed like this: new ones if they are due.
+
+    listed: the topics that its request names, as it names them; from the log they come sorted."""
     if group.assignment_epoch >= group_epoch or not is_due(group, step):
         return group.assignment_epoch, group.target_of(after.member_id, after.group_instance_id)
     name = group.preferred_assignor(before, after) or step.settings.consumer_assignors[0]
-    targets = compute(group, after, name, step.image, is_homogeneous=is_homogeneous)
+    targets = compute(group, after, name, step.image, is_homogeneous=is_homogeneous, listed=listed)
     for member_id, target in targets.items():
         if group.targets.get(member_id) != target:
             step.write(records.target_record(group.group_id, member_id, target))
@@ -48,7 +53,13 @@ def update(
 
 
 def compute(
-    group: ConsumerGroup, updated: ConsumerMember, assignor: str, image: TopicImage, *, is_homogeneous: bool
+    group: ConsumerGroup,
+    updated: ConsumerMember,
+    assignor: str,
+    image: TopicImage,
+    *,
+    is_homogeneous: bool,
+    listed: Sequence[str] | None = None,
 ) -> dict[str, Target]:
     """The targets of all members, one of them updated or new, in the order of Kafka's hash map."""
     replaced = None if updated.group_instance_id is None else group.static_ids.get(updated.group_instance_id)
@@ -57,27 +68,34 @@ def compute(
     ids = [*members]
     order = [ids[at] for at in map_order(ids) if ids[at] == updated.member_id or ids[at] != replaced]
     names_of = _Subscriptions(group, image)
+    before = [
+        group.target_of(replaced if replaced is not None and member_id == updated.member_id else member_id)
+        for member_id in order
+    ]
     specs = [
         MemberSpec(
             member_id=member_id,
             group_instance_id=members[member_id].group_instance_id,
             rack=members[member_id].rack_id,
-            topics=names_of(members[member_id]),
-            owned=_by_name(
-                group.target_of(replaced if replaced is not None and member_id == updated.member_id else member_id),
-                image,
-            ),
+            topics=names_of(members[member_id], listed if member_id == updated.member_id else None),
+            owned=_by_name(target, image),
         )
-        for member_id in order
+        for member_id, target in zip(order, before, strict=True)
     ]
-    return _assign(assignor, specs, image, is_homogeneous=is_homogeneous)
+    named = [len(subscription(group, members[member_id])) for member_id in order]
+    return _assign(specs, before, image, named, is_range=assignor == "range", is_homogeneous=is_homogeneous)
 
 
 def _assign(
-    assignor: str, specs: Sequence[MemberSpec], image: TopicImage, *, is_homogeneous: bool
+    specs: Sequence[MemberSpec],
+    before: Sequence[Target],
+    image: TopicImage,
+    named: Sequence[int],
+    *,
+    is_range: bool,
+    is_homogeneous: bool,
 ) -> dict[str, Target]:
-    """One assignor's answer, by topic id."""
-    is_range = assignor == "range"
+    """One assignor's answer, by topic id. named: how many topics each member names, with those that do not exist."""
     if is_homogeneous:
         # Kafka looks at one member only.
         first = by_identity(specs)[0] if is_range else specs[0]
@@ -87,17 +105,33 @@ def _assign(
     else:
         names = {name for topics in {spec.topics for spec in specs} for name in topics}
     topics = in_broker_order(
-        [image.by_name[name] for name in names], lambda topic: topic.topic_id, is_homogeneous=is_homogeneous
+        [image.by_name[name] for name in names],
+        lambda topic: topic.topic_id,
+        is_homogeneous=is_homogeneous,
+        named=named[0],
     )
     group = GroupSpec(
         members=tuple(specs), topics=tuple(TopicSpec(name=t.name, partitions=t.partitions) for t in topics)
     )
-    answer = assign_server_range(group) if is_range else assign_uniform(group, is_homogeneous=is_homogeneous)
     ids = {topic.name: topic.topic_id for topic in topics}
-    return {
-        spec.member_id: {ids[name]: partitions for name, partitions in answer[spec.member_id].items()} or NO_TARGET
-        for spec in specs
-    }
+    ties = target_order.may_tie(ids.values())
+    gains: list[Gain] | None = [] if ties else None
+    answer = (
+        assign_server_range(group)
+        if is_range
+        else assign_uniform(group, is_homogeneous=is_homogeneous, is_listed=True, gains=gains)
+    )
+    after: list[Target] = [
+        {ids[name]: partitions for name, partitions in answer[spec.member_id].items()} or NO_TARGET for spec in specs
+    ]
+    if ties and is_range:
+        rooms = [len(names)] * len(specs) if is_homogeneous else named
+        subscribed = [[ids[name] for name in spec.topics] for spec in specs]
+        after = [target_order.of_range(*row) for row in zip(after, subscribed, rooms, strict=True)]
+    elif gains is not None:
+        kept = [{ids[name]: tuple(spec.owned[name]) for name in spec.topics if name in spec.owned} for spec in specs]
+        after = target_order.of_uniform(before, kept, after, gains, ids)
+    return {spec.member_id: target for spec, target in zip(specs, after, strict=True)}
 
 
 def _wanting(spec: MemberSpec, topics: tuple[str, ...]) -> MemberSpec:
@@ -118,20 +152,35 @@ class _Subscriptions:
         self._image = image
         self._known: dict[tuple[frozenset[str], str | None], tuple[str, ...]] = {}
 
-    def __call__(self, member: ConsumerMember) -> tuple[str, ...]:
-        key = member.subscribed_topic_names, member.subscribed_topic_regex
+    def __call__(self, member: ConsumerMember, listed: Sequence[str] | None) -> tuple[str, ...]:
+        names = member.subscribed_topic_names
+        if listed is not None:
+            return self._existing(member, copied_name_order(dict.fromkeys(listed), is_listed=True))
+        key = names, member.subscribed_topic_regex
         if key not in self._known:
-            listed = subscription(self._group, member)
-            self._known[key] = tuple(name for name in copied_name_order(listed) if name in self._image.by_name)
+            self._known[key] = self._existing(member, copied_name_order(names))
         return self._known[key]
+
+    def _existing(self, member: ConsumerMember, names: list[str]) -> tuple[str, ...]:
+        by_name = self._image.by_name
+        return tuple(name for name in _union(names, copied_name_order(matched(self._group, member))) if name in by_name)
+
+
+def _union(names: list[str], others: list[str]) -> list[str]:
+    """Two sets, one after the other as Kafka's UnionSet has them: the larger first."""
+    large, small = (names, others) if len(names) > len(others) else (others, names)
+    return [*large, *(name for name in small if name not in large)]
 
 
 def subscription(group: ConsumerGroup, member: ConsumerMember) -> frozenset[str]:
     """The topics that a member subscribes to, by name or by an expression that is resolved."""
+    return member.subscribed_topic_names | matched(group, member)
+
+
+def matched(group: ConsumerGroup, member: ConsumerMember) -> frozenset[str]:
+    """The topics that match the expression of a member, as far as it is resolved."""
     resolved = group.resolved.get(member.subscribed_topic_regex or "")
-    if resolved is None:
-        return member.subscribed_topic_names
-    return member.subscribed_topic_names | resolved.topics
+    return frozenset() if resolved is None else resolved.topics
 
 
 def _by_name(target: Target, image: TopicImage) -> Mapping[str, Sequence[int]]:

@@ -46,7 +46,9 @@ class MemberSnapshot:
     `consumer`,
     which a group on its way from one to the other has both of. client_library: None unless it gave itself away.
     listed_at: its place in the broker's answer, which is the order of a hash map: of a classic group its leader may get
-    to see it, in a consumer group the broker's own assignor does; None where it is not known or means nothing."""
+    to see it, in a consumer group the broker's own assignor does; None where it is not known or means nothing.
+    listed_topics: those that a member of a consumer group is to have partitions of, as the broker lists them, which is
+    the order of a hash map too: of the last ones it gives up first."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -63,6 +65,7 @@ class MemberSnapshot:
     protocol: str | None = None
     client_library: str | None = None
     listed_at: int | None = None
+    listed_topics: tuple[str, ...] | None = None
 
     @property
     def identity(self) -> str:
@@ -84,6 +87,7 @@ class MemberSnapshot:
             "protocol": self.protocol,
             "client_library": self.client_library,
             "listed_at": self.listed_at,
+            "listed_topics": None if self.listed_topics is None else list(self.listed_topics),
         }
 
 
@@ -230,6 +234,14 @@ class _Reader:
         value: list[Any] | None = self.get(key, (list,), optional=True)
         return value or []
 
+    def names(self, key: str) -> tuple[str, ...] | None:
+        value = self.get(key, (list,), optional=True)
+        if value is None:
+            return None
+        if not all(isinstance(name, str) for name in value):
+            raise UsageError(f"{self.where}.{key} is not a list of names")
+        return tuple(value)
+
     def partitions(self, key: str, *, optional: bool = False) -> Partitions | None:
         value = self.get(key, (dict,), optional=optional)
         if value is None:
@@ -260,9 +272,6 @@ def _topic(data: Any, index: int) -> TopicSnapshot:
 def _member(data: Any, index: int) -> MemberSnapshot:
     reader = _Reader(data, f"members[{index}]")
     subscription = _Reader(reader.get("subscription", (dict,), optional=True) or {}, f"members[{index}].subscription")
-    topics = subscription.array("topics")
-    if not all(isinstance(topic, str) for topic in topics):
-        raise UsageError(f"members[{index}].subscription.topics is not a list of names")
     return MemberSnapshot(
         member_id=reader.text("member_id"),
         group_instance_id=reader.get("group_instance_id", (str,), optional=True),
@@ -271,7 +280,7 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         rack=reader.get("rack", (str,), optional=True),
         member_epoch=reader.get("member_epoch", (int,), optional=True),
         status=reader.get("status", (str,), optional=True) or "unknown",
-        topics=tuple(topics),
+        topics=subscription.names("topics") or (),
         regex=subscription.get("regex", (str,), optional=True),
         assignment=reader.partitions("assignment", optional=True) or {},
         target_assignment=reader.partitions("target_assignment", optional=True),
@@ -279,6 +288,7 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         protocol=reader.get("protocol", (str,), optional=True),
         client_library=reader.get("client_library", (str,), optional=True),
         listed_at=reader.get("listed_at", (int,), optional=True),
+        listed_topics=reader.names("listed_topics"),
     )
 
 

@@ -10,7 +10,7 @@ from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.caveats import INITIAL_DELAY, caveats, hangs_on_session
 from kgm.simulation.library import HABITS, Library, usual_interval_ms
-from kgm.simulation.origin import Origin, origin_of
+from kgm.simulation.origin import Origin, Seat, origin_of
 from kgm.simulation.plan import GroupProtocol, Plan
 from kgm.simulation.report import Outcome, Range, Ranges, Scenario
 from kgm.simulation.script import Script
@@ -141,23 +141,31 @@ def _script(
     """A draw by its number: played again it comes out the same. The first is of the group and broker as described."""
     name = f"{seed}/{draw}"
     if draw:
-        origin = _shuffled(origin, name)
+        origin = _shuffled(origin, name, becomes_consumer=plan.migrate)
         if _has_no_delay(plan, draw):
             settings = replace(settings, group_initial_rebalance_delay_ms=0)
     return Script(origin, plan, settings, name, keeps_holdings=keeps_holdings)
 
 
-def _shuffled(origin: Origin, seed: str) -> Origin:
+def _shuffled(origin: Origin, seed: str, *, becomes_consumer: bool) -> Origin:
     """Members whose ids fall into one bucket of the leader's hash map are visited in the order in which they joined (in
     consumer groups: mostly in that of another hash map, which never shrinks), and topics in consumer groups in one that
-    hangs on their ids: where that is not known, each draw has its own."""
+    hangs on their ids and on the past: where that is not known, each draw has its own."""
     chance = random.Random(seed + "/order")  # noqa: S311  (a simulation)
     if origin.listing_capacity is None:
         origin = replace(origin, seats=tuple(chance.sample(origin.seats, len(origin.seats))))
         if origin.protocol is GroupProtocol.CONSUMER:
             origin = replace(origin, listing_capacity=len(origin.seats) << chance.randrange(_SIZES_ONCE))
+    if becomes_consumer or origin.protocol is GroupProtocol.CONSUMER:
+        origin = replace(origin, seats=tuple(_with_topics_shuffled(seat, chance) for seat in origin.seats))
     made_up = {name: chance.randbytes(16) for name in origin.topics if name not in origin.topic_ids}
     return replace(origin, topic_ids={**made_up, **origin.topic_ids}) if made_up else origin
+
+
+def _with_topics_shuffled(seat: Seat, chance: random.Random) -> Seat:
+    if seat.is_listed:
+        return seat
+    return replace(seat, owned={topic: seat.owned[topic] for topic in chance.sample([*seat.owned], len(seat.owned))})
 
 
 def _has_no_delay(plan: Plan, draw: int) -> bool:

@@ -35,7 +35,8 @@ _SETTLING_ROUNDS = 5
 class Seat:
     """One consumer, through its restarts. identity: by which the plan and the report name it before it restarts.
 
-    library: None when nobody knows which."""
+    is_listed: the topics of what it owns come in the broker's order, which counts in a consumer group. library: None
+    when nobody knows which."""
 
     identity: str
     member_id: str
@@ -45,6 +46,7 @@ class Seat:
     rack: str | None = None
     topics: tuple[str, ...] = ()
     owned: Partitions
+    is_listed: bool = True
     library: Library | None = None
 
 
@@ -230,6 +232,8 @@ def _seat(member: MemberSnapshot, snapshot: GroupSnapshot, what_if: WhatIf, cave
         instance_id = None
     elif what_if.membership is Membership.STATIC:
         instance_id = member.identity
+    owned, listed = member.assignment, member.listed_topics or ()
+    is_listed = owned.keys() <= {*listed}
     return Seat(
         identity=member.member_id if instance_id is None else instance_id,
         member_id=member.member_id,
@@ -238,7 +242,8 @@ def _seat(member: MemberSnapshot, snapshot: GroupSnapshot, what_if: WhatIf, cave
         client_host=member.client_host or "/127.0.0.1",
         rack=member.rack,
         topics=_subscribed(member, snapshot, caveats),
-        owned=member.assignment,
+        owned={topic: owned[topic] for topic in dict.fromkeys(listed) if topic in owned} if is_listed else owned,
+        is_listed=is_listed or len(owned) < 2,
         library=guess(member.client_library, member.client_id, member.member_id),
     )
 
@@ -276,7 +281,9 @@ def settled(origin: Origin) -> Origin:
         if assigned == owned:
             break
         owned = assigned
-    return replace(origin, seats=tuple(replace(seat, owned=owned[seat.member_id]) for seat in origin.seats))
+    return replace(
+        origin, seats=tuple(replace(seat, owned=owned[seat.member_id], is_listed=False) for seat in origin.seats)
+    )
 
 
 def _in_order(origin: Origin) -> tuple[Sequence[Seat], tuple[TopicSpec, ...]]:

@@ -3,7 +3,9 @@ the classic one in the same groups, groups that change from one to the other, to
 
 import base64
 import hashlib
+from itertools import count
 
+from kgm.assignors.java import DEFAULT_CAPACITY, spread, uuid_hash
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -34,9 +36,14 @@ REGEXES = ["o.*", "[op].*", ".*s", "cl(icks|acks)", "nothing", "views", ""]
 BAD_REGEX = "("
 
 
-def topic_id(name, turn):
-    """Ids as random as Kafka's; another one for a topic that is made anew."""
-    return hashlib.sha256(f"{name}/{turn}".encode()).digest()[:16]
+def topic_id(name, turn, bucket=None):
+    """Ids as random as Kafka's; another one for a topic that is made anew. bucket: of a hash map that all of them share,
+    so that their order there hangs on the past."""
+    for salt in count():
+        found = hashlib.sha256(f"{name}/{turn}{f'/{salt}' if salt else ''}".encode()).digest()[:16]
+        if bucket is None or spread(uuid_hash(found)) % DEFAULT_CAPACITY == bucket:
+            return found
+    raise AssertionError
 
 
 class ConsumerWalk(Walk):
@@ -53,8 +60,13 @@ class ConsumerWalk(Walk):
         self.made = 0
         self.away = set()
         self.known = {}
+        self.bucket = r.choice([None, None, r.randrange(DEFAULT_CAPACITY)])
         for name in r.sample(NAMES, r.randint(1, 4)):
-            self.existing[name] = (topic_id(name, 0), r.choice([1, 2, 3, 6, 12]))
+            self.existing[name] = (topic_id(name, 0, self.bucket), r.choice([1, 2, 3, 6, 12]))
+        # So many that the hash maps of topics grow.
+        self.more = [f"more-{number}s" for number in range(r.randint(9, 30))] if r.random() < 0.1 else []
+        for name in self.more:
+            self.existing[name] = (topic_id(name, r.randrange(100)), r.choice([1, 1, 2, 5]))
         self.step.topics(dict(self.existing), racks=self.racks)
 
     def settings(self):
@@ -156,6 +168,7 @@ class ConsumerWalk(Walk):
             names = r.sample(NAMES, r.choices([0, 1, 2, 3], [1, 10, 6, 2])[0])
             if self.simple:
                 names = NAMES[:2]
+            names += self.more if r.random() < 0.7 else r.sample(self.more, len(self.more) // 2)
         elif kind < 0.9:
             regex = r.choice(REGEXES)
         else:
@@ -327,7 +340,7 @@ class ConsumerWalk(Walk):
         name = r.choice(NAMES)
         if name not in self.existing:
             self.turn += 1
-            self.existing[name] = (topic_id(name, self.turn), r.choice([1, 2, 3, 6]))
+            self.existing[name] = (topic_id(name, self.turn, self.bucket), r.choice([1, 2, 3, 6]))
         elif r.random() < 0.6:
             id_, partitions = self.existing[name]
             self.existing[name] = (id_, partitions + r.randint(1, 3))

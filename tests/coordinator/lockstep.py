@@ -542,7 +542,7 @@ def _consumer_state(group):
             name: [group.names.get(name, 0), group.matched.get(name, 0)] for name in {*group.names, *group.matched}
         },
         "targets": {
-            member_id: {_text(id_): list(partitions) for id_, partitions in target.items()}
+            member_id: [[_text(id_), list(partitions)] for id_, partitions in target.items()]
             for member_id, target in group.targets.items()
         },
         "owners": _epochs(group.partition_epochs),

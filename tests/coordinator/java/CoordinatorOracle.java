@@ -528,9 +528,9 @@ public class CoordinatorOracle {
         row.put("names", names);
         Map<String, Object> targets = new HashMap<>();
         group.targetAssignment().forEach((member, target) -> {
-            Map<String, Object> sets = new HashMap<>();
-            target.partitions().forEach((topic, those) -> sets.put(text(topic), new TreeSet<>(those)));
-            targets.put(member, sets);
+            List<Object> rows = new ArrayList<>();
+            target.partitions().forEach((topic, those) -> rows.add(List.of(text(topic), new TreeSet<>(those))));
+            targets.put(member, rows);
         });
         row.put("targets", targets);
         row.put("owners", epochs((Map<?, ?>) field(group, "currentPartitionEpoch")));
