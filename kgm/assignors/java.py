@@ -161,9 +161,7 @@ class UuidMapOrder:
     __slots__ = ("_capacity", "_keys")
 
     def __init__(self, room: int = DEFAULT_CAPACITY) -> None:
-        self._capacity = 1
-        while self._capacity < room:
-            self._capacity *= 2
+        self._capacity = _table_size(room)
         self._keys: list[bytes] = []  # those of one bucket in their order
 
     @property
@@ -192,6 +190,40 @@ class UuidMapOrder:
         return iter(sorted(self._keys, key=lambda key: spread(uuid_hash(key)) & mask))
 
 
+class NumberSetOrder:
+    """The order in which a `HashSet<Integer>` iterates over non-negative numbers, made with room for so many."""
+
+    __slots__ = ("_capacity", "_numbers")
+
+    def __init__(self, room: int = DEFAULT_CAPACITY) -> None:
+        self._capacity = _table_size(room)
+        self._numbers: dict[int, None] = {}  # those of one bucket in their order
+
+    @classmethod
+    def copied(cls, numbers: Sequence[int]) -> "NumberSetOrder":
+        """`new HashSet<>(numbers)`"""
+        found = cls(_copied_capacity(len(numbers)))
+        found._numbers = dict.fromkeys(numbers)
+        return found
+
+    def add(self, number: int) -> None:
+        """A new number comes last in its bucket."""
+        self._numbers[number] = None
+        if len(self._numbers) * 4 > self._capacity * 3:
+            self._capacity *= 2
+
+    def remove(self, number: int) -> None:
+        """A number goes; the table keeps its size."""
+        del self._numbers[number]
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[int]:
+        mask = self._capacity - 1
+        return iter(sorted(self._numbers, key=lambda number: spread(number) & mask))
+
+
 def uuid_map_order(keys: Sequence[bytes]) -> Sequence[bytes]:
     """Ids in the order in which a `HashMap<Uuid, …>` iterates over them, put one by one into an empty one."""
     if len(keys) < 2:
@@ -200,6 +232,11 @@ def uuid_map_order(keys: Sequence[bytes]) -> Sequence[bytes]:
     for key in keys:
         order.put(key)
     return [*order]
+
+
+def _table_size(room: int) -> int:
+    """`HashMap.tableSizeFor`"""
+    return 1 << max(room - 1, 0).bit_length()
 
 
 def _copied_capacity(size: int) -> int:

@@ -28,10 +28,10 @@ def assign_uniform(
     """Racks are ignored (KAFKA-19909). Raises UsageError when a member subscribes to a topic that is not there.
 
     is_homogeneous: False if the coordinator takes equal subscriptions for different ones, which it does when they name
-    topics that do not exist, or come from different regular expressions. is_listed: what a member owns comes topic by
-    topic as the coordinator goes through it, which is not the order of the group's topics where two of them share a
-    bucket of a hash map (`kgm.coordinator.target_order`); who has to give up something gives up of the last topics.
-    gains: gets every partition that changes hands, in order; some of them more than once."""
+    topics that do not exist, or come from different regular expressions. is_listed: topics and partitions that a
+    member owns come as the coordinator goes through them, which does not follow from what they are where two of them
+    share a bucket of a hash map (`kgm.coordinator.target_order`); who has to give up something gives up the last ones.
+    gains: gets what changes hands, in order, some of it more than once."""
     layout, members = server_layout(group), group.members
     subscribed = layout.subscribed(members)
     if not any(subscribed):
@@ -44,7 +44,7 @@ def assign_uniform(
     if not any(owned):
         rows = _new(sizes, len(members))
         if gains is not None:
-            gains += [(name, NOBODY, at) for at, row in enumerate(rows) for name, those in row.items() for _ in those]
+            gains += [(t, p[0], p[-1] + 1, NOBODY, at) for at, row in enumerate(rows) for t, p in row.items()]
     elif (found := _plain(owned, sizes)) is not None:
         rows = walk(*found, set_order=copied_run_order).build()
     else:
@@ -193,7 +193,7 @@ class _Walk:
                 ordered = self._set_order(partitions)
                 self._free += [(name, partition, partition + 1) for partition in ordered[quota:]]
                 if self._gains is not None:
-                    self._gains += [(name, position, NOBODY)] * (len(ordered) - quota)
+                    self._gains += [(name, p, p + 1, position, NOBODY) for p in ordered[quota:]]
                 partitions = tuple(sorted(ordered[:quota]))
             if partitions:
                 kept[name] = partitions
@@ -213,8 +213,8 @@ class _Walk:
                 taken = min(left, after - first)
                 piece = numbers[first : first + taken]
                 row[name] = tuple(sorted(row[name] + piece)) if name in row else piece
+                if self._gains is not None:
+                    self._gains.append((name, first, first + taken, NOBODY, position))
                 first += taken
                 left -= taken
-                if self._gains is not None:
-                    self._gains += [(name, NOBODY, position)] * taken
             self._rows[position] = row

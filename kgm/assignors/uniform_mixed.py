@@ -15,8 +15,9 @@ from kgm.assignors.layout import NOBODY, Layout
 from kgm.assignors.spec import Assigned, MemberSpec
 
 _MOST_ROUNDS: Final = 16
-#: A partition of a topic that goes from one member to another, by their numbers; -1 for nobody.
-Gain = tuple[str, int, int]
+#: Partitions that change hands: the topic, the first and the first one after, who loses and who gets them (positions in
+#: the group, or NOBODY).
+Gain = tuple[str, int, int, int, int]
 
 
 class MixedBuilder:
@@ -107,7 +108,8 @@ class MixedBuilder:
                 loads[taker] += 1
             if self._gains is not None:
                 name = self._layout.topics[topic].name
-                self._gains += [(name, NOBODY, taker) for taker in takers]
+                free = (partition for partition, owner in enumerate(column) if owner == NOBODY)
+                self._gains += [(name, p, p + 1, NOBODY, taker) for p, taker in zip(free, takers, strict=True)]
             if self._changed is not None:
                 for number, owner in zip(numbers, column, strict=True):
                     if owner == NOBODY:
@@ -122,7 +124,8 @@ class MixedBuilder:
         if before != NOBODY:
             self._loads[before] -= 1
         if self._gains is not None:
-            self._gains.append((self._layout.topics[topic].name, before, member))
+            partition = number - self._layout.starts[topic]
+            self._gains.append((self._layout.topics[topic].name, partition, partition + 1, before, member))
         self._owner[number] = member
         self._loads[member] += 1
         if self._changed is not None:

@@ -61,6 +61,8 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, image: TopicI
     for held in (member.assigned, member.pending_revocation):
         for topic_id, partitions in held.items():
             has.setdefault(topic_id, []).extend(partitions)
+    for listed in has.values():
+        listed.sort()
     return Member(
         member_id=member.member_id,
         instance_id=member.group_instance_id,
@@ -71,7 +73,7 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, image: TopicI
         subscribed_topic_names=sorted(member.subscribed_topic_names),
         subscribed_topic_regex=member.subscribed_topic_regex,
         assignment=_assignment(has, image),
-        target_assignment=_assignment(group.target_of(member.member_id), image),
+        target_assignment=_assignment(group.listed_target(member.member_id), image),
         member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
     )
 
@@ -80,7 +82,7 @@ def _assignment(partitions: Mapping[bytes, Iterable[int]], image: TopicImage) ->
     """Topics that are gone are left out."""
     return Assignment(
         topic_partitions=[
-            TopicPartitions(topic_id=topic_id, topic_name=image.by_id[topic_id].name, partitions=sorted(those))
+            TopicPartitions(topic_id=topic_id, topic_name=image.by_id[topic_id].name, partitions=[*those])
             for topic_id, those in partitions.items()
             if topic_id in image.by_id
         ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from kgm.assignors.java import TimelineOrder
-from kgm.coordinator.consumer_member import NO_TARGET, Assigned, ConsumerMember, MemberState, Target
+from kgm.coordinator.consumer_member import NO_TARGET, Assigned, ConsumerMember, Listed, MemberState, Target
 from kgm.coordinator.outcome import Millis
 from kgm.model.errors import ErrorCode
 from kgm.protocol.subscription import PROTOCOL_TYPE
@@ -48,6 +48,8 @@ class ConsumerGroup:
     names, regexes: how many members subscribe to a topic by name, and to a regular expression. matched: how many
     resolved expressions match a topic. stable_at: how many Stable members there are at an epoch. classic_members,
     classic_protocols: those that speak the classic protocol, and what they offer.
+    odd_orders: the partitions of some topics of a target as Kafka goes through them, where that is not how it usually
+    does.
     Not in the log: refresh. is_shared: a fork has the same group, so that it is to be copied before it is written to.
     _homogeneous: what was so when a member was last written, if expressions have been resolved since."""
 
@@ -59,6 +61,7 @@ class ConsumerGroup:
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     static_ids: dict[str, str] = field(default_factory=dict)
     targets: dict[str, Target] = field(default_factory=dict)
+    odd_orders: dict[str, Mapping[bytes, tuple[int, ...]]] = field(default_factory=dict)
     resolved: dict[str, ResolvedRegex] = field(default_factory=dict)
     has_partition_metadata: bool = False
     partition_epochs: dict[bytes, dict[int, int]] = field(default_factory=dict)
@@ -70,6 +73,7 @@ class ConsumerGroup:
     classic_members: int = 0
     classic_protocols: dict[str, int] = field(default_factory=dict)
     order: TimelineOrder = field(default_factory=TimelineOrder)
+    resolved_order: TimelineOrder = field(default_factory=TimelineOrder)
     refresh: Refresh = NEVER_LOOKED
     is_shared: bool = False
     _homogeneous: bool | None = None
@@ -82,6 +86,7 @@ class ConsumerGroup:
             setattr(twin, name, value.copy() if isinstance(value, dict) else value)
         twin.partition_epochs = {topic_id: epochs.copy() for topic_id, epochs in self.partition_epochs.items()}
         twin.order = TimelineOrder(self.order.capacity)
+        twin.resolved_order = TimelineOrder(self.resolved_order.capacity)
         twin.is_shared = False
         return twin
 
@@ -108,6 +113,11 @@ class ConsumerGroup:
         """The members as Kafka goes through them."""
         return [self.members[member_id] for member_id in self.order.sorted(self.members)]
 
+    def last_resolved(self) -> ResolvedRegex | None:
+        """The resolution that Kafka takes for the last one: the first that it comes upon. (One may be left of an
+        expression that nobody subscribes to any more.)"""
+        return next((self.resolved[regex] for regex in self.resolved_order.sorted(self.resolved)), None)
+
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         """The member of an instance id; None also where `lost_its_member`."""
         member_id = None if instance_id is None else self.static_ids.get(instance_id)
@@ -130,6 +140,12 @@ class ConsumerGroup:
     def target_of(self, member_id: str, instance_id: str | None = None) -> Target:
         """The target assignment of a member, or of who is in its place."""
         return self.targets.get(member_id if instance_id is None else self.static_ids.get(instance_id, ""), NO_TARGET)
+
+    def listed_target(self, member_id: str) -> Listed:
+        """The target assignment of a member, topics and partitions as Kafka goes through them."""
+        target = self.targets.get(member_id, NO_TARGET)
+        odd = self.odd_orders.get(member_id)
+        return target if odd is None else {t: odd.get(t, partitions) for t, partitions in target.items()}
 
     def owner_epoch(self, topic_id: bytes, partition: int) -> int | None:
         """The epoch of who has a partition; None if nobody has it."""
@@ -228,6 +244,8 @@ class ConsumerGroup:
     def resolve(self, regex: str, resolved: ResolvedRegex | None) -> None:
         """A regular expression has been resolved, or is wanted by nobody any more."""
         self._homogeneous = self.is_homogeneous
+        if resolved is not None:
+            self.resolved_order.put(len(self.resolved))
         before = self.resolved.pop(regex, None)
         if before is not None:
             _count_all(self.matched, before.topics, -1)

@@ -5,7 +5,7 @@ is kept (KIP-848). Partitions go by topic id; those that a member has come with 
 (KIP-1251)."""
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 LEAVING = -1
@@ -15,6 +15,8 @@ AWAY = -2
 Assigned = Mapping[bytes, Mapping[int, int]]
 #: Partitions by topic id, ascending.
 Target = Mapping[bytes, tuple[int, ...]]
+#: Likewise, as the coordinator goes through them (`target_order`).
+Listed = Mapping[bytes, Sequence[int]]
 NOTHING: Assigned = {}
 NO_TARGET: Target = {}
 

@@ -15,7 +15,7 @@ from kgm.coordinator.consumer_member import (
     Assigned,
     ClassicProtocols,
     ConsumerMember,
-    Target,
+    Listed,
     member_state,
 )
 from kgm.coordinator.outcome import Millis
@@ -92,7 +92,8 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
     return Record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def target_record(group_id: str, member_id: str, target: Target) -> Record:
+def target_record(group_id: str, member_id: str, target: Listed) -> Record:
+    """target: in Kafka's order (`target_order`), which is told by nothing else."""
     rows = [TargetPartitions(topic_id=topic_id, partitions=list(partitions)) for topic_id, partitions in target.items()]
     return Record(
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
@@ -193,10 +194,15 @@ def replay(group: ConsumerGroup, key: Message, value: Message | None) -> None:
                 group.remove(member_id)
         case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id), _:
             if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
-                rows = {row.topic_id: tuple(sorted(row.partitions)) for row in value.topic_partitions}
-                group.targets[member_id] = target_order.replayed(rows)
+                rows = {row.topic_id: row.partitions for row in value.topic_partitions}
+                group.targets[member_id], odd = target_order.replayed(rows)
+                if odd:
+                    group.odd_orders[member_id] = odd
+                else:
+                    group.odd_orders.pop(member_id, None)
             else:
                 group.targets.pop(member_id, None)
+                group.odd_orders.pop(member_id, None)
         case ConsumerGroupTargetAssignmentMetadataKey(), ConsumerGroupTargetAssignmentMetadataValue():
             group.assignment_epoch = value.assignment_epoch
             group.assignment_timestamp_ms = value.assignment_timestamp

@@ -92,7 +92,7 @@ def find_static(
     for tombstone in records.member_tombstones(group.group_id, member.member_id):
         step.write(tombstone)
     step.write(records.member_record(group.group_id, new))
-    step.write(records.target_record(group.group_id, new.member_id, group.target_of(member.member_id)))
+    step.write(records.target_record(group.group_id, new.member_id, group.listed_target(member.member_id)))
     step.write(records.current_record(group.group_id, new))
     if member.member_id != member_id:
         timers.cancel_all(group.group_id, member.member_id, step)

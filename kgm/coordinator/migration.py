@@ -8,6 +8,7 @@ Kafka: convertToConsumerGroup, ConsumerGroup.fromClassicGroup, convertToClassicG
 
 from collections.abc import Collection, Mapping, Sequence
 
+from kgm.assignors.java import copied_set_order, uuid_map_order
 from kgm.coordinator import classic_round as rounds
 from kgm.coordinator import consumer_records as records
 from kgm.coordinator import consumer_timers as timers
@@ -17,7 +18,7 @@ from kgm.coordinator.classic_records import group_record
 from kgm.coordinator.classic_records import tombstone as classic_tombstone
 from kgm.coordinator.classic_state import ClassicState
 from kgm.coordinator.consumer_group import ConsumerGroup
-from kgm.coordinator.consumer_member import Assigned, ClassicProtocols, ConsumerMember, Target
+from kgm.coordinator.consumer_member import Assigned, ClassicProtocols, ConsumerMember, Listed
 from kgm.coordinator.settings import BrokerSettings
 from kgm.coordinator.step import Step
 from kgm.coordinator.topics import TopicImage
@@ -54,7 +55,7 @@ def upgrade(group: ClassicGroup, step: Step) -> ConsumerGroup | str:
     names = {name for member in members for name in member.subscribed_topic_names}
     epochs = [
         records.epoch_record(group_id, generation, step.image.hash_of(names)),
-        *(records.target_record(group_id, member.member_id, _as_target(member.assigned)) for member in members),
+        *(records.target_record(group_id, member.member_id, _as_listed(member.assigned)) for member in members),
         records.target_epoch_record(group_id, generation, 0),
     ]
     for record in epochs:
@@ -91,7 +92,7 @@ def _upgraded_group(group: ClassicGroup, image: TopicImage) -> ConsumerGroup | s
         if all(offered.name != group.protocol for offered in member.protocols):
             return ""
         try:
-            assignment = decode_assignment(member.assignment)
+            assignment = decode_assignment(member.assignment, is_listed=True)
             subscription = decode_subscription(member.metadata(group.protocol))
         except DecodeError:
             return f"Classic group {group.group_id} has a member whose subscription or assignment is malformed."
@@ -128,8 +129,9 @@ def _upgraded(
     )
 
 
-def _as_target(assigned: Assigned) -> Target:
-    return {topic_id: tuple(sorted(partitions)) for topic_id, partitions in assigned.items()}
+def _as_listed(assigned: Assigned) -> Listed:
+    """The leader's assignment, whose order counts, as a map of sets has it."""
+    return {topic_id: copied_set_order(assigned[topic_id]) for topic_id in uuid_map_order([*assigned])}
 
 
 def send_away(draft: ClassicGroup, step: Step) -> None:
@@ -216,7 +218,7 @@ def _convert(
         return ErrorCode.GROUP_ID_NOT_FOUND
     classic.subscribed_topics = classic.read_subscribed_topics()
     for member_id, row in [*classic.members.items()]:
-        target = group.target_of(seats.get(member_id, member_id))
+        target = group.listed_target(seats.get(member_id, member_id))
         classic.members[member_id] = row._replace(
             assignment=as_blob(target, row.metadata(classic.protocol), step.image)
         )

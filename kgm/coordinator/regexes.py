@@ -69,16 +69,15 @@ def regex_key(group_id: str) -> TimerKey:
 def _maybe_resolve(group: ConsumerGroup, old: str | None, new: str | None, step: Step, *, must_resolve: bool) -> None:
     if regex_key(group.group_id) in step.live:
         return
-    version, last = 0, None
-    for resolved in group.resolved.values():
-        version, last = resolved.version, resolved.timestamp_ms
-        break
-    if last is not None and step.now <= last + _REST_MS:
+    last = group.last_resolved()
+    if last is not None and step.now <= last.timestamp_ms + _REST_MS:
         return
     wanted = counted(counted(group.regexes, [old] if old else [], -1), [new] if new else [], +1)
     must_resolve |= len(wanted) != len(group.resolved)
-    must_resolve |= version < step.image.new_topics_version
-    must_resolve |= last is None or step.now > last + step.settings.group_consumer_regex_refresh_interval_ms
+    must_resolve |= (0 if last is None else last.version) < step.image.new_topics_version
+    must_resolve |= (
+        last is None or step.now > last.timestamp_ms + step.settings.group_consumer_regex_refresh_interval_ms
+    )
     if must_resolve and wanted:
         step.set_timer(regex_key(group.group_id), 0)
 

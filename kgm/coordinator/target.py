@@ -15,7 +15,7 @@ from kgm.assignors.uniform_mixed import Gain
 from kgm.coordinator import consumer_records as records
 from kgm.coordinator import target_order
 from kgm.coordinator.consumer_group import ConsumerGroup
-from kgm.coordinator.consumer_member import NO_TARGET, ConsumerMember, Target
+from kgm.coordinator.consumer_member import NO_TARGET, ConsumerMember, Listed, Target
 from kgm.coordinator.settings import assignment_interval_ms
 from kgm.coordinator.step import Step
 from kgm.coordinator.topics import TopicImage
@@ -45,11 +45,11 @@ def update(
         return group.assignment_epoch, group.target_of(after.member_id, after.group_instance_id)
     name = group.preferred_assignor(before, after) or step.settings.consumer_assignors[0]
     targets = compute(group, after, name, step.image, is_homogeneous=is_homogeneous, listed=listed)
-    for member_id, target in targets.items():
+    for member_id, (target, as_listed) in targets.items():
         if group.targets.get(member_id) != target:
-            step.write(records.target_record(group.group_id, member_id, target))
+            step.write(records.target_record(group.group_id, member_id, as_listed))
     step.write(records.target_epoch_record(group.group_id, group_epoch, step.now))
-    return group_epoch, targets[after.member_id]
+    return group_epoch, targets[after.member_id][0]
 
 
 def compute(
@@ -60,7 +60,7 @@ def compute(
     *,
     is_homogeneous: bool,
     listed: Sequence[str] | None = None,
-) -> dict[str, Target]:
+) -> dict[str, tuple[Target, Listed]]:
     """The targets of all members, one of them updated or new, in the order of Kafka's hash map."""
     replaced = None if updated.group_instance_id is None else group.static_ids.get(updated.group_instance_id)
     members = {member.member_id: member for member in group.in_order()}
@@ -69,7 +69,7 @@ def compute(
     order = [ids[at] for at in map_order(ids) if ids[at] == updated.member_id or ids[at] != replaced]
     names_of = _Subscriptions(group, image)
     before = [
-        group.target_of(replaced if replaced is not None and member_id == updated.member_id else member_id)
+        group.listed_target(replaced if replaced is not None and member_id == updated.member_id else member_id)
         for member_id in order
     ]
     specs = [
@@ -88,13 +88,13 @@ def compute(
 
 def _assign(
     specs: Sequence[MemberSpec],
-    before: Sequence[Target],
+    before: Sequence[Listed],
     image: TopicImage,
     named: Sequence[int],
     *,
     is_range: bool,
     is_homogeneous: bool,
-) -> dict[str, Target]:
+) -> dict[str, tuple[Target, Listed]]:
     """One assignor's answer, by topic id. named: how many topics each member names, with those that do not exist."""
     if is_homogeneous:
         # Kafka looks at one member only.
@@ -114,8 +114,7 @@ def _assign(
         members=tuple(specs), topics=tuple(TopicSpec(name=t.name, partitions=t.partitions) for t in topics)
     )
     ids = {topic.name: topic.topic_id for topic in topics}
-    ties = target_order.may_tie(ids.values())
-    gains: list[Gain] | None = [] if ties else None
+    gains: list[Gain] = []
     answer = (
         assign_server_range(group)
         if is_range
@@ -124,14 +123,14 @@ def _assign(
     after: list[Target] = [
         {ids[name]: partitions for name, partitions in answer[spec.member_id].items()} or NO_TARGET for spec in specs
     ]
-    if ties and is_range:
+    subscribed = [[ids[name] for name in spec.topics] for spec in specs]
+    if is_range:
         rooms = [len(names)] * len(specs) if is_homogeneous else named
-        subscribed = [[ids[name] for name in spec.topics] for spec in specs]
-        after = [target_order.of_range(*row) for row in zip(after, subscribed, rooms, strict=True)]
-    elif gains is not None:
-        kept = [{ids[name]: tuple(spec.owned[name]) for name in spec.topics if name in spec.owned} for spec in specs]
-        after = target_order.of_uniform(before, kept, after, gains, ids)
-    return {spec.member_id: target for spec, target in zip(specs, after, strict=True)}
+        listed = [target_order.of_range(*row) for row in zip(after, subscribed, rooms, strict=True)]
+    else:
+        room_of = {} if is_homogeneous else target_order.rooms(topics, subscribed)
+        listed = target_order.of_uniform(before, after, subscribed, gains, ids, room_of)
+    return {spec.member_id: pair for spec, pair in zip(specs, zip(after, listed, strict=True), strict=True)}
 
 
 def _wanting(spec: MemberSpec, topics: tuple[str, ...]) -> MemberSpec:
@@ -183,7 +182,7 @@ def matched(group: ConsumerGroup, member: ConsumerMember) -> frozenset[str]:
     return frozenset() if resolved is None else resolved.topics
 
 
-def _by_name(target: Target, image: TopicImage) -> Mapping[str, Sequence[int]]:
+def _by_name(target: Listed, image: TopicImage) -> Mapping[str, Sequence[int]]:
     """A target with names; topics that are gone are left out."""
     by_id = image.by_id
     return {by_id[topic_id].name: partitions for topic_id, partitions in target.items() if topic_id in by_id}

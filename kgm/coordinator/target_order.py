@@ -1,34 +1,54 @@
-"""The order in which the coordinator goes through the topics of a member's target.
+"""The order in which the coordinator goes through the topics and partitions of a member's target.
 
-It is that of a hash map of topic ids (`Assignment.fromRecord`), so it hangs on the ids; but where two ids share a
-bucket, on the order in which the record has them, and that on how the assignor has put the map together: a copy of the
-old one, less what the member lost, and every topic that is new to it at the head of its bucket. Who has to give up
-partitions gives up those of the last topics, so the past of a member decides what moves. (One pair of topics in 16 has
-to do with it.)"""
+It is that of hash maps and sets (`Assignment.fromRecord`), so it hangs on the ids of topics and on the numbers of
+partitions; but where two of them share a bucket, on the order in which the record has them, and that on how the
+assignor has put the map together: a copy of the old one, less what the member lost, every topic that is new to it at
+the head of its bucket, every partition that is new to it at the end of its. Who has to give up partitions gives up the
+last ones, so the past of a member decides what moves. (Of topics, one pair in 16 has to do with it; of partitions those
+whose numbers are 16 apart, or as many as a member's set has buckets.)
 
-from collections.abc import Iterable, Mapping, Sequence
+A `Target` has its topics in this order and its partitions ascending; `Listed` has both in this order."""
 
-from kgm.assignors.java import DEFAULT_CAPACITY, UuidMapOrder, spread, uuid_hash, uuid_map_order
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from kgm.assignors.java import (
+    DEFAULT_CAPACITY,
+    NumberSetOrder,
+    UuidMapOrder,
+    copied_set_order,
+    spread,
+    uuid_hash,
+    uuid_map_order,
+)
 from kgm.assignors.uniform_mixed import Gain
-from kgm.coordinator.consumer_member import Target
-
-NOBODY = -1
-
-
-def replayed(rows: Mapping[bytes, tuple[int, ...]]) -> Target:
-    """A target as a record has it, as the coordinator goes through it."""
-    return rows if len(rows) < 2 else {topic_id: rows[topic_id] for topic_id in uuid_map_order([*rows])}
+from kgm.coordinator.consumer_member import Listed, Target
+from kgm.coordinator.topics import Topic
 
 
-def may_tie(topic_ids: Iterable[bytes]) -> bool:
-    """Whether some of these topics share a bucket of the smallest map that a record is read into."""
-    buckets = [spread(uuid_hash(topic_id)) % DEFAULT_CAPACITY for topic_id in topic_ids]
-    return len(set(buckets)) < len(buckets)
+def replayed(rows: Mapping[bytes, Sequence[int]]) -> tuple[Target, Mapping[bytes, tuple[int, ...]]]:
+    """A target as a record has it; and the partitions, as the coordinator goes through them, of topics in which their
+    order does not follow from what they are."""
+    if len(rows) > 1:
+        rows = {topic_id: rows[topic_id] for topic_id in uuid_map_order([*rows])}
+    target = {topic_id: tuple(sorted(partitions)) for topic_id, partitions in rows.items()}
+    odd = {}
+    for topic_id, partitions in target.items():
+        if may_share(partitions):
+            listed = copied_set_order(rows[topic_id])
+            if listed != copied_set_order(partitions):
+                odd[topic_id] = tuple(listed)
+    return target, odd
 
 
-def of_range(after: Target, subscribed: Sequence[bytes], room: int) -> Target:
+def may_share(partitions: Sequence[int]) -> bool:
+    """Whether two partitions, given in order, may share a bucket of a set of them."""
+    return len(partitions) > 1 and partitions[-1] - partitions[0] >= DEFAULT_CAPACITY
+
+
+def of_range(after: Target, subscribed: Iterable[bytes], room: int) -> Listed:
     """A target of `range`, as its record has it. subscribed: the topics of the member, in the order of a hash set of
-    their names. room: how many its map has room for."""
+    their names. room: how many its map is made for."""
     order = UuidMapOrder(int(room / 0.75 + 1))
     for topic_id in subscribed:
         if topic_id in after:
@@ -36,39 +56,71 @@ def of_range(after: Target, subscribed: Sequence[bytes], room: int) -> Target:
     return {topic_id: after[topic_id] for topic_id in order}
 
 
+def rooms(topics: Iterable[Topic], subscribed: Iterable[Iterable[bytes]]) -> dict[bytes, int]:
+    """For how many partitions of each topic `uniform` makes a set, where members subscribe to different ones."""
+    counts = Counter(topic_id for each in subscribed for topic_id in each)
+    return {t.topic_id: int(-(-t.partitions // counts[t.topic_id]) / 0.75 + 1) for t in topics}
+
+
 def of_uniform(
-    before: Sequence[Target],
-    kept: Sequence[Target],
+    before: Sequence[Listed],
     after: Sequence[Target],
+    subscribed: Sequence[Collection[bytes]],
     gains: Iterable[Gain],
     ids: Mapping[str, bytes],
-) -> list[Target]:
-    """Targets of `uniform`, as their records have them. kept: what each member had before of topics that it still
-    subscribes to. gains: what then changed hands, in order. ids: of topics by name."""
-    orders = [_copy(target) for target in before]
-    for order, had, left in zip(orders, before, kept, strict=True):
-        for topic_id in had:
-            if topic_id not in left:
-                order.remove(topic_id)
-    counts = [{topic_id: len(partitions) for topic_id, partitions in target.items()} for target in kept]
-    for name, loser, winner in gains:
-        topic_id = ids[name]
-        if loser != NOBODY:
-            counts[loser][topic_id] -= 1
-            if not counts[loser][topic_id]:
-                orders[loser].remove(topic_id)
-        if winner != NOBODY:
-            orders[winner].compute_if_absent(topic_id)
-            counts[winner][topic_id] = counts[winner].get(topic_id, 0) + 1
-    return [
-        had if target == had else {topic_id: target[topic_id] for topic_id in order}
-        for order, had, target in zip(orders, before, after, strict=True)
-    ]
+    room_of: Mapping[bytes, int],
+) -> list[Listed]:
+    """Targets of `uniform`, as their records have them. subscribed: the topics of each member. gains: what changed
+    hands, in order. ids: of topics by name. room_of: for how many partitions of a topic a new set is made,
+    if not for as many as usual."""
+    buckets = {topic_id: spread(uuid_hash(topic_id)) % DEFAULT_CAPACITY for topic_id in ids.values()}
+    told: dict[int, list[Gain]] = {
+        at: []
+        for at, (had, target) in enumerate(zip(before, after, strict=True))
+        if any(map(may_share, target.values())) or len({buckets[topic_id] for topic_id in target}) < len(target)
+    }
+    if not told:
+        return [*after]
+    for gain in gains:
+        for at in gain[3:]:
+            if at in told:
+                told[at].append(gain)
+    listed: list[Listed] = [*after]
+    for at, mine in told.items():
+        if mine or before[at].keys() - subscribed[at]:
+            listed[at] = _replayed_gains(at, before[at], subscribed[at], mine, ids, room_of)
+        else:
+            listed[at] = before[at]
+    return listed
 
 
-def _copy(target: Target) -> UuidMapOrder:
-    """`AssignorHelpers.deepCopyAssignment`."""
-    order = UuidMapOrder(len(target))
-    for topic_id in target:
+def _replayed_gains(
+    at: int,
+    before: Listed,
+    subscribed: Collection[bytes],
+    gains: Iterable[Gain],
+    ids: Mapping[str, bytes],
+    room_of: Mapping[bytes, int],
+) -> Listed:
+    """`AssignorHelpers.deepCopyAssignment`, and what an assignor then does to the copy."""
+    order = UuidMapOrder(len(before))
+    for topic_id in before:
         order.put(topic_id)
-    return order
+    for topic_id in before:
+        if topic_id not in subscribed:
+            order.remove(topic_id)
+    sets = {t: NumberSetOrder.copied(partitions) for t, partitions in before.items() if t in subscribed}
+    for name, first, end, loser, winner in gains:
+        topic_id = ids[name]
+        for partition in range(first, end):
+            if loser == at:
+                sets[topic_id].remove(partition)
+                if not sets[topic_id]:
+                    order.remove(topic_id)
+                    del sets[topic_id]
+            if winner == at:
+                order.compute_if_absent(topic_id)
+                if topic_id not in sets:
+                    sets[topic_id] = NumberSetOrder(room_of.get(topic_id, DEFAULT_CAPACITY))
+                sets[topic_id].add(partition)
+    return {topic_id: tuple(sets[topic_id]) for topic_id in order}

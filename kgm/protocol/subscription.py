@@ -78,15 +78,15 @@ def encode_assignment(assignment: MemberAssignment) -> bytes:
     return _VERSION.pack(assignment.version) + codec.encode(message, assignment.version)
 
 
-def decode_assignment(data: bytes) -> MemberAssignment:
-    """Read the blob; no bytes at all mean that nothing is assigned. Raises DecodeError."""
+def decode_assignment(data: bytes, *, is_listed: bool = False) -> MemberAssignment:
+    """Read the blob; no bytes at all mean that nothing is assigned. is_listed: leave the partitions in the order in
+    which they are written. Raises DecodeError."""
     if not data:
         return MemberAssignment()
     version, known = _versions(data, "assignment")
     message = codec.decode(ConsumerProtocolAssignment, data, known, offset=2, allow_trailing=True)
-    return MemberAssignment(
-        partitions=_merged(message.assigned_partitions), user_data=message.user_data, version=version
-    )
+    partitions = _merged(message.assigned_partitions, is_listed=is_listed)
+    return MemberAssignment(partitions=partitions, user_data=message.user_data, version=version)
 
 
 def _versions(data: bytes, what: str) -> tuple[int, int]:
@@ -99,8 +99,10 @@ def _versions(data: bytes, what: str) -> tuple[int, int]:
     return version, min(version, NEWEST)
 
 
-def _merged(rows: Sequence[OwnedTopic] | Sequence[AssignedTopic]) -> dict[str, list[int]]:
+def _merged(rows: Sequence[OwnedTopic] | Sequence[AssignedTopic], *, is_listed: bool = False) -> dict[str, list[int]]:
     merged: dict[str, list[int]] = {}
     for row in rows:
         merged.setdefault(row.topic, []).extend(row.partitions)
+    if is_listed:
+        return {topic: [*dict.fromkeys(partitions)] for topic, partitions in merged.items()}
     return {topic: sorted(set(partitions)) for topic, partitions in merged.items()}

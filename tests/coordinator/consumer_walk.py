@@ -62,7 +62,7 @@ class ConsumerWalk(Walk):
         self.known = {}
         self.bucket = r.choice([None, None, r.randrange(DEFAULT_CAPACITY)])
         for name in r.sample(NAMES, r.randint(1, 4)):
-            self.existing[name] = (topic_id(name, 0, self.bucket), r.choice([1, 2, 3, 6, 12]))
+            self.existing[name] = (topic_id(name, 0, self.bucket), r.choice([1, 2, 3, 6, 12, 40]))
         # So many that the hash maps of topics grow.
         self.more = [f"more-{number}s" for number in range(r.randint(9, 30))] if r.random() < 0.1 else []
         for name in self.more:

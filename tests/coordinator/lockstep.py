@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+from kgm.assignors.java import copied_set_order
 from kgm.coordinator.consumer_group import CONSUMER, ConsumerGroup, Refresh
 from kgm.coordinator.consumer_member import AWAY, MemberState
 from kgm.coordinator.engine import Coordinator
@@ -542,8 +543,10 @@ def _consumer_state(group):
             name: [group.names.get(name, 0), group.matched.get(name, 0)] for name in {*group.names, *group.matched}
         },
         "targets": {
-            member_id: [[_text(id_), list(partitions)] for id_, partitions in target.items()]
-            for member_id, target in group.targets.items()
+            member_id: [
+                [_text(id_), copied_set_order(partitions)] for id_, partitions in group.listed_target(member_id).items()
+            ]
+            for member_id in group.targets
         },
         "owners": _epochs(group.partition_epochs),
         "order": [member.member_id for member in group.in_order()],

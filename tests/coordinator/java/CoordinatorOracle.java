@@ -529,7 +529,7 @@ public class CoordinatorOracle {
         Map<String, Object> targets = new HashMap<>();
         group.targetAssignment().forEach((member, target) -> {
             List<Object> rows = new ArrayList<>();
-            target.partitions().forEach((topic, those) -> rows.add(List.of(text(topic), new TreeSet<>(those))));
+            target.partitions().forEach((topic, those) -> rows.add(List.of(text(topic), new ArrayList<>(those))));
             targets.put(member, rows);
         });
         row.put("targets", targets);
