@@ -25,7 +25,7 @@ MEMBER: dict[str, Any] = {
     "protocol": "str?",
     "client_library": "str?",
     "listed_at": "int?",
-    "listed_topics": (["str"], None),
+    "listed_target": ([{"topic": "str", "partitions": ["int"]}], None),
 }
 OFFSET: dict[str, Any] = {
     "topic": "str",

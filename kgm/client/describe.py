@@ -191,7 +191,9 @@ def _consumer_member(group_id: str, member: Any, assignment_epoch: int, *, liste
         protocol="classic" if member.member_type == _CLASSIC_MEMBER else "consumer",
         client_library=_library(group_id, member, None),
         listed_at=listed_at,
-        listed_topics=tuple(row.topic_name for row in member.target_assignment.topic_partitions if row.partitions),
+        listed_target={
+            row.topic_name: tuple(row.partitions) for row in member.target_assignment.topic_partitions if row.partitions
+        },
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from kgm.client.liveness import Liveness, Sign
-from kgm.model.assignment import Assignment, Move, moves
+from kgm.model.assignment import Assignment, Move, Partitions, moves
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
@@ -120,23 +120,25 @@ def _by_the_broker(
     topics = [known[topic] for topic in copied_name_order({topic for member in members for topic in member.topics})]
     ids = {topic.name: topic.topic_id for topic in topics if topic.topic_id is not None}
     if len(ids) == len(topics):  # brokers of before 2.8 have none, and no consumer groups
-        topics = in_broker_order(topics, lambda topic: ids[topic.name], is_homogeneous=alike)
+        named = len(_topics(group, staying[0]))
+        topics = in_broker_order(topics, lambda topic: ids[topic.name], is_homogeneous=alike, named=named)
     spec = GroupSpec(
         members=members, topics=tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in topics)
     )
     if name != "consumer-uniform":
         return assign(name, spec)
-    is_listed = all(member.listed_topics is not None for member in staying)
+    is_listed = all(member.listed_target is not None for member in staying)
     return assign_uniform(spec, is_homogeneous=alike, is_listed=is_listed)
 
 
-def _owned(group: GroupSnapshot, member: MemberSnapshot) -> dict[str, tuple[int, ...]]:
+def _owned(group: GroupSnapshot, member: MemberSnapshot) -> Partitions:
     """What the assignor is told: the target on the server's side, what it owns on the client's."""
+    if group.type == "consumer" and member.listed_target is not None:
+        return member.listed_target
     source = member.assignment
     if group.type == "consumer" and member.target_assignment is not None:
         source = member.target_assignment
-    listed = [topic for topic in member.listed_topics or () if topic in source]
-    return {topic: tuple(sorted(source[topic])) for topic in dict.fromkeys((*listed, *source))}
+    return {topic: tuple(sorted(partitions)) for topic, partitions in source.items()}
 
 
 def _topics(group: GroupSnapshot, member: MemberSnapshot) -> list[str]:

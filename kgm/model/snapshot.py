@@ -47,8 +47,8 @@ class MemberSnapshot:
     which a group on its way from one to the other has both of. client_library: None unless it gave itself away.
     listed_at: its place in the broker's answer, which is the order of a hash map: of a classic group its leader may get
     to see it, in a consumer group the broker's own assignor does; None where it is not known or means nothing.
-    listed_topics: those that a member of a consumer group is to have partitions of, as the broker lists them, which is
-    the order of a hash map too: of the last ones it gives up first."""
+    listed_target: what a member of a consumer group is to have, topics and partitions as the broker lists them, which
+    is the order of hash maps too: who has to give up something gives up the last."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -65,7 +65,7 @@ class MemberSnapshot:
     protocol: str | None = None
     client_library: str | None = None
     listed_at: int | None = None
-    listed_topics: tuple[str, ...] | None = None
+    listed_target: Partitions | None = None
 
     @property
     def identity(self) -> str:
@@ -87,7 +87,9 @@ class MemberSnapshot:
             "protocol": self.protocol,
             "client_library": self.client_library,
             "listed_at": self.listed_at,
-            "listed_topics": None if self.listed_topics is None else list(self.listed_topics),
+            "listed_target": None
+            if self.listed_target is None
+            else [{"topic": topic, "partitions": [*numbers]} for topic, numbers in self.listed_target.items()],
         }
 
 
@@ -246,10 +248,24 @@ class _Reader:
         value = self.get(key, (dict,), optional=optional)
         if value is None:
             return None
-        for topic, partitions in value.items():
-            if not isinstance(partitions, list) or not all(type(p) is int and p >= 0 for p in partitions):
-                raise UsageError(f"{self.where}.{key}.{topic} is not a list of partitions")
-        return {topic: tuple(sorted(set(partitions))) for topic, partitions in value.items()}
+        return {topic: tuple(sorted({*_numbers(some, f"{self.where}.{key}.{topic}")})) for topic, some in value.items()}
+
+    def listed(self, key: str) -> Partitions | None:
+        """Partitions by topic, both in the order in which they are written."""
+        value = self.get(key, (list,), optional=True)
+        if value is None:
+            return None
+        rows = [_Reader(row, f"{self.where}.{key}[{number}]") for number, row in enumerate(value)]
+        return {
+            row.text("topic"): tuple(dict.fromkeys(_numbers(row.array("partitions"), f"{row.where}.partitions")))
+            for row in rows
+        }
+
+
+def _numbers(value: Any, where: str) -> list[int]:
+    if not isinstance(value, list) or not all(type(p) is int and p >= 0 for p in value):
+        raise UsageError(f"{where} is not a list of partitions")
+    return value
 
 
 def _coordinator(data: Any) -> Coordinator:
@@ -288,7 +304,7 @@ def _member(data: Any, index: int) -> MemberSnapshot:
         protocol=reader.get("protocol", (str,), optional=True),
         client_library=reader.get("client_library", (str,), optional=True),
         listed_at=reader.get("listed_at", (int,), optional=True),
-        listed_topics=reader.names("listed_topics"),
+        listed_target=reader.listed("listed_target"),
     )
 
 

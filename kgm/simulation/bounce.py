@@ -157,15 +157,18 @@ def _shuffled(origin: Origin, seed: str, *, becomes_consumer: bool) -> Origin:
         if origin.protocol is GroupProtocol.CONSUMER:
             origin = replace(origin, listing_capacity=len(origin.seats) << chance.randrange(_SIZES_ONCE))
     if becomes_consumer or origin.protocol is GroupProtocol.CONSUMER:
-        origin = replace(origin, seats=tuple(_with_topics_shuffled(seat, chance) for seat in origin.seats))
+        origin = replace(origin, seats=tuple(_in_some_order(seat, chance) for seat in origin.seats))
     made_up = {name: chance.randbytes(16) for name in origin.topics if name not in origin.topic_ids}
     return replace(origin, topic_ids={**made_up, **origin.topic_ids}) if made_up else origin
 
 
-def _with_topics_shuffled(seat: Seat, chance: random.Random) -> Seat:
-    if seat.is_listed:
+def _in_some_order(seat: Seat, chance: random.Random) -> Seat:
+    """Only where two topics or partitions share a bucket does the order count in which they are written."""
+    if seat.listed is not None:
         return seat
-    return replace(seat, owned={topic: seat.owned[topic] for topic in chance.sample([*seat.owned], len(seat.owned))})
+    owned = [(topic, numbers) for topic, numbers in seat.owned.items() if numbers]
+    chance.shuffle(owned)
+    return replace(seat, listed={topic: chance.sample(numbers, len(numbers)) for topic, numbers in owned})
 
 
 def _has_no_delay(plan: Plan, draw: int) -> bool:

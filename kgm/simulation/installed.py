@@ -33,6 +33,7 @@ def installed(origin: Origin, leader: Seat, image: TopicImage, since_ms: int) ->
 
 def _row(origin: Origin, seat: Seat, data: bytes | None) -> MemberMetadata:
     owned = seat.owned if is_cooperative(origin.assignor) else {}
+    given = seat.owned if seat.listed is None else seat.listed
     said = Subscription(
         topics=seat.topics, owned_partitions=owned, generation_id=origin.generation - 1, rack_id=seat.rack
     )
@@ -44,7 +45,7 @@ def _row(origin: Origin, seat: Seat, data: bytes | None) -> MemberMetadata:
         rebalance_timeout=origin.rebalance_timeout_ms,
         session_timeout=origin.session_timeout_ms,
         subscription=encode_subscription(said),
-        assignment=encode_assignment(MemberAssignment(partitions=seat.owned, user_data=data)),
+        assignment=encode_assignment(MemberAssignment(partitions=given, user_data=data)),
     )
 
 
@@ -52,13 +53,12 @@ def _consumer(origin: Origin, image: TopicImage, since_ms: int) -> list[Record]:
     """All members at the epoch of the group, with what they are to have (KIP-848).
 
     The broker lists them by a hash map, in one bucket the last one first, and hands partitions out in that order: so
-    they are written in the reverse one."""
+    they are written in the reverse one, and their topics and partitions as they are listed."""
     group_id, epoch = origin.group_id, origin.generation
     members, targets = [], []
     for seat in reversed(origin.seats):
-        target = {
-            image.by_name[topic].topic_id: tuple(sorted(numbers)) for topic, numbers in seat.owned.items() if numbers
-        }
+        listed = {t: tuple(sorted(p)) for t, p in seat.owned.items() if p} if seat.listed is None else seat.listed
+        target = {image.by_name[topic].topic_id: numbers for topic, numbers in listed.items()}
         members.append(
             ConsumerMember(
                 member_id=seat.member_id,

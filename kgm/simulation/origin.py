@@ -35,8 +35,8 @@ _SETTLING_ROUNDS = 5
 class Seat:
     """One consumer, through its restarts. identity: by which the plan and the report name it before it restarts.
 
-    is_listed: the topics of what it owns come in the broker's order, which counts in a consumer group. library: None
-    when nobody knows which."""
+    listed: of a consumer group, what it owns in the broker's order, if that is known. library: None when nobody knows
+    which."""
 
     identity: str
     member_id: str
@@ -46,7 +46,7 @@ class Seat:
     rack: str | None = None
     topics: tuple[str, ...] = ()
     owned: Partitions
-    is_listed: bool = True
+    listed: Partitions | None = None
     library: Library | None = None
 
 
@@ -232,8 +232,6 @@ def _seat(member: MemberSnapshot, snapshot: GroupSnapshot, what_if: WhatIf, cave
         instance_id = None
     elif what_if.membership is Membership.STATIC:
         instance_id = member.identity
-    owned, listed = member.assignment, member.listed_topics or ()
-    is_listed = owned.keys() <= {*listed}
     return Seat(
         identity=member.member_id if instance_id is None else instance_id,
         member_id=member.member_id,
@@ -242,10 +240,20 @@ def _seat(member: MemberSnapshot, snapshot: GroupSnapshot, what_if: WhatIf, cave
         client_host=member.client_host or "/127.0.0.1",
         rack=member.rack,
         topics=_subscribed(member, snapshot, caveats),
-        owned={topic: owned[topic] for topic in dict.fromkeys(listed) if topic in owned} if is_listed else owned,
-        is_listed=is_listed or len(owned) < 2,
+        owned=member.assignment,
+        listed=_listed(member),
         library=guess(member.client_library, member.client_id, member.member_id),
     )
+
+
+def _listed(member: MemberSnapshot) -> Partitions | None:
+    """What the member owns as the broker lists it; None where the snapshot does not tell (of just this)."""
+    listed = member.listed_target
+    if listed is None or {t: sorted(p) for t, p in listed.items()} != {
+        t: sorted(p) for t, p in member.assignment.items() if p
+    }:
+        return None
+    return listed
 
 
 def _subscribed(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[str]) -> tuple[str, ...]:
@@ -282,7 +290,7 @@ def settled(origin: Origin) -> Origin:
             break
         owned = assigned
     return replace(
-        origin, seats=tuple(replace(seat, owned=owned[seat.member_id], is_listed=False) for seat in origin.seats)
+        origin, seats=tuple(replace(seat, owned=owned[seat.member_id], listed=None) for seat in origin.seats)
     )
 
 
@@ -296,7 +304,9 @@ def _in_order(origin: Origin) -> tuple[Sequence[Seat], tuple[TopicSpec, ...]]:
         wanted = {frozenset(seat.topics) for seat in seats}
         names = copied_name_order({name for topics in wanted for name in topics})
         listed = [image[name] for name in names if name in image]
-        topics = in_broker_order(listed, lambda topic: topic.topic_id, is_homogeneous=len(wanted) == 1)
+        topics = in_broker_order(
+            listed, lambda topic: topic.topic_id, is_homogeneous=len(wanted) == 1, named=len(names)
+        )
     return seats, tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in topics)
 
 
