@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from kgm.assignors.foreign import refuse_foreign
+from kgm.assignors.server import as_the_broker_sees
 from kgm.assignors.spec import GroupSpec, MemberSpec, TopicSpec
+from kgm.model.assignment import Partitions
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, snapshot_from_json
 
@@ -109,12 +111,23 @@ def group_of(snapshot: GroupSnapshot) -> GroupSpec:
             group_instance_id=member.group_instance_id,
             rack=member.rack,
             topics=subscribed_topics(member, names),
-            owned=member.assignment if member.target_assignment is None else member.target_assignment,
+            owned=_owned(member),
             generation=snapshot.generation,
         )
-        for member in snapshot.members
+        for member in snapshot.in_listed_order().members
     )
-    return GroupSpec(members=members, topics=topics)
+    if snapshot.type != "consumer":
+        return GroupSpec(members=members, topics=topics)
+    ids = {topic.name: topic.topic_id for topic in snapshot.topics if topic.topic_id is not None}
+    is_listed = all(member.listed_target is not None for member in snapshot.members)
+    is_homogeneous = len({frozenset(member.topics) for member in members}) == 1
+    return as_the_broker_sees(members, topics, ids, is_homogeneous=is_homogeneous, is_listed=is_listed)
+
+
+def _owned(member: MemberSnapshot) -> Partitions:
+    if member.listed_target is not None:
+        return member.listed_target
+    return member.assignment if member.target_assignment is None else member.target_assignment
 
 
 def subscribed_topics(member: MemberSnapshot, names: Sequence[str]) -> tuple[str, ...]:

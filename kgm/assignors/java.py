@@ -9,7 +9,7 @@ the shape of a red-black tree.  Member ids that end in a UUID do not get there.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Final, TypeVar
@@ -108,10 +108,14 @@ def _grown_capacity(hashes: Sequence[int]) -> int:
 def copied_set_order(numbers: Iterable[int]) -> list[int]:
     """Non-negative numbers in the order in which `new HashSet<Integer>(numbers)` iterates over them."""
     listed = list(numbers)
-    mask = _copied_capacity(len(listed)) - 1
-    if max(listed, default=0) <= _UNSPREAD:
-        return sorted(listed, key=mask.__and__)
-    return sorted(listed, key=lambda number: spread(number) & mask)
+    return _by_bucket(listed, _copied_capacity(len(listed)))
+
+
+def _by_bucket(numbers: Collection[int], capacity: int) -> list[int]:
+    mask = capacity - 1
+    if max(numbers, default=0) <= _UNSPREAD:
+        return sorted(numbers, key=mask.__and__)
+    return sorted(numbers, key=lambda number: spread(number) & mask)
 
 
 def copied_run_order(run: Sequence[int]) -> Sequence[int]:
@@ -220,8 +224,7 @@ class NumberSetOrder:
         return len(self._numbers)
 
     def __iter__(self) -> Iterator[int]:
-        mask = self._capacity - 1
-        return iter(sorted(self._numbers, key=lambda number: spread(number) & mask))
+        return iter(_by_bucket(self._numbers, self._capacity))
 
 
 def uuid_map_order(keys: Sequence[bytes]) -> Sequence[bytes]:

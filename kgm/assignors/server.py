@@ -1,11 +1,11 @@
 """What the two assignors of the coordinator share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from kgm.assignors.java import copied_uuid_order, uuid_key
+from kgm.assignors.java import copied_name_order, copied_uuid_order, map_order, uuid_key
 from kgm.assignors.layout import Layout, distinct_subscriptions
-from kgm.assignors.spec import GroupSpec
+from kgm.assignors.spec import GroupSpec, MemberSpec, TopicSpec
 from kgm.model.errors import UsageError
 
 T = TypeVar("T")
@@ -22,6 +22,26 @@ def in_broker_order(
     if is_homogeneous:
         return copied_uuid_order(topics, id_of, named)
     return sorted(topics, key=lambda topic: uuid_key(id_of(topic)))
+
+
+def as_the_broker_sees(
+    members: Sequence[MemberSpec],
+    topics: Iterable[TopicSpec],
+    ids: Mapping[str, bytes],
+    *,
+    is_homogeneous: bool,
+    is_listed: bool,
+) -> GroupSpec:
+    """A consumer group that has been described, its members in the order in which the broker lists them: with members
+    and topics as the coordinator's assignors go through them. ids: of topics; where one is not known their order is not
+    either. is_homogeneous, is_listed: see `assign_uniform` and `GroupSpec`."""
+    known = {topic.name: topic for topic in topics}
+    names = copied_name_order({name for member in members for name in member.topics})
+    listed = [known[name] for name in names if name in known]
+    if all(topic.name in ids for topic in listed):
+        listed = in_broker_order(listed, lambda topic: ids[topic.name], is_homogeneous=is_homogeneous, named=len(names))
+    order = map_order([member.member_id for member in members])
+    return GroupSpec(members=tuple(members[at] for at in order), topics=tuple(listed), is_listed=is_listed)
 
 
 def server_layout(group: GroupSpec) -> Layout:

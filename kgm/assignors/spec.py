@@ -42,10 +42,15 @@ class TopicSpec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
     """A group to assign: members and topics in an order that counts for `consumer-*` and, among members whose ids fall
-    into one bucket of a Java hash map, for the sticky assignors. Raises UsageError on a group that cannot be."""
+    into one bucket of a Java hash map, for the sticky assignors. Raises UsageError on a group that cannot be.
+
+    is_listed: topics and partitions that members own come as the coordinator goes through them, which counts for
+    `consumer-uniform`: who has to give up something gives up the last ones. It does not follow from what they are where
+    two of them share a bucket of a hash map (`kgm.coordinator.target_order`)."""
 
     members: tuple[MemberSpec, ...]
     topics: tuple[TopicSpec, ...]
+    is_listed: bool = False
 
     def __post_init__(self) -> None:
         _refuse_repeats("member id", [member.member_id for member in self.members])

@@ -22,16 +22,12 @@ _Row = Mapping[str, tuple[int, ...]]
 _Run = tuple[str, int, int]
 
 
-def assign_uniform(
-    group: GroupSpec, *, is_homogeneous: bool = True, is_listed: bool = False, gains: list[Gain] | None = None
-) -> Assigned:
+def assign_uniform(group: GroupSpec, *, is_homogeneous: bool = True, gains: list[Gain] | None = None) -> Assigned:
     """Racks are ignored (KAFKA-19909). Raises UsageError when a member subscribes to a topic that is not there.
 
     is_homogeneous: False if the coordinator takes equal subscriptions for different ones, which it does when they name
-    topics that do not exist, or come from different regular expressions. is_listed: topics and partitions that a
-    member owns come as the coordinator goes through them, which does not follow from what they are where two of them
-    share a bucket of a hash map (`kgm.coordinator.target_order`); who has to give up something gives up the last ones.
-    gains: gets what changes hands, in order, some of it more than once."""
+    topics that do not exist, or come from different regular expressions. gains: gets what changes hands, in order, some
+    of it more than once."""
     layout, members = server_layout(group), group.members
     subscribed = layout.subscribed(members)
     if not any(subscribed):
@@ -40,7 +36,7 @@ def assign_uniform(
         return MixedBuilder(layout, subscribed, members, gains).build()
     sizes = {layout.topics[topic].name: layout.topics[topic].partitions for topic in subscribed[0]}
     owned = [member.owned for member in members]
-    walk = partial(_Walk, sizes, is_listed=is_listed, gains=gains)
+    walk = partial(_Walk, sizes, is_listed=group.is_listed, gains=gains)
     if not any(owned):
         rows = _new(sizes, len(members))
         if gains is not None:
@@ -48,9 +44,7 @@ def assign_uniform(
     elif (found := _plain(owned, sizes)) is not None:
         rows = walk(*found, set_order=copied_run_order).build()
     else:
-        rows = _Walk(
-            sizes, *_cleaned(owned, sizes), set_order=copied_set_order, is_listed=is_listed, gains=gains
-        ).build()
+        rows = walk(*_cleaned(owned, sizes), set_order=copied_set_order).build()
         rows = [{name: tuple(sorted(partitions)) for name, partitions in row.items()} for row in rows]
     return {member.member_id: row for member, row in zip(members, rows, strict=True)}
 

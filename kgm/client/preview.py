@@ -5,7 +5,7 @@ The assignor that the group uses is run on the members that stay, with what they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from kgm.client.liveness import Liveness, Sign
@@ -47,7 +47,7 @@ def expected_moves(
         return None
     if name is None or not settled or becomes_classic(group, removed):
         return None  # of what members of a group that becomes classic would choose, no API tells
-    staying = _in_order(group, removed)
+    staying = [member for member in group.in_listed_order().members if member.member_id not in removed]
     if any(not member.topics and not member.regex for member in staying):
         return None  # a subscription that could not be read
     before = {member.identity: member.assignment for member in group.members}
@@ -59,17 +59,6 @@ def expected_moves(
         tell(error.message)
         return None
     return moves(before, after)
-
-
-def _in_order(group: GroupSnapshot, removed: Container[str]) -> list[MemberSnapshot]:
-    """Members that stay, in the order in which the assignor gets to see them: on the broker in that of a hash map of
-    their ids."""
-    from kgm.assignors.java import map_order
-
-    staying = [member for member in group.in_listed_order().members if member.member_id not in removed]
-    if group.type != "consumer":
-        return staying
-    return [staying[at] for at in map_order([member.member_id for member in staying])]
 
 
 def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot], lead: Lead | None) -> Assignment:
@@ -110,25 +99,19 @@ def _by_the_broker(
     name: str, group: GroupSnapshot, members: tuple[MemberSpec, ...], staying: list[MemberSnapshot]
 ) -> Assignment:
     """What the assignor of a consumer group says."""
-    from kgm.assignors import GroupSpec, TopicSpec, assign
-    from kgm.assignors.java import copied_name_order
-    from kgm.assignors.server import in_broker_order
+    from kgm.assignors import TopicSpec, assign
+    from kgm.assignors.server import as_the_broker_sees
     from kgm.assignors.uniform import assign_uniform
 
     alike = len({(one.topics, one.regex) for one in staying}) == 1
-    known = {topic.name: topic for topic in group.topics}
-    topics = [known[topic] for topic in copied_name_order({topic for member in members for topic in member.topics})]
-    ids = {topic.name: topic.topic_id for topic in topics if topic.topic_id is not None}
-    if len(ids) == len(topics):  # brokers of before 2.8 have none, and no consumer groups
-        named = len(_topics(group, staying[0]))
-        topics = in_broker_order(topics, lambda topic: ids[topic.name], is_homogeneous=alike, named=named)
-    spec = GroupSpec(
-        members=members, topics=tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in topics)
+    spec = as_the_broker_sees(
+        members,
+        [TopicSpec(name=topic.name, partitions=topic.partitions) for topic in group.topics],
+        {topic.name: topic.topic_id for topic in group.topics if topic.topic_id is not None},
+        is_homogeneous=alike,
+        is_listed=all(member.listed_target is not None for member in staying),
     )
-    if name != "consumer-uniform":
-        return assign(name, spec)
-    is_listed = all(member.listed_target is not None for member in staying)
-    return assign_uniform(spec, is_homogeneous=alike, is_listed=is_listed)
+    return assign_uniform(spec, is_homogeneous=alike) if name == "consumer-uniform" else assign(name, spec)
 
 
 def _owned(group: GroupSnapshot, member: MemberSnapshot) -> Partitions:

@@ -96,7 +96,8 @@ offset_requests · transactions (TxnOffsetCommit) · admin (describe, list, dele
 refusals (the error form of each response) · unappended (when records could not be appended) · view (read-only views) ·
 topics (images of the topics, hashes) · consumer_member, consumer_group (data of KIP-848) · consumer_records (group <->
 records, replay) · consumer_heartbeat (validation, joining, leaving) · membership (what a member's request changes) ·
-target (target assignments) · reconciliation (from what a member has to what it is to have) · regexes · fencing (members
-that go) · consumer_timers · consumer_offsets · consumer_describe · consumer_classic (the classic protocol in a consumer
-group) · migration (one type becomes the other) · foreign_group (share and streams groups).
+target (target assignments) · target_order (how their topics and partitions are gone through) · reconciliation (from
+what a member has to what it is to have) · regexes · fencing (members that go) · consumer_timers · consumer_offsets ·
+consumer_describe · consumer_classic (the classic protocol in a consumer group) · migration (one type becomes the
+other) · foreign_group (share and streams groups).
 """

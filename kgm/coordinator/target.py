@@ -111,14 +111,14 @@ def _assign(
         named=named[0],
     )
     group = GroupSpec(
-        members=tuple(specs), topics=tuple(TopicSpec(name=t.name, partitions=t.partitions) for t in topics)
+        members=tuple(specs),
+        topics=tuple(TopicSpec(name=t.name, partitions=t.partitions) for t in topics),
+        is_listed=True,
     )
     ids = {topic.name: topic.topic_id for topic in topics}
     gains: list[Gain] = []
     answer = (
-        assign_server_range(group)
-        if is_range
-        else assign_uniform(group, is_homogeneous=is_homogeneous, is_listed=True, gains=gains)
+        assign_server_range(group) if is_range else assign_uniform(group, is_homogeneous=is_homogeneous, gains=gains)
     )
     after: list[Target] = [
         {ids[name]: partitions for name, partitions in answer[spec.member_id].items()} or NO_TARGET for spec in specs

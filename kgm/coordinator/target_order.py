@@ -98,7 +98,7 @@ def _replayed_gains(
     at: int,
     before: Listed,
     subscribed: Collection[bytes],
-    gains: Iterable[Gain],
+    gains: Sequence[Gain],
     ids: Mapping[str, bytes],
     room_of: Mapping[bytes, int],
 ) -> Listed:
@@ -109,7 +109,8 @@ def _replayed_gains(
     for topic_id in before:
         if topic_id not in subscribed:
             order.remove(topic_id)
-    sets = {t: NumberSetOrder.copied(partitions) for t, partitions in before.items() if t in subscribed}
+    touched = {ids[name] for name, *_ in gains}
+    sets = {t: NumberSetOrder.copied(before[t]) for t in touched & before.keys() if t in subscribed}
     for name, first, end, loser, winner in gains:
         topic_id = ids[name]
         for partition in range(first, end):
@@ -123,4 +124,4 @@ def _replayed_gains(
                 if topic_id not in sets:
                     sets[topic_id] = NumberSetOrder(room_of.get(topic_id, DEFAULT_CAPACITY))
                 sets[topic_id].add(partition)
-    return {topic_id: tuple(sets[topic_id]) for topic_id in order}
+    return {topic_id: tuple(sets[topic_id]) if topic_id in touched else before[topic_id] for topic_id in order}

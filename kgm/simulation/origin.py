@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign
 from kgm.assignors.foreign import STREAMS, refuse_foreign
-from kgm.assignors.java import DEFAULT_CAPACITY, copied_name_order, map_capacity, map_order, timeline_capacity
-from kgm.assignors.server import in_broker_order
+from kgm.assignors.java import DEFAULT_CAPACITY, map_capacity, timeline_capacity
+from kgm.assignors.server import as_the_broker_sees
 from kgm.coordinator.topics import Topic, TopicImage, topic_id
 from kgm.model.assignment import Assignment, Partitions
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
@@ -271,21 +271,9 @@ def _subscribed(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[s
 def settled(origin: Origin) -> Origin:
     """The group after its assignor has run until nothing changes, beginning with what the members own."""
     owned: Assignment = {seat.member_id: seat.owned for seat in origin.seats}
-    seats, topics = _in_order(origin)
+    name = origin.assignor if origin.protocol is GroupProtocol.CLASSIC else SERVER_PREFIX + origin.assignor
     for _ in range(_SETTLING_ROUNDS):
-        members = tuple(
-            MemberSpec(
-                member_id=seat.member_id,
-                group_instance_id=seat.group_instance_id,
-                rack=seat.rack,
-                topics=seat.topics,
-                owned=owned[seat.member_id],
-                generation=origin.generation,
-            )
-            for seat in seats
-        )
-        name = origin.assignor if origin.protocol is GroupProtocol.CLASSIC else SERVER_PREFIX + origin.assignor
-        assigned: Assignment = assign(name, GroupSpec(members=members, topics=topics))
+        assigned: Assignment = assign(name, _group_of(origin, owned))
         if assigned == owned:
             break
         owned = assigned
@@ -294,20 +282,26 @@ def settled(origin: Origin) -> Origin:
     )
 
 
-def _in_order(origin: Origin) -> tuple[Sequence[Seat], tuple[TopicSpec, ...]]:
-    """Members and topics as the assignor gets to see them: on the broker in the order of hash maps of their ids."""
-    seats: Sequence[Seat] = origin.seats
-    image = origin.image.by_name
-    topics = [*image.values()]
-    if origin.protocol is GroupProtocol.CONSUMER:
-        seats = [seats[at] for at in map_order([seat.member_id for seat in seats])]
-        wanted = {frozenset(seat.topics) for seat in seats}
-        names = copied_name_order({name for topics in wanted for name in topics})
-        listed = [image[name] for name in names if name in image]
-        topics = in_broker_order(
-            listed, lambda topic: topic.topic_id, is_homogeneous=len(wanted) == 1, named=len(names)
+def _group_of(origin: Origin, owned: Assignment) -> GroupSpec:
+    """Members and topics as the assignor gets to see them."""
+    members = tuple(
+        MemberSpec(
+            member_id=seat.member_id,
+            group_instance_id=seat.group_instance_id,
+            rack=seat.rack,
+            topics=seat.topics,
+            owned=owned[seat.member_id],
+            generation=origin.generation,
         )
-    return seats, tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in topics)
+        for seat in origin.seats
+    )
+    image = origin.image.by_name.values()
+    topics = tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in image)
+    if origin.protocol is GroupProtocol.CLASSIC:
+        return GroupSpec(members=members, topics=topics)
+    ids = {topic.name: topic.topic_id for topic in image}
+    is_homogeneous = len({frozenset(seat.topics) for seat in origin.seats}) == 1
+    return as_the_broker_sees(members, topics, ids, is_homogeneous=is_homogeneous, is_listed=False)
 
 
 # -- a group that is made up

@@ -1,6 +1,8 @@
 """The describe JSON is a contract with scripts: every key present, unknown is null, and it reads back unchanged."""
 
 import copy
+import json
+from dataclasses import replace
 
 import pytest
 
@@ -71,6 +73,14 @@ def test_a_saved_snapshot_reads_back_the_same():
     assert again.to_json() == GROUP.to_json()
 
 
+def test_the_order_in_which_the_broker_lists_a_target_is_kept():
+    listed = {"u": (16, 0, 1), "t": (2,)}
+    member = replace(GROUP.members[0], assignment=listed, target_assignment=listed, listed_target=listed)
+    text = json.dumps(replace(GROUP, members=(member,)).to_json(), sort_keys=True)
+    (again,) = snapshot_from_json(json.loads(text)).members
+    assert [*again.listed_target.items()] == [*listed.items()]
+
+
 def test_keys_of_a_later_version_are_ignored():
     data = GROUP.to_json() | {"new": 1}
     data["members"][0]["newer"] = {}
@@ -89,6 +99,10 @@ def test_keys_of_a_later_version_are_ignored():
         (("topics", 0, "partitions"), True, "topics[0].partitions"),
         (("topics", 0, "partitions"), -3, "topics[0].partitions"),
         (("members", 0, "subscription"), {"topics": [1]}, "members[0].subscription.topics"),
+        (("members", 0, "listed_target"), {"t": [0]}, "members[0].listed_target"),
+        (("members", 0, "listed_target"), [["t", [0]]], "members[0].listed_target[0]"),
+        (("members", 0, "listed_target"), [{"topic": 1}], "members[0].listed_target[0].topic"),
+        (("members", 0, "listed_target"), [{"topic": "t", "partitions": [-1]}], "listed_target[0].partitions"),
     ],
 )
 def test_a_wrong_key_is_named(path, value, named):
