@@ -124,12 +124,13 @@ def _assign(
         {ids[name]: partitions for name, partitions in answer[spec.member_id].items()} or NO_TARGET for spec in specs
     ]
     subscribed = [[ids[name] for name in spec.topics] for spec in specs]
-    if is_range:
-        rooms = [len(names)] * len(specs) if is_homogeneous else named
-        listed = [target_order.of_range(*row) for row in zip(after, subscribed, rooms, strict=True)]
-    else:
+    listed: Sequence[Listed] = after
+    if not is_range:
         room_of = {} if is_homogeneous else target_order.rooms(topics, subscribed)
         listed = target_order.of_uniform(before, after, subscribed, gains, ids, room_of)
+    elif target_order.share_buckets(ids.values()):
+        rooms = [len(names)] * len(specs) if is_homogeneous else named
+        listed = [target_order.of_range(*row) for row in zip(after, subscribed, rooms, strict=True)]
     return {spec.member_id: pair for spec, pair in zip(specs, zip(after, listed, strict=True), strict=True)}
 
 

@@ -73,7 +73,7 @@ def of_uniform(
     """Targets of `uniform`, as their records have them. subscribed: the topics of each member. gains: what changed
     hands, in order. ids: of topics by name. room_of: for how many partitions of a topic a new set is made,
     if not for as many as usual."""
-    buckets = {topic_id: spread(uuid_hash(topic_id)) % DEFAULT_CAPACITY for topic_id in ids.values()}
+    buckets = _buckets(ids.values())
     told: dict[int, list[Gain]] = {
         at: []
         for at, (had, target) in enumerate(zip(before, after, strict=True))
@@ -87,11 +87,22 @@ def of_uniform(
                 told[at].append(gain)
     listed: list[Listed] = [*after]
     for at, mine in told.items():
-        if mine or before[at].keys() - subscribed[at]:
-            listed[at] = _replayed_gains(at, before[at], subscribed[at], mine, ids, room_of)
-        else:
-            listed[at] = before[at]
+        found = before[at]
+        if mine or found.keys() - subscribed[at]:
+            found = _replayed_gains(at, found, subscribed[at], mine, ids, room_of)
+        # It could be more than the target if two owned a partition, or one that is not there: no broker writes that.
+        if {topic_id: tuple(sorted(partitions)) for topic_id, partitions in found.items()} == after[at]:
+            listed[at] = found
     return listed
+
+
+def share_buckets(topic_ids: Collection[bytes]) -> bool:
+    """Whether two of these topics share a bucket of the smallest map."""
+    return len({*_buckets(topic_ids).values()}) < len(topic_ids)
+
+
+def _buckets(topic_ids: Iterable[bytes]) -> dict[bytes, int]:
+    return {topic_id: spread(uuid_hash(topic_id)) % DEFAULT_CAPACITY for topic_id in topic_ids}
 
 
 def _replayed_gains(

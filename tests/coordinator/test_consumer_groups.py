@@ -9,7 +9,13 @@ from kgm.coordinator.topics import Topic, TopicImage
 from kgm.coordinator.topics import topic_id as made_id
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
-from tests.coordinator.consumers import Consumers, assigned, image
+from kgm.records.messages.consumer_group_target_assignment_member_key import ConsumerGroupTargetAssignmentMemberKey
+from kgm.records.messages.consumer_group_target_assignment_member_value import (
+    ConsumerGroupTargetAssignmentMemberValue,
+)
+from kgm.records.messages.consumer_group_target_assignment_member_value import TopicPartition as TargetPartitions
+from kgm.records.record import Record
+from tests.coordinator.consumers import Consumers, assigned, image, topic_id
 from tests.coordinator.harness import Harness
 
 
@@ -316,3 +322,19 @@ def test_the_hash_is_kafkas():
     assert TopicImage.of([foo]).hash_of(["none"]) == 0
     assert TopicImage.of([foo]).changed_since(TopicImage.of([plain])) == {"foo"}
     assert image({"x": 1}).changed_since(image({"x": 1}, version=2)) == set()
+
+
+def test_what_two_own_by_a_log_that_no_broker_writes_is_written_once():
+    """Nor is what does not exist. The order in which Kafka would go through it hangs on both."""
+    made = Consumers(topics={"a": 80})
+    made.beat("m1")
+    made.beat("m2")
+    rows = [TargetPartitions(topic_id=topic_id("a"), partitions=[64, *range(50), 99])]
+    for member in ("m1", "m2"):
+        key = ConsumerGroupTargetAssignmentMemberKey(group_id="g", member_id=member)
+        made.engine.replay(Record(key, ConsumerGroupTargetAssignmentMemberValue(topic_partitions=rows)))
+    before = len(made.log)
+    made.beat("m3")
+    written = [r.value for r in made.log[before:] if isinstance(r.value, ConsumerGroupTargetAssignmentMemberValue)]
+    partitions = sorted(p for value in written for row in value.topic_partitions for p in row.partitions)
+    assert partitions == list(range(80))
