@@ -132,5 +132,5 @@ def _member(row: Json, names: Mapping[bytes, str]) -> Json:
             if each["topic_id"] in names
         },
         "target_assignment": None, "lag": None, "protocol": "classic" if row["classic"] else "consumer",
-        "client_library": None, "listed_at": None,
+        "client_library": None, "listed_at": None, "listed_target": None,
     }  # fmt: skip

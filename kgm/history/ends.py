@@ -81,6 +81,7 @@ def _member(row: Json, place: int) -> Json:
         "assignment": _taken(row["assigned"]), "target_assignment": None, "lag": None, "protocol": "classic",
         # librdkafka writes an empty rack where others write null.
         "client_library": "librdkafka" if row["rack_id"] == "" else None, "listed_at": place,
+        "listed_target": None,
     }  # fmt: skip
 
 
