@@ -149,7 +149,7 @@ class _Wait:
     def _least_ms(self) -> int:
         """For how long it has to be so. A coordinator that has just taken over may describe a group as it was before
         anybody joined, so that one without members has to stay so for a while."""
-        from kgm.client.second_look import TAKEOVER_S
+        from kgm.client.brokers import TAKEOVER_S
 
         if self.seen is not None and self.error is None and self.seen.members:
             return self.settle_ms

@@ -4,6 +4,7 @@ Every request goes through `on_any`, `on_broker` or `on_coordinators`; the last 
 coordinator answers, inside the one deadline, and asks different brokers at the same time."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -25,6 +26,8 @@ T = TypeVar("T")
 
 #: Seconds before the next bootstrap address is tried beside one that has not answered yet.
 STAGGER_S = 0.25
+#: How long a coordinator that has taken over may describe groups as they were (`second_look`).
+TAKEOVER_S = 1.0
 _BACKOFF_S = 0.1
 _BACKOFF_MAX_S = 1.0
 #: Groups in one request.
@@ -59,6 +62,7 @@ class Brokers:
         self._connections: dict[Address, Connection] = {}
         self._brokers: dict[int, Broker] = {}
         self._coordinators: dict[str, Broker] = {}
+        self._refused_at: dict[str, float] = {}
         self._any: Address | None = None
         self._closed = False
 
@@ -197,6 +201,12 @@ class Brokers:
         broker = self._coordinators.get(group_id)
         return None if broker is None else Coordinator(id=broker.id, host=broker.address.host, port=broker.address.port)
 
+    def has_moved(self, group_id: str, since_s: float) -> bool:
+        """Whether its coordinator was somebody else, or nobody, after this time (of the monotonic clock), or so shortly
+        before that it may not describe groups as they are; as far as was seen from here."""
+        at = self._refused_at.get(group_id)
+        return at is not None and at > since_s - TAKEOVER_S
+
     def forget_coordinators(self, group_ids: Iterable[str]) -> None:
         """Look these up again before the next request."""
         for group_id in group_ids:
@@ -232,6 +242,7 @@ class Brokers:
             pending = [group_id for group_id in pending if _worth_retrying(round_of[group_id])]
             self.forget_coordinators(group_id for group_id in pending if _moved(round_of[group_id]))
             for group_id in pending:  # what a broker said explains more than the time-out that came last
+                self._refused_at[group_id] = time.monotonic()
                 error = round_of[group_id]
                 if isinstance(error, KgmError) and (error.kafka_error or group_id not in told):
                     told[group_id] = error

@@ -3,6 +3,7 @@
 A `Cluster` has one budget of time. Reads are retried inside it; partial failures come back as data, beside what was
 found. What changes a group (`leave_group`) is one attempt: who calls it decides what a lost answer means."""
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -10,14 +11,14 @@ from typing import Self
 
 from kgm.client import asking
 from kgm.client.asking import Described, Offsets
-from kgm.client.brokers import Broker, Brokers
+from kgm.client.brokers import TAKEOVER_S, Broker, Brokers
 from kgm.client.config import parse_bootstrap
 from kgm.client.connection import Connection, Plaintext, Security
 from kgm.client.deadline import Deadline
 from kgm.client.describe import decoded, roster, snapshot, used_topics
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, from_code
 from kgm.client.parallel import run_parallel
-from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnsupportedError
+from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnreachableError, UnsupportedError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.protocol.apis import ApiKey
 
@@ -217,7 +218,20 @@ class Cluster:
         def ask(connection: Connection, chunk: list[str]) -> dict[str, Described | KgmError]:
             return asking.describe(connection, chunk, deadline)
 
-        return self.brokers.on_coordinators(group_ids, ask, deadline)
+        began_s = time.monotonic()
+        found = self.brokers.on_coordinators(group_ids, ask, deadline)
+        doubtful = [
+            group_id
+            for group_id, result in found.items()
+            if self.brokers.has_moved(group_id, began_s) and not isinstance(result, UnreachableError)
+        ]
+        if doubtful:  # a coordinator that has taken over may describe them as they were
+            deadline.sleep(TAKEOVER_S)
+            again = {} if deadline.expired else self.brokers.on_coordinators(doubtful, ask, deadline)
+            found |= {
+                group_id: result for group_id, result in again.items() if not isinstance(result, UnreachableError)
+            }
+        return found
 
     def holders(self, group_id: str, instance_ids: Iterable[str]) -> set[str]:
         """Which of these instance ids a member of the group has, by the newest that its coordinator knows.

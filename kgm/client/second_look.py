@@ -3,18 +3,15 @@
 A coordinator describes a group as of the last record that it knows to be committed. One that has just taken over has
 loaded every record and decides by them, but learns how far they are committed from the next fetches of its followers:
 until then, for up to a second or so, it describes groups as they were some records ago, as empty as before their first
-rebalance. Nobody may conclude from that that a member is gone. So an id that a description lacks is asked for: see
-`Cluster.holders`."""
+rebalance. Nobody may conclude from that that a member is gone. Where the move was seen, `Cluster.describe_groups` looks
+again; it may have been before, so an id that a description lacks is asked for: see `Cluster.holders`."""
 
 from collections.abc import Iterable
 
-from kgm.client.brokers import backoff
+from kgm.client.brokers import TAKEOVER_S, backoff
 from kgm.client.coordinator_client import Cluster
 from kgm.model.errors import AuthorizationError, NotFoundError, UnreachableError, UnsupportedError
 from kgm.model.snapshot import GroupSnapshot
-
-#: How long a coordinator that has taken over may describe groups as they were.
-TAKEOVER_S = 1.0
 
 
 def described(
