@@ -52,9 +52,10 @@ def e3_a_partition_is_forgotten(patch):
 
     def assign(*args, **kwargs):
         found = original(*args, **kwargs)
-        member_id = next((m for m, given in found.items() if given), None)
+        member_id = next((m for m, (given, _) in found.items() if given), None)
         if member_id is not None:
-            found[member_id] = {topic_id: partitions[1:] for topic_id, partitions in found[member_id].items()}
+            less = {topic_id: partitions[1:] for topic_id, partitions in found[member_id][0].items()}
+            found[member_id] = less, less
         return found
 
     patch.setattr(target, "_assign", assign)
