@@ -151,6 +151,11 @@ def uuid_hash(uuid: bytes) -> int:
     return found
 
 
+def uuid_bucket(uuid: bytes) -> int:
+    """The bucket of an id in a `HashMap` of the usual size. Two that share none share none in a larger one."""
+    return spread(uuid_hash(uuid)) % DEFAULT_CAPACITY
+
+
 def uuid_key(uuid: bytes) -> tuple[int, int]:
     """Sort key of `Uuid.compareTo`: two signed numbers."""
     high, low = _LONGS.unpack(uuid)

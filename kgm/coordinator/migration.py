@@ -8,7 +8,6 @@ Kafka: convertToConsumerGroup, ConsumerGroup.fromClassicGroup, convertToClassicG
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kgm.assignors.java import copied_set_order, uuid_map_order
 from kgm.coordinator import classic_round as rounds
 from kgm.coordinator import consumer_records as records
 from kgm.coordinator import consumer_timers as timers
@@ -130,8 +129,8 @@ def _upgraded(
 
 
 def _as_listed(assigned: Assigned) -> Listed:
-    """The leader's assignment, whose order counts, as a map of sets has it."""
-    return {topic_id: copied_set_order(assigned[topic_id]) for topic_id in uuid_map_order([*assigned])}
+    """As the leader has written it, which is the order in which maps and sets of it are filled."""
+    return {topic_id: tuple(partitions) for topic_id, partitions in assigned.items()}
 
 
 def send_away(draft: ClassicGroup, step: Step) -> None:

@@ -82,7 +82,7 @@ def compute(
         )
         for member_id, target in zip(order, before, strict=True)
     ]
-    named = [len(subscription(group, members[member_id])) for member_id in order]
+    named = [names_of.count(members[member_id]) for member_id in order]
     return _assign(specs, before, image, named, is_range=assignor == "range", is_homogeneous=is_homogeneous)
 
 
@@ -151,6 +151,7 @@ class _Subscriptions:
         self._group = group
         self._image = image
         self._known: dict[tuple[frozenset[str], str | None], tuple[str, ...]] = {}
+        self._counts: dict[tuple[frozenset[str], str | None], int] = {}
 
     def __call__(self, member: ConsumerMember, listed: Sequence[str] | None) -> tuple[str, ...]:
         names = member.subscribed_topic_names
@@ -160,6 +161,13 @@ class _Subscriptions:
         if key not in self._known:
             self._known[key] = self._existing(member, copied_name_order(names))
         return self._known[key]
+
+    def count(self, member: ConsumerMember) -> int:
+        """How many a member names, with those that do not exist."""
+        key = member.subscribed_topic_names, member.subscribed_topic_regex
+        if key not in self._counts:
+            self._counts[key] = len(subscription(self._group, member))
+        return self._counts[key]
 
     def _existing(self, member: ConsumerMember, names: list[str]) -> tuple[str, ...]:
         by_name = self._image.by_name

@@ -17,8 +17,7 @@ from kgm.assignors.java import (
     NumberSetOrder,
     UuidMapOrder,
     copied_set_order,
-    spread,
-    uuid_hash,
+    uuid_bucket,
     uuid_map_order,
 )
 from kgm.assignors.uniform_mixed import Gain
@@ -73,7 +72,7 @@ def of_uniform(
     """Targets of `uniform`, as their records have them. subscribed: the topics of each member. gains: what changed
     hands, in order. ids: of topics by name. room_of: for how many partitions of a topic a new set is made,
     if not for as many as usual."""
-    buckets = _buckets(ids.values())
+    buckets = {topic_id: uuid_bucket(topic_id) for topic_id in ids.values()}
     told: dict[int, list[Gain]] = {
         at: []
         for at, (had, target) in enumerate(zip(before, after, strict=True))
@@ -98,11 +97,7 @@ def of_uniform(
 
 def share_buckets(topic_ids: Collection[bytes]) -> bool:
     """Whether two of these topics share a bucket of the smallest map."""
-    return len({*_buckets(topic_ids).values()}) < len(topic_ids)
-
-
-def _buckets(topic_ids: Iterable[bytes]) -> dict[bytes, int]:
-    return {topic_id: spread(uuid_hash(topic_id)) % DEFAULT_CAPACITY for topic_id in topic_ids}
+    return len({*map(uuid_bucket, topic_ids)}) < len(topic_ids)
 
 
 def _replayed_gains(

@@ -5,7 +5,7 @@ import base64
 import hashlib
 from itertools import count
 
-from kgm.assignors.java import DEFAULT_CAPACITY, spread, uuid_hash
+from kgm.assignors.java import DEFAULT_CAPACITY, uuid_bucket
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -41,7 +41,7 @@ def topic_id(name, turn, bucket=None):
     so that their order there hangs on the past."""
     for salt in count():
         found = hashlib.sha256(f"{name}/{turn}{f'/{salt}' if salt else ''}".encode()).digest()[:16]
-        if bucket is None or spread(uuid_hash(found)) % DEFAULT_CAPACITY == bucket:
+        if bucket is None or uuid_bucket(found) == bucket:
             return found
     raise AssertionError
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 
 import pytest
 
-from kgm.assignors.java import DEFAULT_CAPACITY, copied_set_order, spread, uuid_hash
+from kgm.assignors.java import copied_set_order, uuid_bucket
 from kgm.client import connect
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.outcome import Millis, Request, Ticket
@@ -52,7 +52,7 @@ def sharing(cluster):
         group.settle()
         buckets = defaultdict(list)
         for topic in client.describe_group("ids").topics:
-            buckets[spread(uuid_hash(topic.topic_id)) % DEFAULT_CAPACITY].append(topic.name)
+            buckets[uuid_bucket(topic.topic_id)].append(topic.name)
     return [names for names in buckets.values() if len(names) > 1]
 
 
