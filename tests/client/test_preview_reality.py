@@ -4,7 +4,6 @@ Who gets a freed partition hangs on the order in which the broker goes through m
 of their ids which remember how large the group once was: so groups of many sizes and pasts, each with ids of its own.
 The simulator plays the same removal."""
 
-import base64
 import os
 import random
 
@@ -16,8 +15,7 @@ from kgm.model.assignment import moves
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan import Plan
-from tests.kafka.beaters import BeatenGroup, wait_coordinator_knows
-from tests.kafka.broker import KafkaCluster
+from tests.kafka.beaters import BeatenGroup, beaters_cluster, random_member_ids
 from tests.server.wire_client import WireClient
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -29,9 +27,7 @@ DRAWS = 20
 
 @pytest.fixture(scope="module")
 def cluster():
-    with KafkaCluster(properties={"group.consumer.assignment.interval.ms": "0"}) as running:
-        running.create_topics(TOPICS)
-        wait_coordinator_knows(running.bootstrap, TOPICS)
+    with beaters_cluster(TOPICS) as running:
         yield running
 
 
@@ -48,9 +44,7 @@ def formed(wire, seed):
     group = BeatenGroup(wire, f"removal-{seed}", topics, chance.choice(("uniform", "uniform", "uniform", "range")))
     unlike = chance.random() < 0.25
     size = chance.randint(3, 24)
-    members = [
-        base64.urlsafe_b64encode(chance.randbytes(16)).decode()[:22] for _ in range(size + chance.choice(MORE_ONCE))
-    ]
+    members = random_member_ids(chance, size + chance.choice(MORE_ONCE))
     for number, member_id in enumerate(members):
         wanted = chance.sample(topics, chance.randint(1, len(topics))) if unlike else None
         group.join(member_id, f"seat-{number}", topics=wanted)

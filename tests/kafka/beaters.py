@@ -4,12 +4,16 @@ They do at once what the broker asks for and never heartbeat unasked, so that a 
 
 from __future__ import annotations
 
+import base64
+import random
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from tests.kafka.broker import KafkaCluster
 from tests.server.wire_client import WireClient
 
 Held = dict[bytes, list[int]]
@@ -80,6 +84,19 @@ class BeatenGroup:
             time.sleep(0.1)
         assert answer.error_code == 0, answer
         return answer
+
+
+@contextmanager
+def beaters_cluster(topics: Mapping[str, int]) -> Iterator[KafkaCluster]:
+    """A broker that computes assignments at once, and whose coordinator knows these topics (partitions by name)."""
+    with KafkaCluster(properties={"group.consumer.assignment.interval.ms": "0"}) as running:
+        running.create_topics(topics)
+        wait_coordinator_knows(running.bootstrap, topics)
+        yield running
+
+
+def random_member_ids(chance: random.Random, count: int) -> list[str]:
+    return [base64.urlsafe_b64encode(chance.randbytes(16)).decode()[:22] for _ in range(count)]
 
 
 def wait_coordinator_knows(bootstrap: str, topics: Iterable[str]) -> None:

@@ -5,7 +5,6 @@ topics or numbers of partitions share a bucket of one, the past of the member de
 answer tells of it. So groups with a past, of topics whose ids share buckets and of many partitions: described, installed,
 and then the same happens to both."""
 
-import base64
 import os
 import random
 from collections import defaultdict
@@ -22,8 +21,7 @@ from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupD
 from kgm.simulation.installed import installed
 from kgm.simulation.origin import origin_of
 from kgm.simulation.plan import WhatIf
-from tests.kafka.beaters import BeatenGroup, wait_coordinator_knows
-from tests.kafka.broker import KafkaCluster
+from tests.kafka.beaters import BeatenGroup, beaters_cluster, random_member_ids
 from tests.server.wire_client import WireClient
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -34,9 +32,7 @@ NOW = Millis(1_000_000)
 
 @pytest.fixture(scope="module")
 def cluster():
-    with KafkaCluster(properties={"group.consumer.assignment.interval.ms": "0"}) as running:
-        running.create_topics(TOPICS)
-        wait_coordinator_knows(running.bootstrap, TOPICS)
+    with beaters_cluster(TOPICS) as running:
         yield running
 
 
@@ -75,10 +71,6 @@ class InEngine:
         return reply.message
 
 
-def member_ids(chance, count):
-    return [base64.urlsafe_b64encode(chance.randbytes(16)).decode()[:22] for _ in range(count)]
-
-
 def happens(group, comings, goings):
     """comings: who joins, and what it subscribes to."""
     for member_id in goings:
@@ -106,7 +98,7 @@ def test_a_group_goes_on_in_the_engine_as_on_the_broker(cluster, sharing, seed):
     chance = random.Random(seed)
     topics = {*chance.sample(sorted(TOPICS), chance.randint(1, 3)), *chance.choice(sharing)}
     alike, assignor = chance.random() < 0.7, chance.choice(("uniform", "uniform", "uniform", "range"))
-    ids = member_ids(chance, 12)
+    ids = random_member_ids(chance, 12)
     wanted = {
         member_id: set(topics if alike else chance.sample(sorted(topics), chance.randint(1, len(topics))))
         for member_id in ids
