@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT)]
 
 import pyarrow.parquet as pq
 
-from kgm.history.broker_log import grades, parse
+from kgm.history.causes.broker_log import grades, parse
 from kgm.history.derive import derive
 from tests.history.truth.driven import SESSION_MS
 from tests.history.truth.scores import Scores

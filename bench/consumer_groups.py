@@ -27,10 +27,10 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
+from kgm.coordinator.contract.outcome import Request
+from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.outcome import Request
 from kgm.coordinator.runtime import Runtime
-from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 

@@ -27,10 +27,10 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
+from kgm.coordinator.contract.outcome import Request
+from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.outcome import Request
 from kgm.coordinator.runtime import Runtime
-from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol

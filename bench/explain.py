@@ -86,8 +86,8 @@ def make_store(path, arguments):
     import pyarrow as pa
 
     from kgm.history.derive import derive
-    from kgm.history.store import partition_for
-    from tests.history.stores import write_store
+    from kgm.history.store.store import partition_for
+    from tests.history.store.stores import write_store
 
     tables, records = {}, 0
     names = [f"group-{n:05d}" for n in range(arguments.groups)]

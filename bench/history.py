@@ -35,7 +35,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 from processes import once
 from reload import NOW, member, metadata
 
-from kgm.model.garbage import collect_rarely
+from kgm.model.gc_threshold import collect_rarely
 from kgm.records.batch import new_batch
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.messages.offset_commit_value import OffsetCommitValue
@@ -108,8 +108,8 @@ def decode(directory):
     """[records, members, read cpu, read wall, decode cpu, decode wall]."""
     import pyarrow as pa
 
-    from kgm.history.columns import decode
-    from kgm.history.raw import segment_records
+    from kgm.history.decode.raw import segment_records
+    from kgm.history.decode.record_tables import decode
     from kgm.history.tables import members
 
     path = directory / SEGMENT
@@ -131,8 +131,8 @@ def changes(directory):
 
     import pyarrow as pa
 
-    from kgm.history.raw import segment_records
-    from kgm.history.timelines import Log, change_table, rebalance_table
+    from kgm.history.decode.raw import segment_records
+    from kgm.history.reconstruct.timelines import Log, change_table, rebalance_table
 
     path = directory / SEGMENT
 

@@ -93,8 +93,8 @@ def watched(task):
 def fleet(count):
     """[(group id, group as JSON)]: ten members with ten partitions each, restarted one after another."""
     from kgm.model.snapshot import TopicSnapshot
-    from kgm.simulation.origin import synthetic
-    from kgm.simulation.plan import Membership
+    from kgm.simulation.plan.bounce_plan import Membership
+    from kgm.simulation.plan.starting_group import synthetic
 
     made = synthetic(10, [TopicSnapshot(name="orders", partitions=100)], Membership.DYNAMIC, "range").to_json()
     return [(f"fleet-{number:04}", json.dumps(made | {"group_id": f"fleet-{number:04}"})) for number in range(count)]
@@ -103,7 +103,7 @@ def fleet(count):
 def played(asked):
     from functools import partial
 
-    from kgm.history.rowwise import rowwise, schema_of
+    from kgm.history.store.row_function import rowwise, schema_of
     from kgm.pipeline import SparkOptions, jobs, start
     from kgm.simulation.fleet import COLUMNS, FleetPlan, cost_rows_of_text
 

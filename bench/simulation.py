@@ -53,8 +53,8 @@ def fleet(groups, members):
     """CPU seconds for as many groups, each predicted once in this process, static and dynamic."""
     from kgm.model.snapshot import TopicSnapshot
     from kgm.simulation.bounce import simulate
-    from kgm.simulation.origin import synthetic
-    from kgm.simulation.plan import Membership, Plan, Rolling
+    from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling
+    from kgm.simulation.plan.starting_group import synthetic
 
     for membership in Membership:
         snapshot = synthetic(members, [TopicSnapshot(name="orders", partitions=10 * members)], membership, "range")

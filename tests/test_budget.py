@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from kgm.coordinator.outcome import Request, Ticket
+from kgm.coordinator.contract.outcome import Request, Ticket
 from kgm.protocol import codec
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember

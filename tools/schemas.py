@@ -4,7 +4,7 @@
 usage: python tools/schemas.py [--check]      (--check writes nothing, and fails where the file lacks something)
 
 Version 1 of a command's JSON grows only. A key, or a kind of value, that was promised and is no more is an error: then
-it is kgm/cli/contracts*.py that is wrong, not the file."""
+it is kgm/cli/output/contracts*.py that is wrong, not the file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILE = ROOT / "tests/data/schemas_v1.json"
 
 def present() -> dict[str, Any]:
     """{name: schema} of every command."""
-    from kgm.cli.schema import contracts, schema_of
+    from kgm.cli.output.schema import contracts, schema_of
 
     return {name: schema_of(name) for name in sorted(contracts())}
 

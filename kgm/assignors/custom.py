@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Protocol, runtime_checkable
 
-from kgm.assignors.spec import Assigned, GroupSpec
+from kgm.assignors.contract import Assigned, GroupSpec
 from kgm.model.errors import KgmError
 
 ENTRY_POINTS: Final = "kgm.assignors"

@@ -7,10 +7,10 @@ from typing import NoReturn
 def main() -> NoReturn:
     """The `kgm` console script."""
     if len(sys.argv) > 1 and sys.argv[1] == "__complete":
-        from kgm.cli.completion import complete
+        from kgm.cli.completion.candidates import complete
 
         sys.exit(complete(sys.argv[2:]))
-    from kgm.model.garbage import collect_rarely
+    from kgm.model.gc_threshold import collect_rarely
 
     collect_rarely()
     from kgm.cli.main import main as run

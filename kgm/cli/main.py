@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from kgm import __version__
-from kgm.cli.sanitize import clean, clean_lines
-from kgm.cli.streams import close, prepare, reader_has_gone, say, silence
+from kgm.cli.output.streams import close, prepare, reader_has_gone, say, silence
 from kgm.model.errors import KgmError
+from kgm.text.sanitize import clean, clean_lines
 
 if TYPE_CHECKING:
     import click
@@ -44,7 +44,7 @@ def root(
 
 #: name: (module, function, first line of its help), in the order in which help lists them.
 COMMANDS = {
-    "list": ("groups", "list_groups", "List the groups that are visible to us: id, type, state, members."),
+    "list": ("list", "list_groups", "List the groups that are visible to us: id, type, state, members."),
     "describe": ("describe", "describe", "Describe groups: members with instance ids, assignments, lag."),
     "remove-members": ("remove_members", "remove_members", "Remove members from a group in one LeaveGroup request."),
     "simulate-bounce": ("simulate_bounce", "simulate_bounce", "Say what a planned bounce would move."),
@@ -66,7 +66,7 @@ def register(name: str) -> None:
     import importlib
 
     module, function, _ = COMMANDS[name]
-    bound = getattr(importlib.import_module(f"kgm.cli.{module}"), function)
+    bound = getattr(importlib.import_module(f"kgm.cli.commands.{module}"), function)
     if isinstance(bound, typer.Typer):
         app.add_typer(bound, name=name)
     else:
@@ -146,13 +146,13 @@ def _usage(error: "click.ClickException") -> None:
 
 def _tell(error: KgmError, arguments: Sequence[str]) -> None:
     """The error for people on stderr; in JSON or YAML as an object on stdout too, so that a script can read it."""
-    from kgm.cli.failures import tell
+    from kgm.cli.output.failures import tell
 
     tell(error)
     output = _asked_for(arguments)
     if output in ("json", "yaml"):
-        from kgm.cli.options import Common
-        from kgm.cli.output import Report, emit
+        from kgm.cli.options.common import Common
+        from kgm.cli.output.report import Report, emit
 
         emit(Report(schema=_schema_of(arguments), data={}, errors=(error,)), Common(output=output))
 

@@ -9,8 +9,8 @@ plans and carries out the removal of members. Errors are made in `failures` and 
 No asyncio, no logging, no concurrent.futures: a command starts, asks, and is gone.
 """
 
-from kgm.client.connection import Security
-from kgm.client.coordinator_client import Cluster, Leaver, ListedGroup, Listing
+from kgm.client.admin_client import Cluster, Leaver, ListedGroup, Listing
+from kgm.client.transport.connection import Security
 
 __all__ = ["Cluster", "Leaver", "ListedGroup", "Listing", "Security", "connect"]
 

@@ -42,7 +42,7 @@ Rules that bind every module here
 
 Where it differs from Apache Kafka 4.3.0, on purpose
 ----------------------------------------------------
-`tests/coordinator/test_against_kafka.py` holds everything else equal, reply by reply and record by record.
+`tests/coordinator/lockstep/test_classic_histories.py` holds everything else equal, reply by reply and record by record.
 
 Said to clients:
 - A parked request that Kafka never answers is answered: REBALANCE_IN_PROGRESS when a repeat of the same member takes

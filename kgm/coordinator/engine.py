@@ -3,37 +3,26 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from kgm.coordinator import (
-    admin,
-    classic_join,
-    classic_requests,
-    consumer_classic,
-    consumer_describe,
-    consumer_heartbeat,
-    consumer_records,
-    consumer_timers,
-    fencing,
-    offset_requests,
-    regexes,
-    standby,
-    transactions,
-    unappended,
-)
-from kgm.coordinator import classic_round as rounds
-from kgm.coordinator.admin import Group
-from kgm.coordinator.classic_group import ClassicGroup
-from kgm.coordinator.classic_records import group_from_record
-from kgm.coordinator.classic_state import ClassicState
-from kgm.coordinator.consumer_group import ConsumerGroup, Refresh
-from kgm.coordinator.foreign_group import STREAMS, ForeignGroup, foreign_type, replayed
-from kgm.coordinator.offsets import Offsets, expired, from_legacy, tombstone
-from kgm.coordinator.outcome import Millis, Outcome, Producer, Request, Ticket, TimerKey, TimerKind
-from kgm.coordinator.planned import NO_PLANS
-from kgm.coordinator.refusals import append_error, join_refusal
-from kgm.coordinator.settings import BrokerSettings, GroupConfig
-from kgm.coordinator.step import OnAppendFailure, Step
-from kgm.coordinator.topics import TopicImage
-from kgm.coordinator.view import GroupView, view_of
+from kgm.coordinator import append_failure
+from kgm.coordinator.admin import consumer_describe, describe_list_delete
+from kgm.coordinator.admin.describe_list_delete import Group
+from kgm.coordinator.admin.view import GroupView, view_of
+from kgm.coordinator.classic import join, standby, sync_heartbeat_leave
+from kgm.coordinator.classic import rebalance as rounds
+from kgm.coordinator.classic.group import ClassicGroup
+from kgm.coordinator.classic.records import group_from_record
+from kgm.coordinator.classic.state import ClassicState
+from kgm.coordinator.consumer import classic_protocol, fencing, heartbeat, records, regexes, timers
+from kgm.coordinator.consumer.group import ConsumerGroup, Refresh
+from kgm.coordinator.contract.error_responses import append_error, join_refusal
+from kgm.coordinator.contract.event_draft import OnAppendFailure, Step
+from kgm.coordinator.contract.foreign_group import STREAMS, ForeignGroup, foreign_type, replayed
+from kgm.coordinator.contract.outcome import Millis, Outcome, Producer, Request, Ticket, TimerKey, TimerKind
+from kgm.coordinator.contract.scale_out_plan import NO_PLANS
+from kgm.coordinator.contract.settings import BrokerSettings, GroupConfig
+from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.coordinator.offsets import requests, txn_commit
+from kgm.coordinator.offsets.store import Offsets, expired, from_legacy, tombstone
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -139,7 +128,7 @@ class Coordinator:
             case GroupMetadataKey() as key, GroupMetadataValue() as value:
                 if self._in_flight is None:
                     self._groups[key.group] = group_from_record(key.group, value)
-            case key, _ if isinstance(key, consumer_records.KEYS):
+            case key, _ if isinstance(key, records.KEYS):
                 self._replay_consumer_group(record)
             case _:
                 self._replay_foreign_group(record)
@@ -153,7 +142,7 @@ class Coordinator:
             group = None
             if record.value is None:
                 self._groups.pop(group_id)
-        if consumer_records.ends_group(record):
+        if records.ends_group(record):
             if isinstance(group, ConsumerGroup):
                 self._groups.pop(group_id)
             return
@@ -164,7 +153,7 @@ class Coordinator:
         elif group.is_shared:
             group = group.copy()
         self._groups[group_id] = group
-        consumer_records.replay(group, record.key, record.value)
+        records.replay(group, record.key, record.value)
 
     def _replay_foreign_group(self, record: Record) -> None:
         group_type, group_id = foreign_type(record.key), getattr(record.key, "group_id", "")
@@ -197,13 +186,13 @@ class Coordinator:
         self._in_flight = None
         undo = self._step(now, request=step.request, ticket=step.ticket, alarm=step.alarm)
         if step.on_append_failure is OnAppendFailure.REBALANCE:
-            unappended.rebalance(self._groups, step, undo, append_error(error))
+            append_failure.rebalance(self._groups, step, undo, append_error(error))
         elif step.on_append_failure is OnAppendFailure.KEEP:
-            unappended.keep(step, undo, append_error(error))
+            append_failure.keep(step, undo, append_error(error))
         elif step.on_append_failure is OnAppendFailure.WITHOUT_PLANS:
             self._again_without_plans(step, undo)
         else:
-            unappended.revert(self._groups, step, undo, append_error(error))
+            append_failure.revert(self._groups, step, undo, append_error(error))
         return self._finish(undo)
 
     def loaded(self, *, now: Millis, group_ids: Iterable[str] | None = None) -> Outcome:
@@ -216,7 +205,7 @@ class Coordinator:
         chosen = self._groups if group_ids is None else group_ids
         for installed in [self._groups[group_id] for group_id in chosen]:
             if isinstance(installed, ConsumerGroup):
-                consumer_timers.arm(installed, step)
+                timers.arm(installed, step)
             if not isinstance(installed, ClassicGroup):
                 continue
             for member in installed.members.values():
@@ -351,7 +340,7 @@ class Coordinator:
             case ConsumerGroupHeartbeatRequest() as message:
                 group = self._groups.get(message.group_id)
                 installed = self._own(group) if isinstance(group, ConsumerGroup) else group
-                consumer_heartbeat.handle_heartbeat(message, installed, step, self._new_consumer_id)
+                heartbeat.handle_heartbeat(message, installed, step, self._new_consumer_id)
             case JoinGroupRequest() as message:
                 self._join(message, step)
             case SyncGroupRequest() as message:
@@ -359,22 +348,22 @@ class Coordinator:
             case LeaveGroupRequest() as message:
                 self._leave(message, step)
             case OffsetCommitRequest() as message:
-                offset_requests.handle_commit(message, self._groups.get(message.group_id), step, self._topics)
+                requests.handle_commit(message, self._groups.get(message.group_id), step, self._topics)
             case TxnOffsetCommitRequest() as message:
-                transactions.handle_commit(message, self._groups.get(message.group_id), step, self._topics)
+                txn_commit.handle_commit(message, self._groups.get(message.group_id), step, self._topics)
             case OffsetFetchRequest() as message:
-                offset_requests.handle_fetch(message, self._groups, self._offsets, step)
+                requests.handle_fetch(message, self._groups, self._offsets, step)
             case OffsetDeleteRequest() as message:
                 group = self._groups.get(message.group_id)
-                offset_requests.handle_delete(message, group, self._offsets, step, self._topics)
+                requests.handle_delete(message, group, self._offsets, step, self._topics)
             case DescribeGroupsRequest() as message:
-                admin.handle_describe(message, self._groups, step)
+                describe_list_delete.handle_describe(message, self._groups, step)
             case ListGroupsRequest() as message:
-                admin.handle_list(message, self._groups, step)
+                describe_list_delete.handle_list(message, self._groups, step)
             case DeleteGroupsRequest() as message:
-                admin.handle_delete(message, self._groups, self._offsets, step)
+                describe_list_delete.handle_delete(message, self._groups, self._offsets, step)
             case ConsumerGroupDescribeRequest() as message:
-                shown = admin.operations_shown(message.include_authorized_operations)
+                shown = describe_list_delete.operations_shown(message.include_authorized_operations)
                 consumer_describe.handle_describe(message, self._groups, step, operations=shown)
             case other:
                 raise TypeError(f"{type(other).__name__} is no request to a group coordinator")
@@ -385,36 +374,36 @@ class Coordinator:
     def _heartbeat(self, message: HeartbeatRequest, step: Step) -> None:
         group = self._groups.get(message.group_id)
         if isinstance(group, ConsumerGroup):
-            consumer_classic.handle_heartbeat(message, group, step)
+            classic_protocol.handle_heartbeat(message, group, step)
         else:
-            classic_requests.handle_heartbeat(message, _classic(group), step)
+            sync_heartbeat_leave.handle_heartbeat(message, _classic(group), step)
 
     def _join(self, message: JoinGroupRequest, step: Step) -> None:
         group = self._groups.get(message.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
-            consumer_classic.handle_join(message, self._own(group), step, self._new_consumer_id)
+            classic_protocol.handle_join(message, self._own(group), step, self._new_consumer_id)
             return
         if isinstance(group, ForeignGroup) and not (group.group_type == STREAMS and group.is_empty):
             assert step.request is not None
             step.answer(join_refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, step.request.version))
             return
-        if isinstance(group, ConsumerGroup | ForeignGroup) and classic_join.makes_group(message, step.settings):
-            admin.write_group_deletion(group, step)
-        classic_join.handle_join(message, _classic(group), step, self._new_member_id)
+        if isinstance(group, ConsumerGroup | ForeignGroup) and join.makes_group(message, step.settings):
+            describe_list_delete.write_group_deletion(group, step)
+        join.handle_join(message, _classic(group), step, self._new_member_id)
 
     def _sync(self, message: SyncGroupRequest, step: Step) -> None:
         group = self._groups.get(message.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
-            consumer_classic.handle_sync(message, group, step)
+            classic_protocol.handle_sync(message, group, step)
         else:
-            classic_requests.handle_sync(message, _classic(group), step)
+            sync_heartbeat_leave.handle_sync(message, _classic(group), step)
 
     def _leave(self, message: LeaveGroupRequest, step: Step) -> None:
         group = self._groups.get(message.group_id)
         if isinstance(group, ConsumerGroup):
-            consumer_classic.handle_leave(message, group, step)
+            classic_protocol.handle_leave(message, group, step)
         else:
-            classic_requests.handle_leave(message, _classic(group), step)
+            sync_heartbeat_leave.handle_leave(message, _classic(group), step)
 
     def _alarm(self, key: TimerKey, step: Step) -> None:
         if key.kind is TimerKind.OFFSET_EXPIRATION:
@@ -447,8 +436,8 @@ class Coordinator:
             all_gone = len(gone) == len(self._offsets.of(group_id)) and not self._offsets.unstable_of(group_id)
             if isinstance(group, ForeignGroup):
                 continue
-            if all_gone and admin.is_empty(group):
-                admin.write_deletion(group, self._offsets, step)
+            if all_gone and describe_list_delete.is_empty(group):
+                describe_list_delete.write_deletion(group, self._offsets, step)
             else:
                 for at in gone:
                     step.write(tombstone(group_id, at))

@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from kgm.coordinator.contract.outcome import Millis, Outcome, Producer, Reply, Request, SetTimer, Ticket, TimerKey
+from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.outcome import Millis, Outcome, Producer, Reply, Request, SetTimer, Ticket, TimerKey
-from kgm.coordinator.topics import TopicImage
 from kgm.model.errors import ErrorCode, KgmError
 from kgm.records.record import Record
 

@@ -11,16 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgm.history.columns import decode
-from kgm.history.commit_windows import commit_windows
-from kgm.history.consumer_groups import SESSION_MS
+from kgm.history.decode.record_tables import decode
+from kgm.history.decode.transactions import fates
+from kgm.history.facts.commit_windows import commit_windows
+from kgm.history.facts.consumer_groups import SESSION_MS
 from kgm.history.partitions import Partition, dump, load
+from kgm.history.reconstruct.timelines import Carry as Timelines
+from kgm.history.reconstruct.timelines import resume, snapshot_table
 from kgm.history.rows import Row, Rows
 from kgm.history.schema import CARRY, KEYS, RAW, TABLES
 from kgm.history.tables import commits, members
-from kgm.history.timelines import Carry as Timelines
-from kgm.history.timelines import resume, snapshot_table
-from kgm.history.transactions import fates
 
 #: The tables that `derive` makes.
 DERIVED = tuple(name for name in TABLES if name.startswith(("silver_", "gold_")))

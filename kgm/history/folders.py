@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kgm.history.raw import segment_records
+from kgm.history.decode.raw import segment_records
 from kgm.history.schema import RAW
 from kgm.model.errors import DecodeError, NotFoundError, UsageError
 from kgm.records.segment import LOG, SWAP, BadBatch, base_offset_of, is_torn_tail

@@ -10,8 +10,8 @@ import pyarrow.dataset as ds
 from kgm.history.derive import derive
 from kgm.history.folders import TOPIC, Reading, folders, raw_table
 from kgm.history.schema import RAW
-from kgm.history.sink_files import counted_files
-from kgm.history.store import Derived
+from kgm.history.store.sink_files import counted_files
+from kgm.history.store.store import Derived
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 
 _LEAST_COLUMNS = ("partition", "offset", "key", "value")

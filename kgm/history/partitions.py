@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgm.history.classic_groups import ClassicGroup
-from kgm.history.columns import Decoded
-from kgm.history.commit_windows import Commits, Window
-from kgm.history.consumer_groups import KINDS, SESSION_MS, ConsumerGroup
-from kgm.history.membership import Change, Rebalance, Snapshot
-from kgm.history.restarts import Restarts
+from kgm.history.decode.record_tables import Decoded
+from kgm.history.facts.classic_groups import ClassicGroup
+from kgm.history.facts.commit_windows import Commits, Window
+from kgm.history.facts.consumer_groups import KINDS, SESSION_MS, ConsumerGroup
+from kgm.history.facts.restarts import Restarts
+from kgm.history.reconstruct.classic_snapshots import Change, Rebalance, Snapshot
+from kgm.history.reconstruct.timelines import Timeline
 from kgm.history.rows import Row, Rows, position
 from kgm.history.tables import OFFSET_COMMIT
-from kgm.history.timelines import Timeline
 
 _PARTITION_METADATA = 4
 _NO_ID = bytes(16)

@@ -7,10 +7,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgm.history.blobs import assignments, subscriptions
-from kgm.history.columns import Decoded, GroupRecords
+from kgm.history.decode.record_tables import Decoded, GroupRecords
+from kgm.history.decode.subscriptions import assignments, subscriptions
+from kgm.history.decode.transactions import ABORTED, COMMITTED, NAMES, NONE, Fates
 from kgm.history.schema import POSITION, SILVER_COMMIT, SILVER_MEMBER
-from kgm.history.transactions import ABORTED, COMMITTED, NAMES, NONE, Fates
 from kgm.protocol.subscription import PROTOCOL_TYPE
 
 OFFSET_COMMIT = 1

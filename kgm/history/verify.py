@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgm.history.columns import Decoded, decode
-from kgm.history.cursor import Positions
+from kgm.history.decode.arrow_lists import listed
+from kgm.history.decode.record_order import in_order, partitions_of
+from kgm.history.decode.record_tables import Decoded, decode
+from kgm.history.decode.transactions import OPEN, fates
+from kgm.history.decode.vector_cursor import Positions
 from kgm.history.folders import Damage
-from kgm.history.listed import listed
-from kgm.history.membership import Gaps, Kind
-from kgm.history.ordered import in_order, partitions_of
+from kgm.history.reconstruct.classic_snapshots import Gaps, Kind
+from kgm.history.reconstruct.timelines import Timeline, timelines
 from kgm.history.schema import RAW
-from kgm.history.timelines import Timeline, timelines
-from kgm.history.transactions import OPEN, fates
 
 _CONSUMER_GROUP = 3
 _EXAMPLES = 3

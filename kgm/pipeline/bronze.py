@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kgm.history.schema import BRONZE_RAW
-from kgm.history.sink_files import counted_files
+from kgm.history.store.sink_files import counted_files
 from kgm.pipeline import delta, slices
 from kgm.pipeline.layout import Store
 from kgm.pipeline.segments import SLICES

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgm.history.schema import TABLES
-from kgm.history.sink_files import counted_files
+from kgm.history.store.sink_files import counted_files
 from kgm.model.errors import NotFoundError
 from kgm.pipeline import capturing, delta, layout, session
 from kgm.pipeline.bronze import Bronze, Spans, count_below

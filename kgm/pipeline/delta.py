@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgm.history.sink_files import counted_files
+from kgm.history.store.sink_files import counted_files
 
 LOG: Final = "_delta_log"
 _DIGITS: Final = 20

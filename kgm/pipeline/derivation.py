@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kgm.history.columns import decode
+from kgm.history.decode.record_tables import decode
 from kgm.history.derive import DERIVED, Carry, derive, merge
 from kgm.history.schema import KEYS, RAW, TABLES
-from kgm.model.garbage import collect_rarely
+from kgm.model.gc_threshold import collect_rarely
 from kgm.pipeline.layout import split
 
 BAD = "bronze_bad"

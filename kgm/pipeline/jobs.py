@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  (everybody calls it that)
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kgm.history import columns as decoder
+from kgm.history.decode import record_tables as decoder
 from kgm.history.schema import RAW, chosen_columns
 
 if TYPE_CHECKING:

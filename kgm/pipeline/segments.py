@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from kgm.history.columns import decoded
+from kgm.history.decode.record_tables import decoded
 from kgm.history.folders import GZIPPED, Folder, Reading, folders, read_folder
 from kgm.history.schema import RAW, chosen_columns
 from kgm.model.errors import UsageError

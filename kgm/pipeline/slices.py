@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgm.history.columns import leading
+from kgm.history.decode.record_tables import leading
 from kgm.history.schema import BRONZE_RAW
 from kgm.pipeline.segments import slice_records
 

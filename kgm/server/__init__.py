@@ -37,7 +37,7 @@ memory_log, storage (their logs) · log, data_files (records of topics) · synci
 hub (clock, turns of the loop) · listener (connections) · embedded (a server in the foreground, or in a thread).
 """
 
-from kgm.server.embedded import EmbeddedServer, serve_forever, serve_in_thread
-from kgm.server.limits import Limits, settings_from_overrides
+from kgm.server.contract.limits import Limits, settings_from_overrides
+from kgm.server.net.embedded import EmbeddedServer, serve_forever, serve_in_thread
 
 __all__ = ["EmbeddedServer", "Limits", "serve_forever", "serve_in_thread", "settings_from_overrides"]

@@ -5,15 +5,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median_low
 
-from kgm.coordinator.settings import BrokerSettings
+from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.simulation.caveats import INITIAL_DELAY, caveats, hangs_on_session
-from kgm.simulation.library import HABITS, Library, usual_interval_ms
-from kgm.simulation.origin import Origin, Seat, origin_of
-from kgm.simulation.plan import GroupProtocol, Plan
-from kgm.simulation.report import Outcome, Range, Ranges, Scenario
-from kgm.simulation.script import Script
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
+from kgm.simulation.plan.starting_group import Origin, Seat, origin_of
+from kgm.simulation.play.client_profiles import HABITS, Library, usual_interval_ms
+from kgm.simulation.play.plan_runner import Script
+from kgm.simulation.report.caveats import INITIAL_DELAY, caveats, hangs_on_session
+from kgm.simulation.report.report import Outcome, Range, Ranges, Scenario
 
 DRAWS = 200
 SEED = 1

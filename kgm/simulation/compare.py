@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.bounce import DRAWS, SEED, simulate
-from kgm.simulation.plan import GroupProtocol, Membership, Plan, WhatIf
-from kgm.simulation.report import Scenario
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, WhatIf
+from kgm.simulation.report.report import Scenario
 
 _COOPERATIVE = "cooperative-sticky"
 

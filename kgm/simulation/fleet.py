@@ -19,9 +19,9 @@ from kgm.model.assignment import count
 from kgm.model.errors import KgmError, UsageError
 from kgm.model.snapshot import GroupSnapshot, snapshot_from_json
 from kgm.simulation.bounce import SEED, simulate
-from kgm.simulation.origin import origin_of
-from kgm.simulation.plan import Plan, Rolling, WhatIf
-from kgm.simulation.report import Scenario
+from kgm.simulation.plan.bounce_plan import Plan, Rolling, WhatIf
+from kgm.simulation.plan.starting_group import origin_of
+from kgm.simulation.report.report import Scenario
 
 SCENARIOS = ("rolling", "each", "scale-in")
 #: A fleet has many groups: fewer draws than for one of them.

@@ -11,7 +11,7 @@ from typing import Any
 
 from kgm import assignors
 from kgm.assignors import GroupSpec
-from kgm.assignors.case import cases_from_json
+from kgm.assignors.json_cases import cases_from_json
 
 Case = dict[str, Any]
 Answer = dict[str, dict[str, list[int]]]

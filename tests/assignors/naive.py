@@ -4,7 +4,7 @@ Written from the rules, not from the fast versions. Racks are left out; the JVM 
 
 from collections import defaultdict
 
-from kgm.assignors.java import copied_set_order, map_order, utf16_key
+from kgm.java.hashing import copied_set_order, map_order, utf16_key
 
 NO_GENERATION = -1
 

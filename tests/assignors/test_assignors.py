@@ -2,8 +2,9 @@
 
 import pytest
 
-from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, is_cooperative, sticky_mixed
-from kgm.assignors.java import PartitionHashSet, copied_run_order, copied_set_order, map_order
+from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, is_cooperative
+from kgm.assignors.client import sticky_general
+from kgm.java.hashing import PartitionHashSet, copied_run_order, copied_set_order, map_order
 from kgm.model.errors import UsageError
 from tests.assignors.groups import assign
 
@@ -152,7 +153,7 @@ def test_a_move_that_does_not_help_is_undone(monkeypatch):
     """No group is known for which evening out ends worse than it began; Kafka guards against it, and so do we."""
     members = [member("m1", "t", "u", owned={"t": [0, 1, 2, 3]}, generation=1), member("m2", "t")]
     assert assign("sticky", group(members, t=4, u=1)) == {"m1": {"t": [2, 3], "u": [0]}, "m2": {"t": [0, 1]}}
-    monkeypatch.setattr(sticky_mixed, "_unevenness", lambda loads: 0)
+    monkeypatch.setattr(sticky_general, "_unevenness", lambda loads: 0)
     assert assign("sticky", group(members, t=4, u=1)) == {"m1": {"t": [0, 1, 2, 3], "u": [0]}, "m2": {}}
 
 

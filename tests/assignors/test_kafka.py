@@ -11,9 +11,9 @@ from itertools import islice
 
 import pytest
 
-from kgm.assignors import NAMES, answers
-from kgm.assignors.java import map_order, string_hash
-from kgm.assignors.sticky_even import EvenBuilder
+from kgm.assignors import NAMES, result
+from kgm.assignors.client.sticky_constrained import EvenBuilder
+from kgm.java.hashing import map_order, string_hash
 from tests.assignors.groups import SEQUENCES, every_case, solve
 from tests.assignors.kafka import AssignOracle
 from tests.assignors.shrink import shrink, size
@@ -108,7 +108,7 @@ def test_topics_that_are_not_there(oracle):
 @pytest.mark.parametrize("name", NAMES)
 def test_large_answers_are_kafkas_too(oracle, name, monkeypatch):
     """Answers of many entries are held in columns; here all are."""
-    monkeypatch.setattr(answers, "_LARGE", 0)
+    monkeypatch.setattr(result, "_LARGE", 0)
     for case in islice(every_case(name), 100):
         assert not oracle.refutes(case, solve(case)), case["case"]
 

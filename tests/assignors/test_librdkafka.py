@@ -5,8 +5,9 @@ import pathlib
 
 import pytest
 
-from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, librdkafka, sticky_mixed
-from kgm.assignors.java import scala_set_order
+from kgm.assignors import GroupSpec, MemberSpec, TopicSpec
+from kgm.assignors.client import librdkafka, sticky_general
+from kgm.java.hashing import scala_set_order
 from kgm.model.errors import UsageError
 from tests.assignors.groups import assign, group_of
 
@@ -122,7 +123,7 @@ def test_a_misfiled_partition_stays_with_its_owner_too(monkeypatch):
     mixed = group(members, t=4, u=5)
     expected = assign("cooperative-sticky", mixed, "librdkafka")
     assert set(expected) == {"a", "b", "c"}
-    monkeypatch.setattr(sticky_mixed, "_unevenness", lambda loads: 0)
+    monkeypatch.setattr(sticky_general, "_unevenness", lambda loads: 0)
     undone = assign("cooperative-sticky", mixed, "librdkafka")
     assert undone["a"] == {"t": [2, 3]}  # t-0 and t-1 are also claimed by b, and wait
     assert undone["b"] == {"u": [0, 1, 2, 3, 4]}

@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from kgm import assignors
-from kgm.assignors import NAMES, answers
+from kgm.assignors import NAMES, result
 from kgm.model.errors import UsageError
 from tests.assignors import naive
 from tests.assignors.groups import SEQUENCES, assign, every_case, group_of, sequence
@@ -57,12 +57,12 @@ def _differs(name, case):
 @pytest.mark.parametrize("name", NAMES)
 def test_it_does_not_matter_whether_what_is_owned_is_an_earlier_answer_as_it_came(name, monkeypatch):
     """Answers in columns are read in ways of their own; groups shrink, grow and change between two of them."""
-    monkeypatch.setattr(answers, "_LARGE", 0)
+    monkeypatch.setattr(result, "_LARGE", 0)
     rows = 0
     for number, case in enumerate(islice(every_case(name), 200)):
         group, rng = group_of(case), random.Random(number)
         given = assignors.assign(name, group)
-        rows += any(isinstance(row, answers.Row) for row in given.values())
+        rows += any(isinstance(row, result.Row) for row in given.values())
         topics = [
             dataclasses.replace(topic, partitions=max(0, topic.partitions + rng.choice([0, 0, 0, 2, -1])), racks=None)
             for topic in group.topics
@@ -94,7 +94,7 @@ def test_it_does_not_matter_whether_what_is_owned_is_an_earlier_answer_as_it_cam
 
 def test_rows_read_like_dictionaries():
     columns = {"t": [(0,), ()], "u": [(1,), (0, 2)], "v": [(), ()]}
-    one, other = answers.Row(columns, 0), answers.Row(columns, 1)
+    one, other = result.Row(columns, 0), result.Row(columns, 1)
     assert one == {"t": (0,), "u": (1,)}
     assert other == {"u": (0, 2)}
     assert (list(one), len(other), list(other.values()), "v" in one) == (["t", "u"], 1, [(0, 2)], False)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kgm.cli import completion_cache
+from kgm.cli.completion import cache
 
 
 @pytest.fixture(autouse=True)
@@ -13,7 +13,5 @@ def _no_profiles(tmp_path_factory, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _no_cache_of_names(tmp_path_factory, monkeypatch):
-    real, own = completion_cache.folder, str(tmp_path_factory.getbasetemp() / "names")
-    monkeypatch.setattr(
-        completion_cache, "folder", lambda environ: real(environ) if environ.get("XDG_CACHE_HOME") else own
-    )
+    real, own = cache.folder, str(tmp_path_factory.getbasetemp() / "names")
+    monkeypatch.setattr(cache, "folder", lambda environ: real(environ) if environ.get("XDG_CACHE_HOME") else own)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from kgm.coordinator.settings import BrokerSettings
+from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.protocol import wire
 from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from kgm.protocol.messages.join_group_response import JoinGroupResponse

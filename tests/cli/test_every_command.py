@@ -18,11 +18,11 @@ from dataclasses import replace
 import jsonschema
 import pytest
 
-from kgm.cli import output
 from kgm.cli.main import run
-from kgm.cli.options import FORMATS, Common
-from kgm.cli.output import Report
-from kgm.cli.schema import schema_of
+from kgm.cli.options.common import FORMATS, Common
+from kgm.cli.output import report as output
+from kgm.cli.output.report import Report
+from kgm.cli.output.schema import schema_of
 from tests.cli.environment import bare, forget_settings
 from tests.cli.hostile import OUR_COLORS, WIRE, hidden, is_formula
 from tests.cli.hostile_cluster import CROWD, GONE, Hostile, hostile_cluster
@@ -31,7 +31,7 @@ from tools.manual.tree import leaves
 pytestmark = pytest.mark.slow
 LEAVES = leaves()
 COMMANDS = [words for words, leaf in LEAVES.items() if any("--output" in param.opts for param in leaf.params)]
-#: Takes ten seconds, joins real consumers, and has no name that is not its own: tests/cli/test_demo.py.
+#: Takes ten seconds, joins real consumers, and has no name that is not its own: tests/cli/commands/test_demo.py.
 COMMANDS.remove(("demo",))
 SEGMENTS = "segments:{logs}"
 _HISTORY = [CROWD, "--source", SEGMENTS]
@@ -202,7 +202,9 @@ def test_errors_and_usage_show_what_was_typed_in_words_only(words, cluster, fold
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_the_schema_is_printed_whatever_else_is_missing(words, kgm):
     code, out, err = kgm(*words, "-o", "schema")
-    assert (code, err) == (0, ""), f"write down the data of kgm {' '.join(words)} -o json in kgm/cli/contracts.py"
+    assert (code, err) == (0, ""), (
+        f"write down the data of kgm {' '.join(words)} -o json in kgm/cli/output/contracts.py"
+    )
     schema = json.loads(out)
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["properties"]["schema"] == {"enum": [f"kgm.{'-'.join(words)}/v1"]}

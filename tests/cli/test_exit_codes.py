@@ -1,6 +1,6 @@
 """Every exit code of every command, seen at least once; docs/exit-codes.md is made from the cases below, which run here.
 
-`KGM_WRITE_DOCS=1` writes the page again. Cases of `kgm history` run in tests/cli/history/test_exit_codes.py."""
+`KGM_WRITE_DOCS=1` writes the page again. Cases of `kgm history` run in tests/cli/commands/history/test_exit_codes.py."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from kgm.cli.main import COMMANDS, run
-from kgm.coordinator.settings import BrokerSettings
+from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.metadata_response import MetadataResponseBroker
 from kgm.server import serve_in_thread
+from tests.cli.commands.history.endings import ENDINGS
 from tests.cli.ending import Ending
-from tests.cli.history.endings import ENDINGS
 from tests.cli.test_secrets import leaves
 from tests.client.faults import BlackHole, Edit, FaultProxy
 from tests.client.joiners import form_group
@@ -48,7 +48,7 @@ NEVER = {
 }  # fmt: skip
 _OF_HISTORY = (
     "`kgm history` ends with the same codes. Its questions ask no cluster; `capture` and `build` with `--source kafka` "
-    "end with 1, 4 and 5 as the commands above. Seen by `tests/cli/history/test_exit_codes.py`:"
+    "end with 1, 4 and 5 as the commands above. Seen by `tests/cli/commands/history/test_exit_codes.py`:"
 )
 #: Stands for a group of two static members, a and b, that the case has for itself.
 GROUP, TOPIC, FREE = "{group}", "orders", "127.0.0.1:1"
@@ -159,7 +159,11 @@ PROCESSES = {
     ("serve", 0): "SIGTERM", ("serve", 130): "Ctrl-C", ("serve", 1): "the port is taken",
 }  # fmt: skip
 ELSEWHERE = {
-    ("demo", 0): ("every prediction held", "tests/cli/test_demo.py", "test_the_demo_predicts_what_then_happens")
+    ("demo", 0): (
+        "every prediction held",
+        "tests/cli/commands/test_demo.py",
+        "test_the_demo_predicts_what_then_happens",
+    )
 }
 
 

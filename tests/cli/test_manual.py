@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from tests.cli.shells import ROOT, need
+from tests.cli.completion.shells import ROOT, need
 from tools.generate_manual import files
 from tools.manual.tree import command_tree, leaves
 

@@ -52,7 +52,7 @@ def leaves():
     """{name of a command: what it takes}."""
     found = {}
     for name, (module, function, _) in COMMANDS.items():
-        bound = getattr(importlib.import_module(f"kgm.cli.{module}"), function)
+        bound = getattr(importlib.import_module(f"kgm.cli.commands.{module}"), function)
         calls = {name: bound}
         if isinstance(bound, typer.Typer):
             calls = {f"{name} {one.name}": one.callback for one in bound.registered_commands}

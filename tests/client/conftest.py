@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from kgm.coordinator.settings import BrokerSettings
+from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
 from tests.client.faults import FaultProxy
 from tests.client.joiners import Joiner, form_group

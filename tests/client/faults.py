@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from kgm.client.config import Address
+from kgm.client.transport.bootstrap import Address
 from kgm.protocol import wire
 from kgm.protocol.apis import ApiKey, response_class
 from kgm.protocol.messages.api_versions_response import ApiVersion

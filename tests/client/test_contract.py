@@ -9,13 +9,14 @@ import uuid
 
 import pytest
 
-from kgm.cli.remove_members import lead_of
-from kgm.client import connect, removal
-from kgm.client.liveness import Liveness, watch
-from kgm.client.preview import expected_moves
-from kgm.coordinator.settings import BrokerSettings
+from kgm.cli.commands.remove_members import lead_of
+from kgm.client import connect
+from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import owners
 from kgm.model.errors import NotFoundError
+from kgm.operations.removal import removal
+from kgm.operations.removal.liveness import Liveness, watch
+from kgm.operations.removal.preview import expected_moves
 from kgm.server import serve_in_thread
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 

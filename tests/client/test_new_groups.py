@@ -2,9 +2,10 @@
 
 import pytest
 
-from kgm.client import connect, removal
-from kgm.client.liveness import Liveness, watch
+from kgm.client import connect
 from kgm.model.errors import AuthenticationError, AuthorizationError, KgmError, NotFoundError, UnsupportedError
+from kgm.operations.removal import removal
+from kgm.operations.removal.liveness import Liveness, watch
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages import consumer_group_describe_response as consumer
 from kgm.protocol.messages import describe_configs_response as configs

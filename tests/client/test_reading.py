@@ -5,7 +5,7 @@ import time
 import pytest
 
 from kgm.client import connect
-from kgm.client.asking import Described
+from kgm.client.requests import Described
 from kgm.model.errors import (
     AuthorizationError,
     BrokerError,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from kgm.assignors import is_cooperative
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.subscription import Subscription, encode_subscription
-from kgm.simulation.assigning import STICKY, Blobs, assignments, encode_sticky_data
-from kgm.simulation.library import Library
+from kgm.simulation.play.client_profiles import Library
+from kgm.simulation.play.leader import STICKY, Blobs, assignments, encode_sticky_data
 from tests.coordinator.harness import Harness
 
 HEARTBEAT_MS = 3_000

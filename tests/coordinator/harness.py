@@ -2,10 +2,10 @@
 
 import itertools
 
+from kgm.coordinator.contract.outcome import Millis, Producer, Request, Ticket
+from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.outcome import Millis, Producer, Request, Ticket
 from kgm.coordinator.runtime import AppendError, Runtime
-from kgm.coordinator.settings import BrokerSettings
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest

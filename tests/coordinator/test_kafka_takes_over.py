@@ -5,9 +5,9 @@ import time
 
 import pytest
 
+from kgm.coordinator.contract.outcome import Millis
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.loading import replay_into
-from kgm.coordinator.outcome import Millis
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kgm.coordinator.classic_state import ClassicState
+from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.loading import replay_into
 from kgm.protocol.messages.txn_offset_commit_request import (
@@ -16,8 +16,8 @@ from kgm.records.batch import ProducerInfo, parse_batch
 from kgm.records.compaction import _Cleaning, _Transactions
 from kgm.records.log import OffsetsLog
 from kgm.records.record import decode_record
+from tests.coordinator.classic.test_stateful import hard
 from tests.coordinator.harness import Harness, subscription
-from tests.coordinator.test_stateful import hard
 
 GROUPS = ("g", "h")
 INSTANCES = ("a", "b", "c")

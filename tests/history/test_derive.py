@@ -10,7 +10,7 @@ import pytest
 
 from kgm.history.derive import DERIVED, Carry, derive, merge
 from kgm.history.schema import CARRY, KEYS, RAW, TABLES
-from tests.history.test_real_logs import raw_log
+from tests.history.decode.test_real_logs import raw_log
 from tests.records.real_logs import partitions
 
 KINDS = ("plain", "compacted", "synthetic")

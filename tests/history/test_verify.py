@@ -9,9 +9,9 @@ import pytest
 from kgm.history.folders import Damage, Reading, folders, raw_table
 from kgm.history.schema import RAW
 from kgm.history.verify import Gap, OpenTransaction, verify
+from tests.history.decode.test_real_logs import raw_log
 from tests.history.random_logs import commit, random_log
-from tests.history.test_membership import histories
-from tests.history.test_real_logs import raw_log
+from tests.history.reconstruct.test_classic_snapshots import histories
 from tests.records.real_logs import groups, partitions, segment_bytes, truth
 
 

@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from kgm.history.columns import decode
+from kgm.history.decode.record_tables import decode
 from kgm.history.derive import DERIVED, derive
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.schema import RAW, TABLES
-from kgm.history.sink_files import counted_files
-from kgm.history.store import Asked, open_store
+from kgm.history.store.sink_files import counted_files
+from kgm.history.store.store import Asked, open_store
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.pipeline import Format, Source, build, capture, read
 

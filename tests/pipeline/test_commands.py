@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from kgm.cli.main import run
-from kgm.history.columns import decode
+from kgm.history.decode.record_tables import decode
 from kgm.history.folders import Reading, folders, raw_table
-from kgm.history.sink_files import counted_files
+from kgm.history.store.sink_files import counted_files
 from kgm.pipeline import jobs, read
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

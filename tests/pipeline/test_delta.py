@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgm.history.sink_files import counted_files
+from kgm.history.store.sink_files import counted_files
 from kgm.pipeline.delta import LOG, publish
 
 SCHEMA = '{"type":"struct","fields":[{"name":"a","type":"long","nullable":true,"metadata":{}}]}'

@@ -9,8 +9,8 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 
 from kgm.cli.main import run
 from kgm.history.folders import Reading, folders, raw_table
-from kgm.history.sink_files import counted_files
-from kgm.history.store import Asked, open_store
+from kgm.history.store.sink_files import counted_files
+from kgm.history.store.store import Asked, open_store
 from kgm.model.errors import AuthenticationError, NotFoundError, RefusedError
 from kgm.pipeline import Kind, Source, build, capture
 from kgm.pipeline.capturing import check_read
@@ -59,7 +59,7 @@ def in_segments(kafka):
 
     Without the groups that Spark itself makes, which is at it while we look. Members that other tests left behind may
     expire at any time, so what there is has to be asked before and after."""
-    from kgm.history.transactions import ABORTED, OPEN, fates
+    from kgm.history.decode.transactions import ABORTED, OPEN, fates
 
     raw = raw_table(folders(kafka.log_dir()), Reading())
     fate = fates(raw).fate.tolist()

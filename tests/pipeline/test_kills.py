@@ -14,8 +14,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from kgm.history.sink_files import counted_files
-from kgm.history.store import Asked, open_store
+from kgm.history.store.sink_files import counted_files
+from kgm.history.store.store import Asked, open_store
 from kgm.pipeline import Source, build, building, capture, layout, read
 from tests.kafka.process import Child
 from tests.pipeline.sparks import FAST, jars

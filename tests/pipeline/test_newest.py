@@ -15,7 +15,7 @@ import pytest
 
 from kgm.history.derive import DERIVED, derive
 from kgm.history.folders import Reading, folders, raw_table
-from kgm.history.store import Asked, open_store
+from kgm.history.store.store import Asked, open_store
 from tests.kafka.jars import cache_dir, locked
 from tests.pipeline.sparks import FAST
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from kgm.history.columns import decoded
+from kgm.history.decode.record_tables import decoded
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.schema import RAW
 from kgm.model.errors import UsageError

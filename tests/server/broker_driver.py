@@ -3,13 +3,13 @@
 import itertools
 from typing import Any
 
-from kgm.coordinator.settings import BrokerSettings
+from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.protocol.apis import API, response_class
 from kgm.protocol.struct import Message
 from kgm.protocol.wire import decode_response, encode_request
-from kgm.server.cluster import Cluster, Storage
-from kgm.server.exchange import Answer, Event, Peer
-from kgm.server.limits import Limits
+from kgm.server.cluster.cluster import Cluster, Storage
+from kgm.server.contract.exchange import Answer, Event, Peer
+from kgm.server.contract.limits import Limits
 
 PEER = Peer(client_host="/192.0.2.7", host="192.0.2.1", port=9092)
 

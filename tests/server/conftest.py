@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kgm.coordinator.settings import BrokerSettings
+from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import EmbeddedServer, serve_in_thread
 
 

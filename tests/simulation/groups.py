@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
-from kgm.simulation.origin import synthetic
-from kgm.simulation.plan import Membership
+from kgm.simulation.plan.bounce_plan import Membership
+from kgm.simulation.plan.starting_group import synthetic
 
 STATIC, DYNAMIC = Membership.STATIC, Membership.DYNAMIC
 

@@ -10,8 +10,8 @@ import pytest
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import snapshot_from_json
 from kgm.simulation.bounce import simulate
-from kgm.simulation.member import Member
-from kgm.simulation.plan import Plan, Rolling, Stop, WhatIf
+from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
+from kgm.simulation.play.classic_member import Member
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up, member
 
 EAGER = ("range", "roundrobin", "sticky")
@@ -284,7 +284,7 @@ def test_what_if_all_were_otherwise():
 def test_a_group_that_does_not_come_to_rest_is_no_certainty(monkeypatch, rolling):
     """Nothing waits for ever: time is bounded, and so is the number of rebalances."""
     group = made_up(3, 12, DYNAMIC)
-    monkeypatch.setattr("kgm.simulation.script._HOPELESS_REBALANCES", -9)
+    monkeypatch.setattr("kgm.simulation.play.plan_runner._HOPELESS_REBALANCES", -9)
     scenario = predict(group, bounce=ids(group), rolling=rolling, draws=3)
     assert not scenario.exact
     assert not scenario.typical.settled

@@ -1,5 +1,5 @@
 from kgm.simulation.compare import compare
-from kgm.simulation.plan import Plan, Rolling
+from kgm.simulation.plan.bounce_plan import Plan, Rolling
 from tests.simulation.groups import ids, made_up
 
 

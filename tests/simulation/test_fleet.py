@@ -5,8 +5,8 @@ import pytest
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.fleet import COLUMNS, FleetPlan, cost_rows, cost_rows_of_text, ranked
-from kgm.simulation.origin import synthetic
-from kgm.simulation.plan import GroupProtocol, Membership
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
+from kgm.simulation.plan.starting_group import synthetic
 
 NAMES = [name for name, _ in COLUMNS]
 

@@ -10,15 +10,15 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from kgm.client.preview import expected_moves
-from kgm.history.ends import end_groups
 from kgm.history.in_process import derived
-from kgm.history.store import Asked
+from kgm.history.store.final_state import end_groups
+from kgm.history.store.store import Asked
 from kgm.model.assignment import owners
 from kgm.model.snapshot import GroupSnapshot, snapshot_from_json
+from kgm.operations.removal.preview import expected_moves
 from kgm.simulation.bounce import simulate
-from kgm.simulation.plan import Plan, Stop
-from tests.cli.history.oracle import story
+from kgm.simulation.plan.bounce_plan import Plan, Stop
+from tests.cli.commands.history.oracle import story
 from tests.records.real_logs import DATA
 
 pytestmark = pytest.mark.slow

@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kgm.client.connection import Plaintext, Security
+from kgm.client.transport.connection import Plaintext, Security
 from kgm.model.errors import KgmError, UsageError
 
 if TYPE_CHECKING:
     import socket
 
-    from kgm.client.connection import Connection
-    from kgm.client.deadline import Deadline
     from kgm.client.security.sasl import Mechanism
     from kgm.client.security.tls import Tls
+    from kgm.client.transport.connection import Connection
+    from kgm.client.transport.deadline import Deadline
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 

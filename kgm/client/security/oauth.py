@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgm.client.deadline import Deadline
 from kgm.client.failures import ConnectError
 from kgm.client.security.jaas import Jaas
+from kgm.client.transport.deadline import Deadline
 from kgm.model.client_settings import ALLOW_PLAINTEXT, TOKEN_COMMAND, scrubbed
 from kgm.model.errors import AuthenticationError, KgmError, UsageError
 

@@ -7,11 +7,11 @@ import socket
 import struct
 from typing import TYPE_CHECKING
 
-from kgm.client.deadline import Deadline
+from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import KgmError
 
 if TYPE_CHECKING:
-    from kgm.client.connection import Security
+    from kgm.client.transport.connection import Security
 
 #: Seconds: this only makes an error better.
 _PATIENCE_S = 2.0

@@ -19,8 +19,8 @@ from kgm.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kgm.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from kgm.client.connection import Connection
-    from kgm.client.deadline import Deadline
+    from kgm.client.transport.connection import Connection
+    from kgm.client.transport.deadline import Deadline
 
 _MODULES = {
     "PLAIN": "PlainLoginModule", "SCRAM-SHA-256": "ScramLoginModule", "SCRAM-SHA-512": "ScramLoginModule",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import socket
     import ssl
 
-    from kgm.client.deadline import Deadline
+    from kgm.client.transport.deadline import Deadline
 
 _VERSIONS = ("TLSv1.2", "TLSv1.3")
 #: OpenSSL's reasons for an answer that is not TLS at all.

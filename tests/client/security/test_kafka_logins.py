@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from kgm.client import connect
-from kgm.client.config import parse_bootstrap
 from kgm.client.security import make_security
+from kgm.client.transport.bootstrap import parse_bootstrap
 from kgm.model.errors import AuthenticationError, KgmError
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.list_groups_request import ListGroupsRequest
@@ -165,7 +165,7 @@ def test_a_session_that_ends_is_renewed(kafka, mechanism):
 
 
 def test_the_same_file_works_for_kafkas_own_command(kafka, tmp_path):
-    from kgm.cli.settings import gather
+    from kgm.cli.options.settings import gather
 
     path = tmp_path / "client.properties"
     settings = kafka.settings("SASL_SSL", "caller")

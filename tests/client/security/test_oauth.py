@@ -11,11 +11,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from kgm.client.deadline import Deadline
 from kgm.client.failures import ConnectError
 from kgm.client.security.jaas import parse_jaas
 from kgm.client.security.oauth import tokens_of, unsecured
 from kgm.client.security.sasl import Bearer
+from kgm.client.transport.deadline import Deadline
 from kgm.model.client_settings import TOKEN_COMMAND
 from kgm.model.errors import AuthenticationError, KgmError, UsageError
 from tests.kafka.secured import CANARY

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from kgm.client import connect
-from kgm.client.connection import Connection, Step
-from kgm.client.deadline import Deadline
 from kgm.client.failures import ConnectError
 from kgm.client.security import make_security
+from kgm.client.transport.connection import Connection, Step
+from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import AuthenticationError, BrokerError, UnsupportedError
 from kgm.protocol import wire
 from kgm.protocol.apis import API, ApiKey

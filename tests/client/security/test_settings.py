@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from kgm.client.connection import Plaintext
 from kgm.client.security import make_security
+from kgm.client.transport.connection import Plaintext
 from kgm.model.client_settings import USED, environment_name, is_known, is_secret, nearest
 from kgm.model.errors import KgmError, NotFoundError, UsageError
 from tests.kafka.secured import CANARY, jaas

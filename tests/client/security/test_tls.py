@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from kgm.client.config import Address
-from kgm.client.connection import Connection
-from kgm.client.deadline import Deadline
 from kgm.client.failures import ConnectError, WrongSpeechError
 from kgm.client.security import make_security
 from kgm.client.security import probe as probing
+from kgm.client.transport.bootstrap import Address
+from kgm.client.transport.connection import Connection
+from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import AuthenticationError
 from tests.client.faults import Listener, Scripted
 

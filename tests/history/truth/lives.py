@@ -8,7 +8,7 @@ import random
 import pyarrow as pa
 
 from kgm.assignors import assign
-from kgm.assignors.spec import GroupSpec, MemberSpec, TopicSpec
+from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec
 from kgm.history.schema import RAW
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.subscription import (

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import pytest
 
-from kgm.history.broker_log import SOURCE, explained, grades, parse
+from kgm.history.causes.broker_log import SOURCE, explained, grades, parse
 from kgm.history.derive import derive
 from tests.history.truth.driven import SESSION_MS, Broker, drive_all
 from tests.history.truth.scores import LEAST, Scores

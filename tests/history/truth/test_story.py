@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from kgm.history.derive import derive
-from tests.history.test_real_logs import raw_log
+from tests.history.decode.test_real_logs import raw_log
 from tests.history.truth.scores import Scores
 from tests.history.truth.story import LATE_MS, Story, member_right, right
 from tests.records.real_logs import partitions

@@ -20,11 +20,11 @@ STORIES = story.load()
 THEMES = sorted({one.theme for one in STORIES})
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
-_LOG = "tests/coordinator/test_requests.py, and the lockstep with Kafka's coordinator"
+_LOG = "tests/coordinator/classic/test_sync_heartbeat_leave.py, and the lockstep with Kafka's coordinator"
 #: Error codes that kgm/coordinator knows and no story can bring about: why, or where they are tested.
 NOT_IN_A_STORY = {
     "COORDINATOR_NOT_AVAILABLE": f"of a group that is Dead, or of a log that fails: {_LOG}",
-    "COORDINATOR_LOAD_IN_PROGRESS": "while a coordinator moves: tests/server/test_failover.py",
+    "COORDINATOR_LOAD_IN_PROGRESS": "while a coordinator moves: tests/server/cluster/test_failover.py",
     **dict.fromkeys(
         (
             "INVALID_FETCH_SIZE",
@@ -108,7 +108,7 @@ def test_every_version_of_every_api_is_sent():
 def error_codes_in(folder):
     """The members of ErrorCode that the code of a package names."""
     found = set()
-    for path in (ROOT / "kgm" / folder).glob("*.py"):
+    for path in (ROOT / "kgm" / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ErrorCode":
                 found.add(node.attr)

@@ -1,0 +1,194 @@
+"""The assignors of librdkafka (the library under Python's, Go's, Rust's and .NET's clients), as its consumers run them
+when one of them leads a group: `range`, `roundrobin` and `cooperative-sticky` of 2.x.
+
+They are ports of Java's with differences that show. Members are compared by instance id only when both are static,
+else by member id, so that in a mixed group static members do not come first (and the comparison may run in circles:
+what comes out is what a merge sort makes of it, as glibc's `qsort` is one). `range` matches racks for co-partitioned
+topics always and never for a member without a rack. `cooperative-sticky` is Java's before Kafka 2.4: one algorithm for
+equal and unequal subscriptions, and partitions that are free are handed out from the last of the last topic down. What
+it holds back it finds by comparing with what members claim, stale claims included.
+
+The order of members is that of the JoinGroup response, the order of topics that of the leader's metadata (which
+`with_metadata_order` makes).
+(rdkafka_range_assignor.c, rdkafka_roundrobin_assignor.c, rdkafka_sticky_assignor.c, rdkafka_cgrp.c, rdmap.c.)
+"""
+
+import dataclasses
+import heapq
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Final
+
+from kgm.assignors.client.range import assign_blocks
+from kgm.assignors.client.sticky_claims import NO_GENERATION, Racks
+from kgm.assignors.client.sticky_general import MixedStickyBuilder, fewest_subscribers_first
+from kgm.assignors.client.sticky_moves import Movements
+from kgm.assignors.contract import Assigned, GroupSpec, MemberSpec
+from kgm.assignors.partition_numbers import NOBODY, Layout, client_layout
+from kgm.assignors.result import by_member, in_turn
+from kgm.java.hashing import scala_set_order
+
+
+def assign_range(group: GroupSpec) -> Assigned:
+    """Blocks of partitions for each topic."""
+    return assign_blocks(client_layout(group, order=_utf8), _sorted(group.members), strict_racks=True)
+
+
+def assign_round_robin(group: GroupSpec) -> Assigned:
+    """All partitions in turn."""
+    layout, members = client_layout(group, order=_utf8), _sorted(group.members)
+    return in_turn(layout, members, layout.subscribers(members))
+
+
+def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
+    """Partitions that another member claims are left out for this round."""
+    layout = client_layout(group, order=_utf8)
+    # Who subscribes to nothing is taken for somebody whose subscription cannot be read, and left out.
+    members = [member for member in group.members if member.topics]
+    answer: Assigned = {member.member_id: {} for member in group.members}
+    if not layout.total:
+        return answer
+    claims = _Claims(members, layout)
+    subscribed = layout.subscribed(members)
+    owner = [NOBODY] * layout.total
+    for position, numbers in enumerate(claims.owned):
+        for number in numbers:
+            owner[number] = position
+    builder = MixedStickyBuilder(
+        layout=layout,
+        subscribed=subscribed,
+        owner=owner,
+        older_claims=claims.older,
+        racks=Racks(members, layout),
+        ids=[_utf8(member.member_id) for member in members],
+        order=_order(group, layout, subscribed, claims),
+        movements=Movements(layout, oldest_first=True),
+        misfiled=claims.misfiled,
+        slack=0,
+    )
+    builder.build()
+    answer.update(_adjusted(members, by_member(layout, members, builder.held())))
+    return answer
+
+
+def with_metadata_order(group: GroupSpec) -> GroupSpec:
+    """The group with its topics in the order in which a Kafka broker tells them to the leader.
+
+    The leader asks for topics as members mention them, and the broker goes through them as a Scala set."""
+    asked = scala_set_order(list(dict.fromkeys(name for member in group.members for name in member.topics)))
+    place = {name: position for position, name in enumerate(asked)}
+    ordered = sorted(group.topics, key=lambda topic: place.get(topic.name, len(place)))
+    return dataclasses.replace(group, topics=tuple(ordered))
+
+
+def compare(one: MemberSpec, other: MemberSpec) -> int:
+    """Negative, 0 or positive, as `rd_kafka_group_member_cmp` orders two members."""
+    left, right = one.member_id, other.member_id
+    if one.group_instance_id is not None and other.group_instance_id is not None:
+        left, right = one.group_instance_id, other.group_instance_id
+    a, b = _utf8(left), _utf8(right)
+    return (a > b) - (a < b)
+
+
+def _utf8(text: str) -> bytes:
+    """Sort key of `strcmp`."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _sorted(members: Sequence[MemberSpec]) -> list[MemberSpec]:
+    """Members that subscribe to something, sorted; the others after them."""
+    silent = [member for member in members if not member.topics]
+    return [*merge_sort([member for member in members if member.topics], compare), *silent]
+
+
+def merge_sort(items: list[MemberSpec], order: Callable[[MemberSpec, MemberSpec], int]) -> list[MemberSpec]:
+    """What glibc's `qsort` makes of the items, also when the order is none: a merge sort by halves."""
+    if len(items) < 2:
+        return items
+    half = len(items) // 2
+    left, right = merge_sort(items[:half], order), merge_sort(items[half:], order)
+    result, i, j = [], 0, 0
+    while i < len(left) and j < len(right):
+        if order(left[i], right[j]) <= 0:
+            result.append(left[i])
+            i += 1
+        else:
+            result.append(right[j])
+            j += 1
+    return result + left[i:] + right[j:]
+
+
+class _Claims:
+    """Who owned what: a partition that two members claim at one generation, whichever, is nobody's; else the newest
+    claim counts, and the one before it is remembered. When a partition is to be moved, it is looked for with whoever
+    claimed it last in the order of members (`misfiled`), whatever the generation."""
+
+    def __init__(self, members: Sequence[MemberSpec], layout: Layout) -> None:
+        self.owned: list[list[int]] = [[] for _ in members]
+        self.older: dict[int, int] = {}
+        self.misfiled: dict[int, int] = {}
+        claims: dict[int, list[tuple[int, int]]] = {}
+        for position, member in enumerate(members):
+            generation = member.generation if member.names_generation else None
+            for number in layout.owned(member):
+                claims.setdefault(number, []).append((NO_GENERATION if generation is None else generation, position))
+        for number, made in claims.items():
+            last = made[-1][1]
+            made.sort()
+            if len({generation for generation, _ in made}) == len(made):
+                self.owned[made[-1][1]].append(number)
+                if len(made) > 1:
+                    self.older[number] = made[-2][1]
+                    self.misfiled[number] = last
+
+
+def _order(group: GroupSpec, layout: Layout, subscribed: Sequence[Sequence[int]], claims: _Claims) -> list[int]:
+    """The order in which partitions are handed out and looked at (`sortPartitions`)."""
+    if any(len(topics) < len(layout.topics) for topics in subscribed):
+        return fewest_subscribers_first(layout, subscribed)
+    if not any(claims.owned):
+        return list(range(layout.total))
+    # What is owned, one by one from whoever has most left, first what somebody else claimed before ...
+    queues = [
+        sorted(numbers, key=lambda number: (number not in claims.older, number), reverse=True)
+        for numbers in claims.owned
+    ]
+    ids = [_utf8(member.member_id) for member in group.members if member.topics]
+    last_first = {position: rank for rank, position in enumerate(sorted(range(len(ids)), key=ids.__getitem__)[::-1])}
+    heap = [(-len(numbers), last_first[position], position) for position, numbers in enumerate(queues) if numbers]
+    heapq.heapify(heap)
+    order = []
+    while heap:
+        left, rank, position = heap[0]
+        order.append(queues[position].pop())
+        if queues[position]:
+            heapq.heapreplace(heap, (left + 1, rank, position))
+        else:
+            heapq.heappop(heap)
+    # ... then the rest, as a map is walked: what came last comes first.
+    named = [layout.index[topic.name] for topic in group.topics if topic.name in layout.index]
+    taken = set(order)
+    rest = chain.from_iterable(reversed(layout.range(topic)) for topic in reversed(named))
+    return [*order, *(number for number in rest if number not in taken)]
+
+
+def _adjusted(members: Sequence[MemberSpec], given: Assigned) -> Assigned:
+    """What is left for this round (`rd_kafka_cooperative_protocol_adjust_assignment`): partitions that nobody claims,
+    and those claimed by their new owner. What is claimed and given to nobody, as its topic is gone or has lost its last
+    subscriber, goes back to the claimant. Where several claim a partition or are given it, the last member counts."""
+    owner = {(topic, p): m for m in members for topic, ps in given[m.member_id].items() for p in ps}
+    claimant = {(topic, p): m for m in members for topic, ps in m.owned.items() for p in ps}
+    found: dict[str, dict[str, list[int]]] = {member.member_id: {} for member in members}
+    for topic, partition in sorted(owner.keys() | claimant.keys()):
+        new = owner.get((topic, partition), claimant.get((topic, partition)))
+        old = claimant.get((topic, partition), new)
+        if new is not None and old is not None and compare(old, new) == 0:
+            found[old.member_id].setdefault(topic, []).append(partition)
+    return {id_: {topic: tuple(numbers) for topic, numbers in topics.items()} for id_, topics in found.items()}
+
+
+ASSIGNORS: Final[dict[str, Callable[[GroupSpec], Assigned]]] = {
+    "range": assign_range,
+    "roundrobin": assign_round_robin,
+    "cooperative-sticky": assign_cooperative_sticky,
+}

@@ -1,0 +1,75 @@
+"""`sticky` and `cooperative-sticky`: balance first, then as few moves as that allows (KIP-54, KIP-429, KIP-792).
+
+Both run the same algorithm, one of two: `sticky_even` when all members subscribe to the same topics, `sticky_mixed`
+otherwise. They differ in that the cooperative one holds back, for one rebalance, each partition that its previous owner
+must give up first. (And in where a member says what it owned, which does not matter here: user data for `sticky`, the
+subscription for `cooperative-sticky`.)
+(`AbstractStickyAssignor`, `StickyAssignor`, `CooperativeStickyAssignor`.)
+"""
+
+from collections.abc import Iterable, Sequence
+
+from kgm.assignors.client.member_order import in_map_order
+from kgm.assignors.client.sticky_claims import Claims, Racks, older_claims, settle, subscribe_alike
+from kgm.assignors.client.sticky_constrained import EvenBuilder
+from kgm.assignors.client.sticky_general import MixedStickyBuilder, fewest_subscribers_first
+from kgm.assignors.client.sticky_moves import Movements
+from kgm.assignors.contract import Assigned, GroupSpec, MemberSpec, by_member_id
+from kgm.assignors.partition_numbers import NOBODY, Layout, client_layout
+from kgm.assignors.result import by_owner, in_turn
+from kgm.java.hashing import utf16_key
+
+
+def assign_sticky(group: GroupSpec) -> Assigned:
+    """The eager one: everybody has revoked everything, so that partitions change hands at once."""
+    return _assign(group, is_cooperative=False)
+
+
+def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
+    """Partitions that somebody else still owns are left out; members revoke them, rejoin, and get them then."""
+    return _assign(group, is_cooperative=True)
+
+
+def _assign(group: GroupSpec, *, is_cooperative: bool) -> Assigned:
+    members = in_map_order(group.members)
+    layout = client_layout(group)
+    if not members or not layout.total:
+        return {member.member_id: {} for member in members}
+    claims = settle(members, layout)
+    racks = Racks(members, layout)
+    if not subscribe_alike(members):
+        owner = _mixed(members, layout, claims, racks)
+        held_back: Iterable[int] = _transferring(members, layout, owner) if is_cooperative else ()
+    elif racks.rivals or claims.disputed or any(claims.loads):
+        even = EvenBuilder(members, layout, claims, racks)
+        owner = even.build()
+        held_back = even.transferring() if is_cooperative else ()
+    else:  # a new group: all is dealt
+        return in_turn(layout, by_member_id(members), [range(len(members))] * len(layout.topics))
+    for number in held_back:
+        owner[number] = NOBODY
+    return by_owner(layout, members, owner)
+
+
+def _mixed(members: Sequence[MemberSpec], layout: Layout, claims: Claims, racks: Racks) -> list[int]:
+    subscribed = layout.subscribed(members)
+    return MixedStickyBuilder(
+        layout=layout,
+        subscribed=subscribed,
+        owner=claims.owner,
+        older_claims=older_claims(members, layout, claims.max_generation),
+        racks=racks,
+        ids=[utf16_key(member.member_id) for member in members],
+        order=fewest_subscribers_first(layout, subscribed),
+        movements=Movements(layout),
+    ).build()
+
+
+def _transferring(members: Sequence[MemberSpec], layout: Layout, owner: Sequence[int]) -> set[int]:
+    """Partitions that are new to their owner and that somebody else claims, at whatever generation."""
+    kept: set[int] = set()
+    revoked: set[int] = set()
+    for position, member in enumerate(members):
+        for number in layout.owned(member):
+            (kept if owner[number] == position else revoked).add(number)
+    return revoked - kept

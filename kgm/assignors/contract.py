@@ -1,0 +1,84 @@
+"""What an assignor is told: members with their subscriptions and what they own, and the topics of the cluster."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kgm.java.hashing import java_order
+from kgm.model.errors import UsageError
+
+#: What an assignor answers: partitions by member id and topic, sorted; every member, no empty topic. Parts may be
+#: shared between members and with what the members own: nobody changes them.
+Assigned = dict[str, Mapping[str, tuple[int, ...]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSpec:
+    """A member as its leader (or the coordinator, for `consumer-*`) sees it.
+
+    topics: what it subscribes to, a regular expression already resolved. owned: what it claims to own; for `consumer-*`
+    its target assignment. generation: the one in which it got what it owns, None when it never was in one.
+    names_generation: whether the generation stands in its subscription (version 2 and later, KIP-792) and not only in
+    its user data, as with Java clients before 3.5 or just after a member was fenced.
+    """
+
+    member_id: str
+    group_instance_id: str | None = None
+    rack: str | None = None
+    topics: tuple[str, ...] = ()
+    owned: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    generation: int | None = None
+    names_generation: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """A topic. racks: for each partition the racks of its replicas; None when nobody knows them."""
+
+    name: str
+    partitions: int
+    racks: tuple[tuple[str, ...], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSpec:
+    """A group to assign: members and topics in an order that counts for `consumer-*` and, among members whose ids fall
+    into one bucket of a Java hash map, for the sticky assignors. Raises UsageError on a group that cannot be.
+
+    is_listed: topics and partitions that members own come as the coordinator goes through them, which counts for
+    `consumer-uniform`: who has to give up something gives up the last ones. It does not follow from what they are where
+    two of them share a bucket of a hash map (`kgm.coordinator.consumer.target_order`)."""
+
+    members: tuple[MemberSpec, ...]
+    topics: tuple[TopicSpec, ...]
+    is_listed: bool = False
+
+    def __post_init__(self) -> None:
+        _refuse_repeats("member id", [member.member_id for member in self.members])
+        _refuse_repeats("topic", [topic.name for topic in self.topics])
+        for topic in self.topics:
+            if topic.partitions < 0:
+                raise UsageError(f"topic {topic.name} has {topic.partitions} partitions")
+            if topic.racks is not None and len(topic.racks) != topic.partitions:
+                raise UsageError(
+                    f"topic {topic.name} has {topic.partitions} partitions, but racks for {len(topic.racks)}"
+                )
+
+
+def _refuse_repeats(what: str, names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        repeated = next(name for i, name in enumerate(names) if name in names[:i])
+        raise UsageError(f"{what} {repeated} is given twice")
+
+
+def by_identity(members: Sequence[MemberSpec]) -> list[MemberSpec]:
+    """Static members by instance id, then dynamic members by member id: the order of Java's `MemberInfo`, and of the
+    coordinator's range assignor. Sorting is stable: two members with one instance id stay as they are."""
+    static = [member for member in members if member.group_instance_id is not None]
+    dynamic = [member for member in members if member.group_instance_id is None] if static else members
+    order = java_order([member.group_instance_id or "" for member in static])
+    return [*(static[position] for position in order), *by_member_id(dynamic)]
+
+
+def by_member_id(members: Sequence[MemberSpec]) -> list[MemberSpec]:
+    """By member id, whether static or not."""
+    return [members[position] for position in java_order([member.member_id for member in members])]

@@ -1,0 +1,98 @@
+"""Partitions as numbers: topic after topic, so that the order of numbers is the order of (topic, partition).
+
+An assignor then works on lists of small integers and never makes an object for a partition. Most often the list has one
+entry for each partition: the position of its owner."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, chain, repeat
+
+from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec
+from kgm.java.hashing import utf16_key
+
+#: The owner of a partition that has none.
+NOBODY = -1
+
+
+class Layout:
+    """The topics that are assigned, in an order that the assignor chose.
+
+    starts[t] is the number of partition 0 of topic t; starts[-1] is the number of partitions of all topics."""
+
+    __slots__ = ("index", "starts", "topics")
+
+    def __init__(self, topics: Sequence[TopicSpec]) -> None:
+        self.topics = tuple(topics)
+        self.index = {topic.name: position for position, topic in enumerate(topics)}
+        self.starts = [0, *accumulate(topic.partitions for topic in topics)]
+
+    @property
+    def total(self) -> int:
+        """How many partitions there are."""
+        return self.starts[-1]
+
+    def range(self, topic: int) -> range:
+        """The numbers of a topic's partitions."""
+        return range(self.starts[topic], self.starts[topic + 1])
+
+    def topic_of(self) -> list[int]:
+        """For each number the position of its topic."""
+        return list(chain.from_iterable(repeat(t, topic.partitions) for t, topic in enumerate(self.topics)))
+
+    def owned(self, member: MemberSpec) -> Iterable[int]:
+        """The numbers that a member claims, without repeats, unknown topics and partitions that do not exist.
+
+        (Java keeps a partition beyond the end of a topic that was made anew with fewer; such an answer cannot work.)"""
+        for name, partitions in member.owned.items():
+            topic = self.index.get(name)
+            if topic is not None:
+                start, count = self.starts[topic], self.topics[topic].partitions
+                for partition in dict.fromkeys(partitions):
+                    if 0 <= partition < count:
+                        yield start + partition
+
+    def subscribed(self, members: Sequence[MemberSpec]) -> list[list[int]]:
+        """For each member the positions of the topics that it subscribes to, ascending, as far as they are here.
+
+        Members with equal subscriptions share one list."""
+        by_value: dict[tuple[str, ...], list[int]] = {}
+        known: dict[int, list[int]] = {}
+        for topics in distinct_subscriptions(members):
+            if topics not in by_value:
+                by_value[topics] = sorted({self.index[name] for name in topics if name in self.index})
+            known[id(topics)] = by_value[topics]
+        if len(known) == 1:
+            return [next(iter(known.values()))] * len(members)
+        return [known[id(member.topics)] for member in members]
+
+    def subscribers(self, members: Sequence[MemberSpec]) -> list[list[int]]:
+        """For each topic the positions of the members that subscribe to it, ascending.
+
+        Topics that all members subscribe to share one list."""
+        kinds: dict[tuple[str, ...], list[int]] = {}
+        same: dict[int, list[int]] = {}  # subscriptions that are one object need not be compared
+        for position, member in enumerate(members):
+            known = same.get(id(member.topics))
+            if known is None:
+                known = same[id(member.topics)] = kinds.setdefault(member.topics, [])
+            known.append(position)
+        lists: list[list[list[int]]] = [[] for _ in self.topics]
+        for topics, positions in kinds.items():
+            for name in dict.fromkeys(topics):
+                topic = self.index.get(name)
+                if topic is not None:
+                    lists[topic].append(positions)
+        everybody = list(range(len(members)))
+        return [everybody if len(those) == len(kinds) else sorted(chain.from_iterable(those)) for those in lists]
+
+
+def distinct_subscriptions(members: Sequence[MemberSpec]) -> Iterable[tuple[str, ...]]:
+    """The subscriptions that there are, each object once (to look at an object is quicker than to hash its names)."""
+    return {id(member.topics): member.topics for member in members}.values()
+
+
+def client_layout(group: GroupSpec, order: Callable[[str], bytes] = utf16_key) -> Layout:
+    """The topics a client-side leader assigns: those that somebody subscribes to and that have partitions, by name
+    (`AbstractPartitionAssignor` leaves out what its metadata does not know)."""
+    wanted: set[str] = set().union(*distinct_subscriptions(group.members))
+    topics = [topic for topic in group.topics if topic.partitions and topic.name in wanted]
+    return Layout(sorted(topics, key=lambda topic: order(topic.name)))

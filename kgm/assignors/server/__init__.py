@@ -1,0 +1,1 @@
+"""Assignors that run in the coordinator of a consumer group (KIP-848)."""

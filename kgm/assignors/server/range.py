@@ -1,0 +1,12 @@
+"""`range` of the coordinator (KIP-848): contiguous blocks per topic, static members first; no racks, not sticky.
+
+Kafka's class has one path for equal and one for different subscriptions; their answers follow one rule."""
+
+from kgm.assignors.contract import Assigned, GroupSpec, by_identity
+from kgm.assignors.result import in_blocks
+from kgm.assignors.server.broker_view import server_layout
+
+
+def assign_server_range(group: GroupSpec) -> Assigned:
+    """Raises UsageError when a member subscribes to a topic that is not there."""
+    return in_blocks(server_layout(group), by_identity(group.members))

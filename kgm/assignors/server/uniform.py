@@ -1,0 +1,214 @@
+"""`uniform` of the coordinator (KIP-848), for groups in which every member subscribes to the same topics.
+
+Members are walked twice in the order given: first each keeps what it owns up to its quota, then those below their
+quota are filled. Some members may have one partition more than the others; whoever owns that many already keeps
+them, first come first served, and a member that does not passes the chance on as long as enough members follow.
+(`UniformHomogeneousAssignmentBuilder`; unequal subscriptions are in `uniform_mixed`.)
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import repeat
+
+from kgm.assignors.contract import Assigned, GroupSpec
+from kgm.assignors.partition_numbers import NOBODY
+from kgm.assignors.result import numbers_below
+from kgm.assignors.server.broker_view import server_layout
+from kgm.assignors.server.uniform_heterogeneous import Gain, MixedBuilder
+from kgm.java.hashing import copied_run_order, copied_set_order
+
+_Row = Mapping[str, tuple[int, ...]]
+#: Partitions of a topic that nobody has: its name, the first and the first one after.
+_Run = tuple[str, int, int]
+
+
+def assign_uniform(group: GroupSpec, *, is_homogeneous: bool = True, gains: list[Gain] | None = None) -> Assigned:
+    """Racks are ignored (KAFKA-19909). Raises UsageError when a member subscribes to a topic that is not there.
+
+    is_homogeneous: False if the coordinator takes equal subscriptions for different ones, which it does when they name
+    topics that do not exist, or come from different regular expressions. gains: gets what changes hands, in order, some
+    of it more than once."""
+    layout, members = server_layout(group), group.members
+    subscribed = layout.subscribed(members)
+    if not any(subscribed):
+        return {member.member_id: {} for member in members}
+    if not is_homogeneous or subscribed.count(subscribed[0]) < len(subscribed):
+        return MixedBuilder(layout, subscribed, members, gains).build()
+    sizes = {layout.topics[topic].name: layout.topics[topic].partitions for topic in subscribed[0]}
+    owned = [member.owned for member in members]
+    walk = partial(_Walk, sizes, is_listed=group.is_listed, gains=gains)
+    if not any(owned):
+        rows = _new(sizes, len(members))
+        if gains is not None:
+            gains += [(t, p[0], p[-1] + 1, NOBODY, at) for at, row in enumerate(rows) for t, p in row.items()]
+    elif (found := _plain(owned, sizes)) is not None:
+        rows = walk(*found, set_order=copied_run_order).build()
+    else:
+        rows = walk(*_cleaned(owned, sizes), set_order=copied_set_order).build()
+        rows = [{name: tuple(sorted(partitions)) for name, partitions in row.items()} for row in rows]
+    return {member.member_id: row for member, row in zip(members, rows, strict=True)}
+
+
+def _new(sizes: Mapping[str, int], members: int) -> list[_Row]:
+    """Nobody owns anything: one partition after the other, and the last members get one more."""
+    least, extras = divmod(sum(sizes.values()), members)
+    numbers = numbers_below(max(sizes.values()))
+    rows: list[_Row] = []
+    left = iter(sizes.items())
+    name, first, size = "", 0, 0
+    for quota in (*repeat(least, members - extras), *repeat(least + 1, extras)):
+        row = {}
+        room = quota
+        while room:
+            while first == size:
+                name, size = next(left)
+                first = 0
+            after = min(first + room, size)
+            row[name] = numbers[first:after]
+            room -= after - first
+            first = after
+        rows.append(row)
+    return rows
+
+
+def _plain(
+    owned: Sequence[Mapping[str, Sequence[int]]], sizes: Mapping[str, int]
+) -> tuple[list[_Row], list[int], list[_Run]] | None:
+    """What members own, how much that is, and what is free, if it is as an assignor would have left it: ascending runs
+    without gaps of topics that they subscribe to, no partition twice. None otherwise."""
+    pieces: dict[str, list[Sequence[int]]] = {name: [] for name in sizes}
+    loads = []
+    try:
+        for mine in owned:
+            load = 0
+            for name, partitions in mine.items():
+                pieces[name].append(partitions)
+                load += len(partitions)
+            loads.append(load)
+        for those in pieces.values():
+            those.sort()  # type: ignore[call-arg]  # tuples; if not, this is not plain
+    except (KeyError, TypeError):
+        return None
+    numbers = numbers_below(max(sizes.values()))
+    free: list[_Run] = []
+    for name, size in sizes.items():
+        done = 0
+        if pieces[name] and not pieces[name][0]:
+            return None
+        for piece in pieces[name]:
+            first = piece[0]
+            after = first + len(piece)
+            if first != done:
+                if first < done:
+                    return None
+                free.append((name, done, first))
+            if piece != numbers[first:after]:
+                return None
+            done = after
+        if done > size:
+            return None
+        if done < size:
+            free.append((name, done, size))
+    return list(owned), loads, free  # type: ignore[arg-type]  # tuples, as has been seen
+
+
+def _cleaned(
+    owned: Sequence[Mapping[str, Sequence[int]]], sizes: Mapping[str, int]
+) -> tuple[list[_Row], list[int], list[_Run]]:
+    """Likewise for whatever members claim, without what is not there, not subscribed to, or claimed before."""
+    taken = {name: bytearray(size) for name, size in sizes.items()}
+    rows: list[_Row] = []
+    for mine in owned:
+        row = {}
+        for name in filter(sizes.__contains__, mine):
+            marks, kept = taken[name], []
+            for partition in mine[name]:
+                if 0 <= partition < len(marks) and not marks[partition]:
+                    marks[partition] = 1
+                    kept.append(partition)
+            if kept:
+                row[name] = tuple(kept)
+        rows.append(row)
+    free = [(name, p, p + 1) for name, marks in taken.items() for p, mark in enumerate(marks) if not mark]
+    return rows, [sum(map(len, row.values())) for row in rows], free
+
+
+class _Walk:
+    """One computation. sizes: the partitions of each topic. rows, loads: what each member owns, and how much that is.
+    free: what nobody owns. set_order: the partitions of one topic in the order of the Java set that they come in.
+    is_listed: rows have their topics in the coordinator's order. gains: gets what changes hands."""
+
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        rows: list[_Row],
+        loads: list[int],
+        free: list[_Run],
+        *,
+        set_order: Callable[[Sequence[int]], Sequence[int]],
+        is_listed: bool,
+        gains: list[Gain] | None,
+    ) -> None:
+        self._set_order = set_order
+        self._is_listed = is_listed
+        self._gains = gains
+        self._sizes = sizes
+        self._rows = rows
+        self._loads = loads
+        self._free = free
+
+    def build(self) -> list[_Row]:
+        """What each member gets."""
+        least, extras = divmod(sum(self._sizes.values()), len(self._rows))
+        unfilled: list[tuple[int, int]] = []
+        for position, load in enumerate(self._loads):
+            has_extra = extras > 0
+            quota = least + has_extra
+            if load > quota:
+                self._trim(position, quota)
+            elif load < quota:
+                if has_extra and len(self._rows) - position > extras:
+                    # Somebody further down may own the extra partition already.
+                    quota -= 1
+                    has_extra = False
+                if load < quota:
+                    unfilled.append((position, quota - load))
+            extras -= has_extra
+        self._fill(unfilled)
+        return self._rows
+
+    def _trim(self, position: int, quota: int) -> None:
+        """Topic by topic, a member keeps the first partitions in the order of the Java set that they come in."""
+        row, kept = self._rows[position], {}
+        is_listed = self._is_listed or len(row) < 2
+        for name in row if is_listed else [name for name in self._sizes if name in row]:
+            partitions = row[name]
+            if len(partitions) > quota:
+                ordered = self._set_order(partitions)
+                self._free += [(name, partition, partition + 1) for partition in ordered[quota:]]
+                if self._gains is not None:
+                    self._gains += [(name, p, p + 1, position, NOBODY) for p in ordered[quota:]]
+                partitions = tuple(sorted(ordered[:quota]))
+            if partitions:
+                kept[name] = partitions
+            quota -= len(partitions)
+        self._rows[position] = kept
+
+    def _fill(self, unfilled: Sequence[tuple[int, int]]) -> None:
+        numbers = numbers_below(max(self._sizes.values()))
+        supply = iter(self._free)
+        name, first, after = "", 0, 0
+        for position, room in unfilled:
+            row = dict(self._rows[position])
+            left = room
+            while left:
+                if first == after:
+                    name, first, after = next(supply)
+                taken = min(left, after - first)
+                piece = numbers[first : first + taken]
+                row[name] = tuple(sorted(row[name] + piece)) if name in row else piece
+                if self._gains is not None:
+                    self._gains.append((name, first, first + taken, NOBODY, position))
+                first += taken
+                left -= taken
+            self._rows[position] = row

@@ -1,0 +1,132 @@
+"""`kgm audit`: the removals that kgm made from this machine: who, when, why, and what came of each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kgm.cli.options.common import Common, common
+from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from kgm.operations.removal.audit_log import Removal
+
+SCHEMA = "kgm.audit/v1"
+_COLUMNS = (
+    Column(title="TIME"), Column(title="OPERATOR"), Column(title="GROUP"), Column(title="INSTANCE-ID"),
+    Column(title="MEMBER-ID", wide=True), Column(title="RESULT"), Column(title="ERROR", wide=True),
+    Column(title="REASON"), Column(title="CLUSTER"), Column(title="NOTE"), Column(title="UID", wide=True),
+    Column(title="CLIENT-HOST", wide=True), Column(title="FINISHED", wide=True),
+)  # fmt: skip
+
+
+@common
+def audit(
+    *,
+    group: Annotated[list[str] | None, typer.Option("-g", "--group", help="Of these groups; repeatable.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="WHEN", help="2h, 7d, or a time: 2026-11-21, 2026-11-21T03:00Z.")
+    ] = None,
+    operator: Annotated[
+        list[str] | None, typer.Option("--operator", metavar="NAME", help="By these people; repeatable.")
+    ] = None,
+    common: Common,
+) -> None:
+    """Show the removals that kgm made from this machine, oldest first: who, when, why, what came of each.
+
+    The log is $XDG_STATE_HOME/kgm/audit.jsonl (~/.local/state). A removal whose outcome was never written is `unknown`:
+    kgm ended before it knew; `kgm describe` tells what is there now."""
+    import time
+
+    from kgm.cli.output.failures import warn
+    from kgm.operations.removal.audit_log import AuditLog, default_path
+
+    start = None if since is None else parse_since(since, time.time())
+    log = AuditLog(default_path(os.environ))
+    found = log.read()
+    if found.torn:
+        lines = "1 line" if found.torn == 1 else f"{found.torn} lines"
+        warn(f"{lines} of the audit log cannot be read: kgm was ended while it wrote")
+    kept = [
+        one
+        for one in found.removals
+        if (not group or one.group_id in group)
+        and (start is None or one.time >= start)
+        and (not operator or one.operator in operator)
+    ]
+    items = [removal_json(one) for one in kept]
+    emit(
+        Report(
+            schema=SCHEMA,
+            data={"file": str(log.path), "removals": items, "torn_lines": found.torn},
+            tables=[_table(items)],
+            names=[one.group_instance_id or one.member_id or "?" for one in kept],
+            items=items,
+        ),
+        common,
+    )
+
+
+def removal_json(one: Removal) -> dict[str, Any]:
+    """One of `data.removals`."""
+    from dataclasses import asdict
+
+    found = asdict(one)
+    if one.finished_at is None:
+        found["note"] = _why_unknown(one)
+    return found
+
+
+def _why_unknown(one: Removal) -> str:
+    if one.host == os.uname().nodename and one.pid is not None and _is_running(one.pid):
+        return f"process {one.pid} may still be at it"
+    return "kgm ended before it knew: look with kgm describe"
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return pid > 0
+
+
+def _table(items: Sequence[dict[str, Any]]) -> Table:
+    rows: list[list[Cell]] = [
+        [
+            one["time"], f"{one['operator'] or '?'}@{one['host'] or '?'}", one["group_id"], one["group_instance_id"],
+            one["member_id"], one["result"], one["error"], one["reason"], one["cluster_id"], one["note"], one["uid"],
+            one["client_host"], one["finished_at"],
+        ]
+        for one in items
+    ]  # fmt: skip
+    return Table(columns=_COLUMNS, rows=rows)
+
+
+def parse_since(text: str, now: float) -> str:
+    """The time in the log's own form, which sorts. now: seconds since the epoch. Raises UsageError.
+
+    A time without a zone is this machine's."""
+    import re
+    from datetime import datetime
+
+    from kgm.operations.removal.audit_log import timestamp
+    from kgm.text.durations import parse_duration
+
+    days = re.fullmatch(r"\s*(\d{1,5})d\s*", text)
+    try:
+        if days is not None:
+            return timestamp(now - int(days[1]) * 86_400)
+        if re.match(r"\d{4}-", text):
+            return timestamp(datetime.fromisoformat(text).timestamp())
+        return timestamp(now - parse_duration(text, "--since") / 1000)
+    except (UsageError, ValueError, OverflowError, OSError):
+        raise UsageError(
+            f"--since: {text!r} is neither a time nor how long ago", hint="write 30m, 7d or 2026-11-21"
+        ) from None

@@ -1,0 +1,132 @@
+"""What shells complete: names of groups and ids of members, as `list` and `describe` saw them last.
+
+One file a cluster and profile in `$XDG_CACHE_HOME/kgm/completion`, mode 0600, replaced in one step. It is there for
+comfort: whatever goes wrong with it goes wrong silently. Names that a terminal would act on are not kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kgm.cli.options.common import Common
+    from kgm.model.snapshot import GroupSnapshot
+
+_VERSION = 1
+#: More names than this are no help in a shell.
+MOST_NAMES = 100_000
+MOST_BYTES = 16 * 2**20
+_LONGEST_NAME = 300
+
+
+def folder(environment: Mapping[str, str]) -> str:
+    """`$XDG_CACHE_HOME/kgm/completion`."""
+    home = environment.get("XDG_CACHE_HOME", "")
+    if not home.startswith("/"):  # the standard has relative ones ignored
+        home = os.path.expanduser("~/.cache")  # noqa: PTH111  (pathlib costs as much as all the rest)
+    return f"{home}/kgm/completion"
+
+
+def file_of(bootstrap: str, profile: str | None, environment: Mapping[str, str]) -> str:
+    """The file of a cluster as one profile sees it."""
+    import hashlib
+
+    key = "\0".join([",".join(sorted(part.strip() for part in bootstrap.split(","))), profile or ""])
+    return f"{folder(environment)}/{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
+
+
+def read(path: str) -> dict[str, dict[str, list[str]]]:
+    """{group id: {"instance_ids": [...], "member_ids": [...]}}; empty when there is nothing to be read."""
+    import json
+
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            seen = os.fstat(file.fileno())
+            if seen.st_uid != os.geteuid() or seen.st_size > MOST_BYTES:
+                return {}
+            document = json.loads(file.read())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    groups = document.get("groups") if isinstance(document, dict) and document.get("version") == _VERSION else None
+    if not isinstance(groups, dict):
+        return {}
+    return {
+        name: {
+            kind: [one for one in ids if isinstance(one, str)] for kind, ids in kinds.items() if isinstance(ids, list)
+        }
+        for name, kinds in groups.items()
+        if isinstance(kinds, dict)
+    }
+
+
+def remember(
+    common: Common,
+    snapshots: Iterable[GroupSnapshot] = (),
+    *,
+    listed: Iterable[str] = (),
+    is_all: bool = False,
+    gone: Iterable[str] = (),
+) -> None:
+    """Keep names: of groups that were listed (is_all: forget all others), of the members of groups that were described.
+
+    gone: groups to forget. Never fails."""
+    try:
+        path = file_of(common.bootstrap_for(reads_only=True), common.profile, os.environ)
+        before = read(path)
+        names = list(listed)
+        groups: dict[str, Any] = {name: before[name] for name in names if name in before} if is_all else dict(before)
+        for name in names:
+            groups.setdefault(name, {})
+        for one in snapshots:
+            groups[one.group_id] = {
+                "instance_ids": [m.group_instance_id for m in one.members if m.group_instance_id is not None],
+                "member_ids": [m.member_id for m in one.members if m.group_instance_id is None],
+            }
+        for name in gone:
+            groups.pop(name, None)
+        groups = _bounded(groups)
+        if groups != before:
+            _write(path, groups)
+    except Exception:  # noqa: BLE001  (a cache for comfort must not fail a command that has done its work)
+        return
+
+
+def _bounded(groups: Mapping[str, Mapping[str, Sequence[str]]]) -> dict[str, Any]:
+    """Only names that can be shown, and not too many of them."""
+    left = MOST_NAMES - len(groups)
+    kept: dict[str, Any] = {}
+    for name, kinds in groups.items():
+        if len(kept) >= MOST_NAMES:
+            break
+        if _is_fit(name):
+            ids = {kind: [one for one in found if _is_fit(one)] for kind, found in kinds.items()}
+            count = sum(map(len, ids.values()))
+            kept[name] = ids if count <= left else {}
+            left -= count if count <= left else 0
+    return kept
+
+
+def _is_fit(name: str) -> bool:
+    from kgm.text.sanitize import is_clean
+
+    return 0 < len(name) <= _LONGEST_NAME and is_clean(name)
+
+
+def _write(path: str, groups: Mapping[str, Any]) -> None:
+    import json
+
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120
+    text = json.dumps({"version": _VERSION, "groups": groups}, separators=(",", ":")).encode()
+    if len(text) > MOST_BYTES:
+        return
+    new = f"{path}.{os.getpid()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    descriptor = os.open(new, flags, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text)
+        os.replace(new, path)  # noqa: PTH105
+    except BaseException:
+        os.unlink(new)  # noqa: PTH108
+        raise

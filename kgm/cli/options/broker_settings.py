@@ -1,0 +1,24 @@
+"""`--set BROKER.KEY=VALUE`, as `serve` and `simulate-bounce` take it."""
+
+from collections.abc import Iterable
+
+from kgm.model.errors import UsageError
+from kgm.text.braces import expand_list
+
+_PREFIX = "broker."
+
+
+def parse_settings(items: Iterable[str]) -> dict[str, str]:
+    """Values by key, without a leading `broker.`. Lists of instance ids may have braces, as everywhere else.
+
+    Raises UsageError for what is no pair."""
+    from kgm.coordinator.contract.scale_out_plan import INSTANCE_IDS
+
+    found: dict[str, str] = {}
+    for item in items:
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or not key:
+            raise UsageError(f"--set {item}: write BROKER.KEY=VALUE")
+        key = key.removeprefix(_PREFIX)
+        found[key] = ",".join(expand_list(value, f"--set {key}")) if key.startswith(INSTANCE_IDS) else value
+    return found

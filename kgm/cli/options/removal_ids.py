@@ -1,0 +1,62 @@
+"""What `remove-members` is told on the command line, checked: an empty list never means all members."""
+
+from __future__ import annotations
+
+import sys
+
+from kgm.model.errors import NotFoundError, UsageError
+
+
+def group(positional: str | None, option: str | None) -> str:
+    if positional is not None and option is not None and positional != option:
+        raise UsageError(f"two groups are given: {positional} and {option}; members are removed from one at a time")
+    group = positional if positional is not None else option
+    if group is None or not group.strip():
+        raise UsageError("no group is given", hint="kgm remove-members GROUP --instance-ids ID")
+    return group
+
+
+def listed(values: list[str] | None, option: str) -> tuple[str, ...]:
+    from kgm.text.braces import expand_list
+
+    return tuple(name for value in values or () for name in expand_list(value, option))
+
+
+def patterns(values: list[str] | None) -> tuple[str, ...]:
+    for value in values or ():
+        if not value.strip():
+            raise UsageError("--match: the pattern is empty", hint="an empty pattern never means all members; '*' does")
+    return tuple(values or ())
+
+
+def reason(text: str | None) -> str:
+    from kgm.operations.removal.removal import DEFAULT_REASON, MAX_REASON_CHARACTERS
+
+    if text is None:
+        return DEFAULT_REASON
+    if not text.strip():
+        raise UsageError("--reason: it is empty", hint="leave the option out for the default reason")
+    if len(text) > MAX_REASON_CHARACTERS:
+        raise UsageError(f"--reason: {len(text)} characters are more than the {MAX_REASON_CHARACTERS} that Kafka takes")
+    if not text.isprintable():
+        raise UsageError("--reason: it holds characters that would garble the broker's log")
+    return text
+
+
+def read_ids(name: str) -> tuple[str, ...]:
+    """Ids of a file, one a line. Raises NotFoundError for a file that cannot be read, UsageError without any id."""
+    try:
+        if name == "-":
+            text = sys.stdin.read()
+        else:
+            with open(name, encoding="utf-8") as file:  # noqa: PTH123  (pathlib costs start-up time)
+                text = file.read()
+    except OSError as error:
+        raise NotFoundError(f"--from-file {name}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--from-file {name}: that is not text in UTF-8") from error
+    lines = [line.strip() for line in text.splitlines()]
+    ids = tuple(line for line in lines if line and not line.startswith("#"))
+    if not ids:
+        raise UsageError(f"--from-file {name}: no id in it", hint="an empty list never means all members")
+    return ids

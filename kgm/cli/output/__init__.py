@@ -1,0 +1,1 @@
+"""What a command shows: tables, JSON and its schemas, progress, pages."""

@@ -1,0 +1,242 @@
+"""Ownership over time as SVG: a row for all partitions that fared alike, a bar for each owner, gaps where nobody
+consumes, lines where rebalances are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from os.path import commonprefix
+from typing import Protocol
+
+from kgm.cli.output.pages.page import Markup, element, join, swatch, text
+from kgm.model.assignment import as_ranges
+from kgm.text.sanitize import clean
+
+_WIDTH, _LABELS, _EDGE = 1000.0, 190.0, 8.0
+_AXIS_PX, _ROW_PX, _BAR_PX, _AREA_PX = 22.0, 15.0, 12.0, 46.0
+#: Of a letter of the labels in the bars.
+_LETTER_PX = 5.4
+#: More rows than this nobody reads: those that fared worst are shown.
+MOST_ROWS = 90
+#: A gap is never narrower than this, so that none is overlooked.
+_LEAST_GAP_PX = 0.8
+
+
+class Bar(Protocol):
+    """What one owner held, in ms from the start; `simulation.holdings.Holding` is one."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def from_ms(self) -> int: ...
+    @property
+    def to_ms(self) -> int: ...
+    @property
+    def owner(self) -> str: ...
+
+
+#: Of one partition: (from_ms, to_ms, owner), by time.
+Course = tuple[tuple[int, int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Partitions of one topic that fared alike."""
+
+    topic: str
+    partitions: tuple[int, ...]
+    course: Course
+
+    @property
+    def label(self) -> str:
+        return f"{self.topic} {as_ranges(self.partitions)}"
+
+    def gaps(self, end_ms: int) -> list[tuple[int, int]]:
+        """When nobody consumed them."""
+        found, reached = [], self.course[0][0]
+        for start, end, _ in self.course:
+            if start > reached:
+                found.append((reached, start))
+            reached = max(reached, end)
+        return [*found, (reached, end_ms)] if reached < end_ms else found
+
+    def hardship(self, end_ms: int) -> tuple[bool, int]:
+        """How badly they fared: whether they moved, and how long they were stopped."""
+        return self.course[0][2] != self.course[-1][2], sum(end - start for start, end in self.gaps(end_ms))
+
+
+def rows_of(bars: Iterable[Bar]) -> list[Row]:
+    """By topic and first partition."""
+    courses: dict[tuple[str, int], list[tuple[int, int, str]]] = {}
+    for bar in bars:
+        courses.setdefault((bar.topic, bar.partition), []).append((bar.from_ms, bar.to_ms, bar.owner))
+    alike: dict[tuple[str, Course], list[int]] = {}
+    for (topic, partition), course in sorted(courses.items()):
+        alike.setdefault((topic, tuple(sorted(course))), []).append(partition)
+    return [Row(topic, tuple(partitions), course) for (topic, course), partitions in alike.items()]
+
+
+def colours_of(owners: Iterable[str]) -> dict[str, int]:
+    """A number for each owner, by name; its colour is `swatch` of it."""
+    return {owner: number for number, owner in enumerate(sorted(set(owners)))}
+
+
+def ownership(
+    bars: Sequence[Bar],
+    *,
+    end_ms: int,
+    marks_ms: Sequence[int],
+    colours: Mapping[str, int],
+    show_ms: Callable[[int], str],
+) -> Markup:
+    """The chart: how many partitions are stopped, and the rows, on one axis from 0 to end_ms. marks_ms: rebalances."""
+    rows = rows_of(bars)
+    if not rows:
+        return element("p", "Nobody owned a partition.", class_="soft")
+    shown = rows
+    if len(rows) > MOST_ROWS:
+        worst = sorted(range(len(rows)), key=lambda n: rows[n].hardship(end_ms), reverse=True)[:MOST_ROWS]
+        shown = [rows[number] for number in sorted(worst)]
+    axis = _Axis(end_ms)
+    top = _AXIS_PX + _AREA_PX + 8
+    height = top + len(shown) * _ROW_PX + 6
+    short = _short_names(colours)
+    parts = [
+        axis.grid(height, show_ms),
+        _stopped_area(rows, axis, end_ms),
+        *(_row(row, top + number * _ROW_PX, axis, end_ms, colours, short) for number, row in enumerate(shown)),
+        *(
+            Markup(f'<path class="mark" d="M{axis.at(at_ms):.1f} {_AXIS_PX:g}V{height:g}"></path>')
+            for at_ms in dict.fromkeys(marks_ms)
+        ),
+    ]
+    words = [
+        "Bars are owners, solid red is nobody, dashed lines are rebalances. Partitions that fared alike share a row."
+    ]
+    if len(shown) < len(rows):
+        left = sum(len(row.partitions) for row in rows) - sum(len(row.partitions) for row in shown)
+        words.append(f"Of {len(rows):,} rows the {len(shown)} that fared worst are shown; {left:,} partitions are not.")
+    figure = f'<svg viewBox="0 0 {_WIDTH:g} {height:g}" role="img" aria-label="ownership over time">{join(parts)}</svg>'
+    return element("figure", Markup(figure), element("figcaption", " ".join(words)))
+
+
+def legend(colours: Mapping[str, int], most: int = 24) -> Markup:
+    """Which colour is whose, as far as that helps: many owners share one."""
+    square = '<svg viewBox="0 0 8 8"><rect class="{}" width="8" height="8" rx="1.5"></rect></svg>'
+    shown = list(colours.items())[:most]
+    items = [element("span", Markup(square.format(swatch(number))), owner) for owner, number in shown]
+    if len(shown) < len(colours):
+        items.append(element("span", f"and {len(colours) - len(shown):,} more; point at a bar for its owner"))
+    return element("p", *items, class_="legend")
+
+
+class _Axis:
+    """Time from left to right, with a little room at both ends, where what was before and what stays can be seen."""
+
+    def __init__(self, end_ms: int) -> None:
+        span = max(end_ms, 1)
+        self._lead = span * 0.025
+        self.first, self.last = -self._lead, span + self._lead
+        self._per_ms = (_WIDTH - _LABELS - _EDGE) / (self.last - self.first)
+        self.end_ms = end_ms
+
+    def at(self, at_ms: float) -> float:
+        return _LABELS + (min(max(at_ms, self.first), self.last) - self.first) * self._per_ms
+
+    def held(self, start_ms: int, end_ms: int) -> tuple[float, float]:
+        """From where to where a bar goes: what was held at the start was so before, what is held at the end stays."""
+        start = self.first if start_ms <= 0 else start_ms
+        end = self.last if end_ms >= self.end_ms else end_ms
+        return self.at(start), self.at(end)
+
+    def grid(self, height: float, show_ms: Callable[[int], str]) -> Markup:
+        step = _step(self.end_ms)
+        parts = []
+        for at_ms in range(0, self.end_ms + 1, step):
+            x = self.at(at_ms)
+            parts.append(Markup(f'<path class="grid" d="M{x:.1f} {_AXIS_PX - 5:g}V{height:g}"></path>'))
+            parts.append(element("text", show_ms(at_ms), class_="soft mid", x=f"{x:.1f}", y="11"))
+        return join(parts)
+
+
+def _step(end_ms: int) -> int:
+    """Between two ticks: 5 to 10 of them, at round times."""
+    minute = 60_000
+    rounds = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000]
+    rounds += [minute * n for n in (1, 2, 5, 10, 15, 30)]
+    rounds += [60 * minute * n for n in (1, 2, 4, 6, 12, 24, 48, 168)]
+    return next((step for step in rounds if end_ms / step <= 9), max(end_ms // 8, 1))
+
+
+def _short_names(owners: Iterable[str]) -> dict[str, str]:
+    """Names for the bars: without the words that all of them begin with."""
+    names = {owner: clean(owner) for owner in owners}
+    alike = commonprefix(list(names.values()))  # noqa: RUF071  (letters, no paths)
+    shared = alike.rfind("-") + 1 if len(names) > 1 else 0
+    return {owner: name[shared:] or name for owner, name in names.items()}
+
+
+def _row(
+    row: Row, y: float, axis: _Axis, end_ms: int, colours: Mapping[str, int], short: Mapping[str, str]
+) -> Markup:  # fmt: skip
+    bottom = y + _BAR_PX
+    paths: dict[str, list[str]] = {}
+    labels = []
+    named = ""
+    for start_ms, to_ms, owner in row.course:
+        start, end = axis.held(start_ms, to_ms)
+        paths.setdefault(owner, []).append(f"M{start:.1f} {y:g}H{end:.1f}V{bottom:g}H{start:.1f}z")
+        fits = int((end - start) / _LETTER_PX) - 1
+        if owner != named and fits >= min(len(short[owner]), 6):
+            named = owner
+            shown = short[owner] if len(short[owner]) <= fits else short[owner][: fits - 1] + "…"
+            labels.append(element("text", shown, class_="in", x=f"{start + 3:.1f}", y=f"{bottom - 2.8:g}"))
+    bars = [_path(swatch(colours[owner]), "".join(d), f"{owner}: {row.label}") for owner, d in paths.items()]
+    gaps = "".join(
+        f"M{x:.1f} {y:g}h{max(axis.at(end) - x, _LEAST_GAP_PX):.1f}v{_BAR_PX:g}H{x:.1f}z"
+        for x, end in ((axis.at(start), end) for start, end in row.gaps(end_ms))
+    )
+    nobody = _path("gap", gaps, f"nobody: {row.label}") if gaps else ""
+    label = clean(row.label)
+    most = int((_LABELS - 12) / _LETTER_PX)
+    shown = label if len(label) <= most else f"{label[: most - 1]}…"
+    name = element(
+        "text", element("title", row.label), shown, class_="end", x=f"{_LABELS - 6:g}", y=f"{bottom - 2.8:g}"
+    )
+    return join((name, *bars, nobody, *labels))
+
+
+def _path(kind: str, d: str, hint: str) -> Markup:
+    return Markup(f'<path class="{kind}" d="{d}"><title>{text(hint)}</title></path>')
+
+
+def _stopped_area(rows: Sequence[Row], axis: _Axis, end_ms: int) -> Markup:
+    """How many partitions nobody consumes, as an area over the rows."""
+    total = sum(len(row.partitions) for row in rows)
+    steps: dict[int, int] = {}
+    for row in rows:
+        for start, end in row.gaps(end_ms):
+            steps[start] = steps.get(start, 0) + len(row.partitions)
+            steps[end] = steps.get(end, 0) - len(row.partitions)
+    base = _AXIS_PX + _AREA_PX
+    level, most = 0, 0
+    path = [f"M{axis.at(0):.1f} {base:g}"]
+    levels = []
+    for at_ms, change in sorted(steps.items()):
+        level += change
+        most = max(most, level)
+        levels.append((at_ms, level))
+    for (at_ms, count), (until_ms, _) in pairwise([*levels, (end_ms, 0)]):
+        top = base - _AREA_PX * 0.9 * count / max(most, 1)
+        left, right = axis.at(at_ms), axis.at(until_ms)
+        path.append(f"H{left:.1f}V{top:.1f}H{max(right, left + (_LEAST_GAP_PX if count else 0)):.1f}")
+    path.append(f"V{base:g}z")
+    words = f"stopped: up to {most:,} of {total:,}" if most else "never stopped"
+    return join((
+        Markup(f'<path class="row" d="M{_LABELS:g} {_AXIS_PX:g}H{_WIDTH - _EDGE:g}V{base:g}H{_LABELS:g}z"></path>'),
+        Markup(f'<path class="area" d="{"".join(path)}"></path>'),
+        element("text", words, class_="end soft", x=f"{_LABELS - 6:g}", y=f"{base - 16:g}"),
+    ))  # fmt: skip

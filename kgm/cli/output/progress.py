@@ -1,0 +1,97 @@
+"""One line on stderr that says what takes so long: at a terminal only, after a moment, gone when it is done.
+
+with progress(common, "looking for signs of life"):
+...
+with progress(common, "describing") as line:
+line.count(done, total)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Self
+
+from kgm.text.sanitize import clean
+
+if TYPE_CHECKING:
+    from kgm.cli.options.common import Common
+
+#: What is done sooner needs no word, in seconds.
+PATIENCE_S = 0.7
+_EVERY_S = 0.25
+_WIPE = "\r\x1b[K"
+_shown: list[Line] = []
+
+
+class Line:
+    """The line, redrawn by a thread of its own. `count` may be called as often as one likes."""
+
+    def __init__(self, text: str, *, is_shown: bool = True) -> None:
+        self.text, self.note, self.started = clean(text), "", time.monotonic()
+        self._is_shown = is_shown
+        self._drawn, self._over, self._lock = False, threading.Event(), threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+
+    def count(self, done: int, total: int | None = None) -> None:
+        self.note = f" {done}" if total is None else f" {done} of {total}"
+
+    def hide(self) -> None:
+        """Wipe the line: something else is about to be written."""
+        with self._lock:
+            if self._drawn:
+                self._write(_WIPE)
+                self._drawn = False
+
+    def __enter__(self) -> Self:
+        if self._is_shown:
+            _shown.append(self)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._is_shown:
+            return
+        self._over.set()
+        self._thread.join()
+        self.hide()
+        _shown.remove(self)
+
+    def _run(self) -> None:
+        pause = PATIENCE_S
+        while not self._over.wait(pause):
+            pause = _EVERY_S
+            with self._lock:
+                if not self._over.is_set():
+                    self._draw()
+
+    def _draw(self) -> None:
+        text = f"{self.text}{self.note} ... {time.monotonic() - self.started:.0f}s"
+        self._write(_WIPE + text[: _columns() - 1])
+        self._drawn = True
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
+def progress(common: Common, text: str) -> Line:
+    """A line while the block runs; it is never shown when stderr is no terminal, or a dumb one."""
+    at_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    return Line(text, is_shown=at_terminal and not common.debug)
+
+
+def hide() -> None:
+    """Wipe whatever line is shown, before something else is written to the terminal."""
+    for line in _shown:
+        line.hide()
+
+
+def _columns() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns

@@ -1,0 +1,79 @@
+"""The JSON Schemas that `-o schema` prints, made from `contracts`, which is short enough to read.
+
+Version 1 grows, and takes nothing back: tests/cli/output/test_schemas.py holds it against what was promised before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_ERROR = {"code": "str", "message": "str", "group_id": "str?", "facts": ["str"], "hint": "str?"}
+
+
+def print_schema(command_path: str) -> None:
+    """The schema of `kgm config view`, say. Raises NotFoundError when that command has no JSON."""
+    import json
+
+    from kgm.cli.output.streams import put
+    from kgm.model.errors import NotFoundError
+
+    name = "-".join(command_path.split()[1:])
+    found = schema_of(name)
+    if found is None:
+        raise NotFoundError(f"kgm {name}: there is no schema of its JSON")
+    put(json.dumps(found, indent=2) + "\n")
+
+
+def contracts() -> dict[str, Any]:
+    """{name: form of `data`} of every command."""
+    from kgm.cli.output import contracts, contracts_history
+
+    return {**contracts.CONTRACTS, **contracts_history.CONTRACTS}
+
+
+def schema_of(name: str) -> dict[str, Any] | None:
+    """name: as in `kgm.NAME/v1`. None when there is no such contract."""
+    data = contracts().get(name)
+    if data is None:
+        return None
+    envelope = {
+        "schema": f"=kgm.{name}/v1",
+        "cluster": ({"id": "str?", "bootstrap": "str?"}, None),
+        "generated_at": "str",
+        "data": {},
+        "errors": [_ERROR],
+    }
+    schema = translated(envelope)
+    # A command that failed altogether says so in `errors`, and has no data.
+    schema["properties"]["data"] = {"anyOf": [translated(data), {"type": "object", "maxProperties": 0}]}
+    return {"$schema": _DIALECT, "$id": f"kgm.{name}/v1", "title": f"kgm {name} -o json", **schema}
+
+
+def translated(form: Any) -> dict[str, Any]:
+    """A form of `contracts` as JSON Schema."""
+    if isinstance(form, str):
+        return _word(form)
+    if isinstance(form, list):
+        return {"type": "array", "items": translated(form[0])}
+    if isinstance(form, tuple):
+        return {"anyOf": [{"type": "null"} if each is None else translated(each) for each in form]}
+    if "*" in form:
+        return {"type": "object", "additionalProperties": translated(form["*"])}
+    return {
+        "type": "object",
+        "properties": {key.removesuffix("?"): translated(value) for key, value in form.items()},
+        "required": [key for key in form if not key.endswith("?")],
+    }
+
+
+def _word(word: str) -> dict[str, Any]:
+    if word == "any":
+        return {}
+    is_nullable = word.endswith("?")
+    word = word.removesuffix("?")
+    if word.startswith("="):
+        words: list[str | None] = [*word[1:].split("|")]
+        return {"enum": [*words, None]} if is_nullable else {"enum": words}
+    kind = _TYPES[word]
+    return {"type": [kind, "null"] if is_nullable else kind}

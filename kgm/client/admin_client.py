@@ -1,0 +1,483 @@
+"""The cluster as kgm's commands see it: list groups, describe them, make members leave.
+
+A `Cluster` has one budget of time. Reads are retried inside it; partial failures come back as data, beside what was
+found. What changes a group (`leave_group`) is one attempt: who calls it decides what a lost answer means."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+from kgm.client import requests
+from kgm.client.failures import BadAnswerError, ConnectError, LostError, from_code
+from kgm.client.requests import Described, Offsets
+from kgm.client.snapshots import decoded, roster, snapshot, used_topics
+from kgm.client.transport.bootstrap import parse_bootstrap
+from kgm.client.transport.brokers import TAKEOVER_S, Broker, Brokers
+from kgm.client.transport.connection import Connection, Plaintext, Security
+from kgm.client.transport.deadline import Deadline
+from kgm.client.transport.parallel import run_parallel
+from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnreachableError, UnsupportedError
+from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
+from kgm.protocol.apis import ApiKey
+
+_STATE_FILTER, _TYPE_FILTER = 4, 5
+#: The share of the budget that offsets may use: a dead partition leader must not cost the whole answer.
+_OFFSETS_SHARE = 0.6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    """One row of a listing. state needs Kafka 2.6 (KIP-518), type 4.0 (KIP-848); None before."""
+
+    group_id: str
+    protocol_type: str | None
+    state: str | None
+    type: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The groups that this principal may see, by id, and what went wrong at single brokers."""
+
+    groups: tuple[ListedGroup, ...]
+    errors: tuple[KgmError, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaver:
+    """A member in a LeaveGroup request: by instance id, by member id, or by both, which must then belong together."""
+
+    group_instance_id: str | None = None
+    member_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveAnswer:
+    """What the coordinator answered: an error for the whole request, and one error code per leaver it answered."""
+
+    error_code: int
+    codes: dict[Leaver, int]
+    version: int
+    broker: str
+
+
+class Cluster:
+    """A cluster behind a bootstrap list; a context manager. Make one with `kgm.client.connect`."""
+
+    def __init__(self, bootstrap: str, *, timeout_ms: int, security: Security | None = None) -> None:
+        self.bootstrap = bootstrap
+        self.deadline = Deadline.after(timeout_ms)
+        self.brokers = Brokers(parse_bootstrap(bootstrap), security or Plaintext())
+        #: Topics on which the principal was found to have no DESCRIBE.
+        self.denied_topics: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.brokers.close()
+
+    def start(self) -> None:
+        """Reach the cluster. Raises KgmError (exit 5 when nobody answers)."""
+        self.brokers.start(self.deadline)
+
+    def renew(self, timeout_ms: int | None = None) -> None:
+        """Start the budget anew: after a prompt, or for the next look of a watch."""
+        self.deadline = Deadline.after(self.deadline.budget_ms if timeout_ms is None else timeout_ms)
+
+    @property
+    def cluster_id(self) -> str | None:
+        return self.brokers.cluster_id
+
+    def may_list_all(self) -> bool:
+        """Whether a listing has every group: DESCRIBE on the cluster. True where the brokers do not tell."""
+        from kgm.client.connection_test import cluster_operations, may_list_all
+
+        deadline = self.deadline
+        try:
+            return may_list_all(self.brokers.on_any(lambda one: cluster_operations(one, deadline), deadline))
+        except KgmError:
+            return True
+
+    # -- list ----------------------------------------------------------------------------------------------------------
+
+    def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> Listing:
+        """Groups of all brokers, asked at once. states and types: any of these, in any case; empty means all.
+
+        A broker that does not answer is an error in the listing; raises KgmError when none answers."""
+        wanted_states, wanted_types = {s.lower() for s in states}, {t.lower() for t in types}
+        deadline = self.deadline.part(0.9)
+        tasks = {broker: self._list_task(broker, wanted_states, wanted_types, deadline) for broker in self._all()}
+        results = run_parallel(tasks, deadline, "a broker")
+        errors = tuple(result for result in results.values() if isinstance(result, KgmError))
+        if errors and len(errors) == len(results):
+            raise errors[0]
+        found: dict[str, ListedGroup] = {}
+        for result in results.values():
+            if not isinstance(result, KgmError):
+                found.update((group.group_id, group) for group in result)
+        rows = self._with_states(list(found.values())) if wanted_states else list(found.values())
+        # Old brokers cannot filter; asking them again for what they filtered changes nothing.
+        kept = [
+            row
+            for row in rows
+            if (not wanted_states or (row.state or "").lower() in wanted_states)
+            and (not wanted_types or (row.type or "classic") in wanted_types)
+        ]
+        return Listing(groups=tuple(sorted(kept, key=lambda row: row.group_id)), errors=errors)
+
+    def _all(self) -> tuple[Broker, ...]:
+        brokers = self.brokers.brokers()
+        if not brokers:
+            self.brokers.start(self.deadline)
+            brokers = self.brokers.brokers()
+        return brokers
+
+    def _list_task(
+        self, broker: Broker, states: set[str], types: set[str], deadline: Deadline
+    ) -> Callable[[], list[ListedGroup]]:
+        def ask(connection: Connection) -> list[ListedGroup]:
+            return _list(connection, states, types, deadline)
+
+        return lambda: self.brokers.on_broker(broker, ask, deadline)
+
+    def _with_states(self, rows: list[ListedGroup]) -> list[ListedGroup]:
+        """Fill states in where the listing of an old broker has none."""
+        missing = [row.group_id for row in rows if row.state is None]
+        if not missing:
+            return rows
+        described = self._describe(missing)
+        states = {
+            group_id: getattr(found.raw, "group_state", None)
+            for group_id, found in described.items()
+            if isinstance(found, Described)
+        }
+        return [replace(row, state=states.get(row.group_id, row.state)) for row in rows]
+
+    # -- describe ------------------------------------------------------------------------------------------------------
+
+    def describe_groups(self, group_ids: Sequence[str], *, offsets: bool = True) -> list[GroupSnapshot | KgmError]:
+        """A snapshot or an error for each group, in the order asked (NotFoundError, AuthorizationError, ...).
+
+        offsets: read committed and end offsets too; where they cannot be read they are None. Topics and their
+        partition counts are always there. Raises KgmError only when nobody answers at all."""
+        if not group_ids:
+            return []
+        described = self._describe(group_ids)
+        found = {group_id: one for group_id, one in described.items() if isinstance(one, Described)}
+        deadline = self.deadline.part(_OFFSETS_SHARE)
+        committed = self._committed(found, deadline) if offsets else {}
+        bases = {group_id: decoded(group_id, one) for group_id, one in found.items()}
+        topics: set[str] = set()
+        partitions: set[tuple[str, int]] = set()
+        for group_id in found:
+            topics |= used_topics(bases[group_id].members, committed.get(group_id, {}))
+            partitions |= committed.get(group_id, {}).keys()
+            for member in bases[group_id].members:
+                partitions |= {(topic, p) for topic, numbers in member.assignment.items() for p in numbers}
+        known, ends = self._topics_and_ends(sorted(topics), partitions if offsets else set(), deadline)
+        timeouts = self._session_timeouts([g for g, one in found.items() if one.kind == "consumer"], deadline)
+        results: list[GroupSnapshot | KgmError] = []
+        for group_id in group_ids:
+            one = described[group_id]
+            if isinstance(one, KgmError):
+                results.append(one)
+                continue
+            results.append(
+                snapshot(
+                    bases[group_id], coordinator=self.brokers.coordinator(group_id), committed=committed.get(group_id),
+                    ends=ends, topics=known, session_timeout_ms=timeouts.get(group_id),
+                )
+            )  # fmt: skip
+        return results
+
+    def rosters(self, group_ids: Sequence[str]) -> list[GroupSnapshot | KgmError]:
+        """Type, state and coordinator of each group and the ids of its members, or an error, in the order asked."""
+        described = self._describe(group_ids) if group_ids else {}
+        return [
+            one if isinstance(one, KgmError) else roster(group_id, one, self.brokers.coordinator(group_id))
+            for group_id, one in ((group_id, described[group_id]) for group_id in group_ids)
+        ]
+
+    def describe_group(self, group_id: str, *, offsets: bool = True) -> GroupSnapshot:
+        """One group. Raises what `describe_groups` returns."""
+        (result,) = self.describe_groups([group_id], offsets=offsets)
+        if isinstance(result, KgmError):
+            raise result
+        return result
+
+    def _describe(self, group_ids: Sequence[str]) -> dict[str, Described | KgmError]:
+        deadline = self.deadline
+
+        def ask(connection: Connection, chunk: list[str]) -> dict[str, Described | KgmError]:
+            return requests.describe(connection, chunk, deadline)
+
+        began_s = time.monotonic()
+        found = self.brokers.on_coordinators(group_ids, ask, deadline)
+        doubtful = [
+            group_id
+            for group_id, result in found.items()
+            if self.brokers.has_moved(group_id, began_s) and not isinstance(result, UnreachableError)
+        ]
+        if doubtful:  # a coordinator that has taken over may describe them as they were
+            deadline.sleep(TAKEOVER_S)
+            again = {} if deadline.expired else self.brokers.on_coordinators(doubtful, ask, deadline)
+            found |= {
+                group_id: result for group_id, result in again.items() if not isinstance(result, UnreachableError)
+            }
+        return found
+
+    def holders(self, group_id: str, instance_ids: Iterable[str]) -> set[str]:
+        """Which of these instance ids a member of the group has, by the newest that its coordinator knows.
+
+        A Heartbeat in the name of the id and of no member: it changes nothing, and is refused in one of two ways.
+        Raises KgmError, UnsupportedError for brokers of before KIP-345."""
+        deadline, asked = self.deadline, sorted(instance_ids)
+
+        def ask(connection: Connection, chunk: list[str]) -> dict[str, set[str] | KgmError]:
+            return {group_id: requests.holders(connection, group_id, asked, deadline) for group_id in chunk}
+
+        result = self.brokers.on_coordinators([group_id], ask, deadline)[group_id]
+        if isinstance(result, KgmError):
+            raise result
+        return result
+
+    # -- offsets -------------------------------------------------------------------------------------------------------
+
+    def committed_offsets(self, group_id: str) -> Offsets:
+        """Committed offsets by (topic, partition). Raises KgmError."""
+        deadline = self.deadline
+
+        def ask(connection: Connection, chunk: list[str]) -> dict[str, Offsets | KgmError]:
+            return requests.fetch_committed(connection, chunk, deadline)
+
+        result = self.brokers.on_coordinators([group_id], ask, deadline)[group_id]
+        if isinstance(result, KgmError):
+            raise result
+        return result
+
+    def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> Offsets:
+        """End offsets by (topic, partition), where the leaders tell them."""
+        wanted = set(partitions)
+        return self._topics_and_ends(sorted({topic for topic, _ in wanted}), wanted, self.deadline)[1]
+
+    def _committed(self, found: dict[str, Described], deadline: Deadline) -> dict[str, Offsets]:
+        """By group; groups whose offsets cannot be read are left out. Share groups commit nothing of this kind."""
+        group_ids = [group_id for group_id, one in found.items() if one.kind != "share"]
+        if not group_ids:
+            return {}
+
+        def ask(connection: Connection, chunk: list[str]) -> dict[str, Offsets | KgmError]:
+            return requests.fetch_committed(connection, chunk, deadline)
+
+        try:
+            results = self.brokers.on_coordinators(group_ids, ask, deadline)
+        except KgmError:
+            return {}
+        return {group_id: one for group_id, one in results.items() if not isinstance(one, KgmError)}
+
+    def _topics_and_ends(
+        self, topics: Sequence[str], partitions: set[tuple[str, int]], deadline: Deadline
+    ) -> tuple[list[TopicSnapshot], Offsets]:
+        """(topics that exist and may be seen, end offsets). Leaders that moved are asked again."""
+        if not topics:
+            return [], {}
+        known: dict[str, TopicSnapshot] = {}
+        ends: Offsets = {}
+        wanted = set(partitions)
+        for _ in range(2):
+            leaders: dict[tuple[str, int], int] = {}
+            try:
+                for row in self.brokers.metadata(topics, deadline).topics:
+                    if row.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED and row.name is not None:
+                        self.denied_topics.add(row.name)
+                    if not row.error_code and row.name is not None:
+                        topic_id = row.topic_id if any(row.topic_id) else None  # which old brokers do not tell
+                        known[row.name] = TopicSnapshot(
+                            name=row.name, partitions=len(row.partitions), topic_id=topic_id
+                        )
+                        leaders.update(((row.name, p.partition_index), p.leader_id) for p in row.partitions)
+            except KgmError:
+                break
+            got, moved = self._ends_by_leader(wanted, leaders, deadline)
+            ends.update(got)
+            wanted = set(moved)
+            if not wanted or deadline.expired:
+                break
+        return [*known.values()], ends
+
+    def _ends_by_leader(
+        self, partitions: set[tuple[str, int]], leaders: dict[tuple[str, int], int], deadline: Deadline
+    ) -> tuple[Offsets, list[tuple[str, int]]]:
+        brokers = {broker.id: broker for broker in self.brokers.brokers()}
+        by_leader: dict[Broker, dict[str, list[int]]] = {}
+        for topic, partition in sorted(partitions):
+            broker = brokers.get(leaders.get((topic, partition), -1))
+            if broker is not None:
+                by_leader.setdefault(broker, {}).setdefault(topic, []).append(partition)
+        if not by_leader:
+            return {}, []
+        tasks = {broker: self._ends_task(broker, mine, deadline) for broker, mine in by_leader.items()}
+        ends: Offsets = {}
+        moved: list[tuple[str, int]] = []
+        for result in run_parallel(tasks, deadline, "a partition leader").values():
+            if not isinstance(result, KgmError):
+                ends.update(result[0])
+                moved += result[1]
+        return ends, moved
+
+    def _ends_task(
+        self, broker: Broker, partitions: dict[str, list[int]], deadline: Deadline
+    ) -> Callable[[], tuple[Offsets, list[tuple[str, int]]]]:
+        def ask(connection: Connection) -> tuple[Offsets, list[tuple[str, int]]]:
+            return requests.fetch_ends(connection, partitions, deadline)
+
+        return lambda: self.brokers.on_broker(broker, ask, deadline)
+
+    def _session_timeouts(self, group_ids: list[str], deadline: Deadline) -> dict[str, int]:
+        if not group_ids:
+            return {}
+
+        def ask(connection: Connection) -> dict[str, int]:
+            if not connection.supports(ApiKey.DESCRIBE_CONFIGS):
+                return {}
+            return requests.fetch_session_timeouts(connection, group_ids, deadline)
+
+        try:
+            return self.brokers.on_any(ask, deadline)
+        except KgmError:
+            return {}  # worth a column, not an error
+
+    def broker_settings(self, group_id: str, names: Sequence[str]) -> dict[str, str]:
+        """Settings of the broker that coordinates a group, by name; those that it does not tell are left out."""
+
+        def ask(connection: Connection, deadline: Deadline) -> dict[str, str]:
+            coordinator = self.brokers.coordinator(group_id)
+            if coordinator is None:
+                return {}
+            return requests.fetch_broker_settings(connection, coordinator.id, list(names), deadline)
+
+        return self._settings(group_id, ask)
+
+    def group_settings(self, group_id: str, names: Sequence[str]) -> dict[str, str]:
+        """What is in force for one group, by name; what the broker does not tell is left out."""
+
+        def ask(connection: Connection, deadline: Deadline) -> dict[str, str]:
+            return requests.fetch_group_settings(connection, [group_id], list(names), deadline).get(group_id, {})
+
+        return self._settings(group_id, ask)
+
+    def _settings(self, group_id: str, fetch: Callable[[Connection, Deadline], dict[str, str]]) -> dict[str, str]:
+        def ask(connection: Connection) -> dict[str, str]:
+            return fetch(connection, deadline) if connection.supports(ApiKey.DESCRIBE_CONFIGS) else {}
+
+        deadline = self.deadline.part(0.5)
+        try:
+            broker = self.brokers.find_coordinators([group_id], deadline)[group_id]
+            if isinstance(broker, KgmError):
+                return {}
+            return self.brokers.on_broker(broker, ask, deadline)
+        except KgmError:
+            return {}  # worth a more certain prediction, not an error
+
+    # -- leave ---------------------------------------------------------------------------------------------------------
+
+    def leave_version(self, group_id: str, deadline: Deadline) -> int:
+        """The LeaveGroup version that the group's coordinator speaks. Raises KgmError."""
+
+        def ask(connection: Connection, chunk: list[str]) -> dict[str, int | KgmError]:
+            return dict.fromkeys(chunk, connection.version(ApiKey.LEAVE_GROUP))
+
+        result = self.brokers.on_coordinators([group_id], ask, deadline)[group_id]
+        if isinstance(result, KgmError):
+            raise result
+        return result
+
+    def leave_group(
+        self, group_id: str, leavers: Sequence[Leaver], *, reason: str | None, deadline: Deadline
+    ) -> LeaveAnswer:
+        """One LeaveGroup request, sent once.
+
+        Raises LostError with `sent` when the answer was lost or cannot be understood, and other KgmErrors when the
+        request was not sent at all. Error codes of the answer are data."""
+        try:
+            broker = self.brokers.find_coordinators([group_id], deadline)[group_id]
+            if isinstance(broker, KgmError):
+                raise broker
+            connection = self.brokers.connection(broker.address, deadline)
+        except LostError as error:  # what was lost is the look-up
+            raise ConnectError(error.message, facts=error.facts, hint=error.hint) from error
+        try:
+            return _leave(connection, group_id, leavers, reason, deadline)
+        except (DecodeError, BadAnswerError) as error:
+            raise LostError(error.message, sent=True, facts=error.facts) from error
+
+
+def _list(connection: Connection, states: set[str], types: set[str], deadline: Deadline) -> list[ListedGroup]:
+    from kgm.protocol.messages.list_groups_request import ListGroupsRequest
+    from kgm.protocol.messages.list_groups_response import ListGroupsResponse
+
+    version = connection.version(ApiKey.LIST_GROUPS)
+    request = ListGroupsRequest(
+        states_filter=sorted(states) if version >= _STATE_FILTER else [],
+        types_filter=sorted(types) if version >= _TYPE_FILTER else [],
+    )
+    answer = connection.call(request, ListGroupsResponse, version=version, deadline=deadline)
+    if answer.error_code:
+        raise from_code(
+            answer.error_code, f"broker {connection.address} does not list its groups",
+            broker=str(connection.address), api="ListGroups",
+        )  # fmt: skip
+    return [
+        ListedGroup(
+            group_id=row.group_id,
+            protocol_type=row.protocol_type,
+            state=row.group_state or None,
+            type=row.group_type.lower() or None,
+        )
+        for row in answer.groups
+    ]
+
+
+def _leave(
+    connection: Connection, group_id: str, leavers: Sequence[Leaver], reason: str | None, deadline: Deadline
+) -> LeaveAnswer:
+    from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+    from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
+
+    version = connection.version(ApiKey.LEAVE_GROUP)
+    if version < 3:  # one member, no instance ids (before KIP-345)
+        if len(leavers) != 1 or leavers[0].group_instance_id is not None:
+            raise UnsupportedError(f"broker {connection.address} takes one dynamic member in LeaveGroup v{version}")
+        leaver = leavers[0]
+        request = LeaveGroupRequest(group_id=group_id, member_id=leaver.member_id)
+        answer = connection.call(request, LeaveGroupResponse, version=version, deadline=deadline)
+        code = answer.error_code
+        codes = {leaver: code}
+        top = code if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID) else 0
+        return LeaveAnswer(error_code=top, codes={} if top else codes, version=version, broker=str(connection.address))
+    members = [
+        MemberIdentity(
+            member_id=leaver.member_id,
+            group_instance_id=leaver.group_instance_id,
+            reason=reason if version >= 5 else None,
+        )
+        for leaver in leavers
+    ]
+    request = LeaveGroupRequest(group_id=group_id, members=members)
+    answer = connection.call(request, LeaveGroupResponse, version=version, deadline=deadline)
+    asked = set(leavers)
+    codes = {}
+    for row in answer.members:  # by identity, not by position: the order is not to be relied on
+        leaver = Leaver(group_instance_id=row.group_instance_id, member_id=row.member_id)
+        if leaver in asked:
+            codes.setdefault(leaver, row.error_code)
+    return LeaveAnswer(
+        error_code=answer.error_code, codes=codes, version=version, broker=str(connection.address)
+    )  # fmt: skip

@@ -1,0 +1,275 @@
+"""One request to one broker, and its answer per group: describe, committed offsets, end offsets, settings.
+
+Each function here takes an open connection, picks the version, and turns error codes into errors; nothing retries and
+nothing is remembered. What a group *is* comes out as a `Described`: the kind of answer and the broker's own struct."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kgm.client.failures import from_code, not_found
+from kgm.client.transport.connection import Connection
+from kgm.client.transport.deadline import Deadline
+from kgm.model.errors import ErrorCode, KgmError, UnsupportedError
+from kgm.protocol.apis import ApiKey
+from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from kgm.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
+from kgm.protocol.messages.consumer_group_describe_response import DescribedGroup as ConsumerGroup
+from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from kgm.protocol.messages.describe_groups_response import DescribedGroup as ClassicGroup
+from kgm.protocol.messages.describe_groups_response import DescribeGroupsResponse
+from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from kgm.protocol.messages.offset_fetch_response import OffsetFetchResponse
+
+#: Offsets by (topic, partition).
+Offsets: TypeAlias = dict[tuple[str, int], int]
+
+_NOT_THIS_KIND = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
+_BATCHED_FETCH = 8
+#: Heartbeat with an instance id (KIP-345).
+_STATIC_HEARTBEAT = 3
+#: Version 10 names topics by id; with names there is one thing less that can go wrong.
+_NEWEST_FETCH = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A group as the broker described it. kind: classic, consumer, share or streams; raw: that API's group struct."""
+
+    kind: str
+    raw: object
+
+
+def describe(connection: Connection, group_ids: list[str], deadline: Deadline) -> dict[str, Described | KgmError]:
+    """Describe groups of whatever type.
+
+    ConsumerGroupDescribe first, DescribeGroups for what that does not know, and the share and streams APIs for what is
+    left: Kafka's admin client needs to be told the type, and people rarely know it."""
+    found: dict[str, Described | KgmError] = {}
+    if connection.supports(ApiKey.CONSUMER_GROUP_DESCRIBE):
+        found.update(_describe_consumer(connection, group_ids, deadline))
+    rest = [group_id for group_id in group_ids if group_id not in found]
+    if rest:
+        found.update(_describe_classic(connection, rest, deadline))
+    absent = [group_id for group_id in rest if group_id not in found]
+    if absent and connection.supports(ApiKey.SHARE_GROUP_DESCRIBE, 1):
+        found.update(_describe_other(connection, absent, deadline, "share"))
+        absent = [group_id for group_id in absent if group_id not in found]
+    if absent and connection.supports(ApiKey.STREAMS_GROUP_DESCRIBE):
+        found.update(_describe_other(connection, absent, deadline, "streams"))
+    for group_id in group_ids:
+        if group_id not in found:
+            found[group_id] = not_found(group_id, (f"broker {connection.address} coordinates it and does not know it",))
+    return found
+
+
+def holders(
+    connection: Connection, group_id: str, instance_ids: Sequence[str], deadline: Deadline
+) -> set[str] | KgmError:  # fmt: skip
+    """Which of these instance ids somebody has. Raises UnsupportedError, LostError."""
+    from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
+    from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
+
+    version = connection.version(ApiKey.HEARTBEAT)
+    if version < _STATIC_HEARTBEAT:
+        raise UnsupportedError(f"broker {connection.address} knows no instance ids in Heartbeat v{version}")
+    found = set()
+    for instance_id in instance_ids:
+        request = HeartbeatRequest(group_id=group_id, generation_id=-1, member_id="", group_instance_id=instance_id)
+        code = connection.call(request, HeartbeatResponse, version=version, deadline=deadline).error_code
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            found.add(instance_id)
+        elif code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
+            return from_code(
+                code, f"the coordinator does not say who holds {instance_id!r} in group {group_id!r}",
+                broker=str(connection.address), api="Heartbeat", operation="READ", group_id=group_id,
+            )  # fmt: skip
+    return found
+
+
+def _describe_consumer(
+    connection: Connection, group_ids: list[str], deadline: Deadline
+) -> dict[str, Described | KgmError]:
+    version = connection.version(ApiKey.CONSUMER_GROUP_DESCRIBE)
+    request = ConsumerGroupDescribeRequest(group_ids=group_ids)
+    answer = connection.call(request, ConsumerGroupDescribeResponse, version=version, deadline=deadline)
+    return _sorted_out("consumer", answer.groups, connection, "ConsumerGroupDescribe")
+
+
+def _describe_classic(
+    connection: Connection, group_ids: list[str], deadline: Deadline
+) -> dict[str, Described | KgmError]:
+    version = connection.version(ApiKey.DESCRIBE_GROUPS)
+    request = DescribeGroupsRequest(groups=group_ids)
+    answer = connection.call(request, DescribeGroupsResponse, version=version, deadline=deadline)
+    # Before v6 a group that is not there is "Dead" without an error.
+    groups = [group for group in answer.groups if group.error_code or group.group_state != "Dead"]
+    return _sorted_out("classic", groups, connection, "DescribeGroups")
+
+
+def _describe_other(
+    connection: Connection, group_ids: list[str], deadline: Deadline, kind: str
+) -> dict[str, Described | KgmError]:
+    if kind == "share":
+        from kgm.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
+        from kgm.protocol.messages.share_group_describe_response import ShareGroupDescribeResponse
+
+        version = connection.version(ApiKey.SHARE_GROUP_DESCRIBE)
+        question = ShareGroupDescribeRequest(group_ids=group_ids)
+        share = connection.call(question, ShareGroupDescribeResponse, version=version, deadline=deadline)
+        return _sorted_out(kind, share.groups, connection, "ShareGroupDescribe")
+    from kgm.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
+    from kgm.protocol.messages.streams_group_describe_response import StreamsGroupDescribeResponse
+
+    version = connection.version(ApiKey.STREAMS_GROUP_DESCRIBE)
+    request = StreamsGroupDescribeRequest(group_ids=group_ids)
+    streams = connection.call(request, StreamsGroupDescribeResponse, version=version, deadline=deadline)
+    return _sorted_out(kind, streams.groups, connection, "StreamsGroupDescribe")
+
+
+def _sorted_out(
+    kind: str, groups: Iterable[object], connection: Connection, api: str
+) -> dict[str, Described | KgmError]:
+    """Groups of this kind and errors; groups that are not of this kind are left out."""
+    found: dict[str, Described | KgmError] = {}
+    for group in groups:
+        group_id: str = group.group_id  # type: ignore[attr-defined]
+        code: int = group.error_code  # type: ignore[attr-defined]
+        if not code:
+            found[group_id] = Described(kind, group)
+        elif code not in _NOT_THIS_KIND:
+            found[group_id] = from_code(
+                code, f"group {group_id!r} cannot be described", broker=str(connection.address), api=api,
+                group_id=group_id, text=group.error_message,  # type: ignore[attr-defined]
+            )  # fmt: skip
+    return found
+
+
+def fetch_committed(connection: Connection, group_ids: list[str], deadline: Deadline) -> dict[str, Offsets | KgmError]:
+    """All committed offsets of groups. Partitions without one are left out."""
+    version = connection.version(ApiKey.OFFSET_FETCH, at_most=_NEWEST_FETCH)
+    if version >= _BATCHED_FETCH:
+        groups = [OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in group_ids]
+        request = OffsetFetchRequest(groups=groups)
+        answer = connection.call(request, OffsetFetchResponse, version=version, deadline=deadline)
+        return {row.group_id: _committed(row.group_id, row.error_code, row.topics, connection) for row in answer.groups}
+    found: dict[str, Offsets | KgmError] = {}
+    for group_id in group_ids:
+        if version < 2:  # v1 cannot ask for all topics
+            found[group_id] = {}
+            continue
+        one = OffsetFetchRequest(group_id=group_id, topics=None)
+        answer = connection.call(one, OffsetFetchResponse, version=version, deadline=deadline)
+        found[group_id] = _committed(group_id, answer.error_code, answer.topics, connection)
+    return found
+
+
+def _committed(group_id: str, code: int, topics: Sequence[object], connection: Connection) -> Offsets | KgmError:
+    if code:
+        return from_code(
+            code, f"the committed offsets of group {group_id!r} cannot be read", broker=str(connection.address),
+            api="OffsetFetch", group_id=group_id,
+        )  # fmt: skip
+    return {
+        (topic.name, row.partition_index): row.committed_offset  # type: ignore[attr-defined]
+        for topic in topics
+        for row in topic.partitions  # type: ignore[attr-defined]
+        if not row.error_code and row.committed_offset >= 0
+    }
+
+
+def fetch_ends(
+    connection: Connection, partitions: Mapping[str, Sequence[int]], deadline: Deadline
+) -> tuple[Offsets, list[tuple[str, int]]]:
+    """(end offset of each partition that this broker leads, partitions that it does not lead any more)."""
+    from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+    from kgm.protocol.messages.list_offsets_response import ListOffsetsResponse
+
+    latest = -1
+    topics = [
+        ListOffsetsTopic(
+            name=name, partitions=[ListOffsetsPartition(partition_index=p, timestamp=latest) for p in numbers]
+        )
+        for name, numbers in partitions.items()
+    ]
+    version = connection.version(ApiKey.LIST_OFFSETS)
+    request = ListOffsetsRequest(replica_id=-1, topics=topics)
+    answer = connection.call(request, ListOffsetsResponse, version=version, deadline=deadline)
+    ends: Offsets = {}
+    moved: list[tuple[str, int]] = []
+    for topic in answer.topics:
+        for row in topic.partitions:
+            if not row.error_code and row.offset >= 0:
+                ends[topic.name, row.partition_index] = row.offset
+            elif row.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE):
+                moved.append((topic.name, row.partition_index))
+    return ends, moved
+
+
+def fetch_session_timeouts(connection: Connection, group_ids: list[str], deadline: Deadline) -> dict[str, int]:
+    """`consumer.session.timeout.ms` of consumer groups, in ms, where the broker tells (Kafka 4.0, DESCRIBE_CONFIGS)."""
+    name = "consumer.session.timeout.ms"
+    told = fetch_group_settings(connection, group_ids, [name], deadline)
+    texts = {group_id: values[name] for group_id, values in told.items() if name in values}
+    return {group_id: int(text) for group_id, text in texts.items() if text.isascii() and text.isdigit()}
+
+
+def fetch_group_settings(
+    connection: Connection, group_ids: list[str], names: list[str], deadline: Deadline
+) -> dict[str, dict[str, str]]:
+    """What is in force for groups, by group id and name, where the broker tells (Kafka 4.0, DESCRIBE_CONFIGS)."""
+    from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+    from kgm.protocol.messages.describe_configs_response import DescribeConfigsResponse
+
+    group_resource = 32
+    resources = [
+        DescribeConfigsResource(resource_type=group_resource, resource_name=group_id, configuration_keys=names)
+        for group_id in group_ids
+    ]
+    version = connection.version(ApiKey.DESCRIBE_CONFIGS)
+    request = DescribeConfigsRequest(resources=resources)
+    answer = connection.call(request, DescribeConfigsResponse, version=version, deadline=deadline)
+    return {
+        row.resource_name: {
+            config.name: config.value for config in row.configs if config.name in names and config.value is not None
+        }
+        for row in answer.results
+        if not row.error_code
+    }
+
+
+def fetch_broker_settings(
+    connection: Connection, broker_id: int, names: list[str], deadline: Deadline
+) -> dict[str, str]:
+    """What this broker is set to, by name, where it tells (DESCRIBE_CONFIGS on the cluster); only it knows."""
+    from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+    from kgm.protocol.messages.describe_configs_response import DescribeConfigsResponse
+
+    broker_resource = 4
+    resource = DescribeConfigsResource(
+        resource_type=broker_resource, resource_name=str(broker_id), configuration_keys=names
+    )
+    version = connection.version(ApiKey.DESCRIBE_CONFIGS)
+    request = DescribeConfigsRequest(resources=[resource])
+    answer = connection.call(request, DescribeConfigsResponse, version=version, deadline=deadline)
+    return {
+        config.name: config.value
+        for row in answer.results
+        if not row.error_code
+        for config in row.configs
+        if config.name in names and config.value is not None
+    }
+
+
+__all__ = [
+    "ClassicGroup",
+    "ConsumerGroup",
+    "Described",
+    "Offsets",
+    "describe",
+    "fetch_broker_settings",
+    "fetch_committed",
+    "fetch_ends",
+    "fetch_group_settings",
+    "fetch_session_timeouts",
+]  # fmt: skip

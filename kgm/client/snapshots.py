@@ -1,0 +1,322 @@
+"""From brokers' answers to `GroupSnapshot`: pure, no sockets. What the answer does not tell is None.
+
+A classic group tells members' subscriptions only while it is Stable, never its generation and no timeout; a consumer
+group (KIP-848) tells epochs, targets and regexes. A blob that is not the consumer protocol's (Connect, Schema
+Registry, an assignor of somebody's own) leaves that member without topics, and nothing else happens."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kgm.client.requests import Described, Offsets
+from kgm.model.assignment import Partitions
+from kgm.model.errors import DecodeError
+from kgm.model.snapshot import Coordinator, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
+from kgm.protocol.subscription import PROTOCOL_TYPE, Subscription, decode_assignment, decode_subscription
+
+#: Member epoch of a static member that left with the intention to come back (KIP-848).
+AWAY_EPOCH = -2
+_REBALANCING = ("PreparingRebalance", "CompletingRebalance")
+_CLASSIC_MEMBER = 0
+#: The subscription version that brought the rack (KIP-881).
+RACK_VERSION = 3
+
+
+def decoded(group_id: str, described: Described) -> GroupSnapshot:
+    """The group as the API told it, before topics and offsets are known."""
+    return _BUILDERS[described.kind](group_id, described.raw)
+
+
+def roster(group_id: str, described: Described, coordinator: Coordinator | None) -> GroupSnapshot:
+    """The group with the ids of its members, and nothing of what they are: quick, for many groups."""
+    raw: Any = described.raw
+    members = tuple(MemberSnapshot(member_id=one.member_id, group_instance_id=_instance_id(one)) for one in raw.members)
+    return GroupSnapshot(
+        group_id=group_id,
+        type=described.kind,
+        state=raw.group_state,
+        coordinator=coordinator,
+        members=members,
+    )
+
+
+def _instance_id(member: Any) -> str | None:
+    """Each API has its own name for it; members of share groups have none."""
+    return getattr(member, "group_instance_id", None) or getattr(member, "instance_id", None) or None
+
+
+def snapshot(
+    base: GroupSnapshot, *, coordinator: Coordinator | None, committed: Offsets | None = None,
+    ends: Offsets | None = None, topics: Iterable[TopicSnapshot] = (),
+    session_timeout_ms: int | None = None,
+) -> GroupSnapshot:  # fmt: skip
+    """One group: `decoded`, and what other APIs tell.
+
+    topics: all that are known; they may be those of other groups too."""
+    used = used_topics(base.members, committed or {})
+    offsets = offset_rows(base.members, committed or {}, ends or {}) if committed is not None else ()
+    rows: dict[str | None, list[OffsetSnapshot]] = {}
+    for row in offsets:
+        rows.setdefault(row.member_id, []).append(row)
+    members = [_with_lag(member, rows.get(member.member_id, ())) for member in base.members]
+    return GroupSnapshot(
+        group_id=base.group_id,
+        type=base.type,
+        state=base.state,
+        protocol_type=base.protocol_type,
+        assignor=base.assignor,
+        coordinator=coordinator,
+        group_epoch=base.group_epoch,
+        assignment_epoch=base.assignment_epoch,
+        session_timeout_ms=session_timeout_ms,
+        topics=tuple(sorted((topic for topic in topics if topic.name in used), key=lambda topic: topic.name)),
+        members=tuple(sorted(members, key=lambda member: member.identity)),
+        offsets=offsets,
+    )
+
+
+def used_topics(members: Iterable[MemberSnapshot], committed: Offsets) -> set[str]:
+    """Topics that members subscribe to or own, and those with committed offsets."""
+    used = {topic for topic, _ in committed}
+    for member in members:
+        used |= {*member.topics, *member.assignment, *(member.target_assignment or {})}
+    return used
+
+
+def _classic(group_id: str, group: Any) -> GroupSnapshot:
+    is_consumer = group.protocol_type == PROTOCOL_TYPE
+    status = "stable" if group.group_state == "Stable" else "unknown"
+    if group.group_state in _REBALANCING:
+        status = "reconciling"
+    members = tuple(
+        _classic_member(group_id, member, status, is_consumer=is_consumer, listed_at=place)
+        for place, member in enumerate(group.members)
+    )
+    return GroupSnapshot(
+        group_id=group_id,
+        type="classic",
+        state=group.group_state,
+        protocol_type=group.protocol_type,
+        assignor=group.protocol_data or None,
+        members=members,
+    )
+
+
+def _classic_member(group_id: str, member: Any, status: str, *, is_consumer: bool, listed_at: int) -> MemberSnapshot:
+    subscription = _subscription(member.member_metadata) if is_consumer else None
+    return MemberSnapshot(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id or None,
+        client_id=member.client_id,
+        client_host=_host(member.client_host),
+        rack=(subscription.rack_id or None) if subscription else None,
+        status=status,
+        topics=tuple(sorted(set(subscription.topics))) if subscription else (),
+        assignment=_assignment(member.member_assignment) if is_consumer else {},
+        protocol="classic",
+        client_library=_library(group_id, member, subscription),
+        listed_at=listed_at,
+    )
+
+
+def _subscription(blob: bytes) -> Subscription | None:
+    try:
+        return decode_subscription(blob)
+    except DecodeError:
+        return None
+
+
+def _assignment(blob: bytes) -> Partitions:
+    try:
+        return decode_assignment(blob).partitions
+    except DecodeError:
+        return {}
+
+
+def _library(group_id: str, member: Any, subscription: Subscription | None) -> str | None:
+    """Which client library a member runs on, where it gives itself away; None otherwise.
+
+    Seen on the wire: librdkafka writes an empty rack into its subscription where others write null, and its own member
+    ids (KIP-848) are plain base64 where Java's are the URL-safe kind."""
+    client_id, member_id = member.client_id, member.member_id
+    if client_id == "rdkafka":
+        return "librdkafka"
+    for library in ("kafka-python", "aiokafka"):
+        if client_id.startswith(f"{library}-"):
+            return library
+    if subscription is not None:
+        if subscription.version >= RACK_VERSION and subscription.rack_id == "":
+            return "librdkafka"
+    elif "/" in member_id or "+" in member_id:
+        return "librdkafka"
+    # Java's default client.id is consumer-GROUP-N, and Streams' APP-UUID-StreamThread-N-consumer.
+    is_default = client_id.startswith(f"consumer-{group_id}-") and client_id.rpartition("-")[2].isdigit()
+    return "java" if is_default or ("-StreamThread-" in client_id and client_id.endswith("-consumer")) else None
+
+
+def _consumer(group_id: str, group: Any) -> GroupSnapshot:
+    members = tuple(
+        _consumer_member(group_id, member, group.assignment_epoch, listed_at=place)
+        for place, member in enumerate(group.members)
+    )
+    return GroupSnapshot(
+        group_id=group_id,
+        type="consumer",
+        state=group.group_state,
+        protocol_type=PROTOCOL_TYPE,
+        assignor=group.assignor_name or None,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        members=members,
+    )
+
+
+def _consumer_member(group_id: str, member: Any, assignment_epoch: int, *, listed_at: int) -> MemberSnapshot:
+    assignment = _by_topic(member.assignment)
+    target = _by_topic(member.target_assignment)
+    settled = member.member_epoch == assignment_epoch and assignment == target
+    status = "away" if member.member_epoch == AWAY_EPOCH else "stable" if settled else "reconciling"
+    return MemberSnapshot(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id or None,
+        client_id=member.client_id,
+        client_host=_host(member.client_host),
+        rack=member.rack_id or None,
+        member_epoch=member.member_epoch,
+        status=status,
+        topics=tuple(sorted(set(member.subscribed_topic_names))),
+        regex=member.subscribed_topic_regex or None,
+        assignment=assignment,
+        target_assignment=target,
+        protocol="classic" if member.member_type == _CLASSIC_MEMBER else "consumer",
+        client_library=_library(group_id, member, None),
+        listed_at=listed_at,
+        listed_target={
+            row.topic_name: tuple(row.partitions) for row in member.target_assignment.topic_partitions if row.partitions
+        },
+    )
+
+
+def _share(group_id: str, group: Any) -> GroupSnapshot:
+    members = tuple(
+        MemberSnapshot(
+            member_id=member.member_id,
+            client_id=member.client_id,
+            client_host=_host(member.client_host),
+            rack=member.rack_id or None,
+            member_epoch=member.member_epoch,
+            status="stable" if member.member_epoch == group.assignment_epoch else "reconciling",
+            topics=tuple(sorted(set(member.subscribed_topic_names))),
+            assignment=_by_topic(member.assignment),
+            protocol="share",
+        )
+        for member in group.members
+    )
+    return GroupSnapshot(
+        group_id=group_id,
+        type="share",
+        state=group.group_state,
+        protocol_type="share",
+        assignor=group.assignor_name or None,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        members=members,
+    )
+
+
+def _streams(group_id: str, group: Any) -> GroupSnapshot:
+    """Streams members own tasks: partitions of every source topic of a subtopology (KIP-1071)."""
+    sources: dict[str, tuple[str, ...]] = {}
+    for sub in (group.topology.subtopologies or ()) if group.topology is not None else ():
+        names = {*sub.source_topics, *(topic.name for topic in sub.repartition_source_topics)}
+        sources[sub.subtopology_id] = tuple(sorted(names))
+    every_topic = tuple(sorted({name for names in sources.values() for name in names}))
+    members = tuple(
+        MemberSnapshot(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id or None,
+            client_id=member.client_id,
+            client_host=_host(member.client_host),
+            rack=member.rack_id or None,
+            member_epoch=member.member_epoch,
+            status="away"
+            if member.member_epoch == AWAY_EPOCH
+            else "stable"
+            if member.member_epoch == group.assignment_epoch
+            else "reconciling",
+            topics=every_topic,
+            assignment=_of_tasks(member.assignment, sources),
+            target_assignment=_of_tasks(member.target_assignment, sources),
+            protocol="classic" if member.is_classic else "streams",
+        )
+        for member in group.members
+    )
+    return GroupSnapshot(
+        group_id=group_id,
+        type="streams",
+        state=group.group_state,
+        protocol_type="streams",
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        members=members,
+    )
+
+
+_BUILDERS = {"classic": _classic, "consumer": _consumer, "share": _share, "streams": _streams}
+
+
+def _of_tasks(assignment: Any, sources: Mapping[str, Iterable[str]]) -> dict[str, list[int]]:
+    found: dict[str, set[int]] = {}
+    for task in assignment.active_tasks:
+        for topic in sources.get(task.subtopology_id, ()):
+            found.setdefault(topic, set()).update(task.partitions)
+    return {topic: sorted(found[topic]) for topic in sorted(found)}
+
+
+def _by_topic(assignment: Any) -> dict[str, list[int]]:
+    merged: dict[str, set[int]] = {}
+    for row in assignment.topic_partitions:
+        if row.partitions:
+            merged.setdefault(row.topic_name, set()).update(row.partitions)
+    return {topic: sorted(merged[topic]) for topic in sorted(merged)}
+
+
+def _host(text: str) -> str:
+    """Java prints addresses with a slash in front."""
+    return text.removeprefix("/")
+
+
+def offset_rows(members: Iterable[MemberSnapshot], committed: Offsets, ends: Offsets) -> tuple[OffsetSnapshot, ...]:
+    """A row for each partition that is owned or has a committed offset."""
+    owner: dict[tuple[str, int], MemberSnapshot] = {}
+    for member in members:
+        for topic, partitions in member.assignment.items():
+            owner.update(((topic, partition), member) for partition in partitions)
+    rows = []
+    for topic, partition in sorted(committed.keys() | owner.keys()):
+        at, end = committed.get((topic, partition)), ends.get((topic, partition))
+        holder = owner.get((topic, partition))
+        rows.append(
+            OffsetSnapshot(
+                topic=topic,
+                partition=partition,
+                committed=at,
+                end=end,
+                lag=None if at is None or end is None else max(0, end - at),
+                group_instance_id=holder.group_instance_id if holder else None,
+                member_id=holder.member_id if holder else None,
+            )
+        )
+    return tuple(rows)
+
+
+def _with_lag(member: MemberSnapshot, offsets: Sequence[OffsetSnapshot]) -> MemberSnapshot:
+    """The member with its lag, `offsets` being the rows of its partitions: their sum, None as soon as one of them is
+    unknown.
+
+    An empty partition that nobody committed for (end 0) lags by nothing."""
+    lags = [0 if row.committed is None and row.end == 0 else row.lag for row in offsets]
+    if not lags:
+        return member
+    known = [lag for lag in lags if lag is not None]
+    return replace(member, lag=sum(known) if len(known) == len(lags) else None)

@@ -1,0 +1,1 @@
+"""Connections to brokers: bootstrap, versions, deadlines, several brokers at once."""

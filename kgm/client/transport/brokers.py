@@ -1,0 +1,358 @@
+"""The brokers of a cluster: who they are, open connections to them, and who coordinates which group.
+
+Every request goes through `on_any`, `on_broker` or `on_coordinators`; the last retries what a moving, loading or dead
+coordinator answers, inside the one deadline, and asks different brokers at the same time."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kgm.client.failures import MOVED, RETRIABLE, ConnectError, LostError, from_code
+from kgm.client.transport.bootstrap import Address
+from kgm.client.transport.connection import Connection, Security
+from kgm.client.transport.deadline import Deadline
+from kgm.client.transport.parallel import first_of, run_parallel
+from kgm.model.errors import AuthenticationError, ErrorCode, KgmError, UnreachableError
+from kgm.model.snapshot import Coordinator
+from kgm.protocol.apis import ApiKey
+from kgm.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from kgm.protocol.messages.find_coordinator_response import FindCoordinatorResponse
+from kgm.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from kgm.protocol.messages.metadata_response import MetadataResponse
+
+T = TypeVar("T")
+
+#: Seconds before the next bootstrap address is tried beside one that has not answered yet.
+STAGGER_S = 0.25
+#: How long a coordinator that has taken over may describe groups as they were (`second_look`).
+TAKEOVER_S = 1.0
+_BACKOFF_S = 0.1
+_BACKOFF_MAX_S = 1.0
+#: Groups in one request.
+_CHUNK = 500
+_FIND_BATCHED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker as the cluster advertises it."""
+
+    id: int
+    address: Address
+
+
+def backoff(attempt: int) -> float:
+    """Seconds to wait after attempt 0, 1, 2...: doubling from 0.1 to 1, with 20 % of jitter either way."""
+    import random  # brings hashlib with it; most runs never wait
+
+    span = min(_BACKOFF_MAX_S, _BACKOFF_S * (1 << min(attempt, 10)))
+    return span * random.uniform(0.8, 1.2)  # noqa: S311  (no secret hangs on it)
+
+
+class Brokers:
+    """Connections by address, the cluster's own list of brokers, and coordinators by group."""
+
+    def __init__(self, bootstrap: Sequence[Address], security: Security) -> None:
+        self.bootstrap = tuple(bootstrap)
+        self.cluster_id: str | None = None
+        self._security = security
+        self._lock = threading.Lock()
+        self._connections: dict[Address, Connection] = {}
+        self._brokers: dict[int, Broker] = {}
+        self._coordinators: dict[str, Broker] = {}
+        self._refused_at: dict[str, float] = {}
+        self._any: Address | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        """Close every connection, also those that a late thread still opens."""
+        with self._lock:
+            self._closed = True
+            connections, self._connections = list(self._connections.values()), {}
+        for connection in connections:
+            connection.close()
+
+    def start(self, deadline: Deadline) -> None:
+        """Reach any bootstrap address and learn who the brokers are. Raises KgmError."""
+        try:
+            self.metadata((), deadline)
+        except LostError as error:
+            raise self._wants_login(deadline) or error from None
+
+    def _wants_login(self, deadline: Deadline) -> AuthenticationError | None:
+        """Whether a listener that tells its versions and then closes is one that wants a login (SASL) first."""
+        if self._security.name.startswith("SASL"):
+            return None
+        from kgm.client.security.sasl import offered
+
+        try:
+            connection = self._any_connection(deadline.within(2))
+            mechanisms = offered(connection, deadline.within(2))
+        except KgmError:
+            return None
+        return AuthenticationError(
+            f"{connection.address}: this listener wants a login (SASL), and kgm came without one",
+            facts=(f"it offers {', '.join(mechanisms)}",),
+            hint=f"set security.protocol=SASL_{self._security.name}, sasl.mechanism and sasl.jaas.config in a "
+            "--command-config file",
+        ) if mechanisms else None  # fmt: skip
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def connection(self, address: Address, deadline: Deadline) -> Connection:
+        """An open connection to an address. Raises KgmError."""
+        with self._lock:
+            found = self._connections.get(address)
+            if found is not None and not found.closed:
+                return found
+        return self._keep(Connection.connect(address, deadline, self._security))
+
+    def _keep(self, fresh: Connection) -> Connection:
+        with self._lock:
+            found = self._connections.get(fresh.address)
+            if not self._closed and (found is None or found.closed):
+                self._connections[fresh.address] = fresh
+                return fresh
+        fresh.close()
+        return found or fresh
+
+    def _any_connection(self, deadline: Deadline) -> Connection:
+        """A connection to whatever broker answers first, the one used before if it still lives. Raises KgmError."""
+        if self._any is not None:
+            with self._lock:
+                found = self._connections.get(self._any)
+            if found is not None and not found.closed:
+                return found
+        candidates = list(dict.fromkeys([*self.bootstrap, *(broker.address for broker in self.brokers())]))
+        tasks = [self._task(address, deadline) for address in candidates]
+        outcome = first_of(tasks, deadline, stagger=STAGGER_S, discard=Connection.close)
+        if isinstance(outcome, list):
+            raise _nobody_answers(self.bootstrap, outcome, deadline)
+        self._any = outcome.address
+        return self._keep(outcome)
+
+    def _task(self, address: Address, deadline: Deadline) -> Callable[[], Connection]:
+        return lambda: Connection.connect(address, deadline, self._security)
+
+    # -- any broker ----------------------------------------------------------------------------------------------------
+
+    def brokers(self) -> tuple[Broker, ...]:
+        """The brokers that the cluster advertised last."""
+        return tuple(self._brokers[key] for key in sorted(self._brokers))
+
+    def on_any(self, ask: Callable[[Connection], T], deadline: Deadline) -> T:
+        """Ask any broker; a connection that breaks is replaced, until the deadline. Raises KgmError."""
+        attempt = 0
+        while True:
+            connection = self._any_connection(deadline)
+            try:
+                return ask(connection)
+            except LostError:
+                self._any = None
+                if deadline.expired or attempt >= 4:
+                    raise
+            deadline.sleep(backoff(attempt))
+            attempt += 1
+
+    def metadata(self, topics: Sequence[str] | None, deadline: Deadline) -> MetadataResponse:
+        """Brokers, and the topics asked for (none for an empty list). Remembers the brokers. Raises KgmError."""
+
+        def ask(connection: Connection) -> MetadataResponse:
+            version = connection.version(ApiKey.METADATA)
+            rows = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+            request = MetadataRequest(topics=rows, allow_auto_topic_creation=version < 4)
+            return connection.call(request, MetadataResponse, version=version, deadline=deadline)
+
+        answer = self.on_any(ask, deadline)
+        if answer.error_code:
+            raise from_code(answer.error_code, "the cluster does not tell its brokers", api="Metadata")
+        self.cluster_id = answer.cluster_id
+        self._brokers = {row.node_id: Broker(row.node_id, Address(row.host, row.port)) for row in answer.brokers}
+        return answer
+
+    # -- one broker ----------------------------------------------------------------------------------------------------
+
+    def on_broker(self, broker: Broker, ask: Callable[[Connection], T], deadline: Deadline) -> T:
+        """Ask one broker, once more when a kept connection turns out to be dead. Raises KgmError."""
+        for last in (False, True):
+            connection = self._to(broker, deadline)
+            try:
+                return ask(connection)
+            except LostError:
+                if last or deadline.expired:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _to(self, broker: Broker, deadline: Deadline) -> Connection:
+        try:
+            return self.connection(broker.address, deadline)
+        except ConnectError as error:
+            if broker.address in self.bootstrap:
+                raise
+            fact = f"the cluster advertises broker {broker.id} at this address: can this machine reach it?"
+            raise ConnectError(error.message, facts=(*error.facts, fact), hint=error.hint) from error
+
+    # -- coordinators --------------------------------------------------------------------------------------------------
+
+    def coordinator(self, group_id: str) -> Coordinator | None:
+        """The coordinator that answered for a group last."""
+        broker = self._coordinators.get(group_id)
+        return None if broker is None else Coordinator(id=broker.id, host=broker.address.host, port=broker.address.port)
+
+    def has_moved(self, group_id: str, since_s: float) -> bool:
+        """Whether its coordinator was somebody else, or nobody, after this time (of the monotonic clock), or so shortly
+        before that it may not describe groups as they are; as far as was seen from here."""
+        at = self._refused_at.get(group_id)
+        return at is not None and at > since_s - TAKEOVER_S
+
+    def forget_coordinators(self, group_ids: Iterable[str]) -> None:
+        """Look these up again before the next request."""
+        for group_id in group_ids:
+            self._coordinators.pop(group_id, None)
+
+    def find_coordinators(self, group_ids: Sequence[str], deadline: Deadline) -> dict[str, Broker | KgmError]:
+        """The coordinator of each group, from what is known or asked now; one attempt. Raises KgmError."""
+        unknown = [group_id for group_id in group_ids if group_id not in self._coordinators]
+        found: dict[str, Broker | KgmError] = {}
+        for start in range(0, len(unknown), _CHUNK):
+            chunk = unknown[start : start + _CHUNK]
+            found.update(self.on_any(lambda connection, chunk=chunk: _find(connection, chunk, deadline), deadline))  # type: ignore[misc]
+        for group_id, broker in found.items():
+            if isinstance(broker, Broker):
+                self._coordinators[group_id] = broker
+        return {group_id: found.get(group_id) or self._coordinators[group_id] for group_id in group_ids}
+
+    def on_coordinators(
+        self, group_ids: Sequence[str], ask: Callable[[Connection, list[str]], dict[str, T | KgmError]],
+        deadline: Deadline,
+    ) -> dict[str, T | KgmError]:  # fmt: skip
+        """Ask the coordinator of each group, all coordinators at once; one result or error per group.
+
+        `ask` gets a connection and the groups of that broker. Groups that it answers with a retriable KgmError, and
+        all groups of a lost connection, are asked again until the deadline. Only for requests that change nothing."""
+        done: dict[str, T | KgmError] = {}
+        told: dict[str, KgmError] = {}
+        pending = list(dict.fromkeys(group_ids))
+        attempt = 0
+        while True:
+            round_of = self._one_round(pending, ask, deadline)
+            done.update(round_of)
+            pending = [group_id for group_id in pending if _worth_retrying(round_of[group_id])]
+            self.forget_coordinators(group_id for group_id in pending if _moved(round_of[group_id]))
+            for group_id in pending:  # what a broker said explains more than the time-out that came last
+                self._refused_at[group_id] = time.monotonic()
+                error = round_of[group_id]
+                if isinstance(error, KgmError) and (error.kafka_error or group_id not in told):
+                    told[group_id] = error
+            deadline.sleep(backoff(attempt) if pending else 0)
+            if not pending or deadline.expired:
+                break
+            attempt += 1
+        return {**done, **{group_id: _given_up(group_id, told[group_id], deadline) for group_id in pending}}
+
+    def _one_round(
+        self, group_ids: Sequence[str], ask: Callable[[Connection, list[str]], dict[str, T | KgmError]],
+        deadline: Deadline,
+    ) -> dict[str, T | KgmError]:  # fmt: skip
+        found: dict[str, Broker | KgmError]
+        try:
+            found = self.find_coordinators(group_ids, deadline)
+        except (ConnectError, LostError) as error:  # everybody is gone for the moment: a restart, perhaps
+            found = dict.fromkeys(group_ids, error)
+        by_broker: dict[Broker, list[str]] = {}
+        results: dict[str, T | KgmError] = {}
+        for group_id, broker in found.items():
+            if isinstance(broker, Broker):
+                by_broker.setdefault(broker, []).append(group_id)
+            else:
+                results[group_id] = broker
+        tasks = {
+            broker: (lambda broker=broker, ids=ids: self._ask_chunks(broker, ids, ask, deadline))
+            for broker, ids in by_broker.items()
+        }
+        if tasks:
+            for broker, answer in run_parallel(tasks, deadline, "the coordinator").items():
+                for group_id in by_broker[broker]:
+                    results[group_id] = answer if isinstance(answer, KgmError) else answer[group_id]
+        return results
+
+    def _ask_chunks(
+        self, broker: Broker, group_ids: list[str],
+        ask: Callable[[Connection, list[str]], dict[str, T | KgmError]], deadline: Deadline,
+    ) -> dict[str, T | KgmError]:  # fmt: skip
+        results: dict[str, T | KgmError] = {}
+        for start in range(0, len(group_ids), _CHUNK):
+            chunk = group_ids[start : start + _CHUNK]
+            results.update(ask(self._to(broker, deadline), chunk))
+        return results
+
+
+def _find(connection: Connection, group_ids: Sequence[str], deadline: Deadline) -> dict[str, Broker | KgmError]:
+    version = connection.version(ApiKey.FIND_COORDINATOR)
+
+    def call(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        return connection.call(request, FindCoordinatorResponse, version=version, deadline=deadline)
+
+    def result(group_id: str, code: int, text: str | None, broker: Broker) -> Broker | KgmError:
+        if not code:
+            return broker
+        return from_code(
+            code, f"the coordinator of group {group_id!r} cannot be looked up", broker=str(connection.address),
+            api="FindCoordinator", group_id=group_id, text=text,
+        )  # fmt: skip
+
+    if version >= _FIND_BATCHED:
+        rows = {row.key: row for row in call(FindCoordinatorRequest(coordinator_keys=list(group_ids))).coordinators}
+        found = {}
+        for group_id in group_ids:
+            row = rows.get(group_id)
+            if row is None:
+                code = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                found[group_id] = result(group_id, code, "no answer for this group", Broker(-1, Address("", 0)))
+            else:
+                broker = Broker(row.node_id, Address(row.host, row.port))
+                found[group_id] = result(group_id, row.error_code, row.error_message, broker)
+        return found
+    found = {}
+    for group_id in group_ids:
+        one = call(FindCoordinatorRequest(key=group_id))
+        broker = Broker(one.node_id, Address(one.host, one.port))
+        found[group_id] = result(group_id, one.error_code, one.error_message, broker)
+    return found
+
+
+def _worth_retrying(result: object) -> bool:
+    if isinstance(result, (LostError, ConnectError)):
+        return True
+    return isinstance(result, KgmError) and result.kafka_error in RETRIABLE
+
+
+def _moved(result: object) -> bool:
+    """Whether the coordinator may be another broker now."""
+    return isinstance(result, (LostError, ConnectError)) or (
+        isinstance(result, KgmError) and result.kafka_error in MOVED
+    )
+
+
+def _given_up(group_id: str, last: KgmError, deadline: Deadline) -> UnreachableError:
+    return UnreachableError(
+        f"the coordinator of group {group_id!r} did not answer within {deadline.budget_ms} ms",
+        facts=(f"last: {last.message}", *last.facts), hint=last.hint or "try a longer --timeout", group_id=group_id,
+        kafka_error=last.kafka_error,
+    )  # fmt: skip
+
+
+def _nobody_answers(bootstrap: Sequence[Address], failures: list[KgmError], deadline: Deadline) -> KgmError:
+    # A broker that does not want us, or speaks TLS, says more than one that is silent.
+    for error in failures:
+        if isinstance(error, AuthenticationError) or not isinstance(error, (ConnectError, LostError)):
+            return error
+    names = ",".join(map(str, bootstrap))
+    facts = [f"{error.message}" + "".join(f" ({fact})" for fact in error.facts) for error in failures]
+    if not facts:
+        facts = [f"no answer within {deadline.budget_ms} ms"]
+    hints = [error.hint for error in failures if error.hint]
+    hint = hints[0] if hints else "check the address and that a broker listens there"
+    return ConnectError(f"no broker can be reached at {names}", facts=facts, hint=hint)

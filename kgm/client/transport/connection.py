@@ -1,0 +1,381 @@
+"""One connection to one broker: bytes out, bytes in, every step under an absolute deadline.
+
+`Security` is the seam where TLS and SASL plug in: it wraps the socket before the first byte and logs in after the
+versions are known, and again when the session that the broker granted is nearly over (KIP-368). A `Connection` is used
+by one request at a time (it holds a lock); any failure closes it, because after a lost answer nobody knows what the
+next bytes mean."""
+
+import contextlib
+import enum
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol, TypeVar, cast
+
+from kgm import __version__
+from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongSpeechError, from_code
+from kgm.client.transport.bootstrap import Address
+from kgm.client.transport.deadline import Deadline
+from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnsupportedError
+from kgm.protocol import wire
+from kgm.protocol.apis import API, ApiKey
+from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
+from kgm.protocol.messages.api_versions_response import ApiVersionsResponse
+from kgm.protocol.struct import Message
+
+#: Kafka's own ceiling for a frame (socket.request.max.bytes, and librdkafka's receive.message.max.bytes).
+MAX_FRAME_BYTES = 100 * 1024 * 1024
+CLIENT_ID = "kgm"
+_CHUNK_BYTES = 64 * 1024
+_TLS_RECORDS = {0x14, 0x15, 0x16, 0x17}
+#: The ApiVersions version that every broker answers, also when it does not know the one that was asked with.
+_OLDEST = 0
+
+M = TypeVar("M", bound=Message)
+
+
+class Security(Protocol):
+    """How a connection is protected. `name` is Kafka's security.protocol."""
+
+    name: str
+
+    def wrap(self, sock: socket.socket, host: str, deadline: Deadline) -> socket.socket:
+        """The socket to speak through: itself, or a TLS one after its handshake. Raises AuthenticationError."""
+        ...
+
+    def authenticate(self, connection: "Connection", deadline: Deadline) -> int:
+        """Log in (SASL). Called when the versions are known, and again before the session ends.
+
+        Returns the session's lifetime in ms, 0 when it does not end. Raises AuthenticationError."""
+        ...
+
+    def explain(self, error: BaseException | None, where: str) -> KgmError | None:
+        """A better error for what ended a connection, if this knows one: TLS alerts that come after the handshake."""
+        ...
+
+
+class Step(enum.StrEnum):
+    """What happens, one after the other, until a connection may be used."""
+
+    NAME = "name"
+    CONNECT = "connect"
+    TLS = "tls"
+    VERSIONS = "versions"
+    SASL = "sasl"
+
+
+def _silent(step: Step) -> None:
+    """Nobody wants to know."""
+
+
+class Plaintext:
+    """No TLS, no login."""
+
+    name = "PLAINTEXT"
+
+    def wrap(self, sock: socket.socket, host: str, deadline: Deadline) -> socket.socket:  # noqa: ARG002
+        return sock
+
+    def authenticate(self, connection: "Connection", deadline: Deadline) -> int:  # noqa: ARG002
+        return 0
+
+    def explain(self, error: BaseException | None, where: str) -> KgmError | None:  # noqa: ARG002
+        return None
+
+
+def resolve(address: Address, deadline: Deadline) -> list[tuple[int, tuple[str, int]]]:
+    """(family, socket address) of a host, in the system's order. A resolver that hangs is left behind at the deadline.
+
+    Raises ConnectError."""
+    found: list[tuple[int, tuple[str, int]]] = []
+    failed: list[OSError] = []
+
+    def look_up() -> None:
+        try:
+            rows = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:  # UnicodeError: a label that IDNA cannot write
+            failed.append(error if isinstance(error, OSError) else OSError(str(error)))
+        else:
+            found.extend((row[0], cast("tuple[str, int]", row[4])) for row in rows)
+
+    # getaddrinfo has no timeout; a daemon thread never keeps the process alive.
+    thread = threading.Thread(target=look_up, daemon=True, name=f"resolve {address.host}")
+    thread.start()
+    thread.join(deadline.remaining())
+    if failed:
+        raise ConnectError(f"{address}: the host name cannot be resolved", facts=(str(failed[0]),))
+    if not found:
+        raise ConnectError(f"{address}: the host name was not resolved within {_budget(deadline)}")
+    return found
+
+
+def _budget(deadline: Deadline) -> str:
+    return f"the time allowed ({deadline.budget_ms} ms)"
+
+
+def _open_socket(address: Address, deadline: Deadline, told: Callable[[Step], None]) -> socket.socket:
+    """A connected TCP socket, by the first of the host's addresses that answers. Raises ConnectError."""
+    told(Step.NAME)
+    targets = resolve(address, deadline)
+    told(Step.CONNECT)
+    why = ""
+    for index, (family, target) in enumerate(targets):
+        # A silent first address must leave time for the others.
+        share = deadline.part(1 / (len(targets) - index))
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(max(share.remaining(), 0.001))
+            sock.connect(target)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+        except TimeoutError:
+            sock.close()
+            why = f"no answer within {_budget(deadline)}"
+        except OSError as error:
+            sock.close()
+            why = error.strerror or str(error)
+    raise ConnectError(f"{address}: {why}")
+
+
+def _wants_tls(address: Address, fact: str) -> WrongSpeechError:
+    return WrongSpeechError(
+        f"{address}: this port speaks TLS, and kgm came without it", facts=(fact,),
+        hint="add -X security.protocol=SSL (or SASL_SSL), or use the port of a PLAINTEXT listener",
+    )  # fmt: skip
+
+
+class Connection:
+    """An open connection with its negotiated versions. Make one with `connect`."""
+
+    def __init__(self, sock: socket.socket, address: Address) -> None:
+        self.address = address
+        self.versions: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] = {}
+        self.closed = False
+        self._socket = sock
+        self._peer: tuple[str, int] | None = None
+        self._correlation_id = 0
+        self._lock = threading.RLock()  # a login in the middle of a session is calls within a call
+        self._muted_until = 0.0
+        self._security: Security = Plaintext()
+        self._log_in_at = float("inf")
+
+    @classmethod
+    def connect(
+        cls, address: Address, deadline: Deadline, security: Security, *, told: Callable[[Step], None] = _silent
+    ) -> "Connection":
+        """Connect, secure, negotiate versions, log in. Raises KgmError; nothing is left open then.
+
+        told: called with each step before it is taken."""
+        sock = _open_socket(address, deadline, told)
+        connection = cls(sock, address)
+        connection._security = security
+        try:
+            connection._peer = sock.getpeername()
+            told(Step.TLS)
+            connection._socket = security.wrap(sock, address.host, deadline)
+            told(Step.VERSIONS)
+            connection._negotiate(deadline)
+            told(Step.SASL)
+            connection._log_in(deadline)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _log_in(self, deadline: Deadline) -> None:
+        lifetime_ms = self._security.authenticate(self, deadline)
+        # As Java's client does, at 85 to 95 % of the time that was granted.
+        self._log_in_at = time.monotonic() + 0.85 * lifetime_ms / 1000 if lifetime_ms else float("inf")
+
+    def close(self) -> None:
+        """Close; more than once is fine. A thread that waits in `call` gets LostError."""
+        self.closed = True
+        with contextlib.suppress(OSError):  # it was never connected, or the other side was faster
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    @property
+    def tls_version(self) -> str:
+        """`TLSv1.3`; empty without TLS."""
+        version = getattr(self._socket, "version", None)
+        return version() or "" if version is not None else ""
+
+    def supports(self, key: ApiKey, version: int = 0) -> bool:
+        """Whether kgm and the broker both speak this API at `version` or above."""
+        best = self.best_version(key)
+        return best is not None and best >= version
+
+    def best_version(self, key: ApiKey) -> int | None:
+        """The newest version that both sides speak; None when there is none."""
+        if key not in self.versions:
+            return None
+        lowest, highest = self.versions[key]
+        best = min(highest, API[key].max_version)
+        return best if best >= max(lowest, API[key].min_version) else None
+
+    def version(self, key: ApiKey, *, at_most: int | None = None) -> int:
+        """The version to use. Raises UnsupportedError that names the ranges."""
+        best = self.best_version(key)
+        if best is not None and at_most is not None:
+            best = min(best, at_most) if self.versions[key][0] <= at_most else None
+        if best is None:
+            offered = self.versions.get(key)
+            ours = f"kgm speaks v{API[key].min_version}-v{API[key].max_version}"
+            theirs = "does not have it" if offered is None else f"speaks v{offered[0]}-v{offered[1]}"
+            raise UnsupportedError(
+                f"broker {self.address} {theirs if offered is None else 'is too old or too new'}: {API[key].name}",
+                facts=(f"{API[key].name}: the broker {theirs}, {ours}",), kafka_error=ErrorCode.UNSUPPORTED_VERSION,
+            )  # fmt: skip
+        return best
+
+    def call(self, request: Message, answer: type[M], *, version: int, deadline: Deadline) -> M:
+        """Send one request and read its answer.
+
+        Raises LostError (its `sent` tells whether the broker may have acted), WrongSpeechError, BadAnswerError,
+        DecodeError; the connection is closed then. EncodeError leaves it open."""
+        with self._lock:
+            if time.monotonic() >= self._log_in_at:
+                self._log_in_at = float("inf")
+                self._log_in(deadline)
+            frame = self._exchange(request, version, deadline)
+            try:
+                self._check_correlation(frame)
+                _, message = wire.decode_response(answer, frame, version=version)
+            except (DecodeError, BadAnswerError):
+                self.close()
+                raise
+            # The broker mutes the connection for so long (KIP-219); to send before that would only queue up.
+            self._muted_until = time.monotonic() + max(0, getattr(message, "throttle_time_ms", 0)) / 1000
+            return message
+
+    def _exchange(self, request: Message, version: int, deadline: Deadline) -> bytes:
+        if self.closed:
+            raise LostError(f"the connection to broker {self.address} is closed", sent=False)
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        out = wire.framed(
+            wire.encode_request(
+                request, version=version, correlation_id=self._correlation_id, client_id=CLIENT_ID
+            )
+        )  # fmt: skip
+        self._wait_out_throttle(deadline)
+        sent = False
+        try:
+            self._socket.settimeout(max(deadline.remaining(), 0.001))
+            self._socket.sendall(out)
+            sent = True
+            return self._read_frame(deadline)
+        except TimeoutError as error:
+            self.close()
+            raise LostError(
+                f"broker {self.address} did not answer within {_budget(deadline)}",
+                sent=sent, facts=(f"{API[request.API_KEY].name} v{version}",),
+            ) from error  # fmt: skip
+        except OSError as error:
+            self.close()
+            # A send that failed half way may have delivered the frame before the reset arrived.
+            raise LostError(
+                f"the connection to broker {self.address} broke",
+                sent=True, facts=(f"{API[request.API_KEY].name} v{version}: {error.strerror or error}",),
+            ) from error  # fmt: skip
+        except (BadAnswerError, WrongSpeechError):
+            self.close()
+            raise
+
+    def _wait_out_throttle(self, deadline: Deadline) -> None:
+        wait = self._muted_until - time.monotonic()
+        if wait <= 0:
+            return
+        if wait > deadline.remaining():
+            self.close()
+            raise LostError(
+                f"broker {self.address} throttles kgm for {wait:.1f} s more, longer than the time allowed", sent=False
+            )
+        deadline.sleep(wait)
+
+    def _read_frame(self, deadline: Deadline) -> bytes:
+        head = self._read(4, deadline)
+        length = int.from_bytes(head, "big", signed=True)
+        if head[0] in _TLS_RECORDS and head[1] == 3:
+            raise _wants_tls(self.address, f"the answer begins with a TLS record ({head.hex(' ')})")
+        if head == b"HTTP":
+            raise WrongSpeechError(f"{self.address}: this port speaks HTTP, not Kafka's protocol")
+        if not 0 < length <= MAX_FRAME_BYTES:
+            raise BadAnswerError(
+                f"broker {self.address} announced an answer of {length} bytes",
+                facts=(f"kgm takes 1 to {MAX_FRAME_BYTES} bytes",),
+            )
+        return self._read(length, deadline)
+
+    def _read(self, count: int, deadline: Deadline) -> bytes:
+        """Exactly so many bytes. Memory grows with what arrives, not with what was announced."""
+        data = bytearray()
+        while len(data) < count:
+            remaining = deadline.remaining()
+            if remaining <= 0:
+                raise TimeoutError
+            self._socket.settimeout(remaining)
+            chunk = self._socket.recv(min(count - len(data), _CHUNK_BYTES))
+            if not chunk:
+                raise ConnectionResetError(0, f"closed by the broker after {len(data)} of {count} bytes")
+            data += chunk
+        return bytes(data)
+
+    def _negotiate(self, deadline: Deadline) -> None:
+        """ApiVersions, newest first. One that does not know that version answers 35, in the form of v0 (KIP-511)."""
+        try:
+            answer = self._ask_versions(API[ApiKey.API_VERSIONS].max_version, deadline)
+            if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+                offered = [row.max_version for row in answer.api_keys if row.api_key == ApiKey.API_VERSIONS]
+                newest = min(offered[0], API[ApiKey.API_VERSIONS].max_version) if offered else _OLDEST
+                answer = self._ask_versions(max(newest, _OLDEST), deadline)
+        except LostError as error:
+            raise self._not_understood(error, deadline) from error
+        if answer.error_code:
+            raise from_code(
+                answer.error_code, f"broker {self.address} does not tell its versions", broker=str(self.address),
+                api="ApiVersions",
+            )  # fmt: skip
+        self.versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+        self.features = {row.name: row.max_version_level for row in answer.finalized_features}
+
+    def _not_understood(self, error: LostError, deadline: Deadline) -> KgmError:
+        """Why the first request got no answer."""
+        from kgm.client.security import probe
+
+        cause, where = error.__cause__, str(self.address)
+        hint = "is this the port of a Kafka listener? if it wants a client certificate: ssl.keystore.location"
+        if isinstance(self._security, Plaintext):
+            if self._peer is not None and probe.speaks_tls(self._peer, deadline):
+                return _wants_tls(self.address, "a TLS handshake that was tried then was answered")
+            hint = "is this the port of a Kafka listener, and one without TLS?"
+        elif isinstance(cause, ConnectionError) and self._peer is not None:
+            # A reset overtakes the alert that came before it, so one that sends nothing hears more.
+            cause = probe.late_alert(self._security, self.address.host, self._peer, deadline)
+        known = self._security.explain(cause, where)
+        return known or ConnectError(error.message, facts=error.facts, hint=hint)
+
+    def _ask_versions(self, version: int, deadline: Deadline) -> ApiVersionsResponse:
+        request = ApiVersionsRequest()
+        if version >= 3:
+            request = ApiVersionsRequest(client_software_name="kgm", client_software_version=__version__)
+        with self._lock:
+            frame = self._exchange(request, version, deadline)
+            if int.from_bytes(frame[4:6], "big") == ErrorCode.UNSUPPORTED_VERSION:
+                version = _OLDEST
+            try:
+                self._check_correlation(frame)
+                return wire.decode_response(ApiVersionsResponse, frame, version=version)[1]
+            except DecodeError as error:
+                raise WrongSpeechError(
+                    f"{self.address}: what listens there does not speak Kafka's protocol", facts=(error.message,)
+                ) from error
+
+    def _check_correlation(self, frame: bytes) -> None:
+        found = wire.correlation_of(frame)
+        if found != self._correlation_id:
+            raise BadAnswerError(
+                f"broker {self.address} answered another request",
+                facts=(f"correlation id {found} where {self._correlation_id} was asked",),
+            )

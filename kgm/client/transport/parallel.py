@@ -1,0 +1,116 @@
+"""Several things at once, in threads that never outlive the deadline's patience.
+
+Plain daemon threads: `concurrent.futures` would cost start-up time and join its threads at exit, also one that hangs
+in a name resolver."""
+
+import queue
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from kgm.client.transport.deadline import Deadline
+from kgm.model.errors import KgmError, UnreachableError
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+def run_parallel(tasks: Mapping[K, Callable[[], T]], deadline: Deadline, what: str) -> dict[K, T | KgmError]:
+    """The result of each task, or the KgmError that it raised; a task that is not back in time is an error too."""
+    if len(tasks) == 1:  # no thread for the everyday case of one broker
+        ((key, task),) = tasks.items()
+        return {key: _caught(task)}
+    results: queue.SimpleQueue[tuple[K, T | KgmError | BaseException]] = queue.SimpleQueue()
+    for key, task in tasks.items():
+        threading.Thread(target=_work, args=(key, task, results), daemon=True, name=f"kgm {key}").start()
+    found: dict[K, T | KgmError] = {}
+    while len(found) < len(tasks):
+        try:
+            key, result = results.get(timeout=deadline.remaining() + 0.05)
+        except queue.Empty:
+            break
+        found[key] = _raise_bug(result)
+    late = UnreachableError(f"{what}: no answer within the time allowed ({deadline.budget_ms} ms)")
+    return {key: found.get(key, late) for key in tasks}
+
+
+def first_of(
+    tasks: Sequence[Callable[[], T]], deadline: Deadline, *, stagger: float, discard: Callable[[T], None]
+) -> T | list[KgmError]:
+    """The first success; each further task starts `stagger` seconds after the one before, or when that one failed.
+
+    Successes that come too late are handed to `discard`. All failures, in the order they came, when none succeeds."""
+    race = _Race(discard)
+    failures: list[KgmError] = []
+    started = 0
+    try:
+        while len(failures) < len(tasks):
+            if started < len(tasks):
+                args = (tasks[started],)
+                threading.Thread(target=race.run, args=args, daemon=True, name=f"kgm try {started}").start()
+                started += 1
+            wait = deadline.remaining() + 0.05 if started == len(tasks) else min(stagger, deadline.remaining())
+            try:
+                outcome = race.results.get(timeout=wait)
+            except queue.Empty:
+                if deadline.expired:
+                    break
+                continue
+            result = _raise_bug(outcome)
+            if not isinstance(result, KgmError):
+                return result
+            failures.append(result)
+    finally:
+        race.end()
+    return failures
+
+
+def _caught(task: Callable[[], T]) -> T | KgmError:
+    try:
+        return task()
+    except KgmError as error:
+        return error
+
+
+def _work(key: K, task: Callable[[], T], results: queue.SimpleQueue[tuple[K, T | KgmError | BaseException]]) -> None:
+    try:
+        results.put((key, task()))
+    except BaseException as error:  # noqa: BLE001  (handed to the thread that waits)
+        results.put((key, error))
+
+
+class _Race(Generic[T]):
+    """Results of tasks that race; after `end` every success is discarded."""
+
+    def __init__(self, discard: Callable[[T], None]) -> None:
+        self.results: queue.SimpleQueue[T | KgmError | BaseException] = queue.SimpleQueue()
+        self._discard = discard
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def run(self, task: Callable[[], T]) -> None:
+        try:
+            result = task()
+        except BaseException as error:  # noqa: BLE001  (handed to the thread that waits)
+            self.results.put(error)
+            return
+        with self._lock:
+            if not self._ended:
+                self.results.put(result)
+                return
+        self._discard(result)
+
+    def end(self) -> None:
+        with self._lock:
+            self._ended = True
+        while not self.results.empty():
+            late = self.results.get()
+            if not isinstance(late, BaseException):
+                self._discard(late)
+
+
+def _raise_bug(result: T | KgmError | BaseException) -> T | KgmError:
+    """A KgmError is a result; anything else that was raised is a bug, and is raised here."""
+    if isinstance(result, BaseException) and not isinstance(result, KgmError):
+        raise result
+    return result

@@ -1,0 +1,1 @@
+"""What administrators ask: describe, list, delete; and groups as plain values for reports."""

@@ -1,0 +1,322 @@
+"""The data of one consumer group (KIP-848), as the log has it, and what follows from it (Kafka: ConsumerGroup).
+
+A group is written to by `consumer_records.replay` only, one record after the other; what handles a request reads it and
+says which records there are to be. So there are no drafts here. What follows from the records is kept beside them, so
+that no event costs more than what it changes: who has a partition, how many members want a topic, how many are where
+they are to be."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from kgm.coordinator.consumer.member import NO_TARGET, Assigned, ConsumerMember, Listed, MemberState, Target
+from kgm.coordinator.contract.outcome import Millis
+from kgm.java.hashing import TimelineOrder
+from kgm.model.errors import ErrorCode
+from kgm.protocol.subscription import PROTOCOL_TYPE
+
+K = TypeVar("K")
+
+CONSUMER = "consumer"
+#: Epochs of a group that has just been made; 0 up to Kafka 4.2.
+FIRST_EPOCH = 1
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics that a regular expression matched. version: of the topic image; timestamp_ms: when that was."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: Millis
+
+
+class Refresh(NamedTuple):
+    """Until when the metadata hash need not be looked at, as long as the group has got to this epoch."""
+
+    deadline_ms: int = 0
+    epoch: int = 0
+
+
+NEVER_LOOKED = Refresh()
+
+
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroup:
+    """A consumer group. Members are in the order in which they were first written.
+
+    partition_epochs: for each partition that somebody has, or has still to give up, the epoch of that member.
+    names, regexes: how many members subscribe to a topic by name, and to a regular expression. matched: how many
+    resolved expressions match a topic. stable_at: how many Stable members there are at an epoch. classic_members,
+    classic_protocols: those that speak the classic protocol, and what they offer.
+    odd_orders: the partitions of some topics of a target as Kafka goes through them, where that is not how it usually
+    does.
+    Not in the log: refresh. is_shared: a fork has the same group, so that it is to be copied before it is written to.
+    _homogeneous: what was so when a member was last written, if expressions have been resolved since."""
+
+    group_id: str
+    group_epoch: int = FIRST_EPOCH
+    metadata_hash: int = 0
+    assignment_epoch: int = FIRST_EPOCH
+    assignment_timestamp_ms: int = 0
+    members: dict[str, ConsumerMember] = field(default_factory=dict)
+    static_ids: dict[str, str] = field(default_factory=dict)
+    targets: dict[str, Target] = field(default_factory=dict)
+    odd_orders: dict[str, Mapping[bytes, tuple[int, ...]]] = field(default_factory=dict)
+    resolved: dict[str, ResolvedRegex] = field(default_factory=dict)
+    has_partition_metadata: bool = False
+    partition_epochs: dict[bytes, dict[int, int]] = field(default_factory=dict)
+    names: dict[str, int] = field(default_factory=dict)
+    matched: dict[str, int] = field(default_factory=dict)
+    regexes: dict[str, int] = field(default_factory=dict)
+    server_assignors: dict[str, int] = field(default_factory=dict)
+    stable_at: dict[int, int] = field(default_factory=dict)
+    classic_members: int = 0
+    classic_protocols: dict[str, int] = field(default_factory=dict)
+    order: TimelineOrder = field(default_factory=TimelineOrder)
+    resolved_order: TimelineOrder = field(default_factory=TimelineOrder)
+    refresh: Refresh = NEVER_LOOKED
+    is_shared: bool = False
+    _homogeneous: bool | None = None
+
+    def copy(self) -> "ConsumerGroup":
+        """A group like this one that shares nothing with it that could be changed."""
+        twin = ConsumerGroup(group_id=self.group_id)
+        for name in self.__slots__:
+            value = getattr(self, name)
+            setattr(twin, name, value.copy() if isinstance(value, dict) else value)
+        twin.partition_epochs = {topic_id: epochs.copy() for topic_id, epochs in self.partition_epochs.items()}
+        twin.order = TimelineOrder(self.order.capacity)
+        twin.resolved_order = TimelineOrder(self.resolved_order.capacity)
+        twin.is_shared = False
+        return twin
+
+    # -- questions
+
+    @property
+    def protocol_type(self) -> str:
+        return PROTOCOL_TYPE
+
+    @property
+    def state(self) -> str:
+        """Empty, Assigning (a target is to be computed), Reconciling, or Stable."""
+        if not self.members:
+            return "Empty"
+        if self.group_epoch > self.assignment_epoch:
+            return "Assigning"
+        return "Stable" if self.stable_at.get(self.assignment_epoch) == len(self.members) else "Reconciling"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def in_order(self) -> list[ConsumerMember]:
+        """The members as Kafka goes through them."""
+        return [self.members[member_id] for member_id in self.order.sorted(self.members)]
+
+    def last_resolved(self) -> ResolvedRegex | None:
+        """The resolution that Kafka takes for the last one: the first that it comes upon. (One may be left of an
+        expression that nobody subscribes to any more.)"""
+        return next((self.resolved[regex] for regex in self.resolved_order.sorted(self.resolved)), None)
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        """The member of an instance id; None also where `lost_its_member`."""
+        member_id = None if instance_id is None else self.static_ids.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def lost_its_member(self, instance_id: str) -> bool:
+        """Whether an instance id is that of a member that is gone. A member that joins again under another instance id
+        has both, and takes only the last one along; Kafka then knows no member whoever comes with the first."""
+        return instance_id in self.static_ids and self.static_ids[instance_id] not in self.members
+
+    def find(self, member_id: str, instance_id: str | None) -> ConsumerMember | ErrorCode:
+        """The member, by its instance id if one is given, which then has to be of this member id."""
+        if instance_id is None:
+            return self.members.get(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+        member = self.static_member(instance_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return member if member.member_id == member_id else ErrorCode.FENCED_INSTANCE_ID
+
+    def target_of(self, member_id: str, instance_id: str | None = None) -> Target:
+        """The target assignment of a member, or of who is in its place."""
+        return self.targets.get(member_id if instance_id is None else self.static_ids.get(instance_id, ""), NO_TARGET)
+
+    def listed_target(self, member_id: str) -> Listed:
+        """The target assignment of a member, topics and partitions as Kafka goes through them."""
+        target = self.targets.get(member_id, NO_TARGET)
+        odd = self.odd_orders.get(member_id)
+        return target if odd is None else {t: odd.get(t, partitions) for t, partitions in target.items()}
+
+    def owner_epoch(self, topic_id: bytes, partition: int) -> int | None:
+        """The epoch of who has a partition; None if nobody has it."""
+        epochs = self.partition_epochs.get(topic_id)
+        return None if epochs is None else epochs.get(partition)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.names or topic in self.matched
+
+    def metadata_expired(self, now: Millis) -> bool:
+        """Whether the metadata hash has to be looked at: the topics have changed, or a record was lost."""
+        return now >= self.refresh.deadline_ms or self.group_epoch < self.refresh.epoch
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether Kafka takes all members for subscribers of the same topics. It looks when a member is written, and
+        not when a regular expression is resolved."""
+        if self._homogeneous is not None:
+            return self._homogeneous
+        return homogeneous(self.names, self.matched, self.regexes, len(self.members))
+
+    def counts_with(
+        self, before: ConsumerMember | None, after: ConsumerMember
+    ) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+        """(names, matched, regexes) as they are when a member is changed like this."""
+        names, matched, regexes = self.names, self.matched, self.regexes
+        old_names = frozenset[str]() if before is None else before.subscribed_topic_names
+        if old_names != after.subscribed_topic_names:
+            names = counted(counted(names, old_names, -1), after.subscribed_topic_names, +1)
+        old_regex = (before.subscribed_topic_regex if before else None) or None
+        new_regex = after.subscribed_topic_regex or None
+        if old_regex != new_regex:
+            if old_regex is not None:
+                regexes = counted(regexes, [old_regex], -1)
+                if self.regexes.get(old_regex) == 1 and old_regex in self.resolved:
+                    matched = counted(matched, self.resolved[old_regex].topics, -1)
+            if new_regex is not None:
+                regexes = counted(regexes, [new_regex], +1)
+        return names, matched, regexes
+
+    def preferred_assignor(
+        self, before: ConsumerMember | None = None, after: ConsumerMember | None = None
+    ) -> str | None:
+        """The server assignor that most members ask for, after a member is changed like this; None if none does."""
+        order, counts = TimelineOrder().sorted(self.server_assignors), self.server_assignors
+        for member, by in ((before, -1), (after, +1)):
+            if member is not None and member.server_assignor is not None:
+                counts = counted(counts, [member.server_assignor], by)
+                # Both names are in one bucket of Kafka's hash map, and what is counted anew comes to its front.
+                order = [*(counts.keys() - order), *(name for name in order if name in counts)]
+        most = max(counts.values(), default=0)
+        return next((name for name in order if counts[name] == most), None)
+
+    def only_classic_without(self, leaving: Iterable[ConsumerMember]) -> bool:
+        """Whether all members but these speak the classic protocol."""
+        gone = list(leaving)
+        return self.classic_members - sum(m.classic is not None for m in gone) == len(self.members) - len(gone)
+
+    def supports_classic(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Whether a member that speaks the classic protocol may be in the group with these protocols."""
+        counts = self.classic_protocols
+        return protocol_type == PROTOCOL_TYPE and any(counts.get(name, 0) == self.classic_members for name in names)
+
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """Whether something of its target is not free yet."""
+        return member.state is MemberState.UNRELEASED_PARTITIONS and any(
+            partition not in member.assigned.get(topic_id, {}) and self.owner_epoch(topic_id, partition) is not None
+            for topic_id, partitions in self.target_of(member.member_id).items()
+            for partition in partitions
+        )
+
+    # -- changes: by replay only
+
+    def put(self, member: ConsumerMember) -> None:
+        """Write a member, in the place of the one that has its id, if there is one."""
+        before = self.members.get(member.member_id)
+        self._homogeneous = None
+        self.order.put(len(self.members))
+        self.members[member.member_id] = member
+        self._count(before, -1)
+        self._count(member, +1)
+        if before is not None:
+            self._disown(before)
+        self._own(member)
+        if member.group_instance_id is not None:
+            self.static_ids[member.group_instance_id] = member.member_id
+
+    def remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id)
+        self._homogeneous = None
+        self._count(member, -1)
+        self._disown(member)
+        if member.group_instance_id is not None:
+            self.static_ids.pop(member.group_instance_id, None)
+
+    def resolve(self, regex: str, resolved: ResolvedRegex | None) -> None:
+        """A regular expression has been resolved, or is wanted by nobody any more."""
+        self._homogeneous = self.is_homogeneous
+        if resolved is not None:
+            self.resolved_order.put(len(self.resolved))
+        before = self.resolved.pop(regex, None)
+        if before is not None:
+            _count_all(self.matched, before.topics, -1)
+        if resolved is not None:
+            self.resolved[regex] = resolved
+            _count_all(self.matched, resolved.topics, +1)
+
+    def _count(self, member: ConsumerMember | None, by: int) -> None:
+        if member is None:
+            return
+        _count_all(self.names, member.subscribed_topic_names, by)
+        if member.subscribed_topic_regex:
+            _count_all(self.regexes, (member.subscribed_topic_regex,), by)
+        if member.server_assignor is not None:
+            _count_all(self.server_assignors, (member.server_assignor,), by)
+        if member.state is MemberState.STABLE:
+            _count_all(self.stable_at, (member.member_epoch,), by)
+        if member.classic is not None:
+            self.classic_members += by
+            _count_all(self.classic_protocols, [name for name, _ in member.classic.protocols], by)
+
+    def _own(self, member: ConsumerMember) -> None:
+        epoch = member.member_epoch
+        for topic_id, partitions in _both(member):
+            epochs = self.partition_epochs.setdefault(topic_id, {})
+            for partition in partitions:
+                # An older record of somebody else may come later, when a log has been cleaned in part.
+                epochs[partition] = max(epoch, epochs.get(partition, epoch))
+            if not epochs:
+                del self.partition_epochs[topic_id]
+
+    def _disown(self, member: ConsumerMember) -> None:
+        for topic_id, partitions in _both(member):
+            epochs = self.partition_epochs.get(topic_id)
+            if epochs is None:
+                continue
+            for partition in partitions:
+                if epochs.get(partition) == member.member_epoch:
+                    del epochs[partition]
+            if not epochs:
+                del self.partition_epochs[topic_id]
+
+
+def _both(member: ConsumerMember) -> list[tuple[bytes, Mapping[int, int]]]:
+    def rows(assigned: Assigned) -> Iterable[tuple[bytes, Mapping[int, int]]]:
+        return assigned.items()
+
+    return [*rows(member.assigned), *rows(member.pending_revocation)]
+
+
+def _count_all(counts: dict[K, int], keys: Iterable[K], by: int) -> None:
+    for key in keys:
+        count = counts.get(key, 0) + by
+        if count:
+            counts[key] = count
+        else:
+            counts.pop(key, None)
+
+
+def counted(counts: Mapping[K, int], keys: Iterable[K], by: int) -> dict[K, int]:
+    """A copy of the counts in which these are one more, or one less."""
+    changed: dict[Any, int] = dict(counts)
+    _count_all(changed, keys, by)
+    return changed
+
+
+def homogeneous(names: Mapping[str, int], matched: Mapping[str, int], regexes: Mapping[str, int], members: int) -> bool:
+    """Whether all members subscribe to the same topics, as far as Kafka looks (ConsumerGroup.subscriptionType): by the
+    same names, or by one regular expression and no names."""
+    if not regexes:
+        return all(count == members for count in names.values()) and (not members or matched.keys() <= names.keys())
+    if next(iter(regexes.values())) != members:
+        return False
+    return not names and all(count == 1 for count in matched.values())

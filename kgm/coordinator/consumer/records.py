@@ -1,0 +1,278 @@
+"""A consumer group as the log has it: records 3, 5 to 8 and 16, and tombstones of 4 (Kafka:
+GroupCoordinatorRecordHelpers, and the replay methods of GroupMetadataManager).
+
+`replay` is the only one that writes to a group. It takes records as they come, also those of a log that has been
+cleaned in part: what Kafka throws at as out of order is taken for what it says."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from kgm.coordinator.consumer import target_order
+from kgm.coordinator.consumer.group import ConsumerGroup, ResolvedRegex
+from kgm.coordinator.consumer.member import (
+    LEAVING,
+    NOTHING,
+    Assigned,
+    ClassicProtocols,
+    ConsumerMember,
+    Listed,
+    member_state,
+)
+from kgm.coordinator.contract.outcome import Millis
+from kgm.protocol.struct import Message
+from kgm.records.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
+from kgm.records.messages.consumer_group_current_member_assignment_value import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+)
+from kgm.records.messages.consumer_group_current_member_assignment_value import TopicPartitions as HeldPartitions
+from kgm.records.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
+from kgm.records.messages.consumer_group_member_metadata_value import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMemberMetadataValue,
+)
+from kgm.records.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
+from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from kgm.records.messages.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
+from kgm.records.messages.consumer_group_partition_metadata_value import ConsumerGroupPartitionMetadataValue
+from kgm.records.messages.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
+from kgm.records.messages.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
+from kgm.records.messages.consumer_group_target_assignment_member_key import ConsumerGroupTargetAssignmentMemberKey
+from kgm.records.messages.consumer_group_target_assignment_member_value import (
+    ConsumerGroupTargetAssignmentMemberValue,
+)
+from kgm.records.messages.consumer_group_target_assignment_member_value import TopicPartition as TargetPartitions
+from kgm.records.messages.consumer_group_target_assignment_metadata_key import ConsumerGroupTargetAssignmentMetadataKey
+from kgm.records.messages.consumer_group_target_assignment_metadata_value import (
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from kgm.records.record import Record
+
+#: The types of the keys of a consumer group.
+KEYS: Final = (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupRegularExpressionKey,
+)
+
+
+# -- to the log
+
+
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
+    return Record(
+        ConsumerGroupMetadataKey(group_id=group_id),
+        ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
+    )
+
+
+def member_record(group_id: str, member: ConsumerMember) -> Record:
+    """What a member says of itself; the names of its topics sorted."""
+    classic = member.classic
+    value = ConsumerGroupMemberMetadataValue(
+        instance_id=member.group_instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.subscribed_topic_names),
+        subscribed_topic_regex=member.subscribed_topic_regex,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        server_assignor=member.server_assignor,
+        classic_member_metadata=None
+        if classic is None
+        else ClassicMemberMetadata(
+            session_timeout_ms=classic.session_timeout_ms,
+            supported_protocols=[ClassicProtocol(name=name, metadata=data) for name, data in classic.protocols],
+        ),
+    )
+    return Record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
+
+
+def target_record(group_id: str, member_id: str, target: Listed) -> Record:
+    """target: in Kafka's order (`target_order`), which is told by nothing else."""
+    rows = [TargetPartitions(topic_id=topic_id, partitions=list(partitions)) for topic_id, partitions in target.items()]
+    return Record(
+        ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
+        ConsumerGroupTargetAssignmentMemberValue(topic_partitions=rows),
+    )
+
+
+def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:
+    return Record(
+        ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
+        ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms),
+    )
+
+
+def current_record(group_id: str, member: ConsumerMember) -> Record:
+    """What a member has, and has still to give up."""
+    return Record(
+        ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
+        ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=member.member_epoch,
+            previous_member_epoch=member.previous_member_epoch,
+            state=member.state.value,
+            assigned_partitions=_held_rows(member.assigned),
+            partitions_pending_revocation=_held_rows(member.pending_revocation),
+        ),
+    )
+
+
+def _held_rows(assigned: Assigned) -> list[HeldPartitions]:
+    return [
+        HeldPartitions(topic_id=topic_id, partitions=list(epochs), assignment_epochs=list(epochs.values()))
+        for topic_id, epochs in assigned.items()
+    ]
+
+
+def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> Record:
+    return Record(
+        ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex),
+        ConsumerGroupRegularExpressionValue(
+            topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.timestamp_ms
+        ),
+    )
+
+
+def regex_tombstone(group_id: str, regex: str) -> Record:
+    return Record(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), None)
+
+
+def partition_metadata_tombstone(group_id: str) -> Record:
+    """For the topics that Kafka 4.0 kept for a group, instead of their hash."""
+    return Record(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[Record]:
+    """A member is gone; in the order that Kafka insists on when it reads them."""
+    return [
+        Record(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
+        Record(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
+        Record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None),
+    ]
+
+
+def group_tombstones(group: ConsumerGroup, renamed: Mapping[str, str] | None = None) -> list[Record]:
+    """All of a group is gone. renamed: members that have got another id just before."""
+    group_id, other = group.group_id, renamed or {}
+    members = [other.get(member.member_id, member.member_id) for member in group.in_order()]
+    rows = [member_tombstones(group_id, member_id) for member_id in members]
+    return [
+        *(row[0] for row in rows),
+        *(row[1] for row in rows),
+        Record(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None),
+        *(row[2] for row in rows),
+        *(regex_tombstone(group_id, regex) for regex in sorted(group.resolved)),
+        partition_metadata_tombstone(group_id),
+        Record(ConsumerGroupMetadataKey(group_id=group_id), None),
+    ]
+
+
+# -- from the log
+
+
+def ends_group(record: Record) -> bool:
+    """Whether a record takes the group itself away."""
+    return record.value is None and isinstance(record.key, ConsumerGroupMetadataKey)
+
+
+def replay(group: ConsumerGroup, key: Message, value: Message | None) -> None:
+    """A record of this group is in the log; not one that `ends_group`."""
+    match key, value:
+        case ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id), _:
+            assert value is None or isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
+            _replay_current(group, member_id, value)
+        case ConsumerGroupMemberMetadataKey(member_id=member_id), ConsumerGroupMemberMetadataValue():
+            before = group.members.get(member_id) or ConsumerMember(member_id)
+            group.put(_said(before, value))
+        case ConsumerGroupMemberMetadataKey(member_id=member_id), _:
+            if member_id in group.members:
+                group.remove(member_id)
+        case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id), _:
+            if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
+                rows = {row.topic_id: row.partitions for row in value.topic_partitions}
+                group.targets[member_id], odd = target_order.replayed(rows)
+                if odd:
+                    group.odd_orders[member_id] = odd
+                else:
+                    group.odd_orders.pop(member_id, None)
+            else:
+                group.targets.pop(member_id, None)
+                group.odd_orders.pop(member_id, None)
+        case ConsumerGroupTargetAssignmentMetadataKey(), ConsumerGroupTargetAssignmentMetadataValue():
+            group.assignment_epoch = value.assignment_epoch
+            group.assignment_timestamp_ms = value.assignment_timestamp
+        case ConsumerGroupTargetAssignmentMetadataKey(), _:
+            group.assignment_epoch, group.assignment_timestamp_ms = -1, 0
+        case ConsumerGroupMetadataKey(), ConsumerGroupMetadataValue():
+            group.group_epoch, group.metadata_hash = value.epoch, value.metadata_hash
+        case ConsumerGroupRegularExpressionKey(regular_expression=regex), _:
+            resolved = None
+            if isinstance(value, ConsumerGroupRegularExpressionValue):
+                resolved = ResolvedRegex(frozenset(value.topics), value.version, Millis(value.timestamp))
+            group.resolve(regex, resolved)
+        case _:
+            assert isinstance(value, ConsumerGroupPartitionMetadataValue | None)
+            group.has_partition_metadata = value is not None
+
+
+def _said(before: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
+    """A member with what it says of itself."""
+    classic = value.classic_member_metadata
+    return before._replace(
+        group_instance_id=value.instance_id,
+        rack_id=value.rack_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        subscribed_topic_names=_same(before.subscribed_topic_names, value.subscribed_topic_names),
+        subscribed_topic_regex=value.subscribed_topic_regex,
+        rebalance_timeout_ms=value.rebalance_timeout_ms,
+        server_assignor=value.server_assignor,
+        classic=None
+        if classic is None
+        else ClassicProtocols(
+            classic.session_timeout_ms, tuple([(row.name, row.metadata) for row in classic.supported_protocols])
+        ),
+    )
+
+
+def _same(before: frozenset[str], names: Sequence[str]) -> frozenset[str]:
+    now = frozenset(names)
+    return before if now == before else now
+
+
+def _replay_current(
+    group: ConsumerGroup, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
+) -> None:
+    member = group.members.get(member_id)
+    if value is not None:
+        group.put(
+            (member or ConsumerMember(member_id))._replace(
+                member_epoch=value.member_epoch,
+                previous_member_epoch=value.previous_member_epoch,
+                state=member_state(value.state),
+                assigned=_held(value.assigned_partitions, value.member_epoch),
+                pending_revocation=_held(value.partitions_pending_revocation, value.member_epoch),
+            )
+        )
+    elif member is not None:
+        group.put(
+            member._replace(
+                member_epoch=LEAVING, previous_member_epoch=LEAVING, assigned=NOTHING, pending_revocation=NOTHING
+            )
+        )
+
+
+def _held(rows: Sequence[HeldPartitions], member_epoch: int) -> Assigned:
+    """Partitions with the epoch of their assignment: Kafka before 4.3 did not write it, then it is the member's."""
+    held: dict[bytes, dict[int, int]] = {}
+    for row in rows:
+        epochs = row.assignment_epochs
+        if epochs is None or len(epochs) != len(row.partitions):
+            epochs = [max(member_epoch, 0)] * len(row.partitions)
+        held[row.topic_id] = dict(zip(row.partitions, epochs, strict=True))
+    return held

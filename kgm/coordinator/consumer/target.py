@@ -1,0 +1,196 @@
+"""The target assignment of a consumer group: who is to have what (Kafka: TargetAssignmentBuilder).
+
+It is computed when the group's epoch is ahead of the assignment's and the last one is old enough; what changed is
+written, member by member, and then the epoch. The order of members and topics is that of Kafka's hash maps, since the
+assignors' answers hang on it."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec, by_identity
+from kgm.assignors.server.broker_view import in_broker_order
+from kgm.assignors.server.range import assign_server_range
+from kgm.assignors.server.uniform import assign_uniform
+from kgm.assignors.server.uniform_heterogeneous import Gain
+from kgm.coordinator.consumer import records, target_order
+from kgm.coordinator.consumer.group import ConsumerGroup
+from kgm.coordinator.consumer.member import NO_TARGET, ConsumerMember, Listed, Target
+from kgm.coordinator.contract.event_draft import Step
+from kgm.coordinator.contract.settings import assignment_interval_ms
+from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.java.hashing import copied_name_order, map_order
+
+
+def is_due(group: ConsumerGroup, step: Step) -> bool:
+    """Whether the next target assignment may be computed now."""
+    interval_ms = assignment_interval_ms(step.settings, step.configs.get(group.group_id))
+    last_ms = group.assignment_timestamp_ms
+    return not last_ms or not interval_ms or step.now >= last_ms + interval_ms
+
+
+def update(
+    group: ConsumerGroup,
+    group_epoch: int,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    step: Step,
+    *,
+    is_homogeneous: bool,
+    listed: Sequence[str] | None = None,
+) -> tuple[int, Target]:
+    """The assignment epoch and the target of a member that is changed like this: new ones if they are due.
+
+    listed: the topics that its request names, as it names them; from the log they come sorted."""
+    if group.assignment_epoch >= group_epoch or not is_due(group, step):
+        return group.assignment_epoch, group.target_of(after.member_id, after.group_instance_id)
+    name = group.preferred_assignor(before, after) or step.settings.consumer_assignors[0]
+    targets = compute(group, after, name, step.image, is_homogeneous=is_homogeneous, listed=listed)
+    for member_id, (target, as_listed) in targets.items():
+        if group.targets.get(member_id) != target:
+            step.write(records.target_record(group.group_id, member_id, as_listed))
+    step.write(records.target_epoch_record(group.group_id, group_epoch, step.now))
+    return group_epoch, targets[after.member_id][0]
+
+
+def compute(
+    group: ConsumerGroup,
+    updated: ConsumerMember,
+    assignor: str,
+    image: TopicImage,
+    *,
+    is_homogeneous: bool,
+    listed: Sequence[str] | None = None,
+) -> dict[str, tuple[Target, Listed]]:
+    """The targets of all members, one of them updated or new, in the order of Kafka's hash map."""
+    replaced = None if updated.group_instance_id is None else group.static_ids.get(updated.group_instance_id)
+    members = {member.member_id: member for member in group.in_order()}
+    members[updated.member_id] = updated
+    ids = [*members]
+    order = [ids[at] for at in map_order(ids) if ids[at] == updated.member_id or ids[at] != replaced]
+    names_of = _Subscriptions(group, image)
+    before = [
+        group.listed_target(replaced if replaced is not None and member_id == updated.member_id else member_id)
+        for member_id in order
+    ]
+    specs = [
+        MemberSpec(
+            member_id=member_id,
+            group_instance_id=members[member_id].group_instance_id,
+            rack=members[member_id].rack_id,
+            topics=names_of(members[member_id], listed if member_id == updated.member_id else None),
+            owned=_by_name(target, image),
+        )
+        for member_id, target in zip(order, before, strict=True)
+    ]
+    named = [names_of.count(members[member_id]) for member_id in order]
+    return _assign(specs, before, image, named, is_range=assignor == "range", is_homogeneous=is_homogeneous)
+
+
+def _assign(
+    specs: Sequence[MemberSpec],
+    before: Sequence[Listed],
+    image: TopicImage,
+    named: Sequence[int],
+    *,
+    is_range: bool,
+    is_homogeneous: bool,
+) -> dict[str, tuple[Target, Listed]]:
+    """One assignor's answer, by topic id. named: how many topics each member names, with those that do not exist."""
+    if is_homogeneous:
+        # Kafka looks at one member only.
+        first = by_identity(specs)[0] if is_range else specs[0]
+        if any(spec.topics != first.topics for spec in specs):
+            specs = [_wanting(spec, first.topics) for spec in specs]
+        names: Collection[str] = first.topics
+    else:
+        names = {name for topics in {spec.topics for spec in specs} for name in topics}
+    topics = in_broker_order(
+        [image.by_name[name] for name in names],
+        lambda topic: topic.topic_id,
+        is_homogeneous=is_homogeneous,
+        named=named[0],
+    )
+    group = GroupSpec(
+        members=tuple(specs),
+        topics=tuple(TopicSpec(name=t.name, partitions=t.partitions) for t in topics),
+        is_listed=True,
+    )
+    ids = {topic.name: topic.topic_id for topic in topics}
+    gains: list[Gain] = []
+    answer = (
+        assign_server_range(group) if is_range else assign_uniform(group, is_homogeneous=is_homogeneous, gains=gains)
+    )
+    after: list[Target] = [
+        {ids[name]: partitions for name, partitions in answer[spec.member_id].items()} or NO_TARGET for spec in specs
+    ]
+    subscribed = [[ids[name] for name in spec.topics] for spec in specs]
+    listed: Sequence[Listed] = after
+    if not is_range:
+        room_of = {} if is_homogeneous else target_order.rooms(topics, subscribed)
+        listed = target_order.of_uniform(before, after, subscribed, gains, ids, room_of)
+    elif target_order.share_buckets(ids.values()):
+        rooms = [len(names)] * len(specs) if is_homogeneous else named
+        listed = [target_order.of_range(*row) for row in zip(after, subscribed, rooms, strict=True)]
+    return {spec.member_id: pair for spec, pair in zip(specs, zip(after, listed, strict=True), strict=True)}
+
+
+def _wanting(spec: MemberSpec, topics: tuple[str, ...]) -> MemberSpec:
+    return MemberSpec(
+        member_id=spec.member_id,
+        group_instance_id=spec.group_instance_id,
+        rack=spec.rack,
+        topics=topics,
+        owned=spec.owned,
+    )
+
+
+class _Subscriptions:
+    """The topics that members subscribe to and that exist: one tuple for all members that want the same."""
+
+    def __init__(self, group: ConsumerGroup, image: TopicImage) -> None:
+        self._group = group
+        self._image = image
+        self._known: dict[tuple[frozenset[str], str | None], tuple[str, ...]] = {}
+        self._counts: dict[tuple[frozenset[str], str | None], int] = {}
+
+    def __call__(self, member: ConsumerMember, listed: Sequence[str] | None) -> tuple[str, ...]:
+        names = member.subscribed_topic_names
+        if listed is not None:
+            return self._existing(member, copied_name_order(dict.fromkeys(listed), is_listed=True))
+        key = names, member.subscribed_topic_regex
+        if key not in self._known:
+            self._known[key] = self._existing(member, copied_name_order(names))
+        return self._known[key]
+
+    def count(self, member: ConsumerMember) -> int:
+        """How many a member names, with those that do not exist."""
+        key = member.subscribed_topic_names, member.subscribed_topic_regex
+        if key not in self._counts:
+            self._counts[key] = len(subscription(self._group, member))
+        return self._counts[key]
+
+    def _existing(self, member: ConsumerMember, names: list[str]) -> tuple[str, ...]:
+        by_name = self._image.by_name
+        return tuple(name for name in _union(names, copied_name_order(matched(self._group, member))) if name in by_name)
+
+
+def _union(names: list[str], others: list[str]) -> list[str]:
+    """Two sets, one after the other as Kafka's UnionSet has them: the larger first."""
+    large, small = (names, others) if len(names) > len(others) else (others, names)
+    return [*large, *(name for name in small if name not in large)]
+
+
+def subscription(group: ConsumerGroup, member: ConsumerMember) -> frozenset[str]:
+    """The topics that a member subscribes to, by name or by an expression that is resolved."""
+    return member.subscribed_topic_names | matched(group, member)
+
+
+def matched(group: ConsumerGroup, member: ConsumerMember) -> frozenset[str]:
+    """The topics that match the expression of a member, as far as it is resolved."""
+    resolved = group.resolved.get(member.subscribed_topic_regex or "")
+    return frozenset() if resolved is None else resolved.topics
+
+
+def _by_name(target: Listed, image: TopicImage) -> Mapping[str, Sequence[int]]:
+    """A target with names; topics that are gone are left out."""
+    by_id = image.by_id
+    return {by_id[topic_id].name: partitions for topic_id, partitions in target.items() if topic_id in by_id}

@@ -1,0 +1,133 @@
+"""The order in which the coordinator goes through the topics and partitions of a member's target.
+
+It is that of hash maps and sets (`Assignment.fromRecord`), so it hangs on the ids of topics and on the numbers of
+partitions; but where two of them share a bucket, on the order in which the record has them, and that on how the
+assignor has put the map together: a copy of the old one, less what the member lost, every topic that is new to it at
+the head of its bucket, every partition that is new to it at the end of its. Who has to give up partitions gives up the
+last ones, so the past of a member decides what moves. (Of topics, one pair in 16 has to do with it; of partitions those
+whose numbers are 16 apart, or as many as a member's set has buckets.)
+
+A `Target` has its topics in this order and its partitions ascending; `Listed` has both in this order."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from kgm.assignors.server.uniform_heterogeneous import Gain
+from kgm.coordinator.consumer.member import Listed, Target
+from kgm.coordinator.contract.topic_image import Topic
+from kgm.java.hashing import (
+    DEFAULT_CAPACITY,
+    NumberSetOrder,
+    UuidMapOrder,
+    copied_set_order,
+    uuid_bucket,
+    uuid_map_order,
+)
+
+
+def replayed(rows: Mapping[bytes, Sequence[int]]) -> tuple[Target, Mapping[bytes, tuple[int, ...]]]:
+    """A target as a record has it; and the partitions, as the coordinator goes through them, of topics in which their
+    order does not follow from what they are."""
+    if len(rows) > 1:
+        rows = {topic_id: rows[topic_id] for topic_id in uuid_map_order([*rows])}
+    target = {topic_id: tuple(sorted(partitions)) for topic_id, partitions in rows.items()}
+    odd = {}
+    for topic_id, partitions in target.items():
+        if may_share(partitions):
+            listed = copied_set_order(rows[topic_id])
+            if listed != copied_set_order(partitions):
+                odd[topic_id] = tuple(listed)
+    return target, odd
+
+
+def may_share(partitions: Sequence[int]) -> bool:
+    """Whether two partitions, given in order, may share a bucket of a set of them."""
+    return len(partitions) > 1 and partitions[-1] - partitions[0] >= DEFAULT_CAPACITY
+
+
+def of_range(after: Target, subscribed: Iterable[bytes], room: int) -> Listed:
+    """A target of `range`, as its record has it. subscribed: the topics of the member, in the order of a hash set of
+    their names. room: how many its map is made for."""
+    order = UuidMapOrder(int(room / 0.75 + 1))
+    for topic_id in subscribed:
+        if topic_id in after:
+            order.put(topic_id)
+    return {topic_id: after[topic_id] for topic_id in order}
+
+
+def rooms(topics: Iterable[Topic], subscribed: Iterable[Iterable[bytes]]) -> dict[bytes, int]:
+    """For how many partitions of each topic `uniform` makes a set, where members subscribe to different ones."""
+    counts = Counter(topic_id for each in subscribed for topic_id in each)
+    return {t.topic_id: int(-(-t.partitions // counts[t.topic_id]) / 0.75 + 1) for t in topics}
+
+
+def of_uniform(
+    before: Sequence[Listed],
+    after: Sequence[Target],
+    subscribed: Sequence[Collection[bytes]],
+    gains: Iterable[Gain],
+    ids: Mapping[str, bytes],
+    room_of: Mapping[bytes, int],
+) -> list[Listed]:
+    """Targets of `uniform`, as their records have them. subscribed: the topics of each member. gains: what changed
+    hands, in order. ids: of topics by name. room_of: for how many partitions of a topic a new set is made,
+    if not for as many as usual."""
+    buckets = {topic_id: uuid_bucket(topic_id) for topic_id in ids.values()}
+    told: dict[int, list[Gain]] = {
+        at: []
+        for at, (had, target) in enumerate(zip(before, after, strict=True))
+        if any(map(may_share, target.values())) or len({buckets[topic_id] for topic_id in target}) < len(target)
+    }
+    if not told:
+        return [*after]
+    for gain in gains:
+        for at in gain[3:]:
+            if at in told:
+                told[at].append(gain)
+    listed: list[Listed] = [*after]
+    for at, mine in told.items():
+        found = before[at]
+        if mine or found.keys() - subscribed[at]:
+            found = _replayed_gains(at, found, subscribed[at], mine, ids, room_of)
+        # It could be more than the target if two owned a partition, or one that is not there: no broker writes that.
+        if {topic_id: tuple(sorted(partitions)) for topic_id, partitions in found.items()} == after[at]:
+            listed[at] = found
+    return listed
+
+
+def share_buckets(topic_ids: Collection[bytes]) -> bool:
+    """Whether two of these topics share a bucket of the smallest map."""
+    return len({*map(uuid_bucket, topic_ids)}) < len(topic_ids)
+
+
+def _replayed_gains(
+    at: int,
+    before: Listed,
+    subscribed: Collection[bytes],
+    gains: Sequence[Gain],
+    ids: Mapping[str, bytes],
+    room_of: Mapping[bytes, int],
+) -> Listed:
+    """`AssignorHelpers.deepCopyAssignment`, and what an assignor then does to the copy."""
+    order = UuidMapOrder(len(before))
+    for topic_id in before:
+        order.put(topic_id)
+    for topic_id in before:
+        if topic_id not in subscribed:
+            order.remove(topic_id)
+    touched = {ids[name] for name, *_ in gains}
+    sets = {t: NumberSetOrder.copied(before[t]) for t in touched & before.keys() if t in subscribed}
+    for name, first, end, loser, winner in gains:
+        topic_id = ids[name]
+        for partition in range(first, end):
+            if loser == at:
+                sets[topic_id].remove(partition)
+                if not sets[topic_id]:
+                    order.remove(topic_id)
+                    del sets[topic_id]
+            if winner == at:
+                order.compute_if_absent(topic_id)
+                if topic_id not in sets:
+                    sets[topic_id] = NumberSetOrder(room_of.get(topic_id, DEFAULT_CAPACITY))
+                sets[topic_id].add(partition)
+    return {topic_id: tuple(sets[topic_id]) if topic_id in touched else before[topic_id] for topic_id in order}

@@ -1,0 +1,189 @@
+"""The broker settings that group coordination depends on, under Kafka's names with Kafka's defaults (4.3.0)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+from kgm.coordinator.contract.scale_out_plan import INSTANCE_IDS, NO_PLANS, TARGET_SIZE, GroupPlans, is_plan, plans_from
+from kgm.model.errors import UsageError
+
+_INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """Kafka's name of a setting is the field's name with dots: `group.initial.rebalance.delay.ms`.
+
+    What begins with `kgm` is kgm's own, see `planned`: Apache Kafka has no such setting."""
+
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = _INT32
+    offset_metadata_max_bytes: int = 4_096
+    """Compared with the number of UTF-16 units, not of bytes, as Kafka does."""
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+    offsets_topic_num_partitions: int = 50
+    group_coordinator_rebalance_protocols: str = "classic,consumer"
+    """Without `consumer` in it no consumer group can be made or joined (UNSUPPORTED_VERSION)."""
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_min_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_max_size: int = _INT32
+    group_consumer_assignors: str = "uniform,range"
+    """The first one is used where the members ask for none."""
+    group_consumer_migration_policy: str = "bidirectional"
+    """Which groups with members may change their protocol: bidirectional, upgrade, downgrade or disabled."""
+    group_consumer_assignment_interval_ms: int = 1_000
+    """How long after a target assignment the next one may be computed."""
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15_000
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    kgm_group_newcomer_max_wait_ms: int = _INT32
+    """How long a newcomer may be held back for a plan, if its own rebalance timeout is longer than that."""
+    plans: GroupPlans = NO_PLANS
+
+    @classmethod
+    def from_overrides(cls, overrides: Mapping[str, str | int]) -> "BrokerSettings":
+        """Settings by Kafka's dotted names. Raises UsageError for an unknown name, no number, or one out of range."""
+        known = cls.names()
+        values: dict[str, int | str] = {}
+        for name, text in overrides.items():
+            if is_plan(name):
+                continue
+            if name not in known:
+                listed = ", ".join((*known, *PER_GROUP))
+                raise UsageError(f"broker setting {name} is not known to kgm", facts=(f"known: {listed}",))
+            field = known[name]
+            values[field] = _chosen(name, str(text)) if field in _CHOICES else _number(name, field, text)
+        plans = plans_from((name, value) for name, value in overrides.items() if is_plan(name))
+        settings = replace(cls(), plans=plans, **values)  # type: ignore[arg-type]  # each of its own type
+        for low, middle, high in _RANGES:
+            bounds = getattr(settings, known[low]), getattr(settings, known[middle]), getattr(settings, known[high])
+            if list(bounds) != sorted(bounds):
+                raise UsageError(
+                    f"broker setting {middle} is out of range: {bounds[1]}",
+                    facts=(f"{low} is {bounds[0]}, {high} is {bounds[2]}",),
+                )
+        return settings
+
+    @classmethod
+    def names(cls) -> dict[str, str]:
+        """The settings: Kafka's name -> the field's."""
+        return {field.name.replace("_", "."): field.name for field in fields(cls) if field.name != "plans"}
+
+    @property
+    def consumer_assignors(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.group_consumer_assignors.split(","))
+
+    @property
+    def has_consumer_protocol(self) -> bool:
+        return "consumer" in self.group_coordinator_rebalance_protocols
+
+    @property
+    def may_upgrade(self) -> bool:
+        """Whether a classic group with members may become a consumer group."""
+        return self.group_consumer_migration_policy in ("bidirectional", "upgrade")
+
+    @property
+    def may_downgrade(self) -> bool:
+        """Whether a consumer group may become a classic one when its last member of the new protocol goes."""
+        return self.group_consumer_migration_policy in ("bidirectional", "downgrade")
+
+
+#: Settings that are followed by a group.
+PER_GROUP = (f"{TARGET_SIZE}.GROUP", f"{INSTANCE_IDS}.GROUP")
+
+
+#: Settings that may be lower than 1 (GroupCoordinatorConfig).
+_LOWEST = {
+    "group_initial_rebalance_delay_ms": 0,
+    "offset_metadata_max_bytes": 0,
+    "kgm_group_newcomer_max_wait_ms": 0,
+    "group_consumer_assignment_interval_ms": 0,
+    "group_consumer_min_assignment_interval_ms": 0,
+    "group_consumer_max_assignment_interval_ms": 0,
+    "group_consumer_regex_refresh_interval_ms": 10_000,
+}
+
+#: Settings that are words, and those that they may be; several with a comma between them where True.
+_CHOICES = {
+    "group_coordinator_rebalance_protocols": (("classic", "consumer", "share", "streams"), True),
+    "group_consumer_assignors": (("uniform", "range"), True),
+    "group_consumer_migration_policy": (("bidirectional", "upgrade", "downgrade", "disabled"), False),
+}
+
+#: lowest, value, highest.
+_RANGES = tuple(
+    (f"group.consumer.min.{what}", f"group.consumer.{what}", f"group.consumer.max.{what}")
+    for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+)
+
+
+def _number(name: str, field: str, text: str | int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise UsageError(f"broker setting {name} is not a whole number: {text!r}") from None
+    lowest = _LOWEST.get(field, 1)
+    if not lowest <= value <= _INT32:
+        raise UsageError(f"broker setting {name} is out of range: {text}", facts=(f"lowest: {lowest}",))
+    return value
+
+
+def _chosen(name: str, text: str) -> str:
+    words, several = _CHOICES[name.replace(".", "_")]
+    chosen = [word.strip().lower() for word in text.split(",")] if several else [text.strip().lower()]
+    if not set(chosen) <= set(words):
+        raise UsageError(f"broker setting {name} cannot be {text!r}", facts=(f"known: {', '.join(words)}",))
+    return ",".join(dict.fromkeys(chosen))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """What is set for one group, by Kafka's config resource GROUP; None where nothing is."""
+
+    consumer_session_timeout_ms: int | None = None
+    consumer_heartbeat_interval_ms: int | None = None
+    consumer_assignment_interval_ms: int | None = None
+
+    @classmethod
+    def of(cls, values: Mapping[str, str | int], settings: BrokerSettings) -> "GroupConfig":
+        """By Kafka's dotted names, each held within the bounds that the broker's settings have for it.
+
+        Raises UsageError for an unknown name or no number."""
+        known = {field.name.replace("_", "."): field.name for field in fields(cls)}
+        found: dict[str, int] = {}
+        for name, text in values.items():
+            if name not in known:
+                raise UsageError(f"group setting {name} is not known to kgm", facts=(f"known: {', '.join(known)}",))
+            number = _number(name, f"group_{known[name]}", text)
+            low, high = (
+                getattr(settings, known[name].replace("consumer", f"group_consumer_{bound}"))
+                for bound in ("min", "max")
+            )
+            found[known[name]] = min(max(number, low), high)
+        return cls(**found)
+
+
+def session_timeout_ms(settings: BrokerSettings, config: GroupConfig | None) -> int:
+    """How long a member of a consumer group may be silent."""
+    own = None if config is None else config.consumer_session_timeout_ms
+    return settings.group_consumer_session_timeout_ms if own is None else own
+
+
+def heartbeat_interval_ms(settings: BrokerSettings, config: GroupConfig | None) -> int:
+    own = None if config is None else config.consumer_heartbeat_interval_ms
+    return settings.group_consumer_heartbeat_interval_ms if own is None else own
+
+
+def assignment_interval_ms(settings: BrokerSettings, config: GroupConfig | None) -> int:
+    own = None if config is None else config.consumer_assignment_interval_ms
+    return settings.group_consumer_assignment_interval_ms if own is None else own
+
+
+#: How long a member that has no member id yet may wait in a join phase; fixed in Kafka.
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000

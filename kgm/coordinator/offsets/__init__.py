@@ -1,0 +1,1 @@
+"""Committed offsets of every type of group, those of open transactions too."""

@@ -1,0 +1,1 @@
+"""Why a group rebalanced, how sure that is, and what says so."""

@@ -1,0 +1,391 @@
+"""Messages of one class and version, many at once, into Arrow arrays: a reader walks the class's table with a cursor.
+
+Arrays are walked in lockstep: first the j-th elements of all records are passed over together, for every j, to learn
+where they begin (`layouts` saves most of it); then all elements of all records are read as one column. So the work in
+Python grows with the longest array, not with the number of records. Structs that occur many times with the same bytes,
+as members of a group do, are read once."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kgm.history.decode.array_bounds import Bounds
+from kgm.history.decode.vector_cursor import Buffer, Cursor, Positions
+from kgm.history.schema import arrow_type, struct_type
+from kgm.protocol.primitives import WIDTH
+from kgm.protocol.struct import Field, Message, Struct
+
+#: With fewer structs than this, looking for equal ones takes longer than reading all of them.
+_WORTH_ENCODING = 1_000
+_PRESENT, _ABSENT = 1, -1
+_TAG_PRESENT, _TAG_ABSENT = 1, 0
+
+
+def read_messages(
+    cls: type[Message], version: int, buffer: Buffer, start: Positions, end: Positions, *, lenient: bool = False
+) -> tuple[pa.StructArray, Positions, Positions]:
+    """Decode the bytes from each start to its end, as `kgm.protocol.codec.decode` does with trailing bytes allowed.
+    lenient: whether text may be no UTF-8.
+
+    Returns (messages, which of the given ones they are, how many unknown tags each has): those that are no such message
+    are left out."""
+    good = np.arange(len(start))
+    while True:
+        cursor = Cursor.over(buffer, start[good], end[good])
+        reader = _Reader(cls, version, len(cursor), lenient=lenient)
+        messages = reader.struct(cls.__name__, cursor)
+        if not cursor.bad.any():
+            return messages, good, reader.unknown_tags
+        good = good[~cursor.bad]
+
+
+class Apart(NamedTuple):
+    """Messages with the structs of one array field apart: the other fields, and what is in that one."""
+
+    columns: dict[str, pa.Array]
+    elements: "Elements"
+
+
+def read_apart(
+    cls: type[Message], version: int, buffer: Buffer, start: Positions, end: Positions, *, name: str
+) -> tuple[Apart, Positions, Positions]:
+    """What `read_messages` does, with the array field of this name apart."""
+    good = np.arange(len(start))
+    while True:
+        cursor = Cursor.over(buffer, start[good], end[good])
+        reader = _Reader(cls, version, len(cursor))
+        columns = reader.columns(cls.__name__, cursor, apart=name)
+        if not cursor.bad.any():
+            assert reader.apart is not None
+            return Apart(columns, reader.apart), good, reader.unknown_tags
+        good = good[~cursor.bad]
+
+
+class Elements(NamedTuple):
+    """Elements of one array field of many records; those of record i are numbered from offsets[i] on.
+
+    different: structs; number: which of them each element is, and spans their bytes; None if `different` has all."""
+
+    offsets: Positions
+    different: pa.Array
+    number: npt.NDArray[np.int32] | None
+    spans: pa.BinaryArray | None
+
+    def values(self) -> pa.Array:
+        return self.different if self.number is None else self.different.take(pa.array(self.number))
+
+
+class _Reader:
+    """Reads structs of one message class at one version, or passes over them."""
+
+    def __init__(self, cls: type[Message], version: int, count: int, *, lenient: bool = False) -> None:
+        self.cls, self.version, self.lenient = cls, version, lenient
+        self.flexible = version >= cls.FLEXIBLE_FROM
+        self.unknown_tags = np.zeros(count, dtype=np.int64)
+        self.apart: Elements | None = None
+
+    def struct(self, name: str, cursor: Cursor) -> pa.StructArray:
+        columns = self.columns(name, cursor)
+        names = [row.name for row in field_rows(self.cls, name)]
+        return _struct_array([columns[name] for name in names], names, len(cursor))
+
+    def columns(self, name: str, cursor: Cursor, *, apart: str | None = None) -> dict[str, pa.Array]:
+        columns: dict[str, pa.Array] = {}
+        tagged = []
+        for row in field_rows(self.cls, name):
+            if not within(self.version, row.versions):
+                columns[row.name] = default_of(self.cls, row).take(_zeros(len(cursor)))
+            elif row.tag is not None and within(self.version, row.tagged):
+                tagged.append(row)
+            elif row.name == apart:
+                counts, _ = self.counts(row.kind[2:], cursor, nullable=False)
+                self.apart = self.elements(row.kind[2:], cursor, counts, least=0)
+            else:
+                columns[row.name] = self.value(row.kind, cursor, nullable=within(self.version, row.nullable))
+        if self.flexible:
+            columns |= self.tags(tagged, cursor)
+        return columns
+
+    def value(self, kind: str, cursor: Cursor, *, nullable: bool) -> pa.Array:
+        if kind in WIDTH:
+            found = cursor.fixed(kind)
+            return pa.array(found, type=arrow_type(self.cls, kind))
+        if kind == "uuid":
+            return cursor.uuids()
+        if kind.startswith("[]"):
+            return self.array(kind[2:], cursor, nullable=nullable)
+        if kind in ("string", "bytes"):
+            start, lengths = cursor.spans(flexible=self.flexible, wide=_wide(kind), nullable=nullable)
+            found = cursor.cut(start, lengths)
+            return _text(found, cursor, lenient=self.lenient) if kind == "string" else found
+        if not nullable:
+            return self.struct(kind, cursor)
+        return self.maybe(kind, cursor, cursor.fixed("int8"), _PRESENT, _ABSENT)
+
+    def maybe(self, kind: str, cursor: Cursor, flag: Any, present: int, absent: int) -> pa.Array:
+        """A struct where the flag says so, else null."""
+        cursor.fail((flag != present) & (flag != absent))
+        there = np.nonzero((flag == present) & (cursor.end >= 0))[0]
+        inner = cursor.select(there)
+        found = self.struct(kind, inner)
+        cursor.at[there] = inner.at
+        cursor.catch_up()
+        null = pa.nulls(1, struct_type(self.cls, self.cls.STRUCTS[kind]))
+        return _overlay(found, there, len(cursor), null)
+
+    def counts(self, kind: str, cursor: Cursor, *, nullable: bool) -> tuple[Positions, Any]:
+        """(how many elements each array has, which are null)."""
+        counts = cursor.length(flexible=self.flexible, wide="int32", nullable=nullable)
+        null = counts < 0
+        counts = np.maximum(counts, 0)
+        # No count can make us allocate more than there are bytes for.
+        least = _least_bytes(self.cls, kind, self.version)  # type: ignore[arg-type]  # mypy: a class is not Hashable
+        cursor.fail(counts * least > cursor.end - cursor.at)
+        return np.where(cursor.end < 0, 0, counts), null
+
+    def array(self, kind: str, cursor: Cursor, *, nullable: bool) -> pa.Array:
+        counts, null = self.counts(kind, cursor, nullable=nullable)
+        if kind in WIDTH:
+            offsets, values = self.numbers(kind, cursor, counts)
+        else:
+            found = self.elements(kind, cursor, counts)
+            offsets, values = found.offsets, found.values()
+        at = pa.array(offsets, type=pa.int32(), mask=np.append(null, False) if null.any() else None)
+        return pa.ListArray.from_arrays(at, values, type=arrow_type(self.cls, "[]" + kind))
+
+    def numbers(self, kind: str, cursor: Cursor, counts: Positions) -> tuple[Positions, pa.Array]:
+        offsets = np.zeros(len(cursor) + 1, dtype=np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
+        starts = np.repeat(cursor.at, counts) + place * WIDTH[kind]
+        cursor.skip(counts * WIDTH[kind])
+        elements = Cursor(
+            cursor.buffer, starts, np.repeat(cursor.end, counts), np.repeat(cursor.row, counts), cursor.bad
+        )
+        elements.catch_up()
+        return offsets, self.value(kind, elements, nullable=False)
+
+    def elements(self, kind: str, cursor: Cursor, counts: Positions, *, least: int = _WORTH_ENCODING) -> "Elements":
+        """All elements of arrays that begin where the cursor is; it is moved behind them. least: how many there have to
+        be to look for equal ones; none, if it has to be done."""
+        struct = _is_struct(kind)
+        bounds = Bounds(counts)
+        bounds.find(cursor, lambda each: self.skip(kind, each), alike=struct and not self.flexible)
+        row = np.repeat(cursor.row, counts)
+        if struct and len(row) >= least and not cursor.bad.any():
+            spans = cursor.cut(bounds.start, bounds.end - bounds.start).dictionary_encode()
+            if len(spans.dictionary) * 2 <= len(row) or not least:
+                return self.different(kind, bounds, spans, row, cursor)
+        elements = Cursor(cursor.buffer, bounds.start, np.repeat(cursor.end, counts), row, cursor.bad)
+        elements.catch_up()
+        return Elements(bounds.offsets, self.value(kind, elements, nullable=False), None, None)
+
+    def different(
+        self, kind: str, bounds: Bounds, spans: pa.DictionaryArray, row: Positions, cursor: Cursor
+    ) -> "Elements":
+        """The elements, each different one read once."""
+        buffer, start, end = Buffer.of(spans.dictionary)
+        inner = Cursor.over(buffer, start, end)
+        reader = _Reader(self.cls, self.version, len(inner), lenient=self.lenient)
+        found = reader.struct(kind, inner)
+        number = spans.indices.to_numpy()
+        if inner.bad.any():
+            cursor.bad[row[inner.bad[number]]] = True
+            cursor.catch_up()
+        if reader.unknown_tags.any():
+            np.add.at(self.unknown_tags, row, reader.unknown_tags[number])
+        return Elements(bounds.offsets, found, number, spans.dictionary)
+
+    def tags(self, tagged: list[Field], cursor: Cursor) -> dict[str, pa.Array]:
+        """The tag section: known fields by name, defaults where they are not in it; others are counted."""
+        spans = {row.tag: np.full((2, len(cursor)), -1, dtype=np.int64) for row in tagged}
+
+        def found(active: Positions, tag: Positions, start: Positions, stop: Positions, sub: Cursor) -> None:
+            other = sub.end >= 0
+            for known, span in spans.items():
+                hit = other & (tag == known)
+                span[0, active[hit]], span[1, active[hit]] = start[hit], stop[hit]
+                other &= ~hit
+            np.add.at(self.unknown_tags, sub.row[other], 1)
+
+        _walk_tags(cursor, found)
+        columns = {}
+        for row in tagged:
+            start, stop = spans[row.tag]
+            there = np.nonzero(start >= 0)[0]
+            inner = Cursor(cursor.buffer, start[there], stop[there], cursor.row[there], cursor.bad)
+            default = default_of(self.cls, row)
+            columns[row.name] = _overlay(self.tagged(row, inner), there, len(cursor), default)
+            inner.fail((inner.at != inner.end) & (inner.end >= 0))
+        cursor.catch_up()
+        return columns
+
+    def tagged(self, row: Field, inner: Cursor) -> pa.Array:
+        nullable = within(self.version, row.nullable)
+        if nullable and _is_struct(row.kind):
+            # Inside a tag a null struct is the byte 0, not -1 (Kafka's generator writes it as a varint).
+            return self.maybe(row.kind, inner, inner.fixed("int8"), _TAG_PRESENT, _TAG_ABSENT)
+        return self.value(row.kind, inner, nullable=nullable)
+
+    # -- passing over
+
+    def skip(self, kind: str, cursor: Cursor, *, nullable: bool = False) -> None:
+        if kind in WIDTH:
+            cursor.skip(WIDTH[kind])
+        elif kind == "uuid":
+            cursor.skip(16)
+        elif kind in ("string", "bytes"):
+            cursor.spans(flexible=self.flexible, wide=_wide(kind), nullable=nullable)
+        elif kind.startswith("[]"):
+            self.skip_array(kind[2:], cursor, nullable=nullable)
+        elif nullable:
+            flag = cursor.fixed("int8")
+            cursor.fail((flag != _PRESENT) & (flag != _ABSENT))
+            there = np.nonzero((flag == _PRESENT) & (cursor.end >= 0))[0]
+            inner = cursor.select(there)
+            self.skip_struct(kind, inner)
+            cursor.at[there] = inner.at
+            cursor.catch_up()
+        else:
+            self.skip_struct(kind, cursor)
+
+    def skip_struct(self, name: str, cursor: Cursor) -> None:
+        for row in field_rows(self.cls, name):
+            tagged = row.tag is not None and within(self.version, row.tagged)
+            if within(self.version, row.versions) and not tagged:
+                self.skip(row.kind, cursor, nullable=within(self.version, row.nullable))
+        if self.flexible:
+            _walk_tags(cursor, None)
+
+    def skip_array(self, kind: str, cursor: Cursor, *, nullable: bool) -> None:
+        counts, _ = self.counts(kind, cursor, nullable=nullable)
+        if kind in WIDTH:
+            cursor.skip(counts * WIDTH[kind])
+        else:
+            cursor.lockstep(counts, lambda _, __, sub: self.skip(kind, sub))
+
+
+def _walk_tags(cursor: Cursor, found: Callable[..., None] | None) -> None:
+    """Pass over a tag section; found(active, tag, start, stop, sub) for the j-th tags of all."""
+    counts = cursor.uvarint()
+    if not counts.any():
+        return
+    cursor.fail(counts > (cursor.end - cursor.at) // 2)
+    counts = np.where(cursor.end < 0, 0, counts)
+    last = np.full(len(cursor), -1, dtype=np.int64)
+
+    def step(active: Positions, _: int, sub: Cursor) -> None:
+        tag, size = sub.uvarint(), sub.uvarint()
+        sub.fail((tag <= last[active]) | (size > sub.end - sub.at))
+        size = np.where(sub.end < 0, 0, size)
+        last[active] = tag
+        if found is not None:
+            found(active, tag, sub.at, sub.at + size, sub)
+        sub.skip(size)
+
+    cursor.lockstep(counts, step)
+
+
+def _text(found: pa.Array, cursor: Cursor, *, lenient: bool) -> pa.Array:
+    try:
+        return found.cast(pa.string())
+    except pa.ArrowInvalid:
+        if lenient:
+            texts = [None if value is None else value.decode(errors="replace") for value in found.to_pylist()]
+            return pa.array(texts, type=pa.string())
+        failed = np.array([not _is_utf8(value) for value in found.to_pylist()])
+        cursor.fail(failed)
+        return pa.array([""] * len(found), type=pa.string())
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        return value is None or value.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
+def _overlay(found: pa.Array, there: Positions, count: int, default: pa.Array) -> pa.Array:
+    """`found` at the places `there` of an array of `count`, the default everywhere else."""
+    if len(there) == count:
+        return found
+    chosen = np.full(count, len(found), dtype=np.int64)
+    chosen[there] = np.arange(len(there))
+    return pa.concat_arrays([found, default]).take(pa.array(chosen))
+
+
+def _struct_array(columns: list[pa.Array], names: list[str], count: int) -> pa.StructArray:
+    assert all(len(column) == count for column in columns)
+    return pa.StructArray.from_arrays(columns, names)
+
+
+@cache
+def _least_bytes(cls: type[Message], kind: str, version: int) -> int:
+    """How many bytes a value of a kind takes at the least."""
+    flexible = version >= cls.FLEXIBLE_FROM
+    if kind in WIDTH:
+        return WIDTH[kind]
+    if kind == "uuid":
+        return 16
+    if kind.startswith("[]") or kind in ("string", "bytes"):
+        return 1 if flexible else 2 if kind == "string" else 4
+    least = 1 if flexible else 0
+    for row in field_rows(cls, kind):
+        if within(version, row.versions) and (row.tag is None or not within(version, row.tagged)):
+            null = within(version, row.nullable) and _is_struct(row.kind)
+            least += 1 if null else _least_bytes(cls, row.kind, version)  # type: ignore[arg-type]  # as above
+    return least
+
+
+def _zeros(count: int) -> pa.Array:
+    return pa.array(np.zeros(count, dtype=np.int64))
+
+
+def _wide(kind: str) -> str:
+    return "int16" if kind == "string" else "int32"
+
+
+def within(version: int, span: tuple[int, int] | None) -> bool:
+    return span is not None and span[0] <= version <= span[1]
+
+
+def _is_struct(kind: str) -> bool:
+    return not kind.startswith("[]") and kind not in WIDTH and kind not in ("string", "bytes", "uuid")
+
+
+_tables: dict[tuple[type[Message], str], tuple[Field, ...]] = {}
+_defaults: dict[tuple[type[Message], Field], pa.Array] = {}
+
+
+def field_rows(cls: type[Message], name: str) -> tuple[Field, ...]:
+    found = _tables.get((cls, name))
+    if found is None:
+        struct = cls if name == cls.__name__ else cls.STRUCTS[name]
+        found = _tables[cls, name] = tuple(Field(*row) for row in struct.FIELDS)
+    return found
+
+
+def default_of(cls: type[Message], row: Field) -> pa.Array:
+    """Kafka's default of a field, as an array of one."""
+    found = _defaults.get((cls, row))
+    if found is None:
+        found = _defaults[cls, row] = pa.array([_default_value(cls, row)], type=arrow_type(cls, row.kind))
+    return found
+
+
+def _default_value(cls: type[Message], row: Field) -> Any:
+    value = row.default
+    if value == () and _is_struct(row.kind):
+        return plain(cls.STRUCTS[row.kind]())
+    return [] if value == () else value
+
+
+def plain(value: Any) -> Any:
+    """A message of the scalar codec as Arrow's `to_pylist` shows it: structs are dicts."""
+    if isinstance(value, Struct):
+        return {row[0]: plain(getattr(value, row[0])) for row in value.FIELDS}
+    return [plain(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,324 @@
+"""Record batches of a partition into a table of raw records.
+
+Batches are walked side by side, the j-th records of all of them at once. What is unusual in a batch (headers, a varint
+of more than five bytes, far more records than its neighbours have) sends it to the scalar reader, which also says what
+is wrong with one that does not parse. `segment_records` reads the headers of a segment at once, too; where one
+is not as it should be, `kgm.records.segment.batches` goes on and says so."""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, repeat
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kgm.history.decode.vector_cursor import Buffer, Cursor, Positions
+from kgm.history.schema import RAW
+from kgm.records.batch import (
+    ATTRIBUTES_AT,
+    BEHIND_LENGTH,
+    CODEC_MASK,
+    CONTROL,
+    CRC_AT,
+    HEADER,
+    LENGTH,
+    LENGTH_AT,
+    LOG_APPEND_TIME,
+    MAGIC,
+    MAGIC_AT,
+    MAX_UNCOMPRESSED,
+    TRANSACTIONAL,
+    Batch,
+    checksum_function,
+    parse_batch,
+)
+from kgm.records.compression import CODECS, decompress
+from kgm.records.segment import BadBatch, Rest, batches
+
+_CHUNK_BYTES = 16 << 20
+_CHUNK_RECORDS = 400_000
+#: With fewer batches side by side than this, a record costs more than the scalar reader takes for it.
+_WORTH_IT = 48
+_SLOW_BATCHES = 10_000
+#: The fields of HEADER.
+_HEADER_KINDS = (
+    ">i8", ">i4", ">i4", ">i1", ">u4", ">i2", ">i4", ">i8", ">i8", ">i8", ">i2", ">i4", ">i4",
+)  # fmt: skip
+
+
+def raw_records(partition: int, batches: Iterable[Batch]) -> pa.Table:
+    """Every record of the batches by `schema.RAW`, in order, in chunks of some 16 MiB. Raises DecodeError for a batch
+    whose records do not parse; `segment.batches` and `decode_batches` have checked its checksum."""
+    found, waiting, size, count = [], [], 0, 0
+    for batch in batches:
+        waiting.append(batch)
+        size += len(batch.data)
+        count += batch.record_count
+        if size >= _CHUNK_BYTES or count >= _CHUNK_RECORDS:
+            found += _chunk(partition, waiting)
+            waiting, size, count = [], 0, 0
+    if waiting:
+        found += _chunk(partition, waiting)
+    return pa.Table.from_batches(found, schema=RAW)
+
+
+def segment_records(partition: int, file: BinaryIO, size: int, *, from_offset: int = 0) -> Iterator[pa.RecordBatch]:
+    """The same for the first `size` bytes of a segment file, whose offsets rise from `from_offset` at the least; every
+    checksum is checked. Raises BadBatch behind everything that precedes the bad batch, and DecodeError."""
+    position = 0
+    while position < size:
+        file.seek(position)
+        data = file.read(min(_CHUNK_BYTES, size - position))
+        starts, end = _whole_batches(data)
+        if len(starts) == 0:
+            break
+        buffer = Buffer(data)
+        header = _headers(buffer, starts)
+        if not _plausible(header, from_offset):
+            break
+        yield from _in_place(partition, data, buffer, starts, header)
+        from_offset = int(header[-1, 0] + header[-1, 6]) + 1
+        position += end
+    if position < size:
+        rest = Rest(file, position)
+        yield from _slowly(partition, rest, size - position, position, from_offset)
+
+
+def _whole_batches(data: bytes) -> tuple[Positions, int]:
+    """(where the whole batches at the beginning of the bytes start, where the last one ends). It stops before a batch
+    with a wrong checksum or a length that cannot be."""
+    edges, at, size = [0], 0, len(data)
+    unpack, least = LENGTH.unpack_from, HEADER.size - BEHIND_LENGTH
+    while size - at >= HEADER.size:
+        length = unpack(data, at + LENGTH_AT)[0]
+        at += BEHIND_LENGTH + length
+        if length < least or at > size:
+            break
+        edges.append(at)
+    starts = np.array(edges[:-1], dtype=np.int64)
+    if len(starts):
+        buffer = Buffer(data)
+        checked = map(data.__getitem__, map(slice, (starts + ATTRIBUTES_AT).tolist(), edges[1:]))
+        found = map(checksum_function(), checked)
+        good = np.fromiter(found, dtype=np.int64, count=len(starts)) == buffer.view(">u4")[starts + CRC_AT]
+        good &= buffer.view(">i1")[starts + MAGIC_AT] == MAGIC
+        if not good.all():
+            starts = starts[: int(np.argmin(good))]
+    return starts, edges[len(starts)]
+
+
+def _headers(buffer: Buffer, starts: Positions) -> Positions:
+    """The fields of HEADER, a row for each batch."""
+    header = np.empty((len(starts), len(_HEADER_KINDS)), dtype=np.int64)
+    at = starts
+    for column, letters in enumerate(_HEADER_KINDS):
+        header[:, column] = buffer.view(letters)[at]
+        at = at + int(letters[-1])
+    return header
+
+
+def _plausible(header: Positions, from_offset: int) -> bool:
+    """What `parse_batch` and `batches` look at besides length and checksum."""
+    base, last, count = header[:, 0], header[:, 6], header[:, 12]
+    least = np.append(from_offset, base[:-1] + last[:-1] + 1)
+    wrong = (base < least) | (count < 0) | (count > last + 1) | ((header[:, 5] & CODEC_MASK) >= len(CODECS))
+    return not wrong.any()
+
+
+def _in_place(
+    partition: int, data: bytes, buffer: Buffer, starts: Positions, header: Positions
+) -> list[pa.RecordBatch]:
+    ends = starts + BEHIND_LENGTH + header[:, 1]
+    plain = (header[:, 5] & (CODEC_MASK | CONTROL)) == 0
+    counts = header[:, 12]
+    here = np.nonzero(plain & (counts <= _most(counts[plain])))[0]
+    walked, refused = _walk(partition, buffer, starts[here] + HEADER.size, ends[here], header[here], [])
+    there = np.ones(len(starts), dtype=np.bool_)
+    there[here] = False
+    there[here[refused]] = True
+    others = [parse_batch(data, at) for at in starts[there].tolist()]
+    return _in_order([walked, *(_chunk(partition, others) if others else [])])
+
+
+def _slowly(partition: int, rest: Rest, size: int, position: int, from_offset: int) -> Iterator[pa.RecordBatch]:
+    found = []
+    bad = None
+    try:
+        for _, batch in batches(rest, size, from_offset=from_offset):
+            found.append(batch)
+            if len(found) == _SLOW_BATCHES:
+                yield from _chunk(partition, found)
+                found = []
+    except BadBatch as error:
+        bad = BadBatch(position + error.position, error.message, whole=error.whole)
+    if found:
+        yield from _chunk(partition, found)
+    if bad is not None:
+        raise bad
+
+
+def _most(counts: Positions) -> int:
+    """The most records that a batch may have to be walked side by side with the others."""
+    by_size = np.sort(counts)[::-1]
+    return int(by_size[_WORTH_IT - 1]) if len(by_size) >= _WORTH_IT else 0
+
+
+def _in_order(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    parts = [part for part in parts if len(part)]
+    if len(parts) < 2:
+        return parts
+    both = pa.Table.from_batches(parts, schema=RAW)
+    in_order = np.argsort(both.column("offset").to_numpy(), kind="stable")
+    return both.take(pa.array(in_order)).combine_chunks().to_batches()  # type: ignore[no-any-return]
+
+
+def _chunk(partition: int, batches: list[Batch]) -> list[pa.RecordBatch]:
+    most = _most(np.array([batch.record_count for batch in batches]))
+    beside = [batch for batch in batches if batch.record_count <= most]
+    alone = [batch for batch in batches if batch.record_count > most]
+    parts = []
+    if beside:
+        fast, refused = _side_by_side(partition, beside)
+        parts.append(fast)
+        alone += [beside[number] for number in refused]
+    if alone:
+        parts.append(_one_by_one(partition, alone))
+    return _in_order(parts)
+
+
+class _Walk:
+    """What is found about each record, batch after batch."""
+
+    def __init__(self, counts: Positions) -> None:
+        self.first = np.zeros(len(counts) + 1, dtype=np.int64)
+        np.cumsum(counts, out=self.first[1:])
+        self.fields = np.zeros((6, int(self.first[-1])), dtype=np.int64)
+
+    def step(self, active: Positions, place: int, cursor: Cursor) -> None:
+        length = _zigzag(cursor)
+        stop = cursor.at + length
+        cursor.skip(1)
+        timestamp, delta = _zigzag(cursor), _zigzag(cursor)
+        key, key_length = _field(cursor)
+        value, value_length = _field(cursor)
+        headers = cursor.uvarint()
+        at = self.first[active] + place
+        previous = self.fields[1, at - 1] if place else -1
+        cursor.fail((cursor.at != stop) | (headers != 0) | (delta <= previous))
+        for row, found in zip(self.fields, (timestamp, delta, key, key_length, value, value_length), strict=True):
+            row[at] = found
+
+
+def _zigzag(cursor: Cursor) -> Positions:
+    found = cursor.uvarint()
+    return (found >> 1) ^ -(found & 1)
+
+
+def _field(cursor: Cursor) -> tuple[Positions, Positions]:
+    """(start, length or -1) of a key or a value."""
+    length = _zigzag(cursor)
+    cursor.fail(length < -1)
+    length = np.where(cursor.end < 0, -1, length)
+    start = cursor.at
+    cursor.skip(np.maximum(length, 0))
+    return start, length
+
+
+def _side_by_side(partition: int, batches: list[Batch]) -> tuple[pa.RecordBatch, list[int]]:
+    """(the records of all batches but some, the numbers of those)."""
+    header = np.array([batch[:-1] for batch in batches], dtype=np.int64)
+    codec = header[:, 5] & CODEC_MASK
+    bodies = [
+        batch.data if not number else decompress(number, batch.data[HEADER.size :], limit=MAX_UNCOMPRESSED)
+        for number, batch in zip(codec.tolist(), batches, strict=True)
+    ]
+    buffer = Buffer(b"".join(bodies))
+    end = np.cumsum([len(body) for body in bodies])
+    start = np.append(0, end[:-1]) + np.where(codec == 0, HEADER.size, 0)
+    walked, refused = _walk(partition, buffer, start, end, header, batches)
+    return walked, refused.tolist()
+
+
+def _walk(
+    partition: int, buffer: Buffer, start: Positions, end: Positions, header: Positions, batches: list[Batch]
+) -> tuple[pa.RecordBatch, Positions]:
+    """The same, where the records of each batch have a place in a buffer. batches: needed for markers only."""
+    counts = header[:, 12]
+    cursor = Cursor.over(buffer, start, end)
+    cursor.fail(counts > end - start)
+    walk = _Walk(np.where(cursor.bad, 0, counts))
+    cursor.lockstep(np.where(cursor.bad, 0, counts), walk.step)
+    last = np.maximum(walk.first[1:] - 1, 0)
+    if walk.fields.shape[1]:
+        cursor.fail((counts > 0) & (walk.fields[1, last] > header[:, 6]))
+    cursor.fail((cursor.at != cursor.end) & (cursor.end >= 0))
+    good = ~cursor.bad
+    of_batch = np.repeat(np.arange(len(header)), np.diff(walk.first))
+    fields = walk.fields
+    if not good.all():
+        chosen = good[of_batch]
+        of_batch, fields = of_batch[chosen], fields[:, chosen]
+    return _record_batch(partition, batches, header, buffer, of_batch, fields), np.nonzero(~good)[0]
+
+
+def _record_batch(
+    partition: int, batches: list[Batch], header: Positions, buffer: Buffer, of_batch: Positions, fields: Positions
+) -> pa.RecordBatch:
+    base_offset, epoch, attributes, base_timestamp, max_timestamp, producer, producer_epoch = (
+        header[of_batch, column] for column in (0, 2, 5, 7, 8, 9, 10)
+    )
+    control = (attributes & CONTROL) != 0
+    timestamp = np.where(attributes & LOG_APPEND_TIME, max_timestamp, base_timestamp + fields[0])
+    nothing = np.zeros(0, dtype=np.int64)
+    whole = Cursor.over(buffer, nothing, nothing)
+    columns = [
+        np.full(len(of_batch), partition, dtype=np.int32),
+        base_offset + fields[1],
+        timestamp,
+        whole.cut(fields[2], np.where(control, -1, fields[3])),
+        whole.cut(fields[4], np.where(control, -1, fields[5])),
+        epoch.astype(np.int32),
+        producer,
+        producer_epoch.astype(np.int16),
+        (attributes & TRANSACTIONAL) != 0,
+        control,
+        _markers(batches, of_batch, control),
+    ]
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=RAW)
+
+
+def _markers(batches: list[Batch], of_batch: Positions, control: npt.NDArray[np.bool_]) -> pa.Array:
+    found = np.full(len(of_batch), -1, dtype=np.int8)
+    for at in np.nonzero(control)[0].tolist():
+        marker = batches[of_batch[at]].marker
+        found[at] = -1 if marker is None else int(marker.commit)
+    return pa.array(found, mask=found < 0)
+
+
+def _one_by_one(partition: int, batches: list[Batch]) -> pa.RecordBatch:
+    records = [batch.records for batch in batches]
+    counts = [len(each) for each in records]
+    rows = list(chain.from_iterable(records))
+    offsets, timestamps, keys, values = zip(*(row[:4] for row in rows), strict=True) if rows else ((), (), (), ())
+
+    def each(of_batch: list[Any]) -> list[Any]:
+        return list(chain.from_iterable(map(repeat, of_batch, counts)))
+
+    hidden = each([batch.is_control for batch in batches])
+    markers = [batch.marker if batch.is_control else None for batch in batches]
+    columns = [
+        [partition] * len(rows),
+        offsets,
+        timestamps,
+        [None if control else key for key, control in zip(keys, hidden, strict=True)],
+        [None if control else value for value, control in zip(values, hidden, strict=True)],
+        each([batch.leader_epoch for batch in batches]),
+        each([batch.producer_id for batch in batches]),
+        each([batch.producer_epoch for batch in batches]),
+        each([batch.transactional for batch in batches]),
+        hidden,
+        each([None if marker is None else int(marker.commit) for marker in markers]),
+    ]
+    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, RAW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=RAW)

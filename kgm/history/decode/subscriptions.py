@@ -1,0 +1,62 @@
+"""Subscriptions and assignments of the consumer protocol, many at once: versions 0 to 3, and newer ones by the prefix
+that is known (ConsumerProtocol.deserializeSubscription)."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kgm.history.decode.message_reader import read_messages
+from kgm.history.decode.vector_cursor import Buffer
+from kgm.history.schema import struct_type
+from kgm.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from kgm.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from kgm.protocol.struct import Message
+
+_VERSION_BYTES = 2
+
+
+class Blobs(NamedTuple):
+    """messages: null where the bytes are null, empty or no such message. versions: as written, -1 where there is none.
+    failed: bytes that are neither empty nor a message."""
+
+    messages: pa.StructArray
+    versions: npt.NDArray[np.int16]
+    failed: npt.NDArray[np.bool_]
+
+
+def subscriptions(blobs: pa.Array) -> Blobs:
+    """Decode a binary array of subscriptions: topics, user_data, owned_partitions, generation_id and rack_id."""
+    return _decode(ConsumerProtocolSubscription, blobs)
+
+
+def assignments(blobs: pa.Array) -> Blobs:
+    """Decode a binary array of assignments: assigned_partitions (a topic may stand twice) and user_data."""
+    return _decode(ConsumerProtocolAssignment, blobs)
+
+
+def _decode(cls: type[Message], blobs: pa.Array) -> Blobs:
+    # Members with the same subscription write the same bytes, and so do rounds in which nothing moved.
+    encoded = blobs.dictionary_encode()
+    different: Any = _different(cls, encoded.dictionary)
+    chosen = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
+    messages = pa.concat_arrays([different.messages, pa.nulls(1, different.messages.type)]).take(pa.array(chosen))
+    return Blobs(messages, np.append(different.versions, -1)[chosen], np.append(different.failed, False)[chosen])
+
+
+def _different(cls: type[Message], blobs: pa.Array) -> Blobs:
+    buffer, start, end = Buffer.of(blobs)
+    there = end - start >= _VERSION_BYTES
+    written = np.where(there, buffer.view(">i2")[np.where(there, start, 0)].astype(np.int16), np.int16(-1))
+    place = np.full(len(start), -1, dtype=np.int64)
+    parts, count = [], 0
+    for version in np.unique(np.minimum(written, cls.MAX_VERSION)[written >= 0]).tolist():
+        here = np.nonzero(np.minimum(written, cls.MAX_VERSION) == version)[0]
+        found, good, _ = read_messages(cls, version, buffer, start[here] + _VERSION_BYTES, end[here])
+        place[here[good]] = count + np.arange(len(good))
+        parts.append(found)
+        count += len(good)
+    messages = pa.concat_arrays(parts) if parts else pa.nulls(0, struct_type(cls, cls))
+    null = place < 0
+    return Blobs(messages.take(pa.array(place, mask=null)), written, null & (end > start))

@@ -1,0 +1,1 @@
+"""Rows that are known of a group: ownership, tenures, restarts, alarms, advice."""

@@ -1,0 +1,1 @@
+"""From the records of classic groups to their snapshots, changes and rebalances."""

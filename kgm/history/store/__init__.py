@@ -1,0 +1,1 @@
+"""Tables of a history on disk or in memory, and the questions that are put to them."""

@@ -1,0 +1,1 @@
+"""What `kgm doctor` looks for."""

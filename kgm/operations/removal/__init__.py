@@ -1,0 +1,1 @@
+"""Removing members: plan, guard, preview, send, verify, audit."""

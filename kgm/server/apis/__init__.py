@@ -1,0 +1,1 @@
+"""The APIs of a broker, one module for each family of requests."""

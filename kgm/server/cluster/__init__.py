@@ -1,0 +1,1 @@
+"""Brokers, topics, shards and transactions, without sockets and without a clock."""

@@ -1,0 +1,1 @@
+"""What passes between connections, brokers and logs; limits, and what is kept over a restart."""

@@ -1,0 +1,159 @@
+"""The records of user topics on disk: what `log` keeps in memory, in files that bring it back.
+
+A partition is a folder TOPIC-PARTITION with segments of record batches as they came, named by their first offset, as
+Kafka names them. Segments whose records have all made room for newer ones are deleted. Appending opens a file, `flush`
+makes it durable and closes it, so that the number of open files does not grow with that of partitions."""
+
+import contextlib
+import os
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from kgm.model.errors import DecodeError
+from kgm.model.ids import uuid_of
+from kgm.records.batch import parse_batch
+from kgm.server.cluster.topics import Topics
+from kgm.server.logs.flush import flush_all, sync_folder
+from kgm.server.logs.topic_log import Batch, Logs, PartitionLog, kept
+
+#: A new segment is begun at this size; whole segments are what can be deleted.
+SEGMENT_BYTES = 1024 * 1024
+_SEGMENT = re.compile(r"\d{20}\.log")
+_FOLDER = re.compile(r"(.+)-(\d+)")
+#: A real broker's note of a topic's id, beside its segments.
+_METADATA = "partition.metadata"
+_FILE_MODE = 0o600
+_FOLDER_MODE = 0o700
+
+
+class DataFiles(Logs):
+    """The logs of all partitions, in memory and on disk."""
+
+    def __init__(self, folder: Path, *, topic_max_bytes: int, total_max_bytes: int) -> None:
+        super().__init__(topic_max_bytes=topic_max_bytes, total_max_bytes=total_max_bytes)
+        self._folder = folder
+        self._segments: dict[tuple[str, int], list[tuple[int, Path]]] = {}
+        self._open: dict[Path, int] = {}
+        self._new: set[Path] = set()
+        self._broken: OSError | None = None
+
+    # -- at the start
+
+    def load(self, topics: Topics, warn: Callable[[str], None]) -> None:
+        """Read what an earlier run has written for these topics. Raises OSError."""
+        for folder in sorted(self._folder.iterdir()):
+            named = _FOLDER.fullmatch(folder.name)
+            if named is None or not topics.get(named[1], 0) > int(named[2]):
+                continue
+            self._load_partition(named[1], int(named[2]), folder, warn)
+
+    def _load_partition(self, topic: str, partition: int, folder: Path, warn: Callable[[str], None]) -> None:
+        log = self._topics.setdefault(topic, {})[partition] = PartitionLog()
+        segments = self._segments[topic, partition] = []
+        for path in sorted(path for path in folder.iterdir() if _SEGMENT.fullmatch(path.name)):
+            base_offset = int(path.stem)
+            if not segments:
+                log.start_offset = log.end_offset = base_offset
+            segments.append((base_offset, path))
+            before = log.size
+            self._load_segment(log, path, warn)
+            self._grow(topic, log.size - before)
+
+    def _load_segment(self, log: PartitionLog, path: Path, warn: Callable[[str], None]) -> None:
+        """Take the batches up to the first that is not whole, which a process that was killed leaves behind."""
+        data = path.read_bytes()
+        at = 0
+        while at < len(data):
+            try:
+                batch = parse_batch(data, at)
+                if batch.base_offset < log.end_offset:
+                    raise DecodeError(f"offset {batch.base_offset} comes after {log.end_offset - 1}")  # noqa: TRY301
+            except DecodeError as error:
+                warn(f"{path} is cut off at byte {at}, {len(data) - at} bytes are gone: {error.message}")
+                os.truncate(path, at)
+                return
+            log.add([kept(batch, at=batch.base_offset)])
+            at += len(batch.data)
+
+    def delete(self, topic: str) -> None:
+        super().delete(topic)
+        for at in [at for at in self._segments if at[0] == topic]:
+            for _, path in self._segments.pop(at):
+                if path in self._open:
+                    os.close(self._open.pop(path))
+                path.unlink(missing_ok=True)
+            folder = self._folder / f"{topic}-{at[1]}"
+            self._new.discard(folder)
+            (folder / _METADATA).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what is not ours stays
+                folder.rmdir()
+
+    # -- appending
+
+    def _store(self, topic: str, partition: int, batches: list[Batch]) -> None:
+        if self._broken is not None:
+            raise self._broken
+        if not batches:
+            return
+        path = self._active(topic, partition, batches[0].base_offset)
+        fd = self._open.get(path)
+        if fd is None:
+            fd = self._open[path] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _FILE_MODE)
+        size = os.fstat(fd).st_size
+        data = b"".join(batch.data for batch in batches)
+        self.is_dirty = True
+        try:
+            written = os.write(fd, data)
+            while written < len(data):
+                written += os.write(fd, data[written:])
+        except OSError:
+            os.ftruncate(fd, size)
+            raise
+
+    def _active(self, topic: str, partition: int, base_offset: int) -> Path:
+        """The segment to append to."""
+        segments = self._segments.setdefault((topic, partition), [])
+        if segments and segments[-1][1].exists() and segments[-1][1].stat().st_size < SEGMENT_BYTES:
+            return segments[-1][1]
+        folder = self._folder / f"{topic}-{partition}"
+        if not folder.exists():
+            folder.mkdir(mode=_FOLDER_MODE)
+            self._new.add(self._folder)
+        path = folder / f"{base_offset:020}.log"
+        if not segments or segments[-1][1] != path:
+            segments.append((base_offset, path))
+        self._new.add(folder)
+        return path
+
+    def _dropped(self, topic: str, partition: int, start_offset: int) -> None:
+        """Delete the segments in which nothing is left. The newest stays: it says where the log ends."""
+        segments = self._segments.get((topic, partition), [])
+        while len(segments) > 1 and segments[1][0] <= start_offset:
+            _, path = segments.pop(0)
+            path.unlink(missing_ok=True)
+
+    def flush(self) -> None:
+        """Make durable what was appended. After a failure nobody knows what is on the disk: nothing more is taken."""
+        opened, self._open = self._open, {}
+        new, self._new = self._new, set()
+        self.is_dirty = False
+        flushes = [*(partial(os.fsync, fd) for fd in opened.values()), *(partial(sync_folder, path) for path in new)]
+        errors = [error for error in flush_all(flushes) if error is not None]
+        for fd in opened.values():
+            os.close(fd)
+        if errors:
+            self._broken = errors[0]
+            raise errors[0]
+
+
+def known_ids(folder: Path) -> dict[str, bytes]:
+    """The ids of the topics whose partitions a real broker has put here; of no others."""
+    found = {}
+    for path in folder.glob(f"*-0/{_METADATA}"):
+        noted = re.search(r"^topic_id: ([\w-]{22})$", path.read_text(errors="replace"), re.MULTILINE)
+        topic_id = None if noted is None else uuid_of(noted[1])
+        if topic_id is not None:
+            found[path.parent.name.removesuffix("-0")] = topic_id
+    return found

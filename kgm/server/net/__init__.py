@@ -1,0 +1,1 @@
+"""Sockets and the event loop: frames in order, everything bounded."""

@@ -1,0 +1,1 @@
+"""What is going to be done to a group, and the group that it begins with."""

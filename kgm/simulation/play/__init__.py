@@ -1,0 +1,1 @@
+"""A plan played on a virtual clock: the world, scripted clients, their leaders."""

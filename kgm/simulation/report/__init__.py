@@ -1,0 +1,1 @@
+"""What a simulation says: values, caveats, and who held which partition when."""

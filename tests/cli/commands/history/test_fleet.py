@@ -1,0 +1,36 @@
+"""`kgm history simulate-fleet` on a real log."""
+
+from kgm.history.store.final_state import end_groups
+from kgm.history.store.store import Asked
+
+
+def test_every_group_of_the_end_is_played_or_says_why_not(answer, tables):
+    costs = answer("simulate-fleet", "--draws", "1")["costs"]
+    at_the_end = {group["group_id"]: group for group in end_groups(tables, Asked())}
+    assert {each["group_id"] for each in costs} == at_the_end.keys()
+    for each in costs:
+        group = at_the_end[each["group_id"]]
+        if group["state"] == "Stable" and group["protocol_type"] == "consumer":
+            mixed = {member["protocol"] for member in group["members"]} != {group["type"]}
+            assert (each["reason"] is not None) == mixed, each
+            assert each["members"] == len(group["members"])
+        else:
+            assert each["reason"]
+            assert each["rebalances"] is each["moved_partitions"] is None
+    played = [each for each in costs if each["reason"] is None]
+    stopped = [each["stopped_partition_ms"]["median"] for each in played]
+    assert len(played) >= 25
+    assert stopped == sorted(stopped, reverse=True)
+    types = {at_the_end[each["group_id"]]["type"] for each in played}
+    assert types == {"classic", "consumer"}
+
+
+def test_scenarios_a_window_and_a_limit(answer, asked):
+    every = answer("rebalances", "ledger")["rebalances"]
+    found = answer("simulate-fleet", "ledger", "--until", every[1]["at"], "--scenario", "each,scale-in", "--draws", "1")
+    assert {(each["scenario"], each["members"]) for each in found["costs"]} == {("each", 1), ("scale-in", 1)}
+    limited = answer("simulate-fleet", "--match", "k8-*", "--limit", "2", "--draws", "1")
+    assert len(limited["costs"]) == 2
+    assert asked("simulate-fleet", "nobody")[0] == 3
+    assert asked("simulate-fleet", "--scenario", "zone")[0] == 2
+    assert asked("simulate-fleet", "--draws", "0")[0] == 2

@@ -1,0 +1,185 @@
+"""`kgm diff`: snapshots from files and live, what it says and how it exits."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+
+from kgm.model.assignment import Move
+from kgm.server import serve_in_thread
+from tests.cli.runner import kgm
+from tests.kafka.members import RdMembers, wait_settled
+
+GROUP = {
+    "group_id": "g", "type": "classic", "state": "Stable", "assignor": "range", "generation": 4,
+    "topics": [{"name": "t", "partitions": 3}],
+    "members": [
+        {"group_instance_id": "a", "member_id": "a-1", "subscription": {"topics": ["t"], "regex": None}, "assignment": {"t": [0, 1]}},
+        {"group_instance_id": "b", "member_id": "b-1", "subscription": {"topics": ["t"], "regex": None}, "assignment": {"t": [2]}},
+    ],
+    "offsets": [],
+}  # fmt: skip
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(*groups):
+        path = tmp_path / f"{uuid.uuid4().hex}.json"
+        path.write_text(json.dumps({"schema": "kgm.describe/v1", "data": {"groups": list(groups)}}))
+        return str(path)
+
+    return write
+
+
+def changed(**more):
+    return json.loads(json.dumps(GROUP)) | more
+
+
+def restarted():
+    """`a` is back under a new member id, `b` is gone, `c` has come and owns what it had."""
+    group = changed(generation=6, assignor="sticky", state="Stable")
+    group["members"][0]["member_id"] = "a-2"
+    group["members"][1] = {**group["members"][1], "group_instance_id": None, "member_id": "c"}
+    group["topics"] = [{"name": "t", "partitions": 3}, {"name": "u", "partitions": 1}]
+    group["members"][0]["subscription"] = {"topics": ["t", "u"], "regex": None}
+    return group
+
+
+@pytest.mark.slow
+def test_everything_that_changed_is_told(write):
+    files = write(GROUP), write(restarted())
+    run = kgm("diff", *files, "-o", "json")
+    assert (run.code, run.err) == (0, "")
+    document = json.loads(run.out)
+    assert (document["schema"], document["cluster"]) == ("kgm.diff/v1", None)
+    (one,) = document["data"]["groups"]
+    assert one["members_replaced"] == [{"group_instance_id": "a", "member_id_before": "a-1", "member_id_after": "a-2"}]
+    assert [member["member_id"] for member in one["members_come"]] == ["c"]
+    assert [member["member_id"] for member in one["members_gone"]] == ["b-1"]
+    assert one["moves"] == [{"topic": "t", "partition": 2, "from": "b", "to": "c"}]
+    assert (one["moved_partitions"], one["same"]) == (1, False)
+    assert one["values_changed"] == {
+        "assignor": {"before": "range", "after": "sticky"},
+        "generation": {"before": 4, "after": 6},
+    }
+    assert one["topics_changed"] == [{"name": "u", "before": None, "after": 1}]
+    assert one["subscriptions_changed"][0]["identity"] == "a"
+    table = kgm("diff", *files).out
+    assert table.splitlines()[0] == "g  1 come, 1 gone, 1 replaced, 1 partition moved"
+    for words in ("replaced", "a-1 -> a-2", "t[2]", "b -> c", "range -> sticky", "t -> t,u", "- -> 1 partitions"):
+        assert words in table
+    assert kgm("diff", *files, "-o", "name").out == "g\n"
+
+
+@pytest.mark.slow
+def test_exit_code_is_for_scripts(write):
+    same, other = write(GROUP), write(restarted())
+    assert kgm("diff", same, same, "--exit-code").code == 0
+    assert "no difference" in kgm("diff", same, same).out
+    run = kgm("diff", same, other, "--exit-code")
+    assert (run.code, run.err) == (8, "error: there are differences in: g\n")
+    assert kgm("diff", same, other).code == 0
+
+
+@pytest.mark.slow
+def test_lag_is_no_difference_and_what_was_not_known_is_null(write):
+    lag = [{"topic": "t", "partition": 0, "committed": 1, "end": 9, "lag": 8}]
+    assert kgm("diff", write(GROUP), write(changed(offsets=lag)), "--exit-code").code == 0
+    run = kgm("diff", write(GROUP), write(changed(state="PreparingRebalance")), "-o", "json")
+    (one,) = json.loads(run.out)["data"]["groups"]
+    assert (one["moves"], one["moved_partitions"]) == (None, None)
+    assert "nobody tells who owns what" in kgm("diff", write(GROUP), write(changed(state="PreparingRebalance"))).out
+
+
+@pytest.mark.slow
+def test_groups_are_compared_by_their_ids(write):
+    two = write(GROUP, changed(group_id="h")), write(changed(generation=5), changed(group_id="i"))
+    groups = {one["group_id"]: one for one in json.loads(kgm("diff", *two, "-o", "json").out)["data"]["groups"]}
+    assert [(name, groups[name]["group_id_before"], groups[name]["group_id_after"]) for name in "ghi"] == [
+        ("g", "g", "g"), ("h", "h", None), ("i", None, "i"),
+    ]  # fmt: skip
+    assert "h  only in A" in kgm("diff", *two).out
+    only = json.loads(kgm("diff", *two, "-g", "g", "-o", "json").out)["data"]["groups"]
+    assert [one["group_id"] for one in only] == ["g"]
+    assert kgm("diff", *two, "-g", "nobody").code == 3
+    renamed = kgm("diff", write(GROUP), write(changed(group_id="copy")), "-o", "json")
+    assert json.loads(renamed.out)["data"]["groups"][0]["same"] is True
+
+
+@pytest.mark.slow
+def test_what_is_no_snapshot_is_refused(write, tmp_path):
+    (tmp_path / "x").write_text("{")
+    good = write(GROUP)
+    assert kgm("diff", good, str(tmp_path / "none")).code == 3
+    for run in (
+        kgm("diff", good, str(tmp_path / "x")),
+        kgm("diff", good, write({"group_id": 1})),
+        kgm("diff", "-", "-"),
+        kgm("diff", "live", "live", "-b", "127.0.0.1:1"),
+        kgm("diff", good, "live:", "-b", "127.0.0.1:1"),
+        kgm("diff", good, "live"),
+    ):
+        assert (run.code, run.out) == (2, ""), run
+    piped = kgm("diff", "-", good, stdin=json.dumps({"data": {"groups": [GROUP]}}))
+    assert (piped.code, piped.out) == (0, "g  no difference\n")
+
+
+@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def bootstrap(request):
+    """Of a cluster with a topic `diff` of four partitions."""
+    if request.param == "embedded":
+        with serve_in_thread(topics={"diff": 4}) as server:
+            yield server.bootstrap
+    else:
+        kafka = request.getfixturevalue("kafka")
+        kafka.create_topics({"diff": 4})
+        yield kafka.bootstrap
+
+
+@pytest.mark.slow
+def test_live_against_a_file_and_against_another_group(tmp_path, bootstrap):
+    group = f"g-{uuid.uuid4().hex[:8]}"
+    with RdMembers(bootstrap) as members:
+        fleet = [
+            members.start(group=group, topics=["diff"], instance_id=f"seat-{i}", session_timeout_ms=30_000)
+            for i in range(2)
+        ]
+        wait_settled(fleet, 4)
+        before = tmp_path / "before.json"
+        before.write_text(kgm("describe", group, "-b", bootstrap, "-o", "json").out)
+        assert kgm("diff", str(before), "live", "-b", bootstrap, "--exit-code").code == 0
+        fleet[0].close()
+        again = members.start(group=group, topics=["diff"], instance_id="seat-0", session_timeout_ms=30_000)
+        wait_settled([again, fleet[1]], 4)
+        run = kgm("diff", str(before), "live", "-b", bootstrap, "-o", "json")
+        document = json.loads(run.out)
+        (one,) = document["data"]["groups"]
+        assert [each["group_instance_id"] for each in one["members_replaced"]] == ["seat-0"]
+        assert (one["moves"], document["cluster"]["bootstrap"]) == ([], bootstrap)
+        gone = kgm("diff", str(before), "live:other", "-b", bootstrap)
+        assert gone.code == 7
+        missing = kgm("diff", "live:other", "live:another", "-b", bootstrap)
+        assert missing.code == 3
+        assert "group 'other' does not exist" in missing.err
+
+
+@pytest.mark.slow
+def test_a_group_that_is_gone_from_the_cluster_is_a_difference(tmp_path):
+    path = tmp_path / "before.json"
+    path.write_text(json.dumps(GROUP))
+    with serve_in_thread(topics={"t": 4}) as server:
+        run = kgm("diff", str(path), "live", "-b", server.bootstrap, "--exit-code")
+    assert (run.code, run.out.splitlines()[0]) == (8, "g  only in A")
+
+
+def test_moves_are_named_in_full():
+    from kgm.cli.commands.diff import handovers
+
+    moves = [
+        Move(topic="t", partition=p, owner_before=None if p > 3 else "a", owner_after=f"b{p % 2}") for p in range(6)
+    ]
+    assert handovers(moves) == [
+        ("t[0,2]", "a -> b0"), ("t[1,3]", "a -> b1"), ("t[4]", "nobody -> b0"), ("t[5]", "nobody -> b1"),
+    ]  # fmt: skip

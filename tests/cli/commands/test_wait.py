@@ -1,0 +1,180 @@
+"""`kgm wait` and real clients: what it waits for, how long, and what it says when that did not come."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from kgm.cli.commands import wait as wait_command
+from kgm.cli.main import run
+from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.model.errors import AuthorizationError, NotFoundError, UnreachableError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.server import serve_in_thread
+from tests.cli.runner import kgm
+from tests.kafka.members import RdMembers, wait_settled
+
+pytestmark = pytest.mark.slow
+PATIENCE = ["--timeout", "60s", "--interval", "100ms"]
+
+
+@pytest.fixture(scope="module", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def cluster(request):
+    """(bootstrap, topic)"""
+    topic = f"t-{uuid.uuid4().hex[:8]}"
+    if request.param == "embedded":
+        settings = BrokerSettings(group_initial_rebalance_delay_ms=0)
+        with serve_in_thread(topics={topic: 4}, settings=settings) as server:
+            yield server.bootstrap, topic
+    else:
+        kafka = request.getfixturevalue("kafka")
+        kafka.create_topics({topic: 4})
+        kafka.produce(topic, [b"x"] * 20)
+        yield kafka.bootstrap, topic
+
+
+class Waiting:
+    """`kgm wait` that is already under way while the test goes on."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "kgm.cli.main", "wait", *arguments, "-o", "json"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def end(self):
+        out, err = self.process.communicate(timeout=90)
+        return self.process.returncode, json.loads(out), err
+
+
+def test_from_a_group_that_is_not_there_to_one_that_is_empty_again(cluster):
+    bootstrap, topic = cluster
+    group = f"g-{uuid.uuid4().hex[:8]}"
+    come = Waiting(group, "-b", bootstrap, "--for", "members=2", "--for", "stable", *PATIENCE)
+    with RdMembers(bootstrap) as members:
+        running = [members.start(group=group, topics=[topic], session_timeout_ms=30_000) for _ in range(2)]
+        wait_settled(running, 4)
+        code, document, err = come.end()
+        assert (code, err, document["schema"]) == (0, "", "kgm.wait/v1")
+        data = document["data"]
+        assert (data["met"], data["state"], data["members"]) == (True, "Stable", 2)
+        assert [one["condition"] for one in data["conditions"]] == ["members=2", "stable"]
+        gone = Waiting(group, "-b", bootstrap, "--for", "empty", *PATIENCE)
+        for member in running:
+            member.close()
+        code, document, _ = gone.end()
+    assert (code, document["data"]["met"]) == (0, True)
+
+
+def test_what_was_seen_last_is_said(cluster):
+    bootstrap, topic = cluster
+    group = f"g-{uuid.uuid4().hex[:8]}"
+    with RdMembers(bootstrap) as members:
+        wait_settled([members.start(group=group, topics=[topic], session_timeout_ms=30_000)], 4)
+        late = kgm(
+            "wait", group, "-b", bootstrap, "--for", "stable", "--for", "members>=3", "--timeout", "1s", "-o", "json"
+        )
+        assert late.code == 8
+        document = json.loads(late.out)
+        assert document["errors"][0]["code"] == "CONDITION_NOT_MET"
+        assert [(one["condition"], one["met"], one["seen"]) for one in document["data"]["conditions"]] == [
+            ("stable", True, "Stable"), ("members>=3", False, "1 member"),
+        ]  # fmt: skip
+        assert f"error: group {group!r}: not met within 1s: members>=3\n  members>=3: 1 member\n" in late.err
+        restless = kgm("wait", group, "-b", bootstrap, "--for", "stable", "--settle", "1m", "--timeout", "1s")
+        assert restless.code == 8
+        assert "it has not been so for 1m yet" in restless.err
+        table = kgm("wait", group, "-b", bootstrap, "--for", "stable")
+        assert (table.code, table.out.split()) == (
+            0,
+            ["GROUP", "CONDITION", "MET", "SEEN", group, "stable", "yes", "Stable"],
+        )
+        assert kgm("wait", group, "-b", bootstrap, "--for", "stable", "-o", "name").out == f"{group}\n"
+
+
+@pytest.mark.kafka
+def test_lag_is_waited_for(kafka):
+    group, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
+    kafka.create_topics({topic: 2})
+    kafka.produce(topic, [b"x"] * 40)
+    with RdMembers(kafka.bootstrap) as members:
+        member = members.start(group=group, topics=[topic], session_timeout_ms=30_000)
+        member.wait_assigned(2)
+        unknown = kgm("wait", group, "-b", kafka.bootstrap, "--for", "lag<=100", "--timeout", "2s")
+        assert unknown.code == 8
+        assert "nothing is committed for" in unknown.err
+        waiting = Waiting(group, "-b", kafka.bootstrap, "--for", "lag<=0", *PATIENCE)
+        member.wait_for(lambda: sum(event.data["count"] for event in member.of_kind("polled")) == 40, "all records")
+        assert member.commit().kind == "committed"
+        code, document, err = waiting.end()
+    assert (code, document["data"]["lag"]) == (0, 0), err
+
+
+GROUP = GroupSnapshot(
+    group_id="g", type="classic", state="Stable", members=(MemberSnapshot(member_id="m", status="stable"),)
+)
+GONE, AWAY = NotFoundError("group 'g' does not exist"), UnreachableError("no broker can be reached at x:1")
+
+
+@pytest.fixture
+def looks(monkeypatch, capsys):
+    """Runs `kgm wait g` on looks that are made up: (exit code, JSON document)."""
+    with serve_in_thread(topics={"t": 1}) as server:
+
+        def looks(seen, *arguments):
+            script = iter(seen)
+            last = seen[-1]
+            monkeypatch.setattr(wait_command, "_look", lambda *_, **__: next(script, last))
+            code = run(["wait", "g", "-b", server.bootstrap, "--interval", "50ms", "-o", "json", *arguments])
+            return code, json.loads(capsys.readouterr().out)
+
+        yield looks
+
+
+def test_brokers_that_go_away_are_waited_for(looks):
+    code, document = looks([AWAY, GONE, AWAY, GROUP], "--for", "stable")
+    assert (code, document["data"]["met"]) == (0, True)
+    code, document = looks([GROUP, AWAY], "--for", "stable", "--settle", "1m", "--timeout", "1s")
+    assert code == 8
+    assert document["data"]["conditions"] == [{"condition": "stable", "met": False, "seen": AWAY.message}]
+    assert document["data"]["state"] == "Stable"  # as it was seen last
+
+
+def test_a_group_that_is_deleted_meanwhile_is_empty(looks):
+    assert looks([GROUP, GONE], "--for", "empty")[0] == 0
+    assert looks([GROUP, GONE], "--for", "members=0")[0] == 0
+    assert looks([GROUP, GONE], "--for", "empty", "--for", "members=1", "--timeout", "1s")[0] == 8
+    assert looks([GROUP, GONE], "--for", "empty", "--must-exist")[0] == 0  # it did
+    assert looks([GONE], "--for", "empty", "--must-exist")[0] == 3
+
+
+def test_what_does_not_get_better_is_not_waited_for(looks):
+    code, document = looks([AuthorizationError("no")], "--for", "stable", "--timeout", "10m")
+    assert (code, document["errors"][0]["code"]) == (4, "AUTHORIZATION")
+
+
+def test_a_group_that_is_not_there():
+    with serve_in_thread(topics={"t": 1}) as server:
+        late = kgm("wait", "nobody", "-b", server.bootstrap, "--for", "empty", "--timeout", "1500ms")
+        assert late.code == 8  # a name that was mistyped is not an empty group
+        assert "empty: the group does not exist" in late.err
+        missing = kgm("wait", "nobody", "-b", server.bootstrap, "--for", "stable", "--must-exist")
+        assert missing.code == 3
+        assert missing.seconds < 25
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ([], 2), (["g"], 2), (["g", "--for", "nonsense"], 2), (["g", "-g", "h", "--for", "stable"], 2),
+        (["g", "--for", "stable", "--timeout", "300ms"], 5),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_waited_for_is_said_at_once(arguments, code):
+    done = kgm("wait", *arguments, "-b", "127.0.0.1:1")
+    assert (done.code, done.out) == (code, "")
+    assert done.seconds < 25

@@ -1,0 +1,124 @@
+"""Real interactive shells on a pseudo terminal, with kgm's completion loaded.
+
+`kgm` itself is a script that completes as kgm does, and otherwise writes down the arguments it was called with: what a
+shell made of a completed line is seen exactly, and nothing is guessed from what it drew."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pathlib
+import pty
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from typing import Self
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+SHELLS = ("bash", "zsh", "fish")
+_START = {
+    "bash": ["bash", "--noprofile", "--norc", "-i"],
+    "zsh": ["zsh", "-f", "-i"],
+    "fish": ["fish", "--no-config", "-i"],
+}
+_LOAD = {
+    "bash": "source {root}/completions/kgm.bash",
+    "zsh": "fpath=({root}/completions $fpath); autoload -Uz compinit; compinit -u -D",
+    "fish": "source {root}/completions/kgm.fish",
+}
+_PROGRAM = """#!/bin/sh
+if [ "$1" = __complete ]; then exec {python} -m kgm.cli.entry "$@"; fi
+printf '%s\\0' "$@" >"{said}.new" && mv "{said}.new" "{said}"
+"""
+LIMIT_S = 30.0
+
+
+def need(tool: str) -> str:
+    """The tool, or the test is skipped; with KGM_REQUIRE_TOOLS=1 it fails."""
+    found = shutil.which(tool)
+    if found is None and os.environ.get("KGM_REQUIRE_TOOLS") != "1":
+        pytest.skip(f"{tool} is not installed (KGM_REQUIRE_TOOLS=1 makes this a failure)")
+    assert found is not None, f"{tool} is not installed"
+    return found
+
+
+class Shell:
+    """An interactive shell in an empty folder; `home` is its environment's XDG_CACHE_HOME and the like."""
+
+    def __init__(self, name: str, folder: pathlib.Path, home: dict[str, str], *, program: bool = True) -> None:
+        self.name, self.folder, self.said = name, folder, folder / "said"
+        self.cwd = folder / "cwd"
+        self.cwd.mkdir()
+        (folder / "bin").mkdir()
+        if program:
+            script = folder / "bin" / "kgm"
+            script.write_text(_PROGRAM.format(python=sys.executable, said=self.said))
+            script.chmod(0o755)
+        env = {
+            **home, "PATH": f"{folder}/bin:/usr/bin:/bin", "HOME": str(folder), "TERM": "xterm", "PS1": "READY> ",
+            "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", "INPUTRC": "/dev/null", "XDG_DATA_HOME": str(folder / "data"),
+        }  # fmt: skip
+        self.screen = ""
+        shell = need(name)
+        self.terminal, other = pty.openpty()
+        fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 400, 0, 0))
+
+        def take_terminal() -> None:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        self.process = subprocess.Popen(
+            [shell, *_START[name][1:]], stdin=other, stdout=other, stderr=other, cwd=self.cwd, env=env,
+            start_new_session=True, preexec_fn=take_terminal,  # noqa: PLW1509  (before any thread matters: it only takes the terminal)
+        )  # fmt: skip
+        os.close(other)
+
+    def __enter__(self) -> Self:
+        self.run("kgm-is-there() { :; }" if self.name != "fish" else "function kgm-is-there; end")
+        self.run(_LOAD[self.name].format(root=ROOT))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        os.close(self.terminal)
+
+    def send(self, text: str) -> None:
+        os.write(self.terminal, text.encode())
+
+    def run(self, line: str) -> None:
+        """A line without completion, to its end."""
+        mark = self.cwd.parent / "mark"
+        mark.unlink(missing_ok=True)
+        self.send(f"{line}; echo >{mark}\r")
+        self.until(mark.exists)
+
+    def until(self, condition: object) -> None:
+        """Read what the shell draws until the condition holds."""
+        assert callable(condition)
+        end = time.monotonic() + LIMIT_S
+        while not condition():
+            assert time.monotonic() < end, f"{self.name} has not got there; it shows:\n{self.screen[-2000:]!r}"
+            self.read(0.05)
+
+    def read(self, seconds: float) -> None:
+        if select.select([self.terminal], [], [], seconds)[0]:
+            try:
+                self.screen += os.read(self.terminal, 65536).decode("utf-8", "replace")
+            except OSError as error:
+                raise AssertionError(f"{self.name} has ended; it showed:\n{self.screen[-2000:]!r}") from error
+
+    def complete(self, line: str, then: str = "") -> list[str]:
+        """The arguments that kgm gets when the line is typed, completed with a TAB, and entered."""
+        self.said.unlink(missing_ok=True)
+        self.screen = ""
+        self.send(line + "\t")
+        self.send(then + "\r")
+        self.until(self.said.exists)
+        return self.said.read_bytes().decode().split("\0")[:-1]

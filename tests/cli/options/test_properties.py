@@ -1,0 +1,46 @@
+"""client.properties, line by line as java.util.Properties reads it (each case was run through the JVM)."""
+
+import pytest
+
+from kgm.cli.options.properties import read_properties
+from kgm.model.errors import NotFoundError, UsageError
+from tests.kafka.secured import CANARY
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a=b", {"a": "b"}),
+        ("a = b \n", {"a": "b "}),
+        ("a:b\nc d\ne\n=f\ng==h\ni = :j", {"a": "b", "c": "d", "e": "", "": "f", "g": "=h", "i": ":j"}),
+        ("# c\n! c\\\n\n  # c\na=1", {"a": "1"}),
+        ("a=1,\\\n   2,\\\r\n\t3\n", {"a": "1,2,3"}),
+        ("a=x\\\\\nb=y", {"a": "x\\", "b": "y"}),
+        ("a=x\\\\\\\ny", {"a": "x\\y"}),
+        ("a=x\\\n\nb=y", {"a": "x", "b": "y"}),
+        ("a=x\\\n#y", {"a": "x#y"}),
+        ("\\\n#y\na=1", {"a": "1"}),
+        ("a=x\\", {"a": "x"}),
+        ("a\\=\\:\\ b=c\\d\\t\\u00FC", {"a=: b": "cd\t\u00fc"}),
+        ("a=\\\\u00fc\\\\", {"a": "\\u00fc\\"}),
+        ("a=\u00fc\x85\x0b", {"a": "\u00fc\x85\x0b"}),
+        ("a=1\na=2", {"a": "2"}),
+        ("", {}),
+    ],
+)
+def test_read_as_java_does(tmp_path, text, found):
+    path = tmp_path / "p"
+    path.write_bytes(text.encode("latin-1"))
+    assert read_properties(str(path)) == found
+
+
+def test_what_cannot_be_read(tmp_path):
+    path = tmp_path / "p"
+    path.write_text(f"a=b\npassword={CANARY}\\u12")
+    with pytest.raises(UsageError, match=r"line 2: \\u needs four") as caught:
+        read_properties(str(path))
+    assert CANARY not in caught.value.message
+    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+        read_properties(str(tmp_path))
+    with pytest.raises(NotFoundError):
+        read_properties(str(tmp_path / "none"))

@@ -1,0 +1,235 @@
+"""Where settings come from, which one wins, what is warned about, and `kgm config view`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kgm.cli.options.common import Common, _common
+from kgm.cli.options.settings import HIDDEN, Setting, Settings, gather, shown
+from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from tests.cli.runner import kgm
+from tests.kafka.secured import CANARY, jaas
+
+VALUES = {
+    "output": "table", "no_headers": False, "color": "auto", "debug": False, "timeout": "30s", "bootstrap_server": None,
+    "brokers": None, "command_config": None, "extra": None, "profile": None,
+}  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty XDG_CONFIG_HOME and environment; `home("...")` writes config.toml."""
+    for name in ("KGM_BOOTSTRAP_SERVER", "KGM_PROFILE", "KGM_EXPECT_CLUSTER_ID", "KAFKA_BOOTSTRAP_SERVERS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    folder = tmp_path / "xdg/kgm"
+    folder.mkdir(parents=True)
+
+    def write(text, mode=0o600, name="config.toml"):
+        (folder / name).write_text(text)
+        (folder / name).chmod(mode)
+        return folder / name
+
+    return write
+
+
+PROFILE = """
+[profiles.prod]
+bootstrap-server = "profile:1"
+expect_cluster_id = "the-cluster"
+timeout = "7s"
+output = "wide"
+no_headers = true
+security.protocol = "SSL"
+ssl.truststore.location = "profile.pem"
+"ssl.enabled.protocols" = ["TLSv1.2", "TLSv1.3"]
+request.timeout.ms = 5
+[profiles.other]
+command_config = "other.properties"
+"""
+
+
+def test_the_order_is_flag_x_environment_command_config_profile_default(home, tmp_path, monkeypatch):
+    home(PROFILE)
+    config = tmp_path / "client.properties"
+    key = "ssl.truststore.location"
+
+    def found(**more):
+        common = _common(VALUES | more)
+        return common.bootstrap, common.settings.get(key), common.origins["bootstrap_server"]
+
+    assert found() == (None, None, "default")
+    profile = {"profile": "prod"}
+    assert found(**profile)[:2] == ("profile:1", "profile.pem")
+    assert found(**profile)[2].startswith("profile prod (")
+    config.write_text(f"bootstrap.servers=config:1\n{key}=config.pem\n")
+    file = profile | {"command_config": str(config)}
+    assert found(**file) == ("config:1", "config.pem", str(config))
+    monkeypatch.setenv("KGM_SSL_TRUSTSTORE_LOCATION", "env.pem")
+    monkeypatch.setenv("KGM_BOOTSTRAP_SERVER", "env:1")
+    assert found(**file) == ("env:1", "env.pem", "environment (KGM_BOOTSTRAP_SERVER)")
+    x = file | {"extra": [f"{key}=x.pem", "bootstrap.servers=x:1"]}
+    assert found(**x) == ("x:1", "x.pem", "-X")
+    assert found(**x, bootstrap_server="flag:1") == ("flag:1", "x.pem", "flag")
+    assert _common(VALUES | x).settings["security.protocol"] == "SSL"  # each key by itself
+
+
+def test_what_a_profile_may_hold(home):
+    home(PROFILE)
+    common = _common(VALUES | {"profile": "prod"})
+    assert (common.timeout_ms, common.output, common.headers) == (7000, "wide", False)
+    assert (common.profile, common.expect_cluster_id) == ("prod", "the-cluster")
+    assert common.settings["ssl.enabled.protocols"] == "TLSv1.2,TLSv1.3"
+    assert common.warnings == ()
+    given = _common(VALUES | {"profile": "prod", "timeout": "1s"}, {"timeout": "flag", "output": "environment"})
+    assert (given.timeout_ms, given.output) == (1000, "table")
+
+
+def test_a_command_config_of_a_profile_lies_beside_it(home):
+    home("default_profile = 'other'\n" + PROFILE)
+    home("bootstrap.servers=beside:1", name="other.properties")
+    assert _common(VALUES).bootstrap == "beside:1"
+    assert _common(VALUES | {"profile": "prod"}).bootstrap == "profile:1"
+
+
+def test_profiles_that_are_not_there(home):
+    with pytest.raises(NotFoundError, match=r"config\.toml is not there"):
+        gather(profile="prod")
+    home(PROFILE)
+    with pytest.raises(NotFoundError, match=r"no \[profiles.prd\]") as caught:
+        gather(profile="prd")
+    assert caught.value.facts == ("it has: other, prod",)
+    home("profiles = 1")
+    with pytest.raises(NotFoundError, match=r"no \[profiles\.x"):
+        gather(profile="x")
+
+
+def test_a_broken_file_shows_no_value(home):
+    home(f"[profiles.prod]\nsasl.password = {CANARY}")
+    with pytest.raises(UsageError, match=r"is not TOML: something is wrong at line 2") as caught:
+        gather(profile="prod")
+    assert CANARY not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "key", ["sasl.password", "ssl.key.password", "sasl.jaas.config", "no.such.password", "sasl.pasword"]
+)
+def test_secrets_are_refused_on_the_command_line(home, key):
+    with pytest.raises(UsageError, match=f"-X {key}: a secret on the command line") as caught:
+        gather(extra=[f"{key}={CANARY}"])
+    assert CANARY not in caught.value.message + (caught.value.hint or "")
+    with pytest.raises(UsageError, match="write KEY=VALUE") as caught:
+        gather(extra=[CANARY])
+    assert CANARY not in caught.value.message + (caught.value.hint or "")
+
+
+def test_secrets_of_the_environment(home):
+    found = gather(
+        environment={"KGM_SASL_PASSWORD": CANARY, "KGM_ALLOW_PLAINTEXT_PASSWORD": "true", "KGM_SSL_KEY_PEM": ""}
+    )
+    assert dict(found.settings) == {"sasl.password": CANARY, "kgm.allow.plaintext.password": "true"}
+    assert found.settings.origin("sasl.password") == "environment (KGM_SASL_PASSWORD)"
+    assert CANARY not in repr(found)
+    assert CANARY not in repr(Common(settings=found.settings))
+
+
+def test_odd_settings_are_warned_about(home, tmp_path):
+    config = tmp_path / "c"
+    config.write_text(
+        "sasl.mechansim=PLAIN\nssl.cipher.suites=x\nauto.offset.reset=earliest\ngroup.id=g\nlinger.ms=1\n"
+    )
+    assert gather(command_config=str(config)).warnings == (
+        f"sasl.mechansim ({config}): no such setting of a Kafka client or of kgm; is sasl.mechanism meant?",
+        f"ssl.cipher.suites ({config}): kgm does not do this; the setting is ignored",
+    )
+    toml = home('[profiles.p]\ntimeot = "5s"')
+    assert gather(profile="p").warnings == (
+        f"timeot (profile p ({toml})): no such setting of a Kafka client or of kgm; is timeout meant?",
+    )
+
+
+def test_files_with_secrets_that_others_may_read_are_warned_about(home, tmp_path):
+    config, key = tmp_path / "c", tmp_path / "k"
+    config.write_text(f"sasl.password={CANARY}\nssl.key.location={key}\n")
+    key.write_text("key")
+    home(f'[profiles.p]\nsasl.password = "{CANARY}"')
+    for path in (config, key):
+        path.chmod(0o600)
+    assert gather(command_config=str(config), profile="p").warnings == ()
+    for path in (config, key):
+        path.chmod(0o640)
+    toml = home(f'[profiles.p]\nsasl.password = "{CANARY}"', 0o604)
+    warnings = gather(command_config=str(config), profile="p").warnings
+    assert sorted(warnings) == sorted(
+        f"{path} holds secrets, and others may read it: chmod 600 {path}" for path in (config, key, toml)
+    )
+    config.write_text("sasl.username=u")
+    assert gather(command_config=str(config)).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("sasl.password", CANARY, HIDDEN), ("sasl.password", "", ""), ("sasl.username", "u", "u"),
+        ("sasl.jaas.config", jaas("PLAIN", "u", CANARY), f'PlainLoginModule required username="u" password={HIDDEN};'),
+        ("sasl.jaas.config", f"{CANARY}", HIDDEN),
+        ("sasl.oauthbearer.token.endpoint.url", f"https://u:{CANARY}@h/x", f"https://{HIDDEN}@h/x"),
+        ("sasl.pasword", CANARY, HIDDEN),
+        ("kgm.oauthbearer.token.command", f"curl -u a:{CANARY} https://h", "curl ..."),
+        ("kgm.oauthbearer.token.command", "/usr/bin/token", "/usr/bin/token"),
+        ("ssl.truststore.certificates", "-----BEGIN A-----\n-----BEGIN B-----", "(PEM, 2 blocks)"),
+        ("sasl.oauthbearer.token.endpoint.url", "https://h/x@y", "https://h/x@y"),
+    ],
+)  # fmt: skip
+def test_what_is_shown(key, value, text):
+    assert shown(Setting(key=key, value=value, origin="")) == text
+
+
+def test_another_cluster_than_the_one_expected_is_refused():
+    common = Common(expect_cluster_id="right", origins={"expect_cluster_id": "profile prod"})
+    common.check_cluster("right")
+    for other in ("wrong", None):
+        with pytest.raises(RefusedError, match=f"this is cluster {other}, not right") as caught:
+            common.check_cluster(other)
+        assert caught.value.exit_code == 6
+    Common().check_cluster("any")
+
+
+def test_settings_are_a_mapping():
+    settings = Settings({"a": Setting(key="a", value=CANARY, origin="-X")})
+    assert (len(settings), list(settings), settings["a"], settings.origin("a")) == (1, ["a"], CANARY, "-X")
+    assert repr(settings) == "Settings(['a'])"
+
+
+@pytest.mark.slow
+def test_config_view_shows_origins_and_hides_secrets(home, tmp_path):
+    home(PROFILE)
+    config = tmp_path / "client.properties"
+    config.write_text(f"sasl.jaas.config={jaas('PLAIN', 'alice', CANARY)}\nunknown.password={CANARY}\n")
+    config.chmod(0o600)
+    env = {"XDG_CONFIG_HOME": str(tmp_path / "xdg"), "KGM_SASL_PASSWORD": CANARY, "KGM_TIMEOUT": "9s"}
+    arguments = ["config", "view", "--profile", "prod", "--command-config", str(config), "-X", "ssl.protocol=TLS"]
+    run = kgm(*arguments, "--show-origin", env=env)
+    assert run.code == 0, run.err
+    lines = [line.split(maxsplit=1) for line in run.out.splitlines()]
+    view = {line[0]: line[1] for line in lines}
+    assert view["bootstrap_server"].startswith("profile:1  ")
+    assert view["timeout"].split() == ["9s", "environment"]
+    assert view["sasl.password"] == f"{HIDDEN}  environment (KGM_SASL_PASSWORD)".replace(
+        HIDDEN, HIDDEN.ljust(len(view["sasl.password"].partition("  environment")[0]))
+    )
+    assert 'username="alice"' in view["sasl.jaas.config"]
+    assert view["ssl.protocol"].endswith("-X")
+    assert "no such setting" in run.err
+    document = kgm(*arguments, "-o", "json", env=env)
+    rows = {row["key"]: row for row in json.loads(document.out)["data"]["settings"]}
+    assert rows["sasl.password"] == {
+        "key": "sasl.password", "value": None, "secret": True, "origin": "environment (KGM_SASL_PASSWORD)",
+    }  # fmt: skip
+    assert rows["output"]["origin"] == "flag"
+    assert rows["security.protocol"]["origin"].startswith("profile prod (")
+    for text in (run.out, run.err, document.out, document.err):
+        assert CANARY not in text
+    assert "ORIGIN" not in kgm(*arguments, "-o", "table", env=env).out

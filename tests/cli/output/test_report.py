@@ -1,0 +1,174 @@
+"""The formats of `-o`, at a terminal and without one."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from kgm.cli.options.common import FORMATS, Common
+from kgm.cli.output import report as output
+from kgm.cli.output.report import Column, Report, Table, rendered
+from kgm.cli.output.table_text import Look, cells, fold, table_lines
+from kgm.text.sanitize import clean
+from tests.cli.hostile import HOSTILE, OUR_COLORS, hidden, is_formula
+
+COLUMNS = [
+    Column(title="INSTANCE-ID"),
+    Column(title="MEMBER-ID"),
+    Column(title="LAG", right=True),
+    Column(title="NOTE", wide=True),
+]
+
+
+def report(*rows):
+    return Report(
+        schema="kgm.test/v1", data={}, names=[row[0] for row in rows], tables=[Table(columns=COLUMNS, rows=rows)]
+    )
+
+
+def shown(text_format, *rows, **common):
+    return rendered(report(*rows), Common(output=text_format, color="never", **common))
+
+
+@pytest.mark.parametrize("text_format", ["table", "wide", "csv", "tsv", "name", "markdown"])
+@pytest.mark.parametrize("text", HOSTILE)
+def test_every_text_format_is_clean(text, text_format):
+    found = rendered(
+        Report(
+            schema="kgm.test/v1", data={}, names=[text],
+            tables=[Table(columns=[Column(title="ID"), Column(title="N", right=True)], rows=[[text, 1]], heading=text, notes=[text])],
+        ),
+        Common(output=text_format, color="never"),
+    )  # fmt: skip
+    assert hidden(found, but="\n\t" if text_format == "tsv" else "\n") == []
+    if text_format in ("csv", "tsv"):
+        rows = list(csv.reader(io.StringIO(found), delimiter="," if text_format == "csv" else "\t"))
+        assert [len(row) for row in rows] == [2, 2]
+        assert rows[1][1] == "1"
+        assert not is_formula(rows[1][0])
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_colour_is_the_only_thing_that_a_terminal_acts_on(text):
+    table = Table(columns=[Column(title="ID")], rows=[[text]], heading=text, notes=[text])
+    found = rendered(Report(schema="kgm.test/v1", data={}, tables=[table]), Common(color="always"))
+    assert found.count(clean(text)) == 3
+    assert hidden(OUR_COLORS.sub("", found)) == []
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("text_format", ["json", "ndjson"])
+def test_json_stays_exact(text, text_format):
+    found = rendered(Report(schema="kgm.test/v1", data={"id": text}, items=[{"id": text}]), Common(output=text_format))
+    document = json.loads(found)
+    assert (document if text_format == "ndjson" else document["data"])["id"] == text
+    assert hidden(found) == []
+
+
+def test_columns_stand_two_spaces_apart():
+    assert shown("table", ["a", "consumer-1", 5, "x"], ["größe", None, 12, None]) == (
+        "INSTANCE-ID  MEMBER-ID   LAG\na            consumer-1    5\ngröße        -            12\n"
+    )
+    assert shown("wide", ["a", "b", 5, "x"], headers=False) == "a  b  5  x\n"
+
+
+def test_wide_characters_take_two_cells():
+    first, second = shown("table", ["日本", "b", 1, None], ["e\u0301", "b", 1, None], headers=False).splitlines()
+    assert cells(first) == cells(second) == len("日本") + len(first)
+
+
+def test_no_headers():
+    for text_format in ("table", "wide", "csv", "tsv"):
+        assert "INSTANCE" not in shown(text_format, ["a", "b", 1, None], headers=False).upper()
+
+
+def test_csv_quotes_what_would_part_cells():
+    assert shown("csv", ['a"b', "c;d", 1, "e,f"], headers=False) == '"a""b","c;d",1,"e,f"\n'
+    assert shown("tsv", ['a"b', "c;d", -1, "e,f"], headers=False) == '"a""b"\tc;d\t-1\te,f\n'
+
+
+MEMBER = "payments-2-d8339230-1f74-4869-98ef-a95df2d51cae"
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 100])
+def test_a_narrow_terminal_folds_cells(width):
+    titles, rows = ["INSTANCE-ID", "MEMBER-ID", "LAG", "ASSIGNMENT"], [["payments-1", MEMBER, "7", "orders[0-11]"]]
+    lines = table_lines(titles, rows, [False, False, True, False], Look(width=width))
+    assert max(map(len, lines)) <= width
+    start, stop = lines[0].index("MEMBER-ID"), lines[0].index("LAG")
+    assert "".join(line[start:stop].strip() for line in lines[1:]) == MEMBER
+    assert lines[1].endswith("7  orders[0-11]")
+
+
+@pytest.mark.parametrize("width", [25, 30, 50])
+def test_where_columns_would_be_slivers_each_row_is_a_block(width):
+    titles = ["INSTANCE-ID", "MEMBER-ID", "HOST", "STATUS", "PARTITIONS", "LAG", "ASSIGNMENT"]
+    row = ["payments-1", MEMBER, "127.0.0.1", "Stable", "12", "-", "orders[0-11]"]
+    lines = table_lines(titles, [row, row], [False] * 7, Look(width=width))
+    assert max(map(len, lines)) <= width
+    assert lines[0] == "INSTANCE-ID  payments-1"[:width]
+    assert "LAG" not in "\n".join(lines)
+    assert lines.count("") == 1
+
+
+def test_folding_loses_nothing():
+    text = "a" * 40 + "-" + "b" * 3 + "," + "日" * 20
+    for width in range(1, 70):
+        pieces = fold(text, width)
+        assert "".join(pieces) == text
+        assert all(cells(piece) <= max(width, 2) for piece in pieces)
+
+
+def test_folding_keeps_words_options_and_indentation():
+    command = "  -> kgm simulate-bounce legacy --all --rolling"
+    assert fold(command, 30) == ["  -> kgm simulate-bounce", "  legacy --all --rolling"]
+    assert fold(command, 24) == ["  -> kgm simulate-bounce", "  legacy --all --rolling"]
+    for text in (command, " " * 40 + "x", " 日" * 20):
+        for width in range(1, 50):
+            pieces = fold(text, width)
+            assert "".join("".join(pieces).split()) == "".join(text.split())
+            assert all(cells(piece) <= max(width, 2) for piece in pieces)
+
+
+def test_what_goes_on_with_a_row_goes_on_with_its_block():
+    rows = [["error", "payments", "what it is"], ["", "", "  evidence"], ["info", "-", "other"]]
+    lines = table_lines(["SEVERITY", "GROUP", "FINDING"], rows, [False] * 3, Look(width=24))
+    assert lines == [
+        "SEVERITY  error", "GROUP     payments", "FINDING   what it is", "            evidence", "",
+        "SEVERITY  info", "FINDING   other",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("variables", "color", "colored"),
+    [
+        ({}, "auto", True),
+        ({"NO_COLOR": "1"}, "auto", False),
+        ({"TERM": "dumb"}, "auto", False),
+        ({"NO_COLOR": "1"}, "always", True),
+        ({}, "never", False),
+    ],
+)
+def test_colour_at_a_terminal(monkeypatch, variables, color, colored):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert output.wants_color(Common(color=color), Terminal()) is colored
+    assert output.wants_color(Common(color=color), io.StringIO()) is (color == "always")
+
+
+def test_ten_thousand_members_are_quick():
+    import time
+
+    rows = [[f"app-{i:05d}", f"app-{i:05d}-{MEMBER}", i, "orders[1,2]"] for i in range(10_000)]
+    for text_format in FORMATS:
+        start = time.process_time()
+        text = shown(text_format, *rows) if text_format != "schema" else "app-09999"
+        assert time.process_time() - start < 3
+        assert "app-09999" in text or text_format in ("json", "yaml", "ndjson")

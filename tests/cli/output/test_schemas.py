@@ -1,0 +1,71 @@
+"""The schemas of version 1 grow and take nothing back; that real output is of its schema shows in test_every_command."""
+
+import copy
+
+import jsonschema
+import pytest
+
+from kgm.cli.output.schema import contracts, schema_of, translated
+from tools.schemas import broken, present, promised
+
+
+def test_nothing_that_was_promised_is_gone():
+    assert list(broken(promised(), present(), "")) == []
+
+
+def test_everything_that_there_is_is_promised():
+    assert promised() == present(), "run: python tools/schemas.py"
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda schema: schema["properties"]["data"]["anyOf"][0]["properties"]["groups"]["items"]["properties"].pop(
+            "state"
+        ),
+        lambda schema: schema["properties"]["data"]["anyOf"][0]["properties"]["groups"]["items"]["required"].remove(
+            "state"
+        ),
+        lambda schema: schema["properties"]["data"]["anyOf"][0]["properties"]["groups"]["items"]["properties"].update(
+            state={"type": "integer"}
+        ),
+        lambda schema: schema["properties"]["data"]["anyOf"][0]["properties"]["groups"]["items"]["properties"]["type"][
+            "enum"
+        ].remove("share"),
+        lambda schema: schema["properties"]["cluster"]["anyOf"].pop(),
+        lambda schema: schema.update(properties={}),
+    ],
+)
+def test_what_is_taken_back_is_seen(harm):
+    new = copy.deepcopy(present())
+    harm(new["describe"])
+    assert list(broken(present(), new, ""))
+
+
+def test_what_is_added_is_no_harm():
+    new = copy.deepcopy(present())
+    new["describe"]["properties"]["more"] = {"type": "string"}
+    new["another"] = {}
+    assert list(broken(present(), new, "")) == []
+
+
+@pytest.mark.parametrize(
+    ("form", "right", "wrong"),
+    [
+        ("str?", [None, ""], [1]), ("int", [0, -1], [None, "", 0.5, True]), ("float?", [0.5, 1, None], ["1"]), ("bool", [True], [1, None]),
+        ("=a|b", ["a"], ["c", None]), ("=a|b?", ["a", None], ["c"]), (["int"], [[], [1]], [[None], {}]),
+        ({"*": ["int"]}, [{}, {"x": [1]}], [{"x": 1}]), ({"a": "int", "b?": "str"}, [{"a": 1}, {"a": 1, "b": "", "c": 2}], [{}, {"a": 1, "b": 1}]),
+        (({"a": "int"}, None), [None, {"a": 1}], [1, {}]), ("any", [None, 1, {}], []),
+    ],
+)  # fmt: skip
+def test_the_forms_of_contracts(form, right, wrong):
+    check = jsonschema.Draft202012Validator(translated(form))
+    assert [value for value in right if not check.is_valid(value)] == []
+    assert [value for value in wrong if check.is_valid(value)] == []
+
+
+def test_a_command_that_failed_has_no_data():
+    document = {"schema": "kgm.list/v1", "cluster": None, "generated_at": "", "data": {}, "errors": []}
+    jsonschema.validate(document, schema_of("list"))
+    assert schema_of("nosuch") is None
+    assert all(name == name.lower() for name in contracts())

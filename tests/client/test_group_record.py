@@ -1,0 +1,119 @@
+"""Timeouts and generation of a live classic group, from its coordinator's log: within bounds, and never an error."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+
+from kgm.client import connect, group_record
+from kgm.client.group_record import completed_from_log, partition_for
+from kgm.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kgm.protocol.subscription import MemberAssignment, encode_assignment
+from kgm.server.cluster.nodes import place_of
+from tests.cli.runner import kgm
+from tests.client.joiners import SESSION_MS, Joiner
+
+TOPIC = "log-reading"
+
+
+def test_the_partition_is_kafkas():
+    groups = [
+        "",
+        "g",
+        "payments",
+        "日本",
+        "emoji-😀",
+        "polygenelubricants",
+        *map(str, range(200)),
+    ]  # one hashes to MIN_VALUE
+    for count in (1, 4, 50):
+        assert [partition_for(group, count) for group in groups] == [place_of(group, count) for group in groups]
+
+
+@pytest.fixture
+def member(kafka):
+    """The only member of a new group on the real broker."""
+    kafka.create_topics({TOPIC: 100}) if TOPIC not in kafka.admin().list_topics(timeout=10).topics else None
+    port = int(kafka.bootstrap.rpartition(":")[2])
+    joiner = Joiner(port, f"log-{uuid.uuid4().hex[:8]}", "a", TOPIC)
+    assert joiner.join().error_code == 0
+    blob = encode_assignment(MemberAssignment(partitions={TOPIC: [0]}))
+    assert joiner.sync({joiner.member_id: blob}).error_code == 0
+    yield joiner
+    joiner.close()
+
+
+def bury(member, commits):
+    """Put so many records behind the group's own."""
+    for at in range(commits // 100):
+        rows = [OffsetCommitRequestPartition(partition_index=p, committed_offset=at) for p in range(100)]
+        request = OffsetCommitRequest(
+            group_id=member.group, generation_id_or_member_epoch=member.generation, member_id=member.member_id,
+            group_instance_id=member.instance_id, topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=rows)],
+        )  # fmt: skip
+        answer = member.wire.ask(request, version=8)
+        assert {row.error_code for row in answer.topics[0].partitions} == {0}
+
+
+def seen(kafka, member):
+    """(the snapshot, the snapshot with what the log says)"""
+    with connect(kafka.bootstrap, timeout_ms=30_000) as cluster:
+        snapshot = cluster.describe_group(member.group, offsets=False)
+        return snapshot, completed_from_log(cluster, snapshot)
+
+
+@pytest.mark.kafka
+def test_timeouts_and_generation_come_from_the_log(kafka, member):
+    snapshot, completed = seen(kafka, member)
+    assert (snapshot.generation, snapshot.session_timeout_ms, snapshot.rebalance_timeout_ms) == (None, None, None)
+    assert (completed.generation, completed.session_timeout_ms) == (member.generation, SESSION_MS)
+    assert completed.rebalance_timeout_ms == SESSION_MS
+    assert completed.members == snapshot.members
+
+
+@pytest.mark.kafka
+def test_a_group_far_back_in_the_log_is_found_within_bounds(kafka, member, monkeypatch):
+    bury(member, 8_000)  # three windows
+    assert seen(kafka, member)[1].session_timeout_ms == SESSION_MS
+    monkeypatch.setattr(group_record, "MAX_BYTES", 100_000)
+    snapshot, completed = seen(kafka, member)
+    assert completed is snapshot
+
+
+@pytest.mark.kafka
+def test_a_record_of_other_members_says_nothing(kafka, member):
+    with connect(kafka.bootstrap, timeout_ms=30_000) as cluster:
+        snapshot = cluster.describe_group(member.group, offsets=False)
+        again = Joiner(member.wire.socket.getpeername()[1], member.group, "a", TOPIC)
+        assert again.join().error_code == 0  # the static member has restarted since
+        assert completed_from_log(cluster, snapshot) is snapshot
+        fresh = cluster.describe_group(member.group, offsets=False)
+        assert completed_from_log(cluster, fresh).session_timeout_ms == SESSION_MS
+        again.close()
+
+
+@pytest.mark.kafka
+def test_a_prediction_for_a_live_group_assumes_no_timeout(kafka, member):
+    """The default, 45 s, would do for a restart of 50 s: the 60 s that this group has make it no rebalance."""
+    done = kgm(
+        "simulate-bounce", member.group, "--instance-ids", "a", "--restart-time", "50s", "-o", "json",
+        "--bootstrap-server", kafka.bootstrap,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    scenario = json.loads(done.out)["data"]["scenarios"][0]
+    assert scenario["rebalances"] == 0
+    assert "timeout is not in the snapshot" not in done.out + done.err
+
+
+def test_what_cannot_be_read_costs_nothing(server, form, group):
+    """The embedded server keeps no such topic."""
+    form("a", "b")
+    with connect(f"{server.host}:{server.port}", timeout_ms=10_000) as cluster:
+        snapshot = cluster.describe_group(group, offsets=False)
+        assert completed_from_log(cluster, snapshot) is snapshot

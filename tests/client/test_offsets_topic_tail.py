@@ -1,0 +1,171 @@
+"""What coordinators write down, read as it comes: nothing is missed, nothing is read twice, and bounds hold."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from kgm.client import connect, offsets_topic_tail
+from kgm.client.offsets_topic_tail import GroupTail, as_snapshot
+from kgm.client.poller import Lookout, completed
+from kgm.model.errors import ErrorCode, KgmError, NotFoundError, UnreachableError
+from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
+from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+from tests.client.joiners import SESSION_MS, Joiner
+from tests.client.test_group_record import TOPIC, bury
+
+PATIENCE_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def broker(kafka):
+    if TOPIC not in kafka.admin().list_topics(timeout=10).topics:
+        kafka.create_topics({TOPIC: 100})
+    return kafka
+
+
+@pytest.fixture
+def member(broker):
+    """The only member of a new group, and nobody's business but the test's."""
+    joiner = Joiner(int(broker.bootstrap.rpartition(":")[2]), f"tail-{uuid.uuid4().hex[:8]}", "a", TOPIC)
+    take(joiner)
+    yield joiner
+    joiner.close()
+
+
+def take(joiner):
+    assert joiner.join().error_code == 0
+    blob = encode_assignment(MemberAssignment(partitions={TOPIC: [0, 1]}))
+    assert joiner.sync({joiner.member_id: blob}).error_code == 0
+
+
+@pytest.fixture
+def cluster(broker):
+    with connect(broker.bootstrap, timeout_ms=PATIENCE_MS) as connected:
+        yield connected
+
+
+def read(tail, cluster):
+    return {name: [one.group.generation for one in found] for name, found in tail.read(cluster.deadline).items()}
+
+
+@pytest.mark.kafka
+def test_each_generation_is_read_once(cluster, member):
+    tail = GroupTail(cluster, [member.group, "another"])
+    assert read(tail, cluster) == {member.group: [1]}
+    assert read(tail, cluster) == {}
+    for _ in range(3):
+        take(member)
+    assert read(tail, cluster) == {member.group: [2, 3, 4]}
+    assert tail.last[member.group].group.generation == 4
+    assert (tail.silent_because, tail.skipped) == (None, set())
+
+
+@pytest.mark.kafka
+def test_the_past_is_read_back_within_bounds(cluster, member, monkeypatch):
+    for _ in range(3):
+        take(member)
+    past = GroupTail(cluster, [member.group]).read_back(cluster.deadline)[member.group]
+    assert [one.group.generation for one in past] == [0, 1, 2, 3, 4] or [one.group.generation for one in past] == [
+        1,
+        2,
+        3,
+        4,
+    ]
+    bury(member, 6_000)
+    monkeypatch.setattr(offsets_topic_tail, "PAST_BYTES", 1000)
+    assert GroupTail(cluster, [member.group]).read_back(cluster.deadline) == {}
+
+
+@pytest.mark.kafka
+def test_what_is_too_much_is_skipped_and_said(cluster, member, monkeypatch):
+    tail = GroupTail(cluster, [member.group])
+    tail.read(cluster.deadline)
+    monkeypatch.setattr(offsets_topic_tail, "MAX_BYTES", 1000)
+    monkeypatch.setattr(offsets_topic_tail.group_log, "_FETCH_BYTES", 20_000)
+    bury(member, 3_000)
+    take(member)
+    assert read(tail, cluster) == {}
+    assert tail.skipped == {member.group}
+    take(member)
+    assert read(tail, cluster) == {member.group: [3]}  # it goes on at the end
+    assert tail.skipped == set()
+
+
+@pytest.mark.kafka
+def test_a_look_is_completed_by_the_log(broker, cluster, member):
+    lookout = Lookout(cluster, [member.group, "nobody"], budget_ms=PATIENCE_MS)
+    look = lookout.look()
+    seen = look[member.group].seen
+    assert (seen.generation, seen.session_timeout_ms, seen.rebalance_timeout_ms) == (1, SESSION_MS, SESSION_MS)
+    assert isinstance(look["nobody"].seen, NotFoundError)
+    assert look[member.group].log_silent_because is None
+
+
+def test_a_log_that_nobody_serves_is_silent_and_says_why(server, form, group):
+    form("a", "b")
+    with connect(f"{server.host}:{server.port}", timeout_ms=PATIENCE_MS) as cluster:
+        look = Lookout(cluster, [group], budget_ms=PATIENCE_MS).look()[group]
+        assert (look.seen.state, look.recorded) == ("Stable", ())
+        assert "__consumer_offsets" in look.log_silent_because
+
+
+def test_a_cluster_that_is_gone_is_data(server, form, group):
+    form("a")
+    with connect(f"{server.host}:{server.port}", timeout_ms=PATIENCE_MS) as cluster:
+        lookout = Lookout(cluster, [group], budget_ms=300)
+        lookout.look()
+
+        def fail(*_, **__):
+            raise UnreachableError("gone")
+
+        cluster.describe_groups = fail
+        assert str(lookout.look()[group].seen) == "gone"
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (KgmError("x", kafka_error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), "no READ on Topic '__consumer_offsets'"),
+        (KgmError("x", kafka_error=ErrorCode.NOT_LEADER_OR_FOLLOWER), None),
+        (UnreachableError("x"), None),
+        (
+            KgmError("x", kafka_error=ErrorCode.UNKNOWN_SERVER_ERROR),
+            "__consumer_offsets cannot be read (UNKNOWN_SERVER_ERROR)",
+        ),
+        (KgmError("odd bytes"), "__consumer_offsets cannot be read (odd bytes)"),
+    ],
+)
+def test_what_passes_and_what_stays(error, why):
+    assert offsets_topic_tail._why_silent(error) == why
+
+
+def test_a_record_as_a_snapshot():
+    blob = encode_assignment(MemberAssignment(partitions={"t": [1, 0]}))
+    known = MemberMetadata(
+        member_id="a-1", group_instance_id="a", client_host="/10.0.0.1", session_timeout=10_000, rebalance_timeout=60_000,
+        subscription=encode_subscription(Subscription(topics=("t",))), assignment=blob,
+    )  # fmt: skip
+    odd = MemberMetadata(
+        member_id="m", session_timeout=20_000, rebalance_timeout=5, subscription=b"\0", assignment=b"x"
+    )
+    value = GroupMetadataValue(
+        protocol_type="consumer", generation=3, protocol="range", leader="a-1", members=[known, odd]
+    )
+    found = as_snapshot("g", value)
+    assert (found.state, found.generation, found.assignor) == ("Stable", 3, "range")
+    assert (found.session_timeout_ms, found.rebalance_timeout_ms) == (None, 60_000)
+    first, second = found.members
+    assert (first.identity, first.topics, sorted(first.assignment["t"]), first.client_host) == (
+        "a",
+        ("t",),
+        [0, 1],
+        "10.0.0.1",
+    )
+    assert (second.identity, second.topics, second.assignment) == ("m", (), {})
+    connect_group = as_snapshot("g", GroupMetadataValue(protocol_type="connect", members=[known]))
+    assert connect_group.members[0].assignment == {}
+    assert as_snapshot("g", GroupMetadataValue(protocol_type="consumer")).state == "Empty"
+    assert completed(found, connect_group) is found  # other members: it says nothing of these
+    assert completed(connect_group, found) is connect_group

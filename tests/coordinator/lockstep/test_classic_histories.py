@@ -1,0 +1,175 @@
+"""Random histories, in lockstep with Apache Kafka's own coordinator (4.3.0) in a JVM.
+
+The long run, of 20,000 histories of at least 30 operations (ten minutes of CPU time, of both sides together):
+
+    KGM_LOCKSTEP_SEEDS=20000 pytest tests/coordinator/lockstep/test_classic_histories.py -k histories
+
+KGM_LOCKSTEP_FIRST says where to begin, KGM_LOCKSTEP_OPERATIONS how long each is at least (every tenth is four times as
+long). A difference is told with its seed and with as few deeds as are needed to see it."""
+
+import os
+from collections import Counter
+
+import pytest
+
+pytest.register_assert_rewrite("tests.coordinator.lockstep.driver")
+
+from kgm.coordinator.contract import overlay  # noqa: E402
+from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol  # noqa: E402
+from kgm.protocol.messages.leave_group_request import LeaveGroupRequest  # noqa: E402
+from tests.coordinator.classic.mutants import MUTANTS  # noqa: E402
+from tests.coordinator.harness import subscription  # noqa: E402
+from tests.coordinator.lockstep.classic_histories import Walk  # noqa: E402
+from tests.coordinator.lockstep.driver import KafkasCoordinator, Lockstep  # noqa: E402
+
+FIRST = int(os.environ.get("KGM_LOCKSTEP_FIRST", "0"))
+SEEDS = int(os.environ.get("KGM_LOCKSTEP_SEEDS", "2000"))
+OPERATIONS = int(os.environ.get("KGM_LOCKSTEP_OPERATIONS", "30"))
+#: Seconds: a hundred times what it takes on a machine that has nothing else to do.
+PATIENCE = max(3_600, SEEDS * OPERATIONS // 10)
+SMALL = overlay.SMALL
+
+#: What at least one of the histories must have come upon: "request answer".
+PLACES = {
+    f"{request} {answer}"
+    for request, answers in {
+        "JoinGroupRequest": "NONE MEMBER_ID_REQUIRED FENCED_INSTANCE_ID GROUP_MAX_SIZE_REACHED NOT_COORDINATOR "
+        "INCONSISTENT_GROUP_PROTOCOL UNKNOWN_MEMBER_ID INVALID_GROUP_ID INVALID_SESSION_TIMEOUT UNKNOWN_SERVER_ERROR",
+        "SyncGroupRequest": "NONE REBALANCE_IN_PROGRESS FENCED_INSTANCE_ID ILLEGAL_GENERATION UNKNOWN_MEMBER_ID "
+        "INCONSISTENT_GROUP_PROTOCOL NOT_COORDINATOR",
+        "HeartbeatRequest": "NONE REBALANCE_IN_PROGRESS FENCED_INSTANCE_ID ILLEGAL_GENERATION UNKNOWN_MEMBER_ID",
+        "LeaveGroupRequest": "NONE FENCED_INSTANCE_ID UNKNOWN_MEMBER_ID",
+        "OffsetCommitRequest": "NONE REBALANCE_IN_PROGRESS ILLEGAL_GENERATION UNKNOWN_MEMBER_ID "
+        "OFFSET_METADATA_TOO_LARGE",
+        "TxnOffsetCommitRequest": "NONE FENCED_INSTANCE_ID ILLEGAL_GENERATION UNKNOWN_MEMBER_ID INVALID_GROUP_ID "
+        "OFFSET_METADATA_TOO_LARGE",
+        "OffsetFetchRequest": "NONE UNSTABLE_OFFSET_COMMIT",
+        "OffsetDeleteRequest": "NONE GROUP_ID_NOT_FOUND GROUP_SUBSCRIBED_TO_TOPIC",
+        "DeleteGroupsRequest": "NONE GROUP_ID_NOT_FOUND NON_EMPTY_GROUP",
+        "DescribeGroupsRequest": "NONE GROUP_ID_NOT_FOUND",
+        "ConsumerGroupDescribeRequest": "GROUP_ID_NOT_FOUND INVALID_GROUP_ID",
+        "ListGroupsRequest": "NONE",
+    }.items()
+    for answer in answers.split()
+}
+
+
+@pytest.fixture(scope="module")
+def kafka():
+    coordinator = KafkasCoordinator()
+    yield coordinator
+    coordinator.close()
+
+
+def history(kafka, seed):
+    """One history; None, or the difference that ended it."""
+    walk = Walk(kafka, seed)
+    try:
+        walk.go(OPERATIONS * (4 if seed % 10 == 0 else 1))
+    except Exception as difference:  # noqa: BLE001  (whatever goes wrong in it)
+        return walk.step, difference
+    return walk.step, None
+
+
+def fails(kafka, step, deeds):
+    """What goes wrong when these deeds of a lockstep are done again, and the trace; None if nothing does."""
+    again = Lockstep(kafka, seed=step.first_seed, **step.first_settings)
+    try:
+        again.redo(deeds)
+    except Exception as difference:  # noqa: BLE001
+        return difference, again.trace
+    return None
+
+
+def smallest(kafka, step):
+    """Few of the deeds that still go wrong: leave out halves, quarters, … single ones, as long as it helps."""
+    deeds, size = list(step.deeds), len(step.deeds)
+    while size >= 1:
+        for start in range(len(deeds) - size, -1, -size):
+            rest = deeds[:start] + deeds[start + size :]
+            if fails(kafka, step, rest):
+                deeds = rest
+        size //= 2
+    return deeds
+
+
+def report(kafka, seed, step, difference):
+    deeds = smallest(kafka, step)
+    found = fails(kafka, step, deeds)
+    difference, trace = found or (difference, step.trace[-40:])
+    lines = [f"seed {seed}: {len(deeds)} of {len(step.deeds)} deeds show it", *trace, str(difference)]
+    return "\n".join(lines)
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.timeout(PATIENCE)
+def test_random_histories_are_kafkas(kafka, monkeypatch):
+    """Whatever the history, our coordinator does what Kafka's does; every other one as if the groups were large."""
+    seen = Counter()
+    for seed in range(FIRST, FIRST + SEEDS):
+        monkeypatch.setattr(overlay, "SMALL", 0 if seed % 2 else SMALL)
+        step, difference = history(kafka, seed)
+        assert difference is None, report(kafka, seed, step, difference)
+        assert len(step.deeds) >= OPERATIONS
+        seen += step.seen
+    # Enough walks have been to the places that matter.
+    assert SEEDS < 1_000 or {place for place in PLACES if not seen[place]} == set(), seen
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+def test_who_leads_next_is_who_leads_next_in_kafka(kafka):
+    """Also in a group that was large once: the leader leaves, again and again."""
+    step = Lockstep(kafka, group_initial_rebalance_delay_ms=0)
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=subscription())]
+
+    def join(member_id):
+        message = JoinGroupRequest(
+            group_id="g", session_timeout_ms=60_000, rebalance_timeout_ms=60_000, member_id=member_id,
+            protocol_type="consumer", protocols=protocols,
+        )  # fmt: skip
+        step.request(message, 3)
+
+    for _ in range(40):
+        join("")
+    step.sleep(0)
+    leaders = []
+    while step.answer["groups"]["g"]["members"]:
+        leaders.append(step.answer["groups"]["g"]["leader"])
+        step.request(LeaveGroupRequest(group_id="g", member_id=leaders[-1]), 1)
+        if len(leaders) % 4 == 0:
+            join("")
+    assert len(set(leaders)) > 50
+
+
+# -- can they fail?
+
+ENOUGH = 400
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_broken_rule_is_found(kafka, monkeypatch, name):
+    """Each of these mutants differs from Kafka in one of the first histories."""
+    MUTANTS[name](monkeypatch)
+    found = (seed for seed in range(ENOUGH) if history(kafka, seed)[1] is not None)
+    assert next(found, None) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.timeout(600)
+def test_a_difference_is_made_small(kafka, monkeypatch):
+    """A history that goes wrong is told with a few deeds: here members join, and one of them is not fenced."""
+    MUTANTS["nobody_is_fenced"](monkeypatch)
+    for seed in range(ENOUGH):
+        step, difference = history(kafka, seed)
+        if difference is not None:
+            break
+    assert len(smallest(kafka, step)) <= 6
+    assert f"seed {seed}: " in report(kafka, seed, step, difference)
+    monkeypatch.undo()
+    assert fails(kafka, step, step.deeds) is None

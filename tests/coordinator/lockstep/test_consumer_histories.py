@@ -1,0 +1,84 @@
+"""Random histories of consumer groups (KIP-848), in lockstep with Apache Kafka's own coordinator (4.3.0) in a JVM.
+
+See `test_against_kafka`, whose environment variables count here too: every third history is one of members of the new
+protocol only, the others mix the protocols. The long run:
+
+    KGM_LOCKSTEP_SEEDS=20000 pytest tests/coordinator/lockstep/test_consumer_histories.py
+
+A history hangs on its seed alone, member ids and the order of hash maps included."""
+
+from collections import Counter
+
+import pytest
+
+pytest.register_assert_rewrite("tests.coordinator.lockstep.driver")
+
+from tests.coordinator.lockstep.consumer_histories import ConsumerWalk  # noqa: E402
+from tests.coordinator.lockstep.driver import KafkasCoordinator  # noqa: E402
+from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, PATIENCE, SEEDS, report  # noqa: E402
+
+#: What at least one of the histories must have come upon: "request answer", states, and what timers did.
+PLACES = {
+    f"{request} {answer}"
+    for request, answers in {
+        "ConsumerGroupHeartbeatRequest": "NONE FENCED_INSTANCE_ID FENCED_MEMBER_EPOCH GROUP_ID_NOT_FOUND "
+        "GROUP_MAX_SIZE_REACHED INVALID_REGULAR_EXPRESSION INVALID_REQUEST UNKNOWN_MEMBER_ID UNRELEASED_INSTANCE_ID "
+        "UNSUPPORTED_ASSIGNOR COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR",
+        "ConsumerGroupDescribeRequest": "NONE GROUP_ID_NOT_FOUND INVALID_GROUP_ID",
+        "JoinGroupRequest": "NONE MEMBER_ID_REQUIRED FENCED_INSTANCE_ID GROUP_MAX_SIZE_REACHED UNKNOWN_MEMBER_ID "
+        "INCONSISTENT_GROUP_PROTOCOL REBALANCE_IN_PROGRESS",
+        "SyncGroupRequest": "NONE REBALANCE_IN_PROGRESS UNKNOWN_MEMBER_ID INCONSISTENT_GROUP_PROTOCOL",
+        "HeartbeatRequest": "NONE REBALANCE_IN_PROGRESS FENCED_INSTANCE_ID ILLEGAL_GENERATION UNKNOWN_MEMBER_ID",
+        "LeaveGroupRequest": "NONE FENCED_INSTANCE_ID UNKNOWN_MEMBER_ID",
+        "OffsetCommitRequest": "NONE STALE_MEMBER_EPOCH ILLEGAL_GENERATION UNKNOWN_MEMBER_ID UNSUPPORTED_VERSION "
+        "OFFSET_METADATA_TOO_LARGE",
+        "TxnOffsetCommitRequest": "NONE ILLEGAL_GENERATION UNKNOWN_MEMBER_ID",
+        "OffsetFetchRequest": "NONE STALE_MEMBER_EPOCH ILLEGAL_GENERATION UNKNOWN_MEMBER_ID UNSTABLE_OFFSET_COMMIT",
+        "OffsetDeleteRequest": "NONE GROUP_ID_NOT_FOUND GROUP_SUBSCRIBED_TO_TOPIC",
+        "DeleteGroupsRequest": "NONE GROUP_ID_NOT_FOUND NON_EMPTY_GROUP",
+        "consumer group": "Empty Assigning Reconciling Stable",
+        "member": "STABLE UNREVOKED_PARTITIONS UNRELEASED_PARTITIONS away",
+        "upgrade": "live empty",
+        "downgrade": "live empty",
+        "mixed": "group",
+        "SESSION": "writes",
+        "REBALANCE": "writes",
+        "MEMBER_JOIN": "writes",
+        "MEMBER_SYNC": "writes",
+        "REGEX": "writes",
+        "OFFSET_EXPIRATION": "writes",
+    }.items()
+    for answer in answers.split()
+}
+
+
+@pytest.fixture(scope="module")
+def kafka():
+    coordinator = KafkasCoordinator()
+    yield coordinator
+    coordinator.close()
+
+
+def history(kafka, seed):
+    """One history; None, or the difference that ended it."""
+    walk = ConsumerWalk(kafka, seed, mixed=seed % 3 != 0)
+    try:
+        walk.go(OPERATIONS * (4 if seed % 10 == 0 else 1))
+    except Exception as difference:  # noqa: BLE001  (whatever goes wrong in it)
+        return walk.step, difference
+    return walk.step, None
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.timeout(PATIENCE)
+def test_random_histories_of_consumer_groups_are_kafkas(kafka):
+    """Whatever the history, our coordinator does what Kafka's does."""
+    seen = Counter()
+    for seed in range(FIRST, FIRST + SEEDS):
+        step, difference = history(kafka, seed)
+        assert difference is None, report(kafka, seed, step, difference)
+        assert len(step.deeds) >= OPERATIONS
+        seen += step.seen
+    # Enough walks have been to the places that matter.
+    assert SEEDS < 1_000 or {place for place in PLACES if not seen[place]} == set(), seen

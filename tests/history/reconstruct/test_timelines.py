@@ -1,0 +1,129 @@
+"""Every group of a log from its raw records: the same as the fold over what the scalar codec reads, however it is cut."""
+
+import random
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kgm.history.reconstruct.timelines import (
+    CARRY,
+    Carry,
+    change_table,
+    rebalance_table,
+    resume,
+    snapshot_table,
+    timelines,
+)
+from kgm.history.schema import RAW, SILVER_MEMBER_CHANGE, SILVER_SNAPSHOT
+from tests.history.decode.test_real_logs import raw_log
+from tests.history.random_logs import random_log
+from tests.history.reconstruct.slow_timelines import slow_histories
+from tests.history.reconstruct.test_classic_snapshots import histories
+from tests.records.real_logs import partitions
+
+ANY = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def told(found):
+    return {(each.partition, each.group_id): each.history for each in found}
+
+
+def joined(parts):
+    """Histories that follow each other, in one."""
+    found = {}
+    for part in parts:
+        for key, history in told(part).items():
+            snapshots, changes, rebalances = found.get(key, ((), (), {}))
+            rebalances = rebalances | {each.offset: each for each in history.rebalances}
+            found[key] = snapshots + history.snapshots, changes + history.changes, rebalances
+    return found
+
+
+def whole(histories):
+    return {
+        key: (each.snapshots, each.changes, {rebalance.offset: rebalance for rebalance in each.rebalances})
+        for key, each in histories.items()
+    }
+
+
+@pytest.mark.parametrize("kind", ["plain", "compacted"])
+@pytest.mark.slow
+def test_columns_and_the_scalar_codec_tell_the_same_history(kind):
+    raw = pa.concat_tables([raw_log(kind, partition) for partition in partitions(kind)])
+    found = list(timelines(raw))
+    scalar = {group: each for group, each in histories(kind).items() if each.snapshots}
+    assert {each.group_id: each.history for each in found} == scalar
+    snapshots, changes, rebalances = snapshot_table(found), change_table(found), rebalance_table(found)
+    assert (snapshots.schema, changes.schema) == (SILVER_SNAPSHOT, SILVER_MEMBER_CHANGE)
+    assert len(snapshots) == sum(len(each.snapshots) for each in scalar.values())
+    assert len(changes) == sum(len(each.changes) for each in scalar.values())
+    assert len(rebalances) == sum(len(each.rebalances) for each in scalar.values())
+    assert set(snapshots.column("leader_epoch").to_pylist()) != {None}
+    assert rebalances.column("complete").to_pylist().count(False) == 0 or kind == "compacted"
+
+
+@given(seed=st.integers(0, 2**32), odd=st.booleans(), holes=st.sampled_from([0.0, 0.02, 0.3]))
+@ANY
+@pytest.mark.slow
+def test_any_log_is_told_as_the_plain_fold_tells_it(seed, odd, holes):
+    raw = random_log(random.Random(seed), records=150, odd=odd, holes=holes, partitions=2)
+    assert told(timelines(raw)) == slow_histories(raw)
+
+
+@given(seed=st.integers(0, 2**32), odd=st.booleans(), cuts=st.lists(st.floats(0, 1), min_size=1, max_size=4))
+@ANY
+@pytest.mark.slow
+def test_a_log_that_is_cut_anywhere_is_told_as_the_whole(seed, odd, cuts):
+    """Each part with what the one before carried, which goes through Arrow's bytes as through a file; and what was told
+    before is handed in again."""
+    raw = random_log(random.Random(seed), records=200, odd=odd, holes=random.Random(seed).choice([0, 0.1]))
+    borders = [0, *sorted(int(cut * len(raw)) for cut in cuts), len(raw)]
+    carry, parts = None, []
+    for start, stop in pairwise(borders):
+        again = max(0, start - 3)
+        part, carry = resume(raw.slice(again, stop - again), carry)
+        carry = Carry(through_bytes(carry.table))
+        parts.append(part)
+    assert joined(parts) == whole(slow_histories(raw))
+
+
+def through_bytes(table):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    with pa.ipc.open_stream(sink.getvalue()) as stream:
+        return stream.read_all()
+
+
+@pytest.mark.slow
+def test_a_history_knows_what_it_goes_on_from():
+    raw = raw_log("plain", 2)
+    first = resume(raw.slice(0, 1500))
+    second = resume(raw.slice(1500), first.carry)
+    ends = {each.group_id: each.history.end for each in first.timelines}
+    assert any(each.before is not None for each in second.timelines)
+    assert {each.group_id: each.before for each in second.timelines} == {
+        each.group_id: ends.get(each.group_id) for each in second.timelines
+    }
+    assert first.carry.table.schema == CARRY
+    assert resume(raw, second.carry).timelines == []
+
+
+@pytest.mark.slow
+def test_order_of_the_rows_and_doubles_change_nothing():
+    raw = random_log(random.Random(7), records=300, partitions=2)
+    rows = list(range(len(raw))) * 2
+    random.Random(8).shuffle(rows)
+    assert told(timelines(raw.take(pa.array(rows)))) == told(timelines(raw))
+
+
+def test_nothing_gives_nothing():
+    assert list(timelines(RAW.empty_table())) == []
+    assert snapshot_table([]).schema == SILVER_SNAPSHOT
+    synthetic = raw_log("synthetic", 0)
+    assert [each.group_id for each in timelines(synthetic)] == sorted({each.group_id for each in timelines(synthetic)})
+    no_groups = raw_log("plain", 0).slice(0, 0)
+    assert list(timelines(no_groups)) == []

@@ -1,0 +1,283 @@
+"""What the doctor finds, in groups that are made up: each check finds what it is for, and nothing in a healthy group."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kgm.client.offsets_topic_tail import Recorded
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
+from kgm.operations.doctor.case import Case, command, findings_of, some
+from kgm.operations.doctor.identity import looks_random
+
+NOW = 1_800_000_000_000
+HOUR = 3_600_000
+
+
+def member(name, partitions=(), *, is_static=True, start=1, topics=("t",), **more):
+    return MemberSnapshot(
+        **{
+            "member_id": f"{name}-{start}" if is_static else name, "group_instance_id": name if is_static else None,
+            "client_id": "app", "client_host": "10.0.0.1", "status": "stable", "topics": topics, "protocol": "classic",
+            "assignment": {"t": tuple(partitions)} if partitions else {},
+        } | more
+    )  # fmt: skip
+
+
+def offset(partition, lag=0, *, owner="seat-1", topic="t", committed=10, end=None):
+    return OffsetSnapshot(
+        topic=topic, partition=partition, committed=committed, lag=lag if committed is not None else None,
+        end=(10 if committed is None else committed + lag) if end is None else end,
+        group_instance_id=owner, member_id=None if owner is None else f"{owner}-1",
+    )  # fmt: skip
+
+
+HEALTHY = GroupSnapshot(
+    group_id="g", type="classic", state="Stable", protocol_type="consumer", assignor="cooperative-sticky",
+    topics=(TopicSnapshot(name="t", partitions=4),),
+    members=(member("seat-1", [0, 1]), member("seat-2", [2, 3])),
+    offsets=(offset(0), offset(1), offset(2, owner="seat-2"), offset(3, owner="seat-2")),
+)  # fmt: skip
+
+
+def found(group=HEALTHY, **more):
+    return findings_of(Case(group=group, now_ms=NOW, **more))
+
+
+def names(group=HEALTHY, **more):
+    return [(one.check, one.severity) for one in found(group, **more)]
+
+
+def with_members(*members, **more):
+    return replace(HEALTHY, members=members, **more)
+
+
+def test_a_healthy_group_has_nothing():
+    assert found() == []
+    assert found(earlier=HEALTHY, window_ms=6000, past=[Recorded(at_ms=NOW, group=HEALTHY)]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("0b9fd1a2-3c4d-4e5f-8a9b-0c1d2e3f4a5b", "a UUID"), ("app-7d9f8b6c5d-x2x9z", "the name of a pod of a Deployment"),
+        ("worker-3f2a9c8e7b1d", "a hash or the id of a container"), ("app-1700000000", "a time"), ("app-1700000000123", "a time"),
+        ("seat-1", None), ("app-0", None), ("orders-StreamThread-12", None), ("ip-10-0-0-1", None), ("eu-west-1a-prod", None),
+        ("consumer-000000000012", None), ("facade-cafe", None), ("db-20261121", None), ("payments-service-green", None),
+    ],
+)  # fmt: skip
+def test_names_that_the_next_start_will_not_have(name, kind):
+    assert looks_random(name) == kind
+
+
+def test_random_instance_ids_are_found_with_what_they_look_like():
+    (one,) = found(with_members(member("app-7d9f8b6c5d-x2x9z", [0, 1]), member("seat-2", [2, 3])))
+    assert (one.check, one.severity, one.about) == ("random-instance-id", "warning", ("app-7d9f8b6c5d-x2x9z",))
+    assert one.evidence == ("app-7d9f8b6c5d-x2x9z looks like the name of a pod of a Deployment",)
+    assert one.next_command == "kgm describe g -o wide"
+
+
+def test_static_and_dynamic_members_in_one_group():
+    (one,) = found(with_members(member("seat-1", [0, 1]), member("x", [2, 3], is_static=False)))
+    assert (one.check, one.about) == ("mixed-membership", ("x",))
+
+
+def test_ids_that_look_alike_or_hide_something():
+    assert names(with_members(member("seat-1", [0, 1]), member("Seat-1 ", [2, 3]))) == [
+        ("confusable-instance-ids", "warning")
+    ]
+    found_names = names(with_members(member("seat-1", [0, 1]), member("seat\u200b-2", [2, 3])))
+    assert found_names == [("hidden-characters", "warning")]
+
+
+def test_partitions_without_an_owner():
+    group = with_members(member("seat-1", [0, 1]), member("seat-2", [2]))
+    (one,) = found(group)
+    assert (one.check, one.severity, one.evidence, one.about) == (
+        "unowned-partitions", "error", ("without an owner: t[3]",), ("t-3",),
+    )  # fmt: skip
+    assert found(group, earlier=HEALTHY, window_ms=1000) == []  # it had one a moment ago: it is on its way
+    assert [check for check, _ in names(replace(group, state="PreparingRebalance"))] == []
+
+
+def test_members_without_partitions():
+    one_too_many = with_members(*(member(f"seat-{i}", [i] if i < 4 else []) for i in range(5)))
+    assert names(one_too_many) == [("more-members-than-partitions", "info")]
+    idle = with_members(member("seat-1", [0, 1]), member("seat-2", [2, 3]), member("seat-3"))
+    assert ("idle-members", "warning") in names(idle)
+    assert names(replace(one_too_many, state="CompletingRebalance")) == []
+
+
+def test_a_member_that_is_away():
+    (one,) = found(with_members(member("seat-1", [0, 1], status="away"), member("seat-2", [2, 3]), type="consumer"))[:1]
+    assert (one.check, one.about) == ("away-members", ("seat-1",))
+    assert one.next_command == "kgm remove-members g --instance-ids seat-1 --dry-run"
+
+
+def test_uneven_shares_of_the_range_assignor():
+    topics = tuple(TopicSnapshot(name=name, partitions=1) for name in "tuv")
+    first = member("seat-1", topics=("t", "u", "v"), assignment=dict.fromkeys("tuv", (0,)))
+    group = with_members(first, member("seat-2", topics=("t", "u", "v")), assignor="range", topics=topics)
+    assert ("uneven-assignment", "warning") in names(group)
+    uneven = with_members(member("seat-1", [0, 1, 2]), member("seat-2", [3]))
+    assert names(uneven) == [("uneven-assignment", "info")]
+    assert names(replace(uneven, state="Empty", members=())) == []
+
+
+def test_members_that_subscribe_differently_or_to_nothing_that_is_there():
+    group = with_members(member("seat-1", [0, 1]), member("seat-2", [2, 3], topics=("t", "u")))
+    assert names(group) == [("missing-topics", "warning"), ("mixed-subscriptions", "info")]
+    assert names(group, denied_topics=frozenset({"u"})) == [("mixed-subscriptions", "info")]
+
+
+def test_protocols():
+    assert names(speaks_consumer_protocol=True) == [("classic-protocol", "info")]
+    half = with_members(member("seat-1", [0, 1]), member("seat-2", [2, 3], protocol="consumer"), type="consumer")
+    assert names(half) == [("unfinished-migration", "warning")]
+
+
+def test_states():
+    (one,) = found(replace(HEALTHY, state="Dead", members=(), offsets=()))
+    assert (one.check, one.severity) == ("odd-state", "error")
+    busy = replace(HEALTHY, state="PreparingRebalance")
+    assert names(busy) == []
+    assert names(busy, earlier=busy, window_ms=6000) == [("rebalancing", "warning")]
+
+
+EMPTY = replace(HEALTHY, state="Empty", members=(), offsets=(offset(0, 7, owner=None), offset(1, owner=None)))
+
+
+def emptied(ago_ms):
+    return [Recorded(at_ms=NOW - ago_ms, group=replace(EMPTY, offsets=()))]
+
+
+def test_an_empty_group_that_has_not_read_everything():
+    (one,) = found(EMPTY, past=emptied(5 * HOUR))
+    assert (one.check, one.severity) == ("empty-with-lag", "warning")
+    assert one.evidence == ("lag in t[0]", "empty for 5 hours")
+    assert found(replace(EMPTY, offsets=(offset(0, owner=None),))) == []
+
+
+@pytest.mark.parametrize(
+    ("empty_for", "severity", "words"),
+    [(100 * HOUR, None, ""), (140 * HOUR, "warning", "in 28 hours"), (167 * HOUR, "error", "in 1h"), (200 * HOUR, "error", "at any moment")],
+)  # fmt: skip
+def test_offsets_that_will_be_deleted(empty_for, severity, words):
+    group = replace(EMPTY, offsets=(offset(0, owner=None),))
+    there = found(group, past=emptied(empty_for), retention_ms=168 * HOUR)
+    assert [one.severity for one in there] == ([] if severity is None else [severity])
+    assert all(words in one.message for one in there)
+    assert found(group, retention_ms=168 * HOUR) == []  # nobody knows since when
+
+
+def test_owners_that_do_not_commit_while_records_wait():
+    before = replace(
+        HEALTHY, offsets=(offset(0, 5), offset(1), offset(2, 9, owner="seat-2"), offset(3, owner="seat-2"))
+    )
+    assert names(before) == []
+    (one,) = found(before, earlier=before, window_ms=6000)
+    assert (one.check, one.severity) == ("stalled-owner", "warning")
+    assert one.message == "2 of 2 members committed nothing for 6s, and 14 records wait"
+    assert one.evidence == ("seat-1 (app, 10.0.0.1): lag 5 in t[0-1]", "seat-2 (app, 10.0.0.1): lag 9 in t[2-3]")
+    grown = replace(before, offsets=(offset(0, 8), *before.offsets[1:]))
+    (one,) = found(grown, earlier=before, window_ms=6000)
+    assert (one.severity, one.message) == ("error", "2 of 2 members committed nothing for 6s, and 3 more records came")
+    at_work = replace(
+        before,
+        offsets=(
+            offset(0, 5, committed=11),
+            offset(1),
+            offset(2, 8, owner="seat-2", committed=11),
+            offset(3, owner="seat-2"),
+        ),
+    )
+    assert found(at_work, earlier=before, window_ms=6000) == []
+    other_owner = replace(before, offsets=tuple(replace(row, member_id="another") for row in before.offsets))
+    assert found(other_owner, earlier=before, window_ms=6000) == []
+
+
+def test_offsets_that_cannot_be_right():
+    assert names(replace(HEALTHY, offsets=(offset(0, committed=10, end=3),))) == [("committed-beyond-end", "error")]
+    other = replace(HEALTHY, offsets=(offset(0, owner=None, topic="old"),))
+    assert names(other) == [("offsets-of-other-topics", "info")]
+    assert names(replace(HEALTHY, offsets=(offset(0, committed=None),))) == [("nothing-committed", "info")]
+    assert names(replace(HEALTHY, offsets=(offset(0, committed=None, end=0),))) == []
+
+
+# -- the past
+
+
+def record(ago_ms, generation, *members, session_ms=10_000):
+    state = "Stable" if members else "Empty"
+    group = replace(
+        HEALTHY, members=members, generation=generation, session_timeout_ms=session_ms, state=state, offsets=()
+    )
+    return Recorded(at_ms=NOW - ago_ms, group=group)
+
+
+def test_one_instance_id_and_several_processes():
+    past = [record(40_000 - i * 10_000, 3, member("seat-1", start=i, client_host=f"10.0.0.{i % 2}")) for i in range(4)]
+    (one,) = found(past=past)
+    assert (one.check, one.severity, one.about) == ("duplicate-instance-id", "error", ("seat-1",))
+    assert one.evidence == ("3 takeovers within 20s", "from 10.0.0.0, 10.0.0.1")
+    quick = [record(40_000 - i * 10, 3, member("seat-1", start=i)) for i in range(4)]
+    assert found(past=quick)[0].evidence[0] == "3 takeovers within 1s"
+    assert found(past=past[:3]) == []  # two restarts are two restarts
+    assert found(past=[replace(each, at_ms=each.at_ms - 2 * HOUR) for each in past]) == []
+
+
+def test_restarts_that_outlast_the_session():
+    a, b = member("seat-1", [0, 1]), member("seat-2", [2, 3])
+    past = [record(60_000, 1, a, b), record(40_000, 2, b), record(32_500, 3, member("seat-1", [0, 1], start=2), b)]
+    (one,) = found(past=past)
+    assert (one.check, one.about) == ("session-too-short", ("seat-1",))
+    assert "above 17500" in one.message
+    assert one.evidence == ("seat-1 was away for about 17s, its session is 10s",)
+    assert "--restart-time 17s --session-timeout 27s" in one.next_command
+    assert found(past=past[:2]) == []
+
+
+def test_a_group_that_does_not_come_to_rest():
+    past = [record(60_000 - i * 5_000, i, member("seat-1")) for i in range(8)]
+    (one,) = found(past=past)
+    assert (one.check, one.message) == ("frequent-rebalances", "7 rebalances within 30s")
+    assert found(past=past[:6]) == []
+
+
+def test_what_a_built_history_says():
+    advice = {
+        "group_id": "g",
+        "verdict": "raise",
+        "now_ms": 10_000,
+        "advised_ms": 45_000,
+        "advice": "x",
+        "restarts": 9,
+        "max_ms": 31_000,
+    }
+    (one,) = found(advice=[advice], history="/h")
+    assert (one.check, one.severity) == ("session-timeout-advice", "warning")
+    assert "raise session.timeout.ms from 10000 to 45000" in one.message
+    assert one.next_command == "kgm history timeouts g --store /h"
+    assert found(advice=[advice | {"verdict": "keep"}]) == []
+    alarm = {
+        "group_id": "g",
+        "alarm": "duplicate-instance-id",
+        "seat": "seat-1",
+        "cleared_timestamp": None,
+        "evidence": ["a", "b"],
+    }
+    (one,) = found(alarms=[alarm], history="/h")
+    assert (one.check, one.severity, one.evidence) == ("history-duplicate-instance-id", "error", ("a", "b"))
+    assert found(alarms=[alarm | {"cleared_timestamp": 5}]) == []
+
+
+def test_the_gravest_come_first_and_commands_survive_a_shell():
+    group = with_members(member("seat-1", [0, 1]), member("x", [2], is_static=False), group_id="g; rm -rf ~")
+    there = found(group)
+    assert [one.severity for one in there] == sorted(
+        (one.severity for one in there), key=("error", "warning", "info").index
+    )
+    assert there[0].next_command == "kgm describe 'g; rm -rf ~' --offsets"
+    assert command("a", "b c") == "a 'b c'"
+    assert some("abcdefg") == "a, b, c, d, e and 2 more"

@@ -1,0 +1,172 @@
+"""What a removal would do: the assignor of the group on those who stay."""
+
+import dataclasses
+import random
+
+import pytest
+
+from kgm.java.hashing import TimelineOrder
+from kgm.model.assignment import moves
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
+from kgm.operations.removal.liveness import Liveness, Sign
+from kgm.operations.removal.preview import downgrade_warning, expected_moves, stall_warning
+from kgm.simulation.bounce import simulate
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan
+from kgm.simulation.plan.starting_group import synthetic
+
+
+def member(name, assignment, *, topics=("t",), static=True, **more):
+    return MemberSnapshot(
+        member_id=f"{name}-1", group_instance_id=name if static else None, topics=topics, assignment=assignment, **more
+    )
+
+
+def group(*members, assignor="range", kind="classic", state="Stable", partitions=4):
+    return GroupSnapshot(
+        group_id="g",
+        type=kind,
+        state=state,
+        assignor=assignor,
+        members=members,
+        topics=(TopicSnapshot(name="t", partitions=partitions),),
+    )
+
+
+def shown(moves):
+    return [(m.topic, m.partition, m.owner_before, m.owner_after) for m in moves]
+
+
+def test_range_moves_also_what_was_not_freed():
+    before = group(member("a", {"t": [0, 1]}), member("b", {"t": [2]}), member("c", {"t": [3]}))
+    moves = expected_moves(before, ["a-1"])
+    assert shown(moves) == [("t", 0, "a", "b"), ("t", 1, "a", "b"), ("t", 2, "b", "c")]
+
+
+def test_cooperative_moves_only_what_was_freed():
+    before = group(
+        member("a", {"t": [0]}), member("b", {"t": [1, 2]}), member("c", {"t": [3]}), assignor="cooperative-sticky"
+    )
+    assert shown(expected_moves(before, ["a-1"])) == [("t", 0, "a", "c")]
+
+
+def test_cooperative_is_followed_through_its_second_round():
+    """The joiner b gets its partitions in the round after the one in which they are given up."""
+    before = group(member("a", {"t": [0, 1, 2, 3]}), member("b", {}), member("c", {}), assignor="cooperative-sticky")
+    moves = expected_moves(before, ["c-1"])
+    assert len(moves) == 2
+    assert {m.owner_after for m in moves} == {"b"}
+
+
+def test_the_last_member_frees_everything():
+    assert shown(expected_moves(group(member("a", {"t": [0]})), ["a-1"])) == [("t", 0, "a", None)]
+
+
+def test_dynamic_members_go_by_their_member_id():
+    before = group(member("a", {"t": [0, 1]}, static=False), member("b", {"t": [2, 3]}, static=False))
+    assert {m.owner_after for m in expected_moves(before, ["a-1"])} == {"b-1"}
+
+
+def test_consumer_groups_use_the_servers_assignor_and_the_target():
+    before = group(
+        member("a", {"t": [0, 1]}, target_assignment={"t": [0, 1]}),
+        member("b", {"t": [2]}, target_assignment={"t": [2, 3]}, topics=(), regex="t.*"),
+        assignor="uniform", kind="consumer", state="Reconciling",
+    )  # fmt: skip
+    moves = expected_moves(before, ["a-1"])
+    assert {(m.partition, m.owner_after) for m in moves} == {(0, "b"), (1, "b"), (3, "b")}
+
+
+@pytest.mark.parametrize("size", range(3, 30))
+def test_in_consumer_groups_the_engine_does_what_the_preview_tells(size):
+    """Listed as by a broker whose group was larger once; test_preview_reality.py asks a real one."""
+    chance = random.Random(size)
+    topics = [
+        TopicSnapshot(name=f"t{number}", partitions=chance.randint(1, 40), topic_id=chance.randbytes(16))
+        for number in range(chance.randint(1, 6))
+    ]
+    made_up = synthetic(size, topics, Membership.STATIC, "uniform", GroupProtocol.CONSUMER)
+    past = TimelineOrder(64)
+    listed = past.sorted(member.member_id for member in chance.sample(made_up.members, size))
+    members = tuple(dataclasses.replace(member, listed_at=listed.index(member.member_id)) for member in made_up.members)
+    before = dataclasses.replace(made_up, members=members)
+    gone = {member.identity: member.member_id for member in chance.sample(members, chance.randint(1, size // 3))}
+    told = expected_moves(before, gone.values())
+    played = simulate(before, Plan(remove=tuple(gone)), draws=5)
+    assert played.exact
+    assert set(told) == set(moves({one.identity: one.assignment for one in members}, played.typical.final_assignment))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        group(member("a", {}), member("b", {}), assignor="of-somebodys-own"),
+        group(member("a", {}), member("b", {}), assignor=None),
+        group(member("a", {}), member("b", {}), state="PreparingRebalance"),
+        group(member("a", {}), member("b", {}, topics=())),
+        group(member("a", {}), member("b", {}), kind="share", assignor="range"),
+        group(
+            member("a", {"gone": [0]}, topics=("gone",)),
+            member("b", {"gone": [1]}, topics=("gone",)),
+            assignor="sticky",
+            kind="streams",
+        ),
+    ],
+)
+def test_no_answer_rather_than_a_guess(before):
+    assert expected_moves(before, ["a-1"]) is None
+
+
+def test_why_there_is_no_answer_is_told_where_somebody_could_wonder():
+    told = []
+    streams = group(member("a", {"t": [0]}), member("b", {"t": [1]}), assignor="stream")
+    assert expected_moves(streams, ["a-1"], tell=told.append) is None
+    connect = dataclasses.replace(streams, protocol_type="connect", assignor="sessioned")
+    assert expected_moves(connect, ["a-1"], tell=told.append) is None
+    assert [reason.split(":")[0] for reason in told] == [
+        "group g is a Kafka Streams application", "group g is a Kafka Connect group",
+    ]  # fmt: skip
+
+
+def test_absent_static_members_that_stay_hold_everybody_up():
+    silent = Sign(liveness=Liveness.SILENT, why="")
+    alive = Sign(liveness=Liveness.ALIVE, why="")
+    members = (member("a", {}), member("b", {}), member("c", {}), member("d", {}, static=False))
+    signs = {"a-1": silent, "b-1": silent, "c-1": alive, "d-1": silent}
+    text = stall_warning(group(*members), ["a-1"], signs)
+    assert text is not None
+    assert text.startswith("b showed no sign of life either")
+    assert stall_warning(group(*members), ["a-1", "b-1"], signs) is None
+    assert stall_warning(group(*members, kind="consumer"), ["a-1"], signs) is None
+
+
+def mixed(*protocols):
+    members = (member(f"m{at}", {"t": [at]}, protocol=protocol) for at, protocol in enumerate(protocols))
+    return group(*members, kind="consumer", assignor="uniform")
+
+
+def test_who_removes_the_last_member_with_the_new_protocol_is_told_what_that_means():
+    both = mixed("consumer", "classic", "classic")
+    text = downgrade_warning(both, ["m0-1"], {"group.consumer.migration.policy": "bidirectional"})
+    assert text == (
+        "no member with the consumer protocol is left: group g becomes a classic group and rebalances; "
+        "the 2 members that stay speak the classic protocol, whose own assignor hands the partitions out then"
+    )
+    assert expected_moves(both, ["m0-1"]) is None
+    assert expected_moves(both, ["m1-1"]) is not None
+    one = downgrade_warning(both, ["m0-1", "m1-1"], {})
+    assert "rebalances, unless group.consumer.migration.policy forbids it; the member that stays speaks" in one
+
+
+@pytest.mark.parametrize(
+    ("protocols", "settings"),
+    [
+        (("classic", "consumer"), {}),
+        (("consumer", "consumer", "classic"), {}),
+        (("consumer",), {}),
+        (("consumer", "classic"), {"group.consumer.migration.policy": "upgrade"}),
+        (("consumer", "classic"), {"group.consumer.migration.policy": "disabled"}),
+        (("consumer", "classic", "classic"), {"group.max.size": "1"}),
+    ],
+)
+def test_a_group_that_stays_what_it_is_needs_no_warning(protocols, settings):
+    assert downgrade_warning(mixed(*protocols), ["m0-1"], settings) is None

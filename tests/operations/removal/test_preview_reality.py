@@ -1,0 +1,95 @@
+"""What a removal from a consumer group (KIP-848) would do, told before it is done, and what a real Kafka then did.
+
+Who gets a freed partition hangs on the order in which the broker goes through members and topics, and that on hash maps
+of their ids which remember how large the group once was: so groups of many sizes and pasts, each with ids of its own.
+The simulator plays the same removal."""
+
+import os
+import random
+
+import pytest
+
+from kgm.client import connect
+from kgm.model.assignment import moves
+from kgm.operations.removal.preview import expected_moves
+from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from kgm.simulation.bounce import simulate
+from kgm.simulation.plan.bounce_plan import Plan
+from tests.kafka.beaters import BeatenGroup, beaters_cluster, random_member_ids
+from tests.server.wire_client import WireClient
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+SEEDS = range(int(os.environ.get("KGM_PREVIEW_SEEDS", "40")))
+TOPICS = {"few": 5, "some": 12, "more": 33, "most": 40, "even": 10, "odd": 7, "prime": 31, "one": 1}
+MORE_ONCE = (0, 0, 4, 20)
+DRAWS = 20
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with beaters_cluster(TOPICS) as running:
+        yield running
+
+
+@pytest.fixture
+def wire(cluster):
+    with WireClient(int(cluster.bootstrap.rpartition(":")[2])) as connection:
+        yield connection
+
+
+def formed(wire, seed):
+    """A settled group that may have been larger once, and the random numbers it was made by."""
+    chance = random.Random(seed)
+    topics = chance.sample(sorted(TOPICS), chance.randint(1, 5))
+    group = BeatenGroup(wire, f"removal-{seed}", topics, chance.choice(("uniform", "uniform", "uniform", "range")))
+    unlike = chance.random() < 0.25
+    size = chance.randint(3, 24)
+    members = random_member_ids(chance, size + chance.choice(MORE_ONCE))
+    for number, member_id in enumerate(members):
+        wanted = chance.sample(topics, chance.randint(1, len(topics))) if unlike else None
+        group.join(member_id, f"seat-{number}", topics=wanted)
+        if chance.random() < 0.3:
+            group.settle()
+    group.settle()
+    chance.shuffle(members)
+    for member_id in members[size:]:
+        group.leave(member_id)
+    group.settle()
+    return group, chance
+
+
+def removed(group, member_ids):
+    """One LeaveGroup, as `kgm remove-members` sends it; then the others settle."""
+    rows = [MemberIdentity(member_id="", group_instance_id=group.instance_ids[member_id]) for member_id in member_ids]
+    answer = group.wire.ask(LeaveGroupRequest(group_id=group.group_id, members=rows))
+    assert [row.error_code for row in answer.members] == [0] * len(rows), answer
+    for member_id in member_ids:
+        group.forget(member_id)
+    group.settle()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_removal_did_what_was_told(cluster, wire, seed):
+    group, chance = formed(wire, seed)
+    there = sorted(group.instance_ids)
+    gone = chance.sample(there, chance.randint(1, max(1, len(there) // 3)))
+    with connect(cluster.bootstrap, timeout_ms=20_000) as client:
+        before = client.describe_group(group.group_id)
+        told = expected_moves(before, gone)
+        played = simulate(
+            before, Plan(remove=tuple(str(group.instance_ids[member_id]) for member_id in gone)), draws=DRAWS
+        )
+        removed(group, gone)
+        after = client.describe_group(group.group_id)
+    owners = {member.identity: member.assignment for member in after.members}
+    happened = moves({member.identity: member.assignment for member in before.members}, owners)
+    assert happened or not any(member.assignment for member in before.members if member.member_id in gone)
+    assert set(told) == set(happened)
+    assert played.exact
+    assert held(played.typical.final_assignment) == held(owners)
+
+
+def held(assignment):
+    return {
+        who: {topic: set(numbers) for topic, numbers in topics.items() if numbers} for who, topics in assignment.items()
+    }

@@ -1,0 +1,238 @@
+"""Bounces of consumer groups (KIP-848): what Kafka's documents and 198 bounces on a real broker say comes of each."""
+
+from dataclasses import replace
+
+import pytest
+
+from kgm.model.errors import UsageError
+from kgm.model.snapshot import TopicSnapshot
+from kgm.simulation.bounce import simulate
+from kgm.simulation.compare import compare, side_by_side
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
+from kgm.simulation.plan.starting_group import origin_of, synthetic
+
+from .groups import DYNAMIC, STATIC, ids, made_up
+
+CONSUMER = GroupProtocol.CONSUMER
+
+
+def consumers(members=3, partitions=12, membership=STATIC, assignor=None):
+    return synthetic(members, [TopicSnapshot(name="t", partitions=partitions)], membership, assignor, CONSUMER)
+
+
+def events(outcome, name):
+    return [event.member for event in outcome.timeline if event.event == name]
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+@pytest.mark.parametrize("rolling", [None, Rolling(max_unavailable=1)])
+def test_static_members_that_are_closed_and_come_back_in_time_move_nothing(assignor, rolling):
+    group = consumers(assignor=assignor)
+    scenario = simulate(group, Plan(bounce=ids(group), rolling=rolling, restart_time_ms=8_000))
+    outcome = scenario.typical
+    assert scenario.exact
+    assert scenario.protocol == "consumer"
+    assert (outcome.generations, outcome.rebalances, outcome.moves, outcome.refused_joins) == (0, 0, (), 0)
+    assert outcome.stopped_partition_ms >= 12 * 8_000
+
+
+def test_a_static_member_that_was_killed_is_refused_until_its_session_ends():
+    group = consumers()
+    victim = ids(group)[0]
+    scenario = simulate(group, Plan(bounce=(victim,), stop=Stop.CRASH, restart_time_ms=5_000), draws=20)
+    outcome = scenario.typical
+    assert outcome.refused_joins == 1
+    assert (outcome.generations, outcome.rebalances) == (1, 1)
+    assert victim not in outcome.final_assignment
+    assert {move.owner_before for move in outcome.moves} == {victim}
+    command = f"kgm remove-members synthetic --instance-ids {victim}"
+    assert any("UNRELEASED_INSTANCE_ID" in caveat and command in caveat for caveat in scenario.caveats)
+    (gone,) = [event.at_ms for event in outcome.timeline if event.event == "expired"]
+    assert 40_000 <= gone <= 45_200, "a session of 45 s, counted from a heartbeat at most 5 s before"
+
+
+def test_a_supervisor_starts_it_again_until_its_session_has_ended():
+    group = consumers()
+    victim = ids(group)[0]
+    plan = Plan(bounce=(victim,), stop=Stop.CRASH, restart_time_ms=5_000, retry_every_ms=10_000)
+    scenario = simulate(group, plan, draws=20)
+    outcome = scenario.typical
+    assert outcome.refused_joins == 4, "after 5, 15, 25 and 35 s"
+    assert outcome.generations == 2, "one epoch when its session ends, one when it is let in"
+    assert set(outcome.final_assignment) == set(ids(group))
+    starts = [event.at_ms for event in outcome.timeline if event.event == "start"]
+    assert 45_000 <= starts[-1] <= 49_000
+    assert any("it is started again every 10 s" in caveat for caveat in scenario.caveats)
+    assert not any("rebalance timeout" in caveat for caveat in scenario.caveats), "nobody gives up nothing"
+
+
+def test_the_removal_that_frees_it_at_once_is_shown_beside():
+    group = consumers()
+    plan = Plan(bounce=ids(group, 0), stop=Stop.CRASH, restart_time_ms=5_000)
+    as_is, freed = side_by_side(group, plan, draws=20)
+    assert (as_is.name, freed.name) == ("as-is", "freed")
+    assert freed.typical.refused_joins == 0
+    assert freed.typical.generations == 2, "one epoch for the removal, one for the return"
+    assert set(freed.typical.final_assignment) == set(ids(group))
+    assert freed.typical.stopped_partition_ms < as_is.typical.stopped_partition_ms
+    clean = replace(plan, stop=Stop.CLEAN)
+    assert [scenario.name for scenario in side_by_side(group, clean, draws=2)] == ["as-is"]
+
+
+def test_a_group_is_compared_with_what_it_is_not():
+    group = consumers(membership=DYNAMIC)
+    scenarios = compare(group, Plan(bounce=ids(group, 0)), draws=3).scenarios
+    protocols = {scenario.name: scenario.protocol for scenario in scenarios}
+    assert protocols == {
+        "as-is": "consumer", "static": "consumer", "dynamic": "consumer", "cooperative": "classic", "classic": "classic"
+    }  # fmt: skip
+
+
+def test_a_static_member_that_comes_back_too_late_costs_two_epochs():
+    group = consumers()
+    scenario = simulate(group, Plan(bounce=ids(group, 0), restart_time_ms=70_000), draws=20)
+    assert (scenario.typical.generations, scenario.typical.rebalances) == (2, 2)
+    assert set(scenario.typical.final_assignment) == set(ids(group))
+
+
+@pytest.mark.parametrize("stop", list(Stop))
+def test_a_dynamic_member_costs_an_epoch_each_way(stop):
+    group = consumers(membership=DYNAMIC)
+    scenario = simulate(group, Plan(bounce=ids(group, 0), stop=stop, restart_time_ms=20_000), draws=20)
+    assert scenario.typical.generations == 2
+    assert not scenario.exact
+    assert all(len(assigned["t"]) == 4 for assigned in scenario.typical.final_assignment.values())
+
+
+def test_members_that_go_together_share_target_assignments():
+    """Targets are computed once in an assignment interval, epochs rise with every member."""
+    group = consumers(6, 24, DYNAMIC)
+    scenario = simulate(group, Plan(bounce=ids(group, 0, 1, 2), restart_time_ms=20_000), draws=20)
+    assert scenario.typical.generations == 6
+    assert scenario.typical.rebalances < 6
+
+
+def test_a_removal_is_one_epoch():
+    group = consumers(5, 20)
+    scenario = simulate(group, Plan(remove=ids(group, 0, 1)), draws=10)
+    assert scenario.typical.generations == 1
+    assert set(scenario.typical.final_assignment) == set(ids(group)[2:])
+
+
+def test_those_who_stay_away_after_a_clean_stop_are_let_go_when_their_sessions_end():
+    group = consumers(5, 20)
+    outcome = simulate(group, Plan(scale_in=ids(group, 0, 1)), draws=10).typical
+    assert outcome.generations == 2
+    assert sorted(events(outcome, "expired")) == sorted(ids(group, 0, 1))
+
+
+def test_only_what_has_to_move_moves_when_members_come():
+    group = consumers(4, 12)
+    outcome = simulate(group, Plan(scale_out=2), draws=10).typical
+    assert outcome.generations == 2
+    assert len(outcome.moves) == 4
+    assert all(len(assigned["t"]) == 2 for assigned in outcome.final_assignment.values())
+    gained = [move.owner_after for move in outcome.moves]
+    assert set(gained).isdisjoint(ids(group)), (
+        "uniform takes nothing from one member to give it to another that was there"
+    )
+
+
+def test_the_group_under_the_other_protocol_keeps_its_identities():
+    classic = made_up(3, 12)
+    origin = origin_of(classic, WhatIf(protocol=CONSUMER))
+    assert (origin.protocol, origin.assignor) == (CONSUMER, "uniform")
+    assert [seat.identity for seat in origin.seats] == list(ids(classic))
+    back = origin_of(consumers(), WhatIf(protocol=GroupProtocol.CLASSIC))
+    assert (back.protocol, back.assignor) == (GroupProtocol.CLASSIC, "range")
+    assert (
+        simulate(classic, Plan(bounce=ids(classic), what_if=WhatIf(protocol=CONSUMER)), draws=3).protocol == "consumer"
+    )
+
+
+def test_only_the_brokers_assignors_can_be_supposed():
+    with pytest.raises(UsageError, match="none of the broker's"):
+        origin_of(made_up(2, 4), WhatIf(protocol=CONSUMER, assignor="sticky"))
+    assert origin_of(made_up(2, 4), WhatIf(protocol=CONSUMER, assignor="consumer-range")).assignor == "range"
+
+
+def test_a_regular_expression_is_taken_for_what_is_assigned():
+    group = consumers(2, 4)
+    first, second = group.members
+    listening = replace(
+        group, members=(replace(first, topics=(), regex="t.*"), replace(second, topics=(), regex="t.*", assignment={}))
+    )
+    origin = origin_of(listening, WhatIf())
+    assert [seat.topics for seat in origin.seats] == [("t",), ("t",)]
+    assert sum("regular expression" in caveat for caveat in origin.caveats) == 1
+
+
+def test_heartbeats_that_are_left_out_keep_sessions_alive():
+    """An hour of rest, in which nobody may expire, costs next to nothing."""
+    group = consumers(20, 40)
+    plan = Plan(bounce=ids(group, 0, 1), rolling=Rolling(max_unavailable=1, pause_ms=3_600_000), restart_time_ms=1_000)
+    outcome = simulate(group, plan).typical
+    assert (outcome.generations, events(outcome, "expired")) == (0, [])
+    assert outcome.requests < 20 * 3_600 / 30 * 2
+
+
+def test_a_draw_is_the_same_when_it_is_played_again():
+    group = consumers(4, 12, DYNAMIC)
+    plan = Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=3_000)
+    assert simulate(group, plan, draws=5).to_json() == simulate(group, plan, draws=5).to_json()
+    assert simulate(group, plan, draws=5).to_json() != simulate(group, plan, draws=5, seed=2).to_json()
+
+
+# -- from the classic protocol to the new one, member by member
+
+
+def test_static_members_migrate_in_a_rolling_bounce_that_moves_nothing():
+    """As three of them did on a real broker: each takes the place of its former self, in the same epoch."""
+    group = made_up(3, 12)
+    scenario = simulate(group, Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=5_000, migrate=True))
+    outcome = scenario.typical
+    assert scenario.exact
+    assert (outcome.generations, outcome.rebalances, outcome.moves) == (0, 0, ())
+    assert any("uniform" in caveat for caveat in scenario.caveats)
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_dynamic_members_cost_a_generation_or_an_epoch_each_way_when_they_migrate(assignor):
+    group = made_up(3, 12, DYNAMIC, assignor)
+    scenario = simulate(group, Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=5_000, migrate=True), draws=9)
+    assert scenario.ranges is not None
+    assert scenario.ranges.generations.max == 6
+    assert {name for name, _ in scenario.typical.final_assignment.items()}.isdisjoint(ids(group))
+    assert all(len(assigned["t"]) == 4 for assigned in scenario.typical.final_assignment.values())
+
+
+def test_a_group_of_librdkafkas_cooperative_assignor_is_not_upgraded():
+    group = made_up(3, 12, DYNAMIC, "cooperative-sticky", library="librdkafka")
+    scenario = simulate(group, Plan(bounce=ids(group, 0), restart_time_ms=5_000, migrate=True), draws=5)
+    assert scenario.typical.refused_joins == 1
+    assert len(scenario.typical.final_assignment) == 2
+    assert any("GROUP_ID_NOT_FOUND" in caveat for caveat in scenario.caveats)
+
+
+def test_a_group_whose_last_classic_member_has_gone_begins_anew():
+    """The first to come back is refused; when the other has gone too, it is let in, into a group at epoch 1."""
+    group = made_up(2, 12, DYNAMIC, "cooperative-sticky", library="librdkafka", generation=7)
+    scenario = simulate(group, Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=5_000, migrate=True), draws=3)
+    outcome = scenario.typical
+    assert outcome.settled
+    assert (outcome.refused_joins, outcome.generations, outcome.rebalances) == (1, 3, 2)
+    assert scenario.generation_after < scenario.generation_before
+    assert [len(assigned["t"]) for assigned in outcome.final_assignment.values()] == [12]
+
+
+def test_a_broker_may_be_set_to_upgrade_no_group():
+    policy = {"group.consumer.migration.policy": "downgrade"}
+    group = made_up(3, 12)
+    scenario = simulate(group, Plan(bounce=ids(group, 0), restart_time_ms=5_000, migrate=True, settings=policy))
+    assert scenario.typical.refused_joins == 1
+    assert any("group.consumer.migration.policy is downgrade" in caveat for caveat in scenario.caveats)
+
+
+def test_a_consumer_group_has_been_migrated():
+    with pytest.raises(UsageError, match="already"):
+        simulate(consumers(), Plan(bounce=ids(consumers(), 0), migrate=True))

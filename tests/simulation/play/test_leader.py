@@ -1,0 +1,81 @@
+import pytest
+
+from kgm.java.hashing import map_order
+from kgm.model.errors import RefusedError
+from kgm.protocol.messages.join_group_response import JoinGroupResponseMember
+from kgm.protocol.subscription import Subscription, encode_subscription
+from kgm.simulation.play.client_profiles import Library
+from kgm.simulation.play.leader import (
+    Blobs,
+    as_broker_lists,
+    assignments,
+    decode_sticky_data,
+    encode_sticky_data,
+)
+
+
+def row(**said):
+    return JoinGroupResponseMember(
+        member_id="m", group_instance_id="i", metadata=encode_subscription(Subscription(topics=("t",), **said))
+    )
+
+
+@pytest.mark.parametrize("owned", [{}, {"t": (0, 2)}, {"ä": (1,), "b": (3, 4)}])
+def test_sticky_user_data_comes_back(owned):
+    assert decode_sticky_data(encode_sticky_data(owned, 5)) == (owned, 5)
+
+
+def test_sticky_user_data_are_kafkas_bytes():
+    """StickyAssignor writes [topic [partition]] and the generation with Kafka's Struct."""
+    expected = b"\0\0\0\1\0\1t\0\0\0\2\0\0\0\0\0\0\0\2" + b"\0\0\0\5"
+    assert encode_sticky_data({"t": (0, 2)}, 5) == expected
+
+
+@pytest.mark.parametrize("nothing", [None, b""])
+def test_no_user_data_is_nothing_owned(nothing):
+    assert decode_sticky_data(nothing) == ({}, None)
+
+
+def test_sticky_user_data_of_old_clients_has_no_generation():
+    assert decode_sticky_data(encode_sticky_data({"t": (0, 2)}, 5)[:-4]) == ({"t": (0, 2)}, None)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\0", b"\0\0\0\1", b"\0\0\0\1\xff\xfft", b"\0\0\0\1\0\1\xff\0\0\0\0", b"\0\0\0\1\0\1t\x7f\xff\xff\xff"]
+)
+def test_user_data_that_cannot_be_read_is_nothing_owned(data):
+    assert decode_sticky_data(data) == ({}, None)
+
+
+def test_a_leader_looks_for_what_is_owned_where_its_assignor_does():
+    both = row(user_data=encode_sticky_data({"t": (1,)}, 4), owned_partitions={"t": [0]}, generation_id=6, rack_id="r")
+    cooperative, sticky = Blobs().member("cooperative-sticky", both), Blobs().member("sticky", both)
+    assert (cooperative.owned, cooperative.generation) == ({"t": (0,)}, 6)
+    assert (sticky.owned, sticky.generation, sticky.names_generation) == ({"t": (1,)}, 4, True)
+    assert (sticky.group_instance_id, sticky.rack, sticky.topics) == ("i", "r", ("t",))
+    assert Blobs().member("sticky", row(user_data=encode_sticky_data({}, 4))).names_generation is False
+
+
+def test_blobs_are_read_once():
+    blobs = Blobs()
+    assert blobs.member("range", row()) is blobs.member("range", row())
+    given = assignments("range", [blobs.member("range", row())], {"t": 3}, Library.JAVA)
+    assert blobs.assignment(given["m"]) == {"t": (0, 1, 2)}
+    assert blobs.assignment(given["m"]) is blobs.assignment(given["m"])
+    assert blobs.assignment(b"") == {}
+
+
+def test_an_assignor_of_somebodys_own_cannot_be_run():
+    with pytest.raises(RefusedError, match="stream"):
+        assignments("stream", [Blobs().member("range", row())], {"t": 3}, Library.JAVA)
+
+
+def test_the_broker_lists_members_as_its_hash_map_does():
+    members = [
+        Blobs().member("range", JoinGroupResponseMember(member_id=name, metadata=row().metadata))
+        for name in ("zeta", "alpha", "mike", "kilo")
+    ]
+    listed = [member.member_id for member in as_broker_lists(members)]
+    assert listed == [
+        ["zeta", "alpha", "mike", "kilo"][position] for position in map_order(["zeta", "alpha", "mike", "kilo"])
+    ]

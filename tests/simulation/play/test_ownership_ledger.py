@@ -1,0 +1,50 @@
+from kgm.simulation.play.ownership_ledger import Ledger
+
+
+def ledger():
+    return Ledger({"t": 3}, {"a": {"t": (0, 1)}}, 1000.0)
+
+
+def test_time_without_a_consumer_adds_up_over_partitions():
+    book = ledger()
+    book.drop("a", {"t": (0, 1)}, 1100.0)
+    book.take("b", {"t": (0,)}, 1150.0)
+    assert book.stopped_ms(1300.0) == 50 + 200
+    book.take("b", {"t": (1,)}, 1300.0)
+    assert book.stopped_ms(9000.0) == 250
+
+
+def test_a_partition_that_never_was_consumed_is_not_stopped():
+    book = ledger()
+    assert book.stopped_ms(5000.0) == 0
+    book.take("a", {"t": (2,)}, 5000.0)
+    assert (book.stopped_ms(6000.0), book.handovers) == (0, 0)
+
+
+def test_a_partition_with_two_consumers_is_stopped_when_both_are_gone():
+    book = ledger()
+    book.take("b", {"t": (0,)}, 1100.0)
+    book.drop("a", {"t": (0,)}, 1200.0)
+    assert book.stopped_ms(1300.0) == 0
+    book.drop("b", {"t": (0,)}, 1300.0)
+    assert book.stopped_ms(1400.0) == 100
+
+
+def test_moves_compare_before_with_after_and_know_when():
+    book = ledger()
+    book.drop("a", {"t": (0, 1)}, 1100.0)
+    book.take("b", {"t": (0, 1)}, 1200.0)
+    book.drop("b", {"t": (0, 1)}, 1300.0)
+    book.take("a", {"t": (1,)}, 1400.0)
+    found = [
+        (move.partition, move.owner_before, move.owner_after, move.at_ms) for move in book.moves({"a": {"t": (1,)}})
+    ]
+    assert found == [(0, "a", None, 300)]
+    assert book.handovers == 3
+
+
+def test_a_partition_beyond_the_topic_is_kept_out():
+    book = Ledger({"t": 1}, {"a": {"t": (0, 7)}}, 0.0)
+    book.take("b", {"t": (7,)}, 10.0)
+    assert book.handovers == 0
+    assert [(move.partition, move.at_ms) for move in book.moves({"a": {"t": (0,)}})] == [(7, 0)]

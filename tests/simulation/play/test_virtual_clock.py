@@ -1,0 +1,31 @@
+from kgm.simulation.play.virtual_clock import Clock
+
+
+def test_things_happen_in_order_of_time_then_of_asking():
+    clock, done = Clock(100.0), []
+    clock.after(5, done.append, "b")
+    clock.at(103, done.append, "a")
+    clock.after(5, done.append, "c")
+    while clock.next_at() is not None:
+        clock.run_next()
+    assert done == ["a", "b", "c"]
+    assert clock.now_ms == 105
+
+
+def test_what_is_cancelled_does_not_happen_and_is_not_waited_for():
+    clock, done = Clock(0.0), []
+    first = clock.after(1, done.append, "first")
+    clock.after(2, done.append, "second")
+    first.cancel()
+    assert clock.next_at() == 2
+    clock.run_next()
+    assert done == ["second"]
+    assert clock.next_at() is None
+
+
+def test_the_past_is_now():
+    clock, done = Clock(50.0), []
+    clock.at(10, done.append, "late")
+    assert clock.next_at() == 50
+    clock.run_next()
+    assert done == ["late"]

@@ -1,0 +1,68 @@
+"""Braces and commas in lists of ids, against bash itself."""
+
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgm.model.errors import UsageError
+from kgm.text.braces import MAX_IDS, expand, expand_list
+
+WORDS = [
+    "app-{1..3}-StreamThread-{1..2}", "{a,b}{c,d}", "x{01..10}", "{1..9..2}", "{e..a}", "{x}", "a{b,c{1..2}}d", "{-2..2}",
+    "{}", "a{,b}", "a{b", "a}b", "{a..c..2}", "{08..11}", "{a,b}c{d", "x{1,{2,3}}y{4..5}", "{1..3", "{10..1..3}",
+    "{-03..3}", "{a,{b}}", "{x}{1..2}", "pre{a,b}post{x}", "{1..1}", "{a,b,c}-{3..1}", "{1..2}{1..2}{1..2}",
+]  # fmt: skip
+
+
+def bash(word):
+    done = subprocess.run(["bash", "-c", f"printf '%s\\n' {word}"], capture_output=True, text=True, check=True)
+    return done.stdout.split("\n")[:-1]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is the oracle")
+@pytest.mark.parametrize("word", WORDS)
+def test_braces_as_in_bash(word):
+    assert expand(word, "--instance-ids") == bash(word)
+
+
+def test_lists():
+    assert expand_list("a, b,c-{1,2}", "o") == ["a", "b", "c-1", "c-2"]
+    assert expand_list("a\\,b", "o") == ["a,b"]
+    assert expand_list("\\{1..2\\}", "o") == ["{1..2}"]
+    assert expand_list("a{b,c", "o") == ["a{b", "c"]
+
+
+@pytest.mark.parametrize("text", ["", " ", ",", "a,", ",a", "a,,b", "\t,\n"])
+def test_an_empty_id_is_never_all(text):
+    with pytest.raises(UsageError) as caught:
+        expand_list(text, "--instance-ids")
+    assert caught.value.exit_code == 2
+    assert "--instance-ids" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"{{1..{MAX_IDS + 1}}}", "{1..999}{1..999}", "{1..99}" * 9, ",".join(["{1..60000}"] * 2), "{1..99999999999}"],
+)
+def test_too_many_are_refused_before_they_are_made(text):
+    with pytest.raises(UsageError, match="longer than"):
+        expand_list(text, "o")
+
+
+@given(st.text(st.sampled_from("ab1{},.-\\"), max_size=14))
+@settings(max_examples=200, deadline=None)
+def test_whatever_is_typed_ends_in_ids_or_a_usage_error(text):
+    try:
+        ids = expand_list(text, "o")
+    except UsageError:
+        return
+    assert ids
+
+
+@given(st.from_regex(r"[a-zA-Z0-9._-]{1,30}", fullmatch=True))
+@settings(max_examples=50, deadline=None)
+def test_ids_without_braces_are_themselves(text):
+    assert expand_list(text, "o") == [text]
