@@ -1,6 +1,6 @@
 """The cluster as kgm's commands see it: list groups, describe them, make members leave.
 
-A `Cluster` has one budget of time. Reads are retried inside it; partial failures come back as data, beside what was
+A `AdminClient` has one budget of time. Reads are retried inside it; partial failures come back as data, beside what was
 found. What changes a group (`leave_group`) is one attempt: who calls it decides what a lost answer means."""
 
 import time
@@ -14,8 +14,8 @@ from kgm.client.failures import BadAnswerError, ConnectError, LostError, from_co
 from kgm.client.requests import Described, Offsets
 from kgm.client.snapshots import decoded, roster, snapshot, used_topics
 from kgm.client.transport.bootstrap import parse_bootstrap
-from kgm.client.transport.brokers import TAKEOVER_S, Broker, Brokers
-from kgm.client.transport.connection import Connection, Plaintext, Security
+from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
+from kgm.client.transport.connection import BrokerConnection, Plaintext, Security
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import run_parallel
 from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnreachableError, UnsupportedError
@@ -63,7 +63,7 @@ class LeaveAnswer:
     broker: str
 
 
-class Cluster:
+class AdminClient:
     """A cluster behind a bootstrap list; a context manager. Make one with `kgm.client.connect`."""
 
     def __init__(self, bootstrap: str, *, timeout_ms: int, security: Security | None = None) -> None:
@@ -132,7 +132,7 @@ class Cluster:
         ]
         return Listing(groups=tuple(sorted(kept, key=lambda row: row.group_id)), errors=errors)
 
-    def _all(self) -> tuple[Broker, ...]:
+    def _all(self) -> tuple[BrokerNode, ...]:
         brokers = self.brokers.brokers()
         if not brokers:
             self.brokers.start(self.deadline)
@@ -140,9 +140,9 @@ class Cluster:
         return brokers
 
     def _list_task(
-        self, broker: Broker, states: set[str], types: set[str], deadline: Deadline
+        self, broker: BrokerNode, states: set[str], types: set[str], deadline: Deadline
     ) -> Callable[[], list[ListedGroup]]:
-        def ask(connection: Connection) -> list[ListedGroup]:
+        def ask(connection: BrokerConnection) -> list[ListedGroup]:
             return _list(connection, states, types, deadline)
 
         return lambda: self.brokers.on_broker(broker, ask, deadline)
@@ -215,7 +215,7 @@ class Cluster:
     def _describe(self, group_ids: Sequence[str]) -> dict[str, Described | KgmError]:
         deadline = self.deadline
 
-        def ask(connection: Connection, chunk: list[str]) -> dict[str, Described | KgmError]:
+        def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, Described | KgmError]:
             return requests.describe(connection, chunk, deadline)
 
         began_s = time.monotonic()
@@ -240,7 +240,7 @@ class Cluster:
         Raises KgmError, UnsupportedError for brokers of before KIP-345."""
         deadline, asked = self.deadline, sorted(instance_ids)
 
-        def ask(connection: Connection, chunk: list[str]) -> dict[str, set[str] | KgmError]:
+        def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, set[str] | KgmError]:
             return {group_id: requests.holders(connection, group_id, asked, deadline) for group_id in chunk}
 
         result = self.brokers.on_coordinators([group_id], ask, deadline)[group_id]
@@ -254,7 +254,7 @@ class Cluster:
         """Committed offsets by (topic, partition). Raises KgmError."""
         deadline = self.deadline
 
-        def ask(connection: Connection, chunk: list[str]) -> dict[str, Offsets | KgmError]:
+        def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, Offsets | KgmError]:
             return requests.fetch_committed(connection, chunk, deadline)
 
         result = self.brokers.on_coordinators([group_id], ask, deadline)[group_id]
@@ -273,7 +273,7 @@ class Cluster:
         if not group_ids:
             return {}
 
-        def ask(connection: Connection, chunk: list[str]) -> dict[str, Offsets | KgmError]:
+        def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, Offsets | KgmError]:
             return requests.fetch_committed(connection, chunk, deadline)
 
         try:
@@ -316,7 +316,7 @@ class Cluster:
         self, partitions: set[tuple[str, int]], leaders: dict[tuple[str, int], int], deadline: Deadline
     ) -> tuple[Offsets, list[tuple[str, int]]]:
         brokers = {broker.id: broker for broker in self.brokers.brokers()}
-        by_leader: dict[Broker, dict[str, list[int]]] = {}
+        by_leader: dict[BrokerNode, dict[str, list[int]]] = {}
         for topic, partition in sorted(partitions):
             broker = brokers.get(leaders.get((topic, partition), -1))
             if broker is not None:
@@ -333,9 +333,9 @@ class Cluster:
         return ends, moved
 
     def _ends_task(
-        self, broker: Broker, partitions: dict[str, list[int]], deadline: Deadline
+        self, broker: BrokerNode, partitions: dict[str, list[int]], deadline: Deadline
     ) -> Callable[[], tuple[Offsets, list[tuple[str, int]]]]:
-        def ask(connection: Connection) -> tuple[Offsets, list[tuple[str, int]]]:
+        def ask(connection: BrokerConnection) -> tuple[Offsets, list[tuple[str, int]]]:
             return requests.fetch_ends(connection, partitions, deadline)
 
         return lambda: self.brokers.on_broker(broker, ask, deadline)
@@ -344,7 +344,7 @@ class Cluster:
         if not group_ids:
             return {}
 
-        def ask(connection: Connection) -> dict[str, int]:
+        def ask(connection: BrokerConnection) -> dict[str, int]:
             if not connection.supports(ApiKey.DESCRIBE_CONFIGS):
                 return {}
             return requests.fetch_session_timeouts(connection, group_ids, deadline)
@@ -357,7 +357,7 @@ class Cluster:
     def broker_settings(self, group_id: str, names: Sequence[str]) -> dict[str, str]:
         """Settings of the broker that coordinates a group, by name; those that it does not tell are left out."""
 
-        def ask(connection: Connection, deadline: Deadline) -> dict[str, str]:
+        def ask(connection: BrokerConnection, deadline: Deadline) -> dict[str, str]:
             coordinator = self.brokers.coordinator(group_id)
             if coordinator is None:
                 return {}
@@ -368,13 +368,13 @@ class Cluster:
     def group_settings(self, group_id: str, names: Sequence[str]) -> dict[str, str]:
         """What is in force for one group, by name; what the broker does not tell is left out."""
 
-        def ask(connection: Connection, deadline: Deadline) -> dict[str, str]:
+        def ask(connection: BrokerConnection, deadline: Deadline) -> dict[str, str]:
             return requests.fetch_group_settings(connection, [group_id], list(names), deadline).get(group_id, {})
 
         return self._settings(group_id, ask)
 
-    def _settings(self, group_id: str, fetch: Callable[[Connection, Deadline], dict[str, str]]) -> dict[str, str]:
-        def ask(connection: Connection) -> dict[str, str]:
+    def _settings(self, group_id: str, fetch: Callable[[BrokerConnection, Deadline], dict[str, str]]) -> dict[str, str]:
+        def ask(connection: BrokerConnection) -> dict[str, str]:
             return fetch(connection, deadline) if connection.supports(ApiKey.DESCRIBE_CONFIGS) else {}
 
         deadline = self.deadline.part(0.5)
@@ -391,7 +391,7 @@ class Cluster:
     def leave_version(self, group_id: str, deadline: Deadline) -> int:
         """The LeaveGroup version that the group's coordinator speaks. Raises KgmError."""
 
-        def ask(connection: Connection, chunk: list[str]) -> dict[str, int | KgmError]:
+        def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, int | KgmError]:
             return dict.fromkeys(chunk, connection.version(ApiKey.LEAVE_GROUP))
 
         result = self.brokers.on_coordinators([group_id], ask, deadline)[group_id]
@@ -419,7 +419,7 @@ class Cluster:
             raise LostError(error.message, sent=True, facts=error.facts) from error
 
 
-def _list(connection: Connection, states: set[str], types: set[str], deadline: Deadline) -> list[ListedGroup]:
+def _list(connection: BrokerConnection, states: set[str], types: set[str], deadline: Deadline) -> list[ListedGroup]:
     from kgm.protocol.messages.list_groups_request import ListGroupsRequest
     from kgm.protocol.messages.list_groups_response import ListGroupsResponse
 
@@ -446,7 +446,7 @@ def _list(connection: Connection, states: set[str], types: set[str], deadline: D
 
 
 def _leave(
-    connection: Connection, group_id: str, leavers: Sequence[Leaver], reason: str | None, deadline: Deadline
+    connection: BrokerConnection, group_id: str, leavers: Sequence[Leaver], reason: str | None, deadline: Deadline
 ) -> LeaveAnswer:
     from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
     from kgm.protocol.messages.leave_group_response import LeaveGroupResponse

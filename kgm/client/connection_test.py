@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from kgm.client.failures import ConnectError, from_code
 from kgm.client.transport.bootstrap import Address
-from kgm.client.transport.connection import Connection, Security, Step
+from kgm.client.transport.connection import BrokerConnection, Security, Step
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import run_parallel
 from kgm.model.errors import AuthorizationError, ErrorCode, KgmError
@@ -80,7 +80,7 @@ class _Steps:
 def check_up(bootstrap: Sequence[Address], security: Security, deadline: Deadline, *, group_id: str | None) -> Checkup:
     """Try everything. Raises nothing for what fails: it is in the checks."""
     found = Checkup()
-    connection: Connection | None = None
+    connection: BrokerConnection | None = None
     for index, address in enumerate(bootstrap):
         opened = _address(address, security, deadline.part(1 / (len(bootstrap) - index + 1)), found)
         if connection is None:
@@ -98,12 +98,12 @@ def check_up(bootstrap: Sequence[Address], security: Security, deadline: Deadlin
     return found
 
 
-def _address(address: Address, security: Security, deadline: Deadline, found: Checkup) -> Connection | None:
+def _address(address: Address, security: Security, deadline: Deadline, found: Checkup) -> BrokerConnection | None:
     steps = _Steps()
     error: KgmError | None = None
-    connection: Connection | None = None
+    connection: BrokerConnection | None = None
     try:
-        connection = Connection.connect(address, deadline, security, told=steps)
+        connection = BrokerConnection.connect(address, deadline, security, told=steps)
     except KgmError as raised:
         error = raised
     end = time.monotonic()
@@ -128,7 +128,7 @@ def _result(step: Step, security: Security) -> str:
     return "ok" if used.get(step, True) else "skipped"
 
 
-def _detail(step: Step, security: Security, connection: Connection | None) -> str:
+def _detail(step: Step, security: Security, connection: BrokerConnection | None) -> str:
     if _result(step, security) == "skipped":
         return f"not with security.protocol={security.name}"
     match step:
@@ -148,7 +148,7 @@ def _detail(step: Step, security: Security, connection: Connection | None) -> st
 
 
 def _brokers(
-    connection: Connection, security: Security, deadline: Deadline, found: Checkup, tried: set[Address]
+    connection: BrokerConnection, security: Security, deadline: Deadline, found: Checkup, tried: set[Address]
 ) -> dict[int, Address]:
     """The cluster's own brokers, each reached; empty when the cluster does not tell them."""
     try:
@@ -186,13 +186,13 @@ def _unreached(error: KgmError, number: int) -> KgmError:
 
 
 def _reach(address: Address, security: Security, deadline: Deadline) -> None:
-    Connection.connect(address, deadline, security).close()
+    BrokerConnection.connect(address, deadline, security).close()
 
 
 # -- rights ------------------------------------------------------------------------------------------------------------
 
 
-def cluster_operations(connection: Connection, deadline: Deadline) -> int | None:
+def cluster_operations(connection: BrokerConnection, deadline: Deadline) -> int | None:
     """The operations that the principal may do on the cluster, as bits (KIP-430); None when the broker does not tell.
 
     Without DESCRIBE on the cluster none is told. Raises KgmError."""
@@ -218,7 +218,7 @@ def may_list_all(operations: int | None) -> bool:
 
 
 def _rights(
-    connection: Connection, security: Security, brokers: dict[int, Address], deadline: Deadline, found: Checkup,
+    connection: BrokerConnection, security: Security, brokers: dict[int, Address], deadline: Deadline, found: Checkup,
     group_id: str | None,
 ) -> None:  # fmt: skip
     try:
@@ -230,7 +230,7 @@ def _rights(
         found.checks.append(check)
 
 
-def _cluster_rights(connection: Connection, deadline: Deadline, *, needed: bool) -> Check:
+def _cluster_rights(connection: BrokerConnection, deadline: Deadline, *, needed: bool) -> Check:
     if may_list_all(cluster_operations(connection, deadline)):
         detail = "DESCRIBE: list shows every group"
         return Check(step="authorisation", where="Cluster", result="ok", detail=detail)
@@ -249,7 +249,7 @@ def _cluster_rights(connection: Connection, deadline: Deadline, *, needed: bool)
 
 
 def _group_rights(
-    connection: Connection, security: Security, brokers: dict[int, Address], deadline: Deadline, group_id: str
+    connection: BrokerConnection, security: Security, brokers: dict[int, Address], deadline: Deadline, group_id: str
 ) -> Check:
     """DESCRIBE for list, describe and simulate-bounce; READ for remove-members."""
     where = f"Group {group_id!r}"
@@ -273,7 +273,7 @@ def _group_rights(
 
 def _described(at: Address, security: Security, deadline: Deadline, group_id: str) -> tuple[int, int]:
     """(error code, authorized operations) of a group at its coordinator. It need not exist."""
-    connection = Connection.connect(at, deadline, security)
+    connection = BrokerConnection.connect(at, deadline, security)
     try:
         if not connection.supports(ApiKey.DESCRIBE_GROUPS, _GROUP_OPERATIONS_FROM):
             return ErrorCode.NONE, 0

@@ -3,25 +3,25 @@
 A coordinator describes a group as of the last record that it knows to be committed. One that has just taken over has
 loaded every record and decides by them, but learns how far they are committed from the next fetches of its followers:
 until then, for up to a second or so, it describes groups as they were some records ago, as empty as before their first
-rebalance. Nobody may conclude from that that a member is gone. Where the move was seen, `Cluster.describe_groups` looks
-again; it may have been before, so an id that a description lacks is asked for: see `Cluster.holders`."""
+rebalance. Nobody may conclude from that that a member is gone. Where the move was seen, `AdminClient.describe_groups`
+looks again; it may have been before, so an id that a description lacks is asked for: see `AdminClient.holders`."""
 
 from collections.abc import Iterable
 
-from kgm.client.admin_client import Cluster
+from kgm.client.admin_client import AdminClient
 from kgm.client.transport.brokers import TAKEOVER_S, backoff
 from kgm.model.errors import AuthorizationError, NotFoundError, UnreachableError, UnsupportedError
 from kgm.model.snapshot import GroupSnapshot
 
 
 def described(
-    cluster: Cluster, group_id: str, ids: Iterable[str], *, shown_too: bool = False, offsets: bool = True
+    cluster: AdminClient, group_id: str, ids: Iterable[str], *, shown_too: bool = False, offsets: bool = True
 ) -> GroupSnapshot:
     """The group; nobody has an instance id among these ids that it does not show. shown_too: and, of a classic group,
     somebody has each of them that it does show.
 
     Raises NotFoundError for no such group, UnreachableError if the coordinator's description stays behind what it
-    knows, and what `Cluster.describe_group` does."""
+    knows, and what `AdminClient.describe_group` does."""
     asked = {*ids}
     attempt = 0
     while True:
@@ -39,10 +39,10 @@ def described(
         attempt += 1
 
 
-def seen_twice(cluster: Cluster, group_id: str) -> GroupSnapshot:
+def seen_twice(cluster: AdminClient, group_id: str) -> GroupSnapshot:
     """The group; one without members is looked at twice: nobody knows an instance id to ask for.
 
-    Raises what `Cluster.describe_group` does."""
+    Raises what `AdminClient.describe_group` does."""
     try:
         group = cluster.describe_group(group_id)
         if group.members:
@@ -54,7 +54,7 @@ def seen_twice(cluster: Cluster, group_id: str) -> GroupSnapshot:
 
 
 def _agreed(
-    cluster: Cluster, group_id: str, asked: set[str], *, shown_too: bool, offsets: bool
+    cluster: AdminClient, group_id: str, asked: set[str], *, shown_too: bool, offsets: bool
 ) -> GroupSnapshot | None:
     """The group as it is described; None if its coordinator knows better."""
     group, missing = None, None
@@ -74,7 +74,7 @@ def _agreed(
     return group
 
 
-def _holders(cluster: Cluster, group_id: str, instance_ids: set[str]) -> set[str] | None:
+def _holders(cluster: AdminClient, group_id: str, instance_ids: set[str]) -> set[str] | None:
     """None if the coordinator does not say."""
     try:
         return cluster.holders(group_id, instance_ids)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from kgm.client.admin_client import Cluster
-from kgm.client.transport.connection import Connection
+from kgm.client.admin_client import AdminClient
+from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import DecodeError, ErrorCode, KgmError
 from kgm.model.snapshot import GroupSnapshot
@@ -41,7 +41,7 @@ class Rows:
     records: list[tuple[bytes | None, bytes | None, int]]
 
 
-def completed_from_log(cluster: Cluster, snapshot: GroupSnapshot) -> GroupSnapshot:
+def completed_from_log(cluster: AdminClient, snapshot: GroupSnapshot) -> GroupSnapshot:
     """The snapshot of a live classic group, with what its coordinator's log tells beside. Never raises KgmError."""
     if snapshot.type != "classic" or snapshot.state != "Stable":
         return snapshot
@@ -74,7 +74,7 @@ def partition_for(group_id: str, partitions: int) -> int:
     return 0 if signed == -(1 << 31) else abs(signed) % partitions
 
 
-def _look_up(cluster: Cluster, group_id: str, deadline: Deadline) -> object | None:
+def _look_up(cluster: AdminClient, group_id: str, deadline: Deadline) -> object | None:
     """The value of the group's last record, or None if it is not found. Raises KgmError."""
     for topic in cluster.brokers.metadata([OFFSETS_TOPIC], deadline).topics:
         if topic.error_code or not topic.partitions:
@@ -103,7 +103,7 @@ def key_of(group_id: str) -> bytes:
     return key
 
 
-def search(partition: int, group_id: str, deadline: Deadline, connection: Connection) -> tuple[bytes, int] | None:
+def search(partition: int, group_id: str, deadline: Deadline, connection: BrokerConnection) -> tuple[bytes, int] | None:
     """The value of the group's last record and when it was written, window by window from the end. None if it is not
     found within bounds, or is a tombstone. Raises KgmError."""
     key = key_of(group_id)
@@ -124,7 +124,7 @@ def search(partition: int, group_id: str, deadline: Deadline, connection: Connec
     return None
 
 
-def rows(connection: Connection, partition: int, first: int, end: int, deadline: Deadline) -> Iterator[Rows]:
+def rows(connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline) -> Iterator[Rows]:
     """Fetch after fetch, from offset `first` to before `end`. Raises KgmError."""
     from kgm.records.batch import whole_batches
 
@@ -139,17 +139,17 @@ def rows(connection: Connection, partition: int, first: int, end: int, deadline:
         yield Rows(size_bytes=len(data), next_offset=first, records=records)
 
 
-def end_offset(connection: Connection, partition: int, deadline: Deadline) -> int:
+def end_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
     """Where the next record will be. Raises KgmError."""
     return _offset(connection, partition, _LATEST, deadline)
 
 
-def start_offset(connection: Connection, partition: int, deadline: Deadline) -> int:
+def start_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
     """Where the first record is that is still there. Raises KgmError."""
     return _offset(connection, partition, _EARLIEST, deadline)
 
 
-def _offset(connection: Connection, partition: int, at: int, deadline: Deadline) -> int:
+def _offset(connection: BrokerConnection, partition: int, at: int, deadline: Deadline) -> int:
     from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
     from kgm.protocol.messages.list_offsets_response import ListOffsetsResponse
 
@@ -160,7 +160,7 @@ def _offset(connection: Connection, partition: int, at: int, deadline: Deadline)
     return next((_told(one.error_code, one.offset) for topic in answer.topics for one in topic.partitions), 0)
 
 
-def _fetch(connection: Connection, partition: int, offset: int, deadline: Deadline) -> bytes:
+def _fetch(connection: BrokerConnection, partition: int, offset: int, deadline: Deadline) -> bytes:
     from kgm.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
     from kgm.protocol.messages.fetch_response import FetchResponse
 

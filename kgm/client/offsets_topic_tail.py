@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from kgm.client import group_record
-from kgm.client.admin_client import Cluster
+from kgm.client.admin_client import AdminClient
 from kgm.client.failures import RETRIABLE
-from kgm.client.transport.connection import Connection
+from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import AuthorizationError, DecodeError, ErrorCode, KgmError, UnreachableError, error_name
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
@@ -51,7 +51,7 @@ _ByGroup: TypeAlias = dict[str, list[Recorded]]
 class GroupTail:
     """The logs of these groups, from the last record of each on."""
 
-    def __init__(self, cluster: Cluster, group_ids: Iterable[str]) -> None:
+    def __init__(self, cluster: AdminClient, group_ids: Iterable[str]) -> None:
         self._cluster = cluster
         self._group_ids = list(group_ids)
         self._partitions: dict[int, _Partition] = {}
@@ -72,7 +72,7 @@ class GroupTail:
         """What was written lately, by group, oldest first: as far back as `PAST_BYTES` of each partition go."""
         return self._read(self._read_past, deadline)
 
-    def _read(self, how: Callable[[_Partition, Deadline, Connection], _Found], deadline: Deadline) -> _ByGroup:
+    def _read(self, how: Callable[[_Partition, Deadline, BrokerConnection], _Found], deadline: Deadline) -> _ByGroup:
         self.skipped = set()
         try:
             leaders = self._leaders(deadline)
@@ -121,7 +121,7 @@ class GroupTail:
             self._partitions.setdefault(number, _Partition(number=number)).group_ids.append(group_id)
             self._keys[group_record.key_of(group_id)] = group_id
 
-    def _read_on(self, partition: _Partition, deadline: Deadline, connection: Connection) -> _Found:
+    def _read_on(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _Found:
         """Raises KgmError; then the next look reads the same again."""
         end = group_record.end_offset(connection, partition.number, deadline)
         if partition.position is None or end < partition.position:  # a topic that was lost and made anew starts over
@@ -139,7 +139,7 @@ class GroupTail:
         partition.position = end
         return found
 
-    def _read_past(self, partition: _Partition, deadline: Deadline, connection: Connection) -> _Found:
+    def _read_past(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _Found:
         """Window by window from the end, twice as many offsets each time. Raises KgmError."""
         start = group_record.start_offset(connection, partition.number, deadline)
         end = partition.position = group_record.end_offset(connection, partition.number, deadline)
@@ -175,7 +175,7 @@ def _why_silent(error: KgmError) -> str | None:
     return f"{group_record.OFFSETS_TOPIC} cannot be read ({reason})"
 
 
-def _last(connection: Connection, partition: int, group_id: str, deadline: Deadline) -> Recorded | None:
+def _last(connection: BrokerConnection, partition: int, group_id: str, deadline: Deadline) -> Recorded | None:
     """None as well if it takes too long: it is looked for once, and not at each look again."""
     try:
         found = group_record.search(partition, group_id, deadline, connection)

@@ -4,7 +4,7 @@ got since the look before. A look that fails is data, not an exception: brokers 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from kgm.client.admin_client import Cluster
+from kgm.client.admin_client import AdminClient
 from kgm.client.offsets_topic_tail import GroupTail, Recorded
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
@@ -30,7 +30,7 @@ class Look:
 class Lookout:
     """Groups of a cluster. budget_ms: how long one look may take."""
 
-    def __init__(self, cluster: Cluster, group_ids: Iterable[str], *, budget_ms: int, offsets: bool = True) -> None:
+    def __init__(self, cluster: AdminClient, group_ids: Iterable[str], *, budget_ms: int, offsets: bool = True) -> None:
         self._cluster = cluster
         self.group_ids = tuple(dict.fromkeys(group_ids))
         self._budget_ms = budget_ms

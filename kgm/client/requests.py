@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kgm.client.failures import from_code, not_found
-from kgm.client.transport.connection import Connection
+from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import ErrorCode, KgmError, UnsupportedError
 from kgm.protocol.apis import ApiKey
@@ -40,7 +40,7 @@ class Described:
     raw: object
 
 
-def describe(connection: Connection, group_ids: list[str], deadline: Deadline) -> dict[str, Described | KgmError]:
+def describe(connection: BrokerConnection, group_ids: list[str], deadline: Deadline) -> dict[str, Described | KgmError]:
     """Describe groups of whatever type.
 
     ConsumerGroupDescribe first, DescribeGroups for what that does not know, and the share and streams APIs for what is
@@ -64,7 +64,7 @@ def describe(connection: Connection, group_ids: list[str], deadline: Deadline) -
 
 
 def holders(
-    connection: Connection, group_id: str, instance_ids: Sequence[str], deadline: Deadline
+    connection: BrokerConnection, group_id: str, instance_ids: Sequence[str], deadline: Deadline
 ) -> set[str] | KgmError:  # fmt: skip
     """Which of these instance ids somebody has. Raises UnsupportedError, LostError."""
     from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -88,7 +88,7 @@ def holders(
 
 
 def _describe_consumer(
-    connection: Connection, group_ids: list[str], deadline: Deadline
+    connection: BrokerConnection, group_ids: list[str], deadline: Deadline
 ) -> dict[str, Described | KgmError]:
     version = connection.version(ApiKey.CONSUMER_GROUP_DESCRIBE)
     request = ConsumerGroupDescribeRequest(group_ids=group_ids)
@@ -97,7 +97,7 @@ def _describe_consumer(
 
 
 def _describe_classic(
-    connection: Connection, group_ids: list[str], deadline: Deadline
+    connection: BrokerConnection, group_ids: list[str], deadline: Deadline
 ) -> dict[str, Described | KgmError]:
     version = connection.version(ApiKey.DESCRIBE_GROUPS)
     request = DescribeGroupsRequest(groups=group_ids)
@@ -108,7 +108,7 @@ def _describe_classic(
 
 
 def _describe_other(
-    connection: Connection, group_ids: list[str], deadline: Deadline, kind: str
+    connection: BrokerConnection, group_ids: list[str], deadline: Deadline, kind: str
 ) -> dict[str, Described | KgmError]:
     if kind == "share":
         from kgm.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
@@ -128,7 +128,7 @@ def _describe_other(
 
 
 def _sorted_out(
-    kind: str, groups: Iterable[object], connection: Connection, api: str
+    kind: str, groups: Iterable[object], connection: BrokerConnection, api: str
 ) -> dict[str, Described | KgmError]:
     """Groups of this kind and errors; groups that are not of this kind are left out."""
     found: dict[str, Described | KgmError] = {}
@@ -145,7 +145,9 @@ def _sorted_out(
     return found
 
 
-def fetch_committed(connection: Connection, group_ids: list[str], deadline: Deadline) -> dict[str, Offsets | KgmError]:
+def fetch_committed(
+    connection: BrokerConnection, group_ids: list[str], deadline: Deadline
+) -> dict[str, Offsets | KgmError]:
     """All committed offsets of groups. Partitions without one are left out."""
     version = connection.version(ApiKey.OFFSET_FETCH, at_most=_NEWEST_FETCH)
     if version >= _BATCHED_FETCH:
@@ -164,7 +166,7 @@ def fetch_committed(connection: Connection, group_ids: list[str], deadline: Dead
     return found
 
 
-def _committed(group_id: str, code: int, topics: Sequence[object], connection: Connection) -> Offsets | KgmError:
+def _committed(group_id: str, code: int, topics: Sequence[object], connection: BrokerConnection) -> Offsets | KgmError:
     if code:
         return from_code(
             code, f"the committed offsets of group {group_id!r} cannot be read", broker=str(connection.address),
@@ -179,7 +181,7 @@ def _committed(group_id: str, code: int, topics: Sequence[object], connection: C
 
 
 def fetch_ends(
-    connection: Connection, partitions: Mapping[str, Sequence[int]], deadline: Deadline
+    connection: BrokerConnection, partitions: Mapping[str, Sequence[int]], deadline: Deadline
 ) -> tuple[Offsets, list[tuple[str, int]]]:
     """(end offset of each partition that this broker leads, partitions that it does not lead any more)."""
     from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -206,7 +208,7 @@ def fetch_ends(
     return ends, moved
 
 
-def fetch_session_timeouts(connection: Connection, group_ids: list[str], deadline: Deadline) -> dict[str, int]:
+def fetch_session_timeouts(connection: BrokerConnection, group_ids: list[str], deadline: Deadline) -> dict[str, int]:
     """`consumer.session.timeout.ms` of consumer groups, in ms, where the broker tells (Kafka 4.0, DESCRIBE_CONFIGS)."""
     name = "consumer.session.timeout.ms"
     told = fetch_group_settings(connection, group_ids, [name], deadline)
@@ -215,7 +217,7 @@ def fetch_session_timeouts(connection: Connection, group_ids: list[str], deadlin
 
 
 def fetch_group_settings(
-    connection: Connection, group_ids: list[str], names: list[str], deadline: Deadline
+    connection: BrokerConnection, group_ids: list[str], names: list[str], deadline: Deadline
 ) -> dict[str, dict[str, str]]:
     """What is in force for groups, by group id and name, where the broker tells (Kafka 4.0, DESCRIBE_CONFIGS)."""
     from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -239,7 +241,7 @@ def fetch_group_settings(
 
 
 def fetch_broker_settings(
-    connection: Connection, broker_id: int, names: list[str], deadline: Deadline
+    connection: BrokerConnection, broker_id: int, names: list[str], deadline: Deadline
 ) -> dict[str, str]:
     """What this broker is set to, by name, where it tells (DESCRIBE_CONFIGS on the cluster); only it knows."""
     from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource

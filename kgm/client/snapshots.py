@@ -11,7 +11,7 @@ from typing import Any
 from kgm.client.requests import Described, Offsets
 from kgm.model.assignment import Partitions
 from kgm.model.errors import DecodeError
-from kgm.model.snapshot import Coordinator, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
+from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.protocol.subscription import PROTOCOL_TYPE, Subscription, decode_assignment, decode_subscription
 
 #: Member epoch of a static member that left with the intention to come back (KIP-848).
@@ -27,7 +27,7 @@ def decoded(group_id: str, described: Described) -> GroupSnapshot:
     return _BUILDERS[described.kind](group_id, described.raw)
 
 
-def roster(group_id: str, described: Described, coordinator: Coordinator | None) -> GroupSnapshot:
+def roster(group_id: str, described: Described, coordinator: CoordinatorNode | None) -> GroupSnapshot:
     """The group with the ids of its members, and nothing of what they are: quick, for many groups."""
     raw: Any = described.raw
     members = tuple(MemberSnapshot(member_id=one.member_id, group_instance_id=_instance_id(one)) for one in raw.members)
@@ -46,7 +46,7 @@ def _instance_id(member: Any) -> str | None:
 
 
 def snapshot(
-    base: GroupSnapshot, *, coordinator: Coordinator | None, committed: Offsets | None = None,
+    base: GroupSnapshot, *, coordinator: CoordinatorNode | None, committed: Offsets | None = None,
     ends: Offsets | None = None, topics: Iterable[TopicSnapshot] = (),
     session_timeout_ms: int | None = None,
 ) -> GroupSnapshot:  # fmt: skip

@@ -10,7 +10,7 @@ from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.consumer import fencing, migration
 from kgm.coordinator.consumer.group import ConsumerGroup
 from kgm.coordinator.contract.error_responses import refusal
-from kgm.coordinator.contract.event_draft import Step
+from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -22,7 +22,7 @@ from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 _RETRY_MS = 500
 
 
-def revert(groups: Mapping[str, Group], step: Step, undo: Step, error: ErrorCode) -> None:
+def revert(groups: Mapping[str, Group], step: EventDraft, undo: EventDraft, error: ErrorCode) -> None:
     """The request was never made; an alarm is set again. What has been told or shown without the log still holds:
     that a newcomer has to come back with an id, and that a committing or heartbeating member is alive."""
     if step.request is None:
@@ -42,7 +42,7 @@ def revert(groups: Mapping[str, Group], step: Step, undo: Step, error: ErrorCode
         undo.answer(refusal(step.request, error))
 
 
-def _try_again(step: Step, undo: Step) -> None:
+def _try_again(step: EventDraft, undo: EventDraft) -> None:
     """An alarm of a consumer group's member goes off again soon; expressions wait for the next heartbeat."""
     if step.alarm is None or not (fencing.is_of_member(step.alarm.kind) or step.alarm.kind is TimerKind.REGEX):
         undo.timers = _set_timers(step)
@@ -55,11 +55,13 @@ def _try_again(step: Step, undo: Step) -> None:
         undo.set_timer(step.alarm, _RETRY_MS)
 
 
-def _set_timers(step: Step) -> dict[TimerKey, Millis | None]:
+def _set_timers(step: EventDraft) -> dict[TimerKey, Millis | None]:
     return {key: deadline for key, deadline in step.timers.items() if deadline is not None}
 
 
-def _keep_timers(groups: Mapping[str, Group], message: ConsumerGroupHeartbeatRequest, step: Step, undo: Step) -> None:
+def _keep_timers(
+    groups: Mapping[str, Group], message: ConsumerGroupHeartbeatRequest, step: EventDraft, undo: EventDraft
+) -> None:
     """A heartbeat is a sign of life, whether it could be written or not."""
     group = groups.get(message.group_id)
     if isinstance(group, ClassicGroup) and not group.is_in(ClassicState.EMPTY):
@@ -68,7 +70,7 @@ def _keep_timers(groups: Mapping[str, Group], message: ConsumerGroupHeartbeatReq
         undo.timers = {key: deadline for key, deadline in step.timers.items() if key.member_id == message.member_id}
 
 
-def _keep_static(group: ClassicGroup, undo: Step, error: ErrorCode) -> None:
+def _keep_static(group: ClassicGroup, undo: EventDraft, error: ErrorCode) -> None:
     """A static member was to be replaced: the old id stays, and gets a new session."""
     assert undo.request is not None
     message = undo.request.message
@@ -80,7 +82,7 @@ def _keep_static(group: ClassicGroup, undo: Step, error: ErrorCode) -> None:
     undo.answer(reply)
 
 
-def keep(step: Step, undo: Step, error: ErrorCode) -> None:
+def keep(step: EventDraft, undo: EventDraft, error: ErrorCode) -> None:
     """A group became Empty, which is not in the log: after a restart its last members will time out."""
     undo.groups, undo.timers = step.groups, step.timers
     undo.replies = [reply for reply in step.replies if reply.ticket != step.ticket]
@@ -88,7 +90,7 @@ def keep(step: Step, undo: Step, error: ErrorCode) -> None:
         undo.answer(refusal(step.request, error))
 
 
-def rebalance(groups: Mapping[str, Group], step: Step, undo: Step, error: ErrorCode) -> None:
+def rebalance(groups: Mapping[str, Group], step: EventDraft, undo: EventDraft, error: ErrorCode) -> None:
     """The leader's assignment is lost: all that wait for it hear of the error, and have to join again."""
     assert step.request is not None
     assert step.ticket is not None

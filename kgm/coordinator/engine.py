@@ -15,7 +15,7 @@ from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.consumer import classic_protocol, fencing, heartbeat, records, regexes, timers
 from kgm.coordinator.consumer.group import ConsumerGroup, Refresh
 from kgm.coordinator.contract.error_responses import append_error, join_refusal
-from kgm.coordinator.contract.event_draft import OnAppendFailure, Step
+from kgm.coordinator.contract.event_draft import EventDraft, OnAppendFailure
 from kgm.coordinator.contract.foreign_group import STREAMS, ForeignGroup, foreign_type, replayed
 from kgm.coordinator.contract.outcome import Millis, Outcome, Producer, Request, Ticket, TimerKey, TimerKind
 from kgm.coordinator.contract.scale_out_plan import NO_PLANS
@@ -76,7 +76,7 @@ class Coordinator:
         self._groups: dict[str, Group] = {}
         self._offsets = Offsets()
         self._deadlines: dict[TimerKey, Millis] = {}
-        self._in_flight: Step | None = None
+        self._in_flight: EventDraft | None = None
         self._replayed = 0
 
     # -- events
@@ -315,8 +315,8 @@ class Coordinator:
         request: Request | None = None,
         ticket: Ticket | None = None,
         alarm: TimerKey | None = None,
-    ) -> Step:
-        return Step(
+    ) -> EventDraft:
+        return EventDraft(
             now=now,
             settings=self.settings,
             live=self._deadlines,
@@ -333,7 +333,7 @@ class Coordinator:
             group = self._groups[group.group_id] = group.copy()
         return group
 
-    def _dispatch(self, request: Request, step: Step) -> None:
+    def _dispatch(self, request: Request, step: EventDraft) -> None:
         match request.message:
             case HeartbeatRequest() as message:
                 self._heartbeat(message, step)
@@ -371,14 +371,14 @@ class Coordinator:
     # What follows dispatches by the type of the group. To requests of the classic protocol, groups of other types than
     # classic and consumer do not exist, but their ids are taken.
 
-    def _heartbeat(self, message: HeartbeatRequest, step: Step) -> None:
+    def _heartbeat(self, message: HeartbeatRequest, step: EventDraft) -> None:
         group = self._groups.get(message.group_id)
         if isinstance(group, ConsumerGroup):
             classic_protocol.handle_heartbeat(message, group, step)
         else:
             sync_heartbeat_leave.handle_heartbeat(message, _classic(group), step)
 
-    def _join(self, message: JoinGroupRequest, step: Step) -> None:
+    def _join(self, message: JoinGroupRequest, step: EventDraft) -> None:
         group = self._groups.get(message.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             classic_protocol.handle_join(message, self._own(group), step, self._new_consumer_id)
@@ -391,21 +391,21 @@ class Coordinator:
             describe_list_delete.write_group_deletion(group, step)
         join.handle_join(message, _classic(group), step, self._new_member_id)
 
-    def _sync(self, message: SyncGroupRequest, step: Step) -> None:
+    def _sync(self, message: SyncGroupRequest, step: EventDraft) -> None:
         group = self._groups.get(message.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             classic_protocol.handle_sync(message, group, step)
         else:
             sync_heartbeat_leave.handle_sync(message, _classic(group), step)
 
-    def _leave(self, message: LeaveGroupRequest, step: Step) -> None:
+    def _leave(self, message: LeaveGroupRequest, step: EventDraft) -> None:
         group = self._groups.get(message.group_id)
         if isinstance(group, ConsumerGroup):
             classic_protocol.handle_leave(message, group, step)
         else:
             sync_heartbeat_leave.handle_leave(message, _classic(group), step)
 
-    def _alarm(self, key: TimerKey, step: Step) -> None:
+    def _alarm(self, key: TimerKey, step: EventDraft) -> None:
         if key.kind is TimerKind.OFFSET_EXPIRATION:
             self._expire_offsets(step)
             return
@@ -428,7 +428,7 @@ class Coordinator:
         else:
             rounds.sync_phase_expired(group, step)
 
-    def _expire_offsets(self, step: Step) -> None:
+    def _expire_offsets(self, step: EventDraft) -> None:
         """Delete offsets past their retention, and groups that are Empty and have none left."""
         retention_minutes = self.settings.offsets_retention_minutes
         for group_id, group in sorted(self._groups.items()):
@@ -443,7 +443,7 @@ class Coordinator:
                     step.write(tombstone(group_id, at))
         step.set_timer(_EXPIRATION, self.settings.offsets_retention_check_interval_ms)
 
-    def _finish(self, step: Step) -> Outcome:
+    def _finish(self, step: EventDraft) -> Outcome:
         """Let a step without records take effect; hold one with records until they are replayed."""
         assert self._in_flight is None, "the outcome before this one is neither replayed nor aborted"
         if step.records:
@@ -452,7 +452,7 @@ class Coordinator:
             self._take_effect(step)
         return step.outcome()
 
-    def _take_effect(self, step: Step) -> None:
+    def _take_effect(self, step: EventDraft) -> None:
         if step.groups:
             for group_id, draft in step.groups.items():
                 self._groups[group_id] = draft.settled()
@@ -474,7 +474,7 @@ class Coordinator:
             self._in_flight = None
             self._take_effect(step)
 
-    def _again_without_plans(self, step: Step, undo: Step) -> None:
+    def _again_without_plans(self, step: EventDraft, undo: EventDraft) -> None:
         """A spare could not be put in the place of a member that goes: that one goes all the same, with a rebalance."""
         undo.settings = replace(undo.settings, plans=NO_PLANS)
         if step.alarm is not None:

@@ -16,7 +16,7 @@ STATUSES = ("stable", "reconciling", "away", "unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coordinator:
+class CoordinatorNode:
     """The broker that coordinates a group."""
 
     id: int
@@ -126,7 +126,7 @@ class GroupSnapshot:
     state: str
     protocol_type: str | None = None
     assignor: str | None = None
-    coordinator: Coordinator | None = None
+    coordinator: CoordinatorNode | None = None
     generation: int | None = None
     group_epoch: int | None = None
     assignment_epoch: int | None = None
@@ -268,9 +268,9 @@ def _numbers(value: Any, where: str) -> list[int]:
     return value
 
 
-def _coordinator(data: Any) -> Coordinator:
+def _coordinator(data: Any) -> CoordinatorNode:
     reader = _Reader(data, "group.coordinator")
-    return Coordinator(id=reader.get("id", (int,)), host=reader.text("host"), port=reader.get("port", (int,)))
+    return CoordinatorNode(id=reader.get("id", (int,)), host=reader.text("host"), port=reader.get("port", (int,)))
 
 
 def _topic(data: Any, index: int) -> TopicSnapshot:

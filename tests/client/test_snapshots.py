@@ -4,7 +4,7 @@ import pytest
 
 from kgm.client.requests import Described
 from kgm.client.snapshots import decoded, roster, snapshot
-from kgm.model.snapshot import Coordinator, GroupSnapshot, TopicSnapshot, snapshot_from_json
+from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, TopicSnapshot, snapshot_from_json
 from kgm.protocol.messages import consumer_group_describe_response as consumer
 from kgm.protocol.messages import describe_groups_response as classic
 from kgm.protocol.messages import share_group_describe_response as share
@@ -14,7 +14,7 @@ from kgm.protocol.subscription import MemberAssignment, Subscription, encode_ass
 # As a Java client and as librdkafka write them (recorded): one topic "t", version 3.
 JAVA = bytes.fromhex("00030000000100 0174 ffffffff 00000000 ffffffff ffff".replace(" ", ""))
 LIBRDKAFKA = bytes.fromhex("00030000000100 0174 00000000 00000000 ffffffff 0000".replace(" ", ""))
-AT = Coordinator(id=1, host="h", port=9092)
+AT = CoordinatorNode(id=1, host="h", port=9092)
 
 
 def classic_group(*members, state="Stable", protocol_type="consumer", protocol="range"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kgm.model.assignment import Move
 from kgm.model.changes import Changed, Replaced, Resubscribed, changes
-from kgm.model.snapshot import Coordinator, GroupSnapshot, MemberSnapshot, TopicSnapshot
+from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, TopicSnapshot
 
 GROUP = GroupSnapshot(group_id="g", type="classic", state="Stable", assignor="range")
 
@@ -68,11 +68,11 @@ def test_other_topics_or_another_pattern():
 def test_values_topics_and_the_coordinator():
     before = group(
         generation=3, session_timeout_ms=None, topics=(TopicSnapshot(name="t", partitions=3), TopicSnapshot(name="u", partitions=1)),
-        coordinator=Coordinator(id=1, host="h", port=1),
+        coordinator=CoordinatorNode(id=1, host="h", port=1),
     )  # fmt: skip
     after = group(
         generation=5, session_timeout_ms=1000, assignor="sticky", topics=(TopicSnapshot(name="t", partitions=6), TopicSnapshot(name="v", partitions=2)),
-        coordinator=Coordinator(id=2, host="h", port=2),
+        coordinator=CoordinatorNode(id=2, host="h", port=2),
     )  # fmt: skip
     found = changes(before, after)
     assert found.values == (

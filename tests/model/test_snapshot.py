@@ -8,7 +8,7 @@ import pytest
 
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import (
-    Coordinator,
+    CoordinatorNode,
     GroupSnapshot,
     MemberSnapshot,
     OffsetSnapshot,
@@ -22,7 +22,7 @@ GROUP = GroupSnapshot(
     state="Stable",
     protocol_type="consumer",
     assignor="range",
-    coordinator=Coordinator(id=1, host="127.0.0.1", port=9092),
+    coordinator=CoordinatorNode(id=1, host="127.0.0.1", port=9092),
     topics=(TopicSnapshot(name="t", partitions=3),),
     members=(
         MemberSnapshot(member_id="m-2", client_id="c", topics=("t",), assignment={"t": (2,)}),

@@ -7,7 +7,7 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.protocol.apis import API, response_class
 from kgm.protocol.struct import Message
 from kgm.protocol.wire import decode_response, encode_request
-from kgm.server.cluster.cluster import Cluster, Storage
+from kgm.server.cluster.cluster import EmbeddedCluster, Storage
 from kgm.server.contract.exchange import Answer, Event, Peer
 from kgm.server.contract.limits import Limits
 
@@ -29,7 +29,7 @@ class Driver:
         values = {"group_initial_rebalance_delay_ms": 0, **settings}
         self.now = 1_000_000
         self.warnings: list[str] = []
-        self.cluster = Cluster(
+        self.cluster = EmbeddedCluster(
             topics={"t": 3} if topics is None else topics,
             settings=BrokerSettings(**values),
             limits=limits,

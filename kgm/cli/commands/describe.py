@@ -14,7 +14,7 @@ from kgm.text.durations import show_duration
 from kgm.text.wording import many, partitions_text
 
 if TYPE_CHECKING:
-    from kgm.client import Cluster
+    from kgm.client import AdminClient
     from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
 SCHEMA = "kgm.describe/v1"
@@ -64,7 +64,7 @@ def describe(
 
 
 def _wanted(
-    connected: Cluster, named: list[str], match: str | None, *, everything: bool
+    connected: AdminClient, named: list[str], match: str | None, *, everything: bool
 ) -> tuple[list[str], list[KgmError]]:
     """Group ids in the order asked, each once; a pattern that matches nothing is an error."""
     import fnmatch

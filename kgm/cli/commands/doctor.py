@@ -24,7 +24,7 @@ from kgm.text.durations import parse_duration
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
-    from kgm.client import Cluster
+    from kgm.client import AdminClient
     from kgm.client.offsets_topic_tail import Recorded
     from kgm.model.snapshot import GroupSnapshot
 
@@ -103,7 +103,7 @@ def _told(history: str | None) -> Tables:
 class _Exam:
     """One run over the groups of a cluster."""
 
-    connected: Cluster
+    connected: AdminClient
     window_ms: int
     history: str | None
     told: Tables

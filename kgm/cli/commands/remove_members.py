@@ -16,12 +16,12 @@ from kgm.model.errors import KgmError, NotFoundError, PartialError, RefusedError
 
 if TYPE_CHECKING:
     from kgm.assignors import MemberSpec
-    from kgm.client import Cluster
+    from kgm.client import AdminClient
     from kgm.model.assignment import Assignment, Move
     from kgm.model.snapshot import GroupSnapshot
     from kgm.operations.removal.liveness import Sign
     from kgm.operations.removal.preview import Lead
-    from kgm.operations.removal.removal import MemberResult, Plan
+    from kgm.operations.removal.removal import MemberResult, RemovalPlan
     from kgm.simulation.play.client_profiles import Library
 
 SCHEMA = "kgm.remove-members/v1"
@@ -117,7 +117,7 @@ def remove_members(
 class _Removal:
     """One run against a cluster."""
 
-    def __init__(self, connected: Cluster, wanted: Wanted, common: Common) -> None:
+    def __init__(self, connected: AdminClient, wanted: Wanted, common: Common) -> None:
         self.cluster, self.wanted, self.common = connected, wanted, common
         self.voice = Voice(common)
         self.errors: list[KgmError] = []
@@ -177,7 +177,7 @@ class _Removal:
     def _tell_no_moves(self, why: str) -> None:
         self.voice.note(f"which partitions will move is not known: {why}")
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> RemovalPlan:
         from kgm.client import fresh_describe
         from kgm.operations.removal import removal
 
@@ -209,7 +209,7 @@ class _Removal:
             )
         return plan
 
-    def _signs(self, plan: Plan) -> dict[str, Sign]:
+    def _signs(self, plan: RemovalPlan) -> dict[str, Sign]:
         """Signs of life of the members to be removed, and of static members that stay, who could hold everybody up."""
         from kgm.cli.output.progress import progress
         from kgm.operations.removal.liveness import watch
@@ -226,7 +226,7 @@ class _Removal:
             self.voice.warn(f"whether the members are alive cannot be seen: {error.message}")
             return {}
 
-    def _refuse_live(self, plan: Plan, live: dict[str, Sign]) -> NoReturn:
+    def _refuse_live(self, plan: RemovalPlan, live: dict[str, Sign]) -> NoReturn:
         """One live member stops the whole batch: to send the rest would cost a second rebalance later."""
         from dataclasses import replace
 
@@ -250,7 +250,7 @@ class _Removal:
         self._report(results)
         self._leave(RefusedError.exit_code)
 
-    def _warn(self, plan: Plan, signs: dict[str, Sign]) -> None:
+    def _warn(self, plan: RemovalPlan, signs: dict[str, Sign]) -> None:
         from kgm.operations.removal import preview
 
         if plan.group is None:
@@ -270,7 +270,7 @@ class _Removal:
             if text is not None:
                 self.voice.warn(text)
 
-    def _ask(self, plan: Plan) -> None:
+    def _ask(self, plan: RemovalPlan) -> None:
         """Show what will happen and ask. Raises RefusedError unless the answer is yes."""
         from kgm.cli.output.streams import say
         from kgm.text.sanitize import clean

@@ -16,7 +16,7 @@ from kgm.text.durations import parse_duration, show_duration
 from kgm.text.wording import typed
 
 if TYPE_CHECKING:
-    from kgm.client import Cluster
+    from kgm.client import AdminClient
     from kgm.model.snapshot import GroupSnapshot
     from kgm.operations.watch.conditions import Answer, Condition
 
@@ -109,7 +109,7 @@ class _Wait:
     def waited_ms(self) -> int:
         return round((time.monotonic() - self.begun) * 1000)
 
-    def wait(self, connected: Cluster) -> bool:
+    def wait(self, connected: AdminClient) -> bool:
         """Whether it was met in time. Raises KgmError for what waiting does not change."""
         offsets = any(condition.takes_offsets for condition in self.conditions)
         while True:
@@ -185,7 +185,7 @@ class _Wait:
         )
 
 
-def _look(connected: Cluster, group_id: str, *, offsets: bool) -> GroupSnapshot | KgmError:
+def _look(connected: AdminClient, group_id: str, *, offsets: bool) -> GroupSnapshot | KgmError:
     try:
         return connected.describe_group(group_id, offsets=offsets)
     except KgmError as error:

@@ -18,7 +18,7 @@ from kgm.model.errors import RefusedError, UsageError
 from kgm.text.durations import parse_duration
 
 if TYPE_CHECKING:
-    from kgm.client import Cluster, Security
+    from kgm.client import AdminClient, Security
 
 FORMATS = ("table", "wide", "json", "yaml", "csv", "tsv", "name", "ndjson", "markdown", "schema")
 COLORS = ("auto", "always", "never")
@@ -111,7 +111,7 @@ class Common:
             voice.warn(warning)
         return security
 
-    def cluster(self, *, reads_only: bool) -> Cluster:
+    def cluster(self, *, reads_only: bool) -> AdminClient:
         """A client of the cluster (a context manager). Raises UsageError without a bootstrap server, RefusedError when
         it is not the cluster that is expected."""
         from kgm.client import connect

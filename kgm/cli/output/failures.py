@@ -10,7 +10,7 @@ from kgm.model.errors import KgmError
 from kgm.text.sanitize import clean
 
 if TYPE_CHECKING:
-    from kgm.client import Cluster, Listing
+    from kgm.client import AdminClient, Listing
 
 
 def tell(error: KgmError) -> None:
@@ -26,7 +26,7 @@ def warn(text: str) -> None:
     say(f"warning: {clean(text)}\n")
 
 
-def warn_of_unseen_groups(connected: Cluster, listing: Listing) -> None:
+def warn_of_unseen_groups(connected: AdminClient, listing: Listing) -> None:
     """Kafka leaves out of a listing what the principal may not see, and says nothing; an empty one gives it away."""
     if not listing.groups and not listing.errors and not connected.may_list_all():
         warn(
@@ -35,7 +35,7 @@ def warn_of_unseen_groups(connected: Cluster, listing: Listing) -> None:
         )
 
 
-def warn_of_unseen_topics(connected: Cluster) -> None:
+def warn_of_unseen_topics(connected: AdminClient) -> None:
     """Topics that the brokers do not describe to us: their partition counts, offsets and lag stay unknown."""
     if connected.denied_topics:
         names = ", ".join(repr(name) for name in sorted(connected.denied_topics))

@@ -17,7 +17,7 @@ from kgm.model.errors import KgmError
 from kgm.text.sanitize import clean, csv_cell, json_text
 
 if TYPE_CHECKING:
-    from kgm.client import Cluster
+    from kgm.client import AdminClient
 
 Cell = str | int | None
 
@@ -98,7 +98,7 @@ def envelope(report: Report) -> dict[str, Any]:
     }
 
 
-def cluster_json(cluster: Cluster) -> dict[str, str | None]:
+def cluster_json(cluster: AdminClient) -> dict[str, str | None]:
     """The `cluster` of the envelope; its id is null until a broker has told it."""
     return {"id": cluster.cluster_id, "bootstrap": cluster.bootstrap}
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kgm.client.security.sasl import Mechanism
     from kgm.client.security.tls import Tls
-    from kgm.client.transport.connection import Connection
+    from kgm.client.transport.connection import BrokerConnection
     from kgm.client.transport.deadline import Deadline
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -44,7 +44,7 @@ class Secured:
         """The socket after its TLS handshake; itself without TLS."""
         return sock if self._tls is None else self._tls.wrap(sock, host, deadline)
 
-    def authenticate(self, connection: Connection, deadline: Deadline) -> int:
+    def authenticate(self, connection: BrokerConnection, deadline: Deadline) -> int:
         """Log in; the session's lifetime in ms, 0 when it does not end."""
         if self._mechanism is None:
             return 0

@@ -19,7 +19,7 @@ from kgm.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kgm.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from kgm.client.transport.connection import Connection
+    from kgm.client.transport.connection import BrokerConnection
     from kgm.client.transport.deadline import Deadline
 
 _MODULES = {
@@ -135,7 +135,7 @@ def _password(settings: Mapping[str, str], name: str, jaas: Jaas | None) -> Pass
     return Password(name, username, password, token_auth=options.get("tokenauth", "").lower() == "true")
 
 
-def log_in(connection: Connection, mechanism: Mechanism, deadline: Deadline) -> int:
+def log_in(connection: BrokerConnection, mechanism: Mechanism, deadline: Deadline) -> int:
     """Log in on an open connection; the session's lifetime in ms, 0 when it does not end.
 
     Raises AuthenticationError, and ConnectError when the connection breaks meanwhile."""
@@ -149,7 +149,7 @@ def log_in(connection: Connection, mechanism: Mechanism, deadline: Deadline) -> 
         ) from None
 
 
-def _handshake(connection: Connection, mechanism: Mechanism, deadline: Deadline) -> None:
+def _handshake(connection: BrokerConnection, mechanism: Mechanism, deadline: Deadline) -> None:
     if not connection.supports(ApiKey.SASL_HANDSHAKE, 1) or not connection.supports(ApiKey.SASL_AUTHENTICATE):
         raise UnsupportedError(
             f"broker {connection.address} is too old to log in to: SaslAuthenticate came with Kafka 1.0",
@@ -179,7 +179,7 @@ def _handshake(connection: Connection, mechanism: Mechanism, deadline: Deadline)
         )  # fmt: skip
 
 
-def offered(connection: Connection, deadline: Deadline) -> list[str]:
+def offered(connection: BrokerConnection, deadline: Deadline) -> list[str]:
     """The mechanisms of this listener; none when it takes no login. Raises KgmError; of no use for requests then."""
     version = connection.version(ApiKey.SASL_HANDSHAKE)
     request = SaslHandshakeRequest(mechanism="NONE-OF-THEM")
@@ -187,7 +187,7 @@ def offered(connection: Connection, deadline: Deadline) -> list[str]:
     return answer.mechanisms if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM else []
 
 
-def _authenticate(connection: Connection, mechanism: Mechanism, deadline: Deadline) -> int:
+def _authenticate(connection: BrokerConnection, mechanism: Mechanism, deadline: Deadline) -> int:
     from kgm.client.security.scram import ScramError
 
     version = connection.version(ApiKey.SASL_AUTHENTICATE)
@@ -211,7 +211,9 @@ def _authenticate(connection: Connection, mechanism: Mechanism, deadline: Deadli
     raise AuthenticationError(f"broker {connection.address} does not come to an end of the login ({mechanism.name})")
 
 
-def _refused(connection: Connection, mechanism: Mechanism, answer: SaslAuthenticateResponse, reason: str) -> KgmError:
+def _refused(
+    connection: BrokerConnection, mechanism: Mechanism, answer: SaslAuthenticateResponse, reason: str
+) -> KgmError:
     says = dict.fromkeys(text for text in (answer.error_message, reason) if text)
     hints = {
         "PLAIN": "check username and password, and that the user is known to this listener",

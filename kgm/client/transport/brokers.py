@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from kgm.client.failures import MOVED, RETRIABLE, ConnectError, LostError, from_code
 from kgm.client.transport.bootstrap import Address
-from kgm.client.transport.connection import Connection, Security
+from kgm.client.transport.connection import BrokerConnection, Security
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import first_of, run_parallel
 from kgm.model.errors import AuthenticationError, ErrorCode, KgmError, UnreachableError
-from kgm.model.snapshot import Coordinator
+from kgm.model.snapshot import CoordinatorNode
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kgm.protocol.messages.find_coordinator_response import FindCoordinatorResponse
@@ -36,7 +36,7 @@ _FIND_BATCHED = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class BrokerNode:
     """A broker as the cluster advertises it."""
 
     id: int
@@ -59,9 +59,9 @@ class Brokers:
         self.cluster_id: str | None = None
         self._security = security
         self._lock = threading.Lock()
-        self._connections: dict[Address, Connection] = {}
-        self._brokers: dict[int, Broker] = {}
-        self._coordinators: dict[str, Broker] = {}
+        self._connections: dict[Address, BrokerConnection] = {}
+        self._brokers: dict[int, BrokerNode] = {}
+        self._coordinators: dict[str, BrokerNode] = {}
         self._refused_at: dict[str, float] = {}
         self._any: Address | None = None
         self._closed = False
@@ -101,15 +101,15 @@ class Brokers:
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
-    def connection(self, address: Address, deadline: Deadline) -> Connection:
+    def connection(self, address: Address, deadline: Deadline) -> BrokerConnection:
         """An open connection to an address. Raises KgmError."""
         with self._lock:
             found = self._connections.get(address)
             if found is not None and not found.closed:
                 return found
-        return self._keep(Connection.connect(address, deadline, self._security))
+        return self._keep(BrokerConnection.connect(address, deadline, self._security))
 
-    def _keep(self, fresh: Connection) -> Connection:
+    def _keep(self, fresh: BrokerConnection) -> BrokerConnection:
         with self._lock:
             found = self._connections.get(fresh.address)
             if not self._closed and (found is None or found.closed):
@@ -118,7 +118,7 @@ class Brokers:
         fresh.close()
         return found or fresh
 
-    def _any_connection(self, deadline: Deadline) -> Connection:
+    def _any_connection(self, deadline: Deadline) -> BrokerConnection:
         """A connection to whatever broker answers first, the one used before if it still lives. Raises KgmError."""
         if self._any is not None:
             with self._lock:
@@ -127,22 +127,22 @@ class Brokers:
                 return found
         candidates = list(dict.fromkeys([*self.bootstrap, *(broker.address for broker in self.brokers())]))
         tasks = [self._task(address, deadline) for address in candidates]
-        outcome = first_of(tasks, deadline, stagger=STAGGER_S, discard=Connection.close)
+        outcome = first_of(tasks, deadline, stagger=STAGGER_S, discard=BrokerConnection.close)
         if isinstance(outcome, list):
             raise _nobody_answers(self.bootstrap, outcome, deadline)
         self._any = outcome.address
         return self._keep(outcome)
 
-    def _task(self, address: Address, deadline: Deadline) -> Callable[[], Connection]:
-        return lambda: Connection.connect(address, deadline, self._security)
+    def _task(self, address: Address, deadline: Deadline) -> Callable[[], BrokerConnection]:
+        return lambda: BrokerConnection.connect(address, deadline, self._security)
 
     # -- any broker ----------------------------------------------------------------------------------------------------
 
-    def brokers(self) -> tuple[Broker, ...]:
+    def brokers(self) -> tuple[BrokerNode, ...]:
         """The brokers that the cluster advertised last."""
         return tuple(self._brokers[key] for key in sorted(self._brokers))
 
-    def on_any(self, ask: Callable[[Connection], T], deadline: Deadline) -> T:
+    def on_any(self, ask: Callable[[BrokerConnection], T], deadline: Deadline) -> T:
         """Ask any broker; a connection that breaks is replaced, until the deadline. Raises KgmError."""
         attempt = 0
         while True:
@@ -159,7 +159,7 @@ class Brokers:
     def metadata(self, topics: Sequence[str] | None, deadline: Deadline) -> MetadataResponse:
         """Brokers, and the topics asked for (none for an empty list). Remembers the brokers. Raises KgmError."""
 
-        def ask(connection: Connection) -> MetadataResponse:
+        def ask(connection: BrokerConnection) -> MetadataResponse:
             version = connection.version(ApiKey.METADATA)
             rows = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
             request = MetadataRequest(topics=rows, allow_auto_topic_creation=version < 4)
@@ -169,12 +169,12 @@ class Brokers:
         if answer.error_code:
             raise from_code(answer.error_code, "the cluster does not tell its brokers", api="Metadata")
         self.cluster_id = answer.cluster_id
-        self._brokers = {row.node_id: Broker(row.node_id, Address(row.host, row.port)) for row in answer.brokers}
+        self._brokers = {row.node_id: BrokerNode(row.node_id, Address(row.host, row.port)) for row in answer.brokers}
         return answer
 
     # -- one broker ----------------------------------------------------------------------------------------------------
 
-    def on_broker(self, broker: Broker, ask: Callable[[Connection], T], deadline: Deadline) -> T:
+    def on_broker(self, broker: BrokerNode, ask: Callable[[BrokerConnection], T], deadline: Deadline) -> T:
         """Ask one broker, once more when a kept connection turns out to be dead. Raises KgmError."""
         for last in (False, True):
             connection = self._to(broker, deadline)
@@ -185,7 +185,7 @@ class Brokers:
                     raise
         raise AssertionError("unreachable")
 
-    def _to(self, broker: Broker, deadline: Deadline) -> Connection:
+    def _to(self, broker: BrokerNode, deadline: Deadline) -> BrokerConnection:
         try:
             return self.connection(broker.address, deadline)
         except ConnectError as error:
@@ -196,10 +196,14 @@ class Brokers:
 
     # -- coordinators --------------------------------------------------------------------------------------------------
 
-    def coordinator(self, group_id: str) -> Coordinator | None:
+    def coordinator(self, group_id: str) -> CoordinatorNode | None:
         """The coordinator that answered for a group last."""
         broker = self._coordinators.get(group_id)
-        return None if broker is None else Coordinator(id=broker.id, host=broker.address.host, port=broker.address.port)
+        return (
+            None
+            if broker is None
+            else CoordinatorNode(id=broker.id, host=broker.address.host, port=broker.address.port)
+        )
 
     def has_moved(self, group_id: str, since_s: float) -> bool:
         """Whether its coordinator was somebody else, or nobody, after this time (of the monotonic clock), or so shortly
@@ -212,20 +216,20 @@ class Brokers:
         for group_id in group_ids:
             self._coordinators.pop(group_id, None)
 
-    def find_coordinators(self, group_ids: Sequence[str], deadline: Deadline) -> dict[str, Broker | KgmError]:
+    def find_coordinators(self, group_ids: Sequence[str], deadline: Deadline) -> dict[str, BrokerNode | KgmError]:
         """The coordinator of each group, from what is known or asked now; one attempt. Raises KgmError."""
         unknown = [group_id for group_id in group_ids if group_id not in self._coordinators]
-        found: dict[str, Broker | KgmError] = {}
+        found: dict[str, BrokerNode | KgmError] = {}
         for start in range(0, len(unknown), _CHUNK):
             chunk = unknown[start : start + _CHUNK]
             found.update(self.on_any(lambda connection, chunk=chunk: _find(connection, chunk, deadline), deadline))  # type: ignore[misc]
         for group_id, broker in found.items():
-            if isinstance(broker, Broker):
+            if isinstance(broker, BrokerNode):
                 self._coordinators[group_id] = broker
         return {group_id: found.get(group_id) or self._coordinators[group_id] for group_id in group_ids}
 
     def on_coordinators(
-        self, group_ids: Sequence[str], ask: Callable[[Connection, list[str]], dict[str, T | KgmError]],
+        self, group_ids: Sequence[str], ask: Callable[[BrokerConnection, list[str]], dict[str, T | KgmError]],
         deadline: Deadline,
     ) -> dict[str, T | KgmError]:  # fmt: skip
         """Ask the coordinator of each group, all coordinators at once; one result or error per group.
@@ -253,18 +257,18 @@ class Brokers:
         return {**done, **{group_id: _given_up(group_id, told[group_id], deadline) for group_id in pending}}
 
     def _one_round(
-        self, group_ids: Sequence[str], ask: Callable[[Connection, list[str]], dict[str, T | KgmError]],
+        self, group_ids: Sequence[str], ask: Callable[[BrokerConnection, list[str]], dict[str, T | KgmError]],
         deadline: Deadline,
     ) -> dict[str, T | KgmError]:  # fmt: skip
-        found: dict[str, Broker | KgmError]
+        found: dict[str, BrokerNode | KgmError]
         try:
             found = self.find_coordinators(group_ids, deadline)
         except (ConnectError, LostError) as error:  # everybody is gone for the moment: a restart, perhaps
             found = dict.fromkeys(group_ids, error)
-        by_broker: dict[Broker, list[str]] = {}
+        by_broker: dict[BrokerNode, list[str]] = {}
         results: dict[str, T | KgmError] = {}
         for group_id, broker in found.items():
-            if isinstance(broker, Broker):
+            if isinstance(broker, BrokerNode):
                 by_broker.setdefault(broker, []).append(group_id)
             else:
                 results[group_id] = broker
@@ -279,8 +283,8 @@ class Brokers:
         return results
 
     def _ask_chunks(
-        self, broker: Broker, group_ids: list[str],
-        ask: Callable[[Connection, list[str]], dict[str, T | KgmError]], deadline: Deadline,
+        self, broker: BrokerNode, group_ids: list[str],
+        ask: Callable[[BrokerConnection, list[str]], dict[str, T | KgmError]], deadline: Deadline,
     ) -> dict[str, T | KgmError]:  # fmt: skip
         results: dict[str, T | KgmError] = {}
         for start in range(0, len(group_ids), _CHUNK):
@@ -289,13 +293,15 @@ class Brokers:
         return results
 
 
-def _find(connection: Connection, group_ids: Sequence[str], deadline: Deadline) -> dict[str, Broker | KgmError]:
+def _find(
+    connection: BrokerConnection, group_ids: Sequence[str], deadline: Deadline
+) -> dict[str, BrokerNode | KgmError]:
     version = connection.version(ApiKey.FIND_COORDINATOR)
 
     def call(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         return connection.call(request, FindCoordinatorResponse, version=version, deadline=deadline)
 
-    def result(group_id: str, code: int, text: str | None, broker: Broker) -> Broker | KgmError:
+    def result(group_id: str, code: int, text: str | None, broker: BrokerNode) -> BrokerNode | KgmError:
         if not code:
             return broker
         return from_code(
@@ -310,15 +316,15 @@ def _find(connection: Connection, group_ids: Sequence[str], deadline: Deadline) 
             row = rows.get(group_id)
             if row is None:
                 code = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-                found[group_id] = result(group_id, code, "no answer for this group", Broker(-1, Address("", 0)))
+                found[group_id] = result(group_id, code, "no answer for this group", BrokerNode(-1, Address("", 0)))
             else:
-                broker = Broker(row.node_id, Address(row.host, row.port))
+                broker = BrokerNode(row.node_id, Address(row.host, row.port))
                 found[group_id] = result(group_id, row.error_code, row.error_message, broker)
         return found
     found = {}
     for group_id in group_ids:
         one = call(FindCoordinatorRequest(key=group_id))
-        broker = Broker(one.node_id, Address(one.host, one.port))
+        broker = BrokerNode(one.node_id, Address(one.host, one.port))
         found[group_id] = result(group_id, one.error_code, one.error_message, broker)
     return found
 

@@ -1,8 +1,8 @@
 """One connection to one broker: bytes out, bytes in, every step under an absolute deadline.
 
 `Security` is the seam where TLS and SASL plug in: it wraps the socket before the first byte and logs in after the
-versions are known, and again when the session that the broker granted is nearly over (KIP-368). A `Connection` is used
-by one request at a time (it holds a lock); any failure closes it, because after a lost answer nobody knows what the
+versions are known, and again when the session that the broker granted is nearly over (KIP-368). A `BrokerConnection` is
+used by one request at a time (it holds a lock); any failure closes it, because after a lost answer nobody knows what the
 next bytes mean."""
 
 import contextlib
@@ -44,7 +44,7 @@ class Security(Protocol):
         """The socket to speak through: itself, or a TLS one after its handshake. Raises AuthenticationError."""
         ...
 
-    def authenticate(self, connection: "Connection", deadline: Deadline) -> int:
+    def authenticate(self, connection: "BrokerConnection", deadline: Deadline) -> int:
         """Log in (SASL). Called when the versions are known, and again before the session ends.
 
         Returns the session's lifetime in ms, 0 when it does not end. Raises AuthenticationError."""
@@ -77,7 +77,7 @@ class Plaintext:
     def wrap(self, sock: socket.socket, host: str, deadline: Deadline) -> socket.socket:  # noqa: ARG002
         return sock
 
-    def authenticate(self, connection: "Connection", deadline: Deadline) -> int:  # noqa: ARG002
+    def authenticate(self, connection: "BrokerConnection", deadline: Deadline) -> int:  # noqa: ARG002
         return 0
 
     def explain(self, error: BaseException | None, where: str) -> KgmError | None:  # noqa: ARG002
@@ -145,7 +145,7 @@ def _wants_tls(address: Address, fact: str) -> WrongSpeechError:
     )  # fmt: skip
 
 
-class Connection:
+class BrokerConnection:
     """An open connection with its negotiated versions. Make one with `connect`."""
 
     def __init__(self, sock: socket.socket, address: Address) -> None:
@@ -164,7 +164,7 @@ class Connection:
     @classmethod
     def connect(
         cls, address: Address, deadline: Deadline, security: Security, *, told: Callable[[Step], None] = _silent
-    ) -> "Connection":
+    ) -> "BrokerConnection":
         """Connect, secure, negotiate versions, log in. Raises KgmError; nothing is left open then.
 
         told: called with each step before it is taken."""

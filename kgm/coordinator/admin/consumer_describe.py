@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from kgm.coordinator.consumer.group import ConsumerGroup
 from kgm.coordinator.consumer.member import ConsumerMember
-from kgm.coordinator.contract.event_draft import Step
+from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -22,7 +22,7 @@ _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
 def handle_describe(
-    message: ConsumerGroupDescribeRequest, groups: Mapping[str, object], step: Step, *, operations: int
+    message: ConsumerGroupDescribeRequest, groups: Mapping[str, object], step: EventDraft, *, operations: int
 ) -> None:
     """operations: what is said of the rights on a group."""
     described = []
@@ -44,7 +44,7 @@ def handle_describe(
     step.answer(ConsumerGroupDescribeResponse(groups=described))
 
 
-def _describe(group: ConsumerGroup, step: Step, operations: int) -> DescribedGroup:
+def _describe(group: ConsumerGroup, step: EventDraft, operations: int) -> DescribedGroup:
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state,

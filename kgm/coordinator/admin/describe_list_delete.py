@@ -10,7 +10,7 @@ from kgm.coordinator.classic.records import tombstone as group_tombstone
 from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.consumer.group import CONSUMER, ConsumerGroup
 from kgm.coordinator.consumer.records import group_tombstones
-from kgm.coordinator.contract.event_draft import Step
+from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.foreign_group import ForeignGroup
 from kgm.coordinator.offsets.store import Offsets
 from kgm.coordinator.offsets.store import tombstone as offset_tombstone
@@ -37,7 +37,7 @@ def operations_shown(asked: bool) -> int:  # noqa: FBT001  (a field of the reque
     return ALL_GROUP_OPERATIONS if asked else _NOT_ASKED
 
 
-def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Group], step: Step) -> None:
+def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Group], step: EventDraft) -> None:
     """A DescribeGroups. A group that does not exist, or is no classic one, is described as Dead; from v6 on with
     GROUP_ID_NOT_FOUND."""
     assert step.request is not None
@@ -87,7 +87,7 @@ def _describe_member(member: ClassicMember, protocol: str | None) -> DescribedGr
     )
 
 
-def handle_list(message: ListGroupsRequest, groups: Mapping[str, Group], step: Step) -> None:
+def handle_list(message: ListGroupsRequest, groups: Mapping[str, Group], step: EventDraft) -> None:
     """A ListGroups. Both filters ignore case; an empty one lets all through; a type that is none matches nothing."""
     states = {state.strip().lower() for state in message.states_filter}
     types = {kind.lower() for kind in message.types_filter}
@@ -119,7 +119,9 @@ def _protocol_type(group: Group) -> str:
     return group.group_type if isinstance(group, ForeignGroup) else group.protocol_type or ""
 
 
-def handle_delete(message: DeleteGroupsRequest, groups: Mapping[str, Group], offsets: Offsets, step: Step) -> None:
+def handle_delete(
+    message: DeleteGroupsRequest, groups: Mapping[str, Group], offsets: Offsets, step: EventDraft
+) -> None:
     """A DeleteGroups: tombstones for the offsets and for the group, if it is Empty."""
     results = []
     for group_id in dict.fromkeys(message.groups_names):
@@ -139,14 +141,14 @@ def is_empty(group: Group) -> bool:
     return group.is_in(ClassicState.EMPTY) if isinstance(group, ClassicGroup) else group.is_empty
 
 
-def write_deletion(group: Group, offsets: Offsets, step: Step) -> None:
+def write_deletion(group: Group, offsets: Offsets, step: EventDraft) -> None:
     """Tombstones for an Empty group and its offsets, pending ones too; ids that were given out are void with it."""
     for at in offsets.partitions_of(group.group_id):
         step.write(offset_tombstone(group.group_id, at))
     write_group_deletion(group, step)
 
 
-def write_group_deletion(group: Group, step: Step) -> None:
+def write_group_deletion(group: Group, step: EventDraft) -> None:
     """The same, but the offsets stay."""
     if isinstance(group, ClassicGroup):
         for member_id in group.pending_joins:

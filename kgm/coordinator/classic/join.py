@@ -12,7 +12,7 @@ from kgm.coordinator.classic.group import ClassicGroup, ClassicMember, Held, Par
 from kgm.coordinator.classic.records import new_group_record, replaced_record
 from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.contract.error_responses import UNKNOWN_MEMBER_ID, join_refusal
-from kgm.coordinator.contract.event_draft import Step
+from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.join_group_request import JoinGroupRequest
@@ -25,7 +25,7 @@ class Joining:
 
     __slots__ = ("client_host", "client_id", "group", "message", "protocols", "step", "version")
 
-    def __init__(self, message: JoinGroupRequest, group: ClassicGroup, step: Step) -> None:
+    def __init__(self, message: JoinGroupRequest, group: ClassicGroup, step: EventDraft) -> None:
         assert step.request is not None
         self.message = message
         self.group = group
@@ -61,7 +61,7 @@ def makes_group(message: JoinGroupRequest, settings: BrokerSettings) -> bool:
 
 
 def handle_join(
-    message: JoinGroupRequest, installed: ClassicGroup | None, step: Step, new_member_id: Callable[[str], str]
+    message: JoinGroupRequest, installed: ClassicGroup | None, step: EventDraft, new_member_id: Callable[[str], str]
 ) -> None:
     """A JoinGroup for a classic group, or for one that does not exist yet."""
     assert step.request is not None

@@ -11,7 +11,7 @@ from kgm.coordinator.classic.group import NO_ASSIGNMENT, ClassicGroup, ClassicMe
 from kgm.coordinator.classic.records import group_record, settled_record
 from kgm.coordinator.classic.state import ClassicState, can_move
 from kgm.coordinator.contract.error_responses import join_refusal, protocol_name, sync_refusal
-from kgm.coordinator.contract.event_draft import OnAppendFailure, Step
+from kgm.coordinator.contract.event_draft import EventDraft, OnAppendFailure
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.contract.overlay import whole
 from kgm.model.errors import ErrorCode
@@ -33,7 +33,7 @@ def sync_key(group: ClassicGroup) -> TimerKey:
     return TimerKey(TimerKind.SYNC, group.group_id)
 
 
-def extend_session(group: ClassicGroup, step: Step, member: ClassicMember) -> None:
+def extend_session(group: ClassicGroup, step: EventDraft, member: ClassicMember) -> None:
     """Count the member's session from now on."""
     step.set_timer(TimerKey(TimerKind.SESSION, group.group_id, member.member_id), member.session_timeout_ms)
 
@@ -41,21 +41,21 @@ def extend_session(group: ClassicGroup, step: Step, member: ClassicMember) -> No
 # -- parked requests
 
 
-def park_join(group: ClassicGroup, step: Step, member_id: str, parked: Parked) -> None:
+def park_join(group: ClassicGroup, step: EventDraft, member_id: str, parked: Parked) -> None:
     """Let a JoinGroup wait for the end of the join phase. An earlier one of the same member, which Kafka never
     answers, is told to join again."""
     answer_join(group, step, member_id, ErrorCode.REBALANCE_IN_PROGRESS, echo=member_id)
     group.parked_joins[member_id] = parked
 
 
-def answer_join(group: ClassicGroup, step: Step, member_id: str, error: ErrorCode, *, echo: str = "") -> None:
+def answer_join(group: ClassicGroup, step: EventDraft, member_id: str, error: ErrorCode, *, echo: str = "") -> None:
     """Refuse a member's parked JoinGroup, if there is one; `echo` is the member id in the reply."""
     parked = group.parked_joins.pop(member_id, None)
     if parked is not None:
         step.reply(parked.ticket, join_refusal(error, parked.version, echo))
 
 
-def answer_sync(group: ClassicGroup, step: Step, member_id: str, error: ErrorCode) -> None:
+def answer_sync(group: ClassicGroup, step: EventDraft, member_id: str, error: ErrorCode) -> None:
     """Refuse a member's parked SyncGroup, if there is one."""
     parked = group.parked_syncs.pop(member_id, None)
     if parked is not None:
@@ -107,7 +107,7 @@ def synced_reply(group: ClassicGroup, member: ClassicMember) -> SyncGroupRespons
 # -- join phase
 
 
-def rebalance_or_complete(group: ClassicGroup, step: Step) -> None:
+def rebalance_or_complete(group: ClassicGroup, step: EventDraft) -> None:
     """After a member came, changed or went: begin a rebalance, or see whether the one in flight can go on."""
     if can_move(group.state, ClassicState.PREPARING_REBALANCE):
         prepare_rebalance(group, step)
@@ -115,7 +115,7 @@ def rebalance_or_complete(group: ClassicGroup, step: Step) -> None:
         maybe_complete_join(group, step)
 
 
-def prepare_rebalance(group: ClassicGroup, step: Step) -> None:
+def prepare_rebalance(group: ClassicGroup, step: EventDraft) -> None:
     """Begin a join phase. The first one of an Empty group waits for the initial delay, whoever has joined."""
     if group.is_in(ClassicState.COMPLETING_REBALANCE):
         _fail_sync_phase(group, step)
@@ -132,7 +132,7 @@ def prepare_rebalance(group: ClassicGroup, step: Step) -> None:
         step.set_timer(join_key(group), group.rebalance_timeout_ms)
 
 
-def maybe_complete_join(group: ClassicGroup, step: Step) -> None:
+def maybe_complete_join(group: ClassicGroup, step: EventDraft) -> None:
     """End the join phase early if nobody is missing; the first one of a group that was Empty only if there is a plan,
     and everybody is there."""
     if (
@@ -143,7 +143,7 @@ def maybe_complete_join(group: ClassicGroup, step: Step) -> None:
         complete_join(group, step)
 
 
-def join_phase_expired(group: ClassicGroup, step: Step) -> None:
+def join_phase_expired(group: ClassicGroup, step: EventDraft) -> None:
     """The join timer fired: the initial delay is over or extended, or the rebalance timeout is up."""
     delay = group.initial_delay
     if delay is None or not group.new_member_added or delay.remaining_ms == 0:
@@ -155,7 +155,7 @@ def join_phase_expired(group: ClassicGroup, step: Step) -> None:
     step.set_timer(join_key(group), next_delay_ms)
 
 
-def complete_join(group: ClassicGroup, step: Step) -> None:
+def complete_join(group: ClassicGroup, step: EventDraft) -> None:
     """End the join phase.
 
     Dynamic members that did not join are removed, static ones stay. If members exist and none of them joined, the
@@ -192,7 +192,7 @@ def complete_join(group: ClassicGroup, step: Step) -> None:
 # -- sync phase
 
 
-def complete_sync(group: ClassicGroup, step: Step, assignments: Mapping[str, bytes]) -> None:
+def complete_sync(group: ClassicGroup, step: EventDraft, assignments: Mapping[str, bytes]) -> None:
     """The leader has assigned: write the group, and give every parked SyncGroup its part. Members without one get an
     empty assignment; ids that are no members are ignored."""
     by_member = {member_id: assignments.get(member_id, NO_ASSIGNMENT) for member_id in group.members}
@@ -213,27 +213,27 @@ def complete_sync(group: ClassicGroup, step: Step, assignments: Mapping[str, byt
     group.rows = rows
 
 
-def member_synced(group: ClassicGroup, step: Step, member_id: str) -> None:
+def member_synced(group: ClassicGroup, step: EventDraft, member_id: str) -> None:
     """A member has sent SyncGroup; with the last one the sync timer goes."""
     group.pending_syncs.pop(member_id, None)
     if not group.pending_syncs:
         step.cancel_timer(sync_key(group))
 
 
-def sync_phase_expired(group: ClassicGroup, step: Step) -> None:
+def sync_phase_expired(group: ClassicGroup, step: EventDraft) -> None:
     """The sync timer fired, in CompletingRebalance or Stable: whoever sent no SyncGroup is removed, static or not."""
     for member_id in list(group.pending_syncs):
         remove_member(group, step, member_id)
     prepare_rebalance(group, step)
 
 
-def fail_sync(group: ClassicGroup, step: Step, error: ErrorCode) -> None:
+def fail_sync(group: ClassicGroup, step: EventDraft, error: ErrorCode) -> None:
     """The assignment could not be written: every parked SyncGroup gets the error, and a rebalance begins."""
     _fail_sync_phase(group, step, error)
     rebalance_or_complete(group, step)
 
 
-def _fail_sync_phase(group: ClassicGroup, step: Step, error: ErrorCode = ErrorCode.REBALANCE_IN_PROGRESS) -> None:
+def _fail_sync_phase(group: ClassicGroup, step: EventDraft, error: ErrorCode = ErrorCode.REBALANCE_IN_PROGRESS) -> None:
     members, waiting = whole(group.members), whole(group.parked_syncs)
     for member_id, member in members.items():
         if member.assignment:
@@ -243,7 +243,7 @@ def _fail_sync_phase(group: ClassicGroup, step: Step, error: ErrorCode = ErrorCo
             extend_session(group, step, member)
 
 
-def _end_sync_timer(group: ClassicGroup, step: Step) -> None:
+def _end_sync_timer(group: ClassicGroup, step: EventDraft) -> None:
     group.pending_syncs.clear()
     step.cancel_timer(sync_key(group))
 
@@ -251,7 +251,7 @@ def _end_sync_timer(group: ClassicGroup, step: Step) -> None:
 # -- members that go
 
 
-def remove_member(group: ClassicGroup, step: Step, member_id: str) -> None:
+def remove_member(group: ClassicGroup, step: EventDraft, member_id: str) -> None:
     """Take a member or pending id out of the group, with its timer. What it had parked is answered with
     UNKNOWN_MEMBER_ID (Kafka leaves a parked SyncGroup without any answer)."""
     answer_join(group, step, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
@@ -260,7 +260,7 @@ def remove_member(group: ClassicGroup, step: Step, member_id: str) -> None:
     step.cancel_timer(session_key(group, member_id))
 
 
-def session_expired(group: ClassicGroup, step: Step, member_id: str) -> None:
+def session_expired(group: ClassicGroup, step: EventDraft, member_id: str) -> None:
     """A session ended: of a pending id, or of a member, static or dynamic. Members that wait for a reply are spared
     until they have it, unless they are new."""
     member = group.members.get(member_id)
@@ -275,7 +275,7 @@ def session_expired(group: ClassicGroup, step: Step, member_id: str) -> None:
         complete_join(group, step)
 
 
-def replaced_by_spare(group: ClassicGroup, step: Step, gone: ClassicMember) -> bool:
+def replaced_by_spare(group: ClassicGroup, step: EventDraft, gone: ClassicMember) -> bool:
     """Whether somebody who was held back has taken the place of a member that goes (`standby`)."""
     leader = group.leader
     spare = standby.take_over(group, step, gone)

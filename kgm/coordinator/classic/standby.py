@@ -29,7 +29,7 @@ from kgm.coordinator.classic.group import ClassicGroup, ClassicMember, Held, Par
 from kgm.coordinator.classic.records import group_record
 from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.contract.error_responses import join_refusal
-from kgm.coordinator.contract.event_draft import OnAppendFailure, Step
+from kgm.coordinator.contract.event_draft import EventDraft, OnAppendFailure
 from kgm.coordinator.contract.outcome import Millis, Ticket, TimerKey, TimerKind
 from kgm.coordinator.contract.scale_out_plan import GroupPlan
 from kgm.coordinator.contract.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, BrokerSettings
@@ -80,7 +80,7 @@ def _seated(group: ClassicGroup, plan: GroupPlan | None) -> list[Held]:
 # -- newcomers
 
 
-def admit(group: ClassicGroup, step: Step, member: ClassicMember, protocol_type: str, parked: Parked) -> None:
+def admit(group: ClassicGroup, step: EventDraft, member: ClassicMember, protocol_type: str, parked: Parked) -> None:
     """Let a new member in, to wait for the end of the join phase. Until its first reply it has 300 s: it cannot
     heartbeat without knowing its id."""
     if group.is_in(ClassicState.PREPARING_REBALANCE) and group.previous_state is ClassicState.EMPTY:
@@ -96,7 +96,7 @@ def holds(group: ClassicGroup, member_id: str, group_instance_id: str | None) ->
     return held is not None and held.member.group_instance_id == group_instance_id
 
 
-def holds_back(group: ClassicGroup, step: Step, newcomer: Held) -> bool:
+def holds_back(group: ClassicGroup, step: EventDraft, newcomer: Held) -> bool:
     """Hold a newcomer back if the plan says so. True if it is held, or refused; False if it may come in, or has: then
     the caller goes on with a rebalance."""
     until_ms = _withdraw_former(group, step, newcomer)
@@ -112,7 +112,7 @@ def holds_back(group: ClassicGroup, step: Step, newcomer: Held) -> bool:
     return True
 
 
-def bound_ms(member: ClassicMember, step: Step) -> Millis:
+def bound_ms(member: ClassicMember, step: EventDraft) -> Millis:
     """Until when a newcomer may be held that comes now."""
     wait_ms = min(max(member.rebalance_timeout_ms, 0), step.settings.kgm_group_newcomer_max_wait_ms)
     return Millis(step.now + wait_ms)
@@ -130,7 +130,7 @@ def _size(group: ClassicGroup) -> int:
     return len(group.parked_joins if group.is_in(ClassicState.PREPARING_REBALANCE) else group.members)
 
 
-def _withdraw_former(group: ClassicGroup, step: Step, newcomer: Held) -> Millis:
+def _withdraw_former(group: ClassicGroup, step: EventDraft, newcomer: Held) -> Millis:
     """A newcomer that is held already asks again: the earlier request is answered as in a join phase, and the later one
     waits no longer than the earlier would have."""
     member, until_ms = newcomer.member, newcomer.until_ms
@@ -149,7 +149,7 @@ def _withdraw_former(group: ClassicGroup, step: Step, newcomer: Held) -> Millis:
 # -- letting in, and turning away
 
 
-def let_in_if_due(group: ClassicGroup, step: Step) -> bool:
+def let_in_if_due(group: ClassicGroup, step: EventDraft) -> bool:
     """Let those in that have a place, if with them the plan is fulfilled, or if members are joining just now. Whether
     anybody came in."""
     plan = step.settings.plans.of(group.group_id)
@@ -158,12 +158,12 @@ def let_in_if_due(group: ClassicGroup, step: Step) -> bool:
     return due and _let_in(group, step, seated)
 
 
-def let_in_all(group: ClassicGroup, step: Step) -> bool:
+def let_in_all(group: ClassicGroup, step: EventDraft) -> bool:
     """A join phase ends: let everybody in that has a place. Whether anybody came in."""
     return bool(group.held) and _let_in(group, step, _seated(group, step.settings.plans.of(group.group_id)))
 
 
-def wait_expired(group: ClassicGroup, step: Step) -> bool:
+def wait_expired(group: ClassicGroup, step: EventDraft) -> bool:
     """Somebody has been held for as long as it may be. Whether anybody came in."""
     seated = _seated(group, step.settings.plans.of(group.group_id))
     came = any(held.until_ms <= step.now for held in seated) and _let_in(group, step, seated)
@@ -173,7 +173,7 @@ def wait_expired(group: ClassicGroup, step: Step) -> bool:
     return came
 
 
-def withdraw(group: ClassicGroup, step: Step, leaving: MemberIdentity) -> bool:
+def withdraw(group: ClassicGroup, step: EventDraft, leaving: MemberIdentity) -> bool:
     """A held newcomer leaves, or is removed by its instance id. False if it is none."""
     for held in group.held.values():
         member = held.member
@@ -186,20 +186,20 @@ def withdraw(group: ClassicGroup, step: Step, leaving: MemberIdentity) -> bool:
     return False
 
 
-def hung_up(group: ClassicGroup, step: Step, ticket: Ticket) -> None:
+def hung_up(group: ClassicGroup, step: EventDraft, ticket: Ticket) -> None:
     """The connection over which a held newcomer asked is gone, and so most likely is the newcomer."""
     for held in list(group.held.values()):
         if held.parked.ticket == ticket:
             _dismiss(group, step, held, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
-def dismiss_all(group: ClassicGroup, step: Step, error: ErrorCode) -> None:
+def dismiss_all(group: ClassicGroup, step: EventDraft, error: ErrorCode) -> None:
     """Nobody is held any more: everybody is told why."""
     for held in list(group.held.values()):
         _dismiss(group, step, held, error)
 
 
-def take_over(group: ClassicGroup, step: Step, gone: ClassicMember) -> Held | None:
+def take_over(group: ClassicGroup, step: EventDraft, gone: ClassicMember) -> Held | None:
     """A member of a Stable group is going: let a spare have its place and its partitions (hot swap). None if there is
     none that fits; nothing has been done then."""
     plan = step.settings.plans.of(group.group_id) if group.held and group.is_in(ClassicState.STABLE) else None
@@ -237,7 +237,7 @@ def _put_in_place_of(group: ClassicGroup, gone: ClassicMember, member: ClassicMe
         group.leader = member.member_id
 
 
-def _let_in(group: ClassicGroup, step: Step, seated: Sequence[Held]) -> bool:
+def _let_in(group: ClassicGroup, step: EventDraft, seated: Sequence[Held]) -> bool:
     """The group may have changed since they were found fit: that they fit in is seen to again."""
     before = len(group.members)
     coming = {held.member.member_id for held in seated}
@@ -253,16 +253,16 @@ def _let_in(group: ClassicGroup, step: Step, seated: Sequence[Held]) -> bool:
     return len(group.members) > before
 
 
-def _dismiss(group: ClassicGroup, step: Step, held: Held, error: ErrorCode) -> None:
+def _dismiss(group: ClassicGroup, step: EventDraft, held: Held, error: ErrorCode) -> None:
     _keep(group, {member_id: each for member_id, each in group.held.items() if each is not held}, step)
     _refuse(step, held, error)
 
 
-def _refuse(step: Step, held: Held, error: ErrorCode) -> None:
+def _refuse(step: EventDraft, held: Held, error: ErrorCode) -> None:
     step.reply(held.parked.ticket, join_refusal(error, held.parked.version))
 
 
-def _keep(group: ClassicGroup, held: dict[str, Held], step: Step) -> None:
+def _keep(group: ClassicGroup, held: dict[str, Held], step: EventDraft) -> None:
     """Hold these, and have the alarm go off when the first of them may not be held any longer."""
     group.held = held
     if held:

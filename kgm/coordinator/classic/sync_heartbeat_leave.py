@@ -5,7 +5,7 @@ from kgm.coordinator.classic import standby
 from kgm.coordinator.classic.group import ClassicGroup, Parked
 from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.contract.error_responses import sync_refusal
-from kgm.coordinator.contract.event_draft import Step
+from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -20,7 +20,7 @@ _LEAVE_IS_BATCH_FROM = 3
 # -- SyncGroup
 
 
-def handle_sync(message: SyncGroupRequest, installed: ClassicGroup | None, step: Step) -> None:
+def handle_sync(message: SyncGroupRequest, installed: ClassicGroup | None, step: EventDraft) -> None:
     """A SyncGroup: parked until the leader's comes; the leader's ends the sync phase."""
     assert step.request is not None
     assert step.ticket is not None
@@ -71,7 +71,7 @@ def _differ(said: str | None, known: str | None) -> bool:
 # -- Heartbeat
 
 
-def handle_heartbeat(message: HeartbeatRequest, installed: ClassicGroup | None, step: Step) -> None:
+def handle_heartbeat(message: HeartbeatRequest, installed: ClassicGroup | None, step: EventDraft) -> None:
     """A Heartbeat: extends the session, also of a member that is told to rejoin."""
     error = ErrorCode.INVALID_GROUP_ID if not message.group_id else _heartbeat_error(message, installed)
     if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
@@ -95,7 +95,7 @@ def _heartbeat_error(message: HeartbeatRequest, group: ClassicGroup | None) -> E
 # -- LeaveGroup
 
 
-def handle_leave(message: LeaveGroupRequest, installed: ClassicGroup | None, step: Step) -> None:
+def handle_leave(message: LeaveGroupRequest, installed: ClassicGroup | None, step: EventDraft) -> None:
     """A LeaveGroup: of a member itself, or of an operator who removes members by group instance id.
 
     All members of one request cost one rebalance. Answers keep the order of the request and echo its ids."""
@@ -132,7 +132,7 @@ def handle_leave(message: LeaveGroupRequest, installed: ClassicGroup | None, ste
         )
 
 
-def _leave_one(group: ClassicGroup, step: Step, leaving: MemberIdentity) -> ErrorCode | None:
+def _leave_one(group: ClassicGroup, step: EventDraft, leaving: MemberIdentity) -> ErrorCode | None:
     """Remove one member or pending id, without yet looking at what that means for the round. None: it means nothing,
     since it was held back, or a spare has taken its place."""
     member_id = leaving.member_id

@@ -13,7 +13,7 @@ from kgm.coordinator.consumer.group import ConsumerGroup
 from kgm.coordinator.consumer.member import ClassicProtocols, ConsumerMember, MemberState
 from kgm.coordinator.consumer.reconciliation import Owned
 from kgm.coordinator.contract.error_responses import UNKNOWN_MEMBER_ID, join_refusal, protocol_name, sync_refusal
-from kgm.coordinator.contract.event_draft import Step
+from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -36,7 +36,7 @@ _REBALANCE_TIMEOUT_FROM = 1
 
 
 def handle_join(
-    message: JoinGroupRequest, group: ConsumerGroup, step: Step, new_member_id: Callable[[str], str]
+    message: JoinGroupRequest, group: ConsumerGroup, step: EventDraft, new_member_id: Callable[[str], str]
 ) -> None:
     """A JoinGroup for a consumer group that has members."""
     assert step.request is not None
@@ -61,7 +61,7 @@ def handle_join(
             step.answer(answer)
 
 
-def _refuse_join(step: Step, error: ErrorCode) -> None:
+def _refuse_join(step: EventDraft, error: ErrorCode) -> None:
     assert step.request is not None
     step.records.clear()
     step.timers.clear()
@@ -69,7 +69,7 @@ def _refuse_join(step: Step, error: ErrorCode) -> None:
 
 
 def _join(
-    message: JoinGroupRequest, group: ConsumerGroup, member_id: str, step: Step, *, is_unknown: bool
+    message: JoinGroupRequest, group: ConsumerGroup, member_id: str, step: EventDraft, *, is_unknown: bool
 ) -> JoinGroupResponse | ErrorCode:
     instance_id = message.group_instance_id
     seat = group.static_member(instance_id)
@@ -113,7 +113,7 @@ def _join_and_downgrade(
     seat: ConsumerMember,
     owned: Owned,
     group_epoch: int,
-    step: Step,
+    step: EventDraft,
     *,
     bumps: bool,
 ) -> ConsumerMember | ErrorCode:
@@ -128,7 +128,7 @@ def _join_and_downgrade(
     return joined
 
 
-def _said(message: JoinGroupRequest, said: Subscription, member: ConsumerMember, step: Step) -> ConsumerMember:
+def _said(message: JoinGroupRequest, said: Subscription, member: ConsumerMember, step: EventDraft) -> ConsumerMember:
     assert step.request is not None
     timeout_ms = _rebalance_timeout_ms(message, step)
     return member._replace(
@@ -145,13 +145,13 @@ def _said(message: JoinGroupRequest, said: Subscription, member: ConsumerMember,
     )
 
 
-def _rebalance_timeout_ms(message: JoinGroupRequest, step: Step) -> int:
+def _rebalance_timeout_ms(message: JoinGroupRequest, step: EventDraft) -> int:
     assert step.request is not None
     has_own = step.request.version >= _REBALANCE_TIMEOUT_FROM
     return message.rebalance_timeout_ms if has_own else message.session_timeout_ms
 
 
-def _joined_reply(member: ConsumerMember, step: Step) -> JoinGroupResponse:
+def _joined_reply(member: ConsumerMember, step: EventDraft) -> JoinGroupResponse:
     assert step.request is not None
     assert member.classic is not None
     name, _ = member.classic.protocols[0]
@@ -166,7 +166,7 @@ def _joined_reply(member: ConsumerMember, step: Step) -> JoinGroupResponse:
 # -- SyncGroup
 
 
-def handle_sync(message: SyncGroupRequest, group: ConsumerGroup, step: Step) -> None:
+def handle_sync(message: SyncGroupRequest, group: ConsumerGroup, step: EventDraft) -> None:
     """A SyncGroup: the assignment that the member has."""
     assert step.request is not None
     names = message.protocol_type, message.protocol_name
@@ -213,7 +213,7 @@ def _classic_member(
 # -- Heartbeat
 
 
-def handle_heartbeat(message: HeartbeatRequest, group: ConsumerGroup, step: Step) -> None:
+def handle_heartbeat(message: HeartbeatRequest, group: ConsumerGroup, step: EventDraft) -> None:
     """A Heartbeat: the member is told to join again if there is something new for it."""
     member = _classic_member(group, message.member_id, message.group_instance_id, message.generation_id)
     if isinstance(member, ErrorCode):
@@ -234,7 +234,7 @@ def handle_heartbeat(message: HeartbeatRequest, group: ConsumerGroup, step: Step
 # -- LeaveGroup
 
 
-def handle_leave(message: LeaveGroupRequest, group: ConsumerGroup, step: Step) -> None:
+def handle_leave(message: LeaveGroupRequest, group: ConsumerGroup, step: EventDraft) -> None:
     """A LeaveGroup, of members of either protocol, by themselves or by an operator. One identity may stand twice."""
     assert step.request is not None
     version = step.request.version

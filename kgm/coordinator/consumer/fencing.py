@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from kgm.coordinator.consumer import migration, records, timers
 from kgm.coordinator.consumer.group import ConsumerGroup, counted
 from kgm.coordinator.consumer.member import ConsumerMember
-from kgm.coordinator.contract.event_draft import Step
+from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.model.errors import ErrorCode
 
 
-def fence(group: ConsumerGroup, members: Iterable[ConsumerMember], step: Step) -> ErrorCode:
+def fence(group: ConsumerGroup, members: Iterable[ConsumerMember], step: EventDraft) -> ErrorCode:
     """Take members out of the group. Without any, nothing happens. An error if the group then cannot become the classic
     one that it is to become: they stay."""
     gone = list({member.member_id: member for member in members}.values())
@@ -43,7 +43,7 @@ def fence(group: ConsumerGroup, members: Iterable[ConsumerMember], step: Step) -
     return ErrorCode.NONE
 
 
-def expired(group: ConsumerGroup, key: TimerKey, step: Step) -> None:
+def expired(group: ConsumerGroup, key: TimerKey, step: EventDraft) -> None:
     """A member's time is up: its session, what it had to give up, its JoinGroup or SyncGroup."""
     fence(group, [group.members[key.member_id]], step)
 

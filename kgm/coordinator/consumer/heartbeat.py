@@ -13,7 +13,7 @@ from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.consumer import fencing, member_update, migration, records, regexes, target, timers
 from kgm.coordinator.consumer.group import ConsumerGroup
 from kgm.coordinator.consumer.member import AWAY, LEAVING, NOTHING, ConsumerMember
-from kgm.coordinator.contract.event_draft import Step
+from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.settings import BrokerSettings, heartbeat_interval_ms
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -39,7 +39,10 @@ _WHY: Final = {
 
 
 def handle_heartbeat(
-    message: ConsumerGroupHeartbeatRequest, installed: Group | None, step: Step, new_member_id: Callable[[str], str]
+    message: ConsumerGroupHeartbeatRequest,
+    installed: Group | None,
+    step: EventDraft,
+    new_member_id: Callable[[str], str],
 ) -> None:
     """A ConsumerGroupHeartbeat of whatever epoch."""
     assert step.request is not None
@@ -59,7 +62,7 @@ def handle_heartbeat(
         _beat(message, installed, step, new_member_id)
 
 
-def _calm(message: ConsumerGroupHeartbeatRequest, installed: Group | None, step: Step) -> ConsumerMember | None:
+def _calm(message: ConsumerGroupHeartbeatRequest, installed: Group | None, step: EventDraft) -> ConsumerMember | None:
     """The member of a heartbeat that says nothing new, when there is nothing new to tell it either. Almost all
     heartbeats are such; `_beat` would come to the same, the long way round."""
     if (
@@ -92,7 +95,7 @@ def _calm(message: ConsumerGroupHeartbeatRequest, installed: Group | None, step:
     return member if is_who_it_was else None
 
 
-def _stays(group_id: str, member: ConsumerMember, step: Step) -> ConsumerGroupHeartbeatResponse:
+def _stays(group_id: str, member: ConsumerMember, step: EventDraft) -> ConsumerGroupHeartbeatResponse:
     """A member goes on: its session begins anew, and it hears its epoch."""
     timers.extend_session(group_id, member, step)
     response = ConsumerGroupHeartbeatResponse(
@@ -137,7 +140,7 @@ def _invalid(message: ConsumerGroupHeartbeatRequest, version: int) -> str:
     return "MemberEpoch is out of range." if epoch < AWAY else ""
 
 
-def refuse(step: Step, error: ErrorCode, why: str = "") -> None:
+def refuse(step: EventDraft, error: ErrorCode, why: str = "") -> None:
     """Nothing of the request is done; but who was sent away from a classic group stays so."""
     step.records.clear()
     step.timers.clear()
@@ -148,7 +151,10 @@ def refuse(step: Step, error: ErrorCode, why: str = "") -> None:
 
 
 def _beat(
-    message: ConsumerGroupHeartbeatRequest, installed: Group | None, step: Step, new_member_id: Callable[[str], str]
+    message: ConsumerGroupHeartbeatRequest,
+    installed: Group | None,
+    step: EventDraft,
+    new_member_id: Callable[[str], str],
 ) -> None:
     creates = message.member_epoch == _JOINING
     group = _group_for(message.group_id, installed, step, creates=creates)
@@ -177,7 +183,7 @@ def _beat(
         )
 
 
-def _group_for(group_id: str, installed: Group | None, step: Step, *, creates: bool) -> ConsumerGroup | str:
+def _group_for(group_id: str, installed: Group | None, step: EventDraft, *, creates: bool) -> ConsumerGroup | str:
     """The group, perhaps a new one in the place of an Empty classic one or of one with members; or why not."""
     if isinstance(installed, ConsumerGroup):
         return installed
@@ -194,7 +200,7 @@ def _group_for(group_id: str, installed: Group | None, step: Step, *, creates: b
 def _find(
     message: ConsumerGroupHeartbeatRequest,
     group: ConsumerGroup,
-    step: Step,
+    step: EventDraft,
     new_member_id: Callable[[str], str],
     *,
     creates: bool,
@@ -211,7 +217,7 @@ def _find(
 
 
 def _change(
-    message: ConsumerGroupHeartbeatRequest, group: ConsumerGroup, before: ConsumerMember, step: Step
+    message: ConsumerGroupHeartbeatRequest, group: ConsumerGroup, before: ConsumerMember, step: EventDraft
 ) -> ConsumerMember | ErrorCode:
     """The member with what it says, and nearer to its target."""
     after = _said(message, before, step)
@@ -232,7 +238,7 @@ def _change(
     return member_update.reconcile(group, after, aim, owned, step, subscription_changed=changed)
 
 
-def _said(message: ConsumerGroupHeartbeatRequest, member: ConsumerMember, step: Step) -> ConsumerMember:
+def _said(message: ConsumerGroupHeartbeatRequest, member: ConsumerMember, step: EventDraft) -> ConsumerMember:
     """The member with what the request says of it; what it does not say stays as it is."""
     assert step.request is not None
     said: dict[str, object] = {}
@@ -268,7 +274,7 @@ def _is_full_request(message: ConsumerGroupHeartbeatRequest) -> bool:
 # -- leaving
 
 
-def _leave(message: ConsumerGroupHeartbeatRequest, installed: Group | None, step: Step) -> None:
+def _leave(message: ConsumerGroupHeartbeatRequest, installed: Group | None, step: EventDraft) -> None:
     """-1 takes the member out of the group; -2 keeps the place of a static one until its session ends."""
     if not isinstance(installed, ConsumerGroup):
         why = "not found" if installed is None else "is not a consumer group"

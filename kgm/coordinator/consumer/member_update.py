@@ -12,7 +12,7 @@ from kgm.coordinator.consumer.group import ConsumerGroup, Refresh, homogeneous
 from kgm.coordinator.consumer.member import AWAY, Assigned, ConsumerMember, MemberState, Target
 from kgm.coordinator.consumer.reconciliation import Owned, Reconciliation, UnknownStateError
 from kgm.coordinator.consumer.regexes import METADATA_REFRESH_MS
-from kgm.coordinator.contract.event_draft import Step
+from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.model.errors import ErrorCode
 
 
@@ -66,7 +66,7 @@ def find_static(
     epoch: int | None,
     instance_id: str,
     owned: Owned,
-    step: Step,
+    step: EventDraft,
     *,
     creates: bool,
 ) -> ConsumerMember | ErrorCode:
@@ -100,7 +100,7 @@ def find_static(
 # -- what it changes
 
 
-def write_member(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, step: Step) -> bool:
+def write_member(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, step: EventDraft) -> bool:
     """Write what a member says of itself, if it is new; whether it wants other topics by name."""
     if after == before:
         return False
@@ -109,7 +109,7 @@ def write_member(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMe
 
 
 def update_epoch(
-    group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, step: Step, *, bumps: bool
+    group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, step: EventDraft, *, bumps: bool
 ) -> Epochs:
     """A new epoch for the group, if the member's change asks for one, or the topics have changed."""
     if not bumps and not group.metadata_expired(step.now):
@@ -135,7 +135,7 @@ def reconcile(
     member: ConsumerMember,
     aim: tuple[int, Target],
     owned: Owned,
-    step: Step,
+    step: EventDraft,
     *,
     subscription_changed: bool,
 ) -> ConsumerMember | ErrorCode:

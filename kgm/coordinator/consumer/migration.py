@@ -17,7 +17,7 @@ from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.consumer import records, timers
 from kgm.coordinator.consumer.group import ConsumerGroup
 from kgm.coordinator.consumer.member import Assigned, ClassicProtocols, ConsumerMember, Listed
-from kgm.coordinator.contract.event_draft import Step
+from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.model.errors import DecodeError, ErrorCode
@@ -34,7 +34,7 @@ _VERSION_SIZE = 2
 # -- up
 
 
-def upgrade(group: ClassicGroup, step: Step) -> ConsumerGroup | str:
+def upgrade(group: ClassicGroup, step: EventDraft) -> ConsumerGroup | str:
     """The consumer group that a classic group with members becomes, with the records that make it so; or why not, ""
     if Kafka breaks over it: a group that has never ended a join phase has no protocol, and somebody who has come since
     the last one need not have that."""
@@ -132,7 +132,7 @@ def _as_listed(assigned: Assigned) -> Listed:
     return {topic_id: tuple(partitions) for topic_id, partitions in assigned.items()}
 
 
-def send_away(draft: ClassicGroup, step: Step) -> None:
+def send_away(draft: ClassicGroup, step: EventDraft) -> None:
     """Whoever waits is to join again, even if nothing comes of the upgrade, as in Kafka."""
     for member_id in [*draft.parked_joins]:
         rounds.answer_join(draft, step, member_id, ErrorCode.REBALANCE_IN_PROGRESS, echo=member_id)
@@ -140,7 +140,7 @@ def send_away(draft: ClassicGroup, step: Step) -> None:
         rounds.answer_sync(draft, step, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def _end(draft: ClassicGroup, step: Step) -> None:
+def _end(draft: ClassicGroup, step: EventDraft) -> None:
     """The classic group is no more: nobody is held back for it, and pending ids are void."""
     standby.dismiss_all(draft, step, ErrorCode.REBALANCE_IN_PROGRESS)
     step.cancel_timer(rounds.join_key(draft))
@@ -168,7 +168,7 @@ def may_downgrade_for(group: ConsumerGroup, replaced: ConsumerMember, settings: 
     )
 
 
-def downgrade(group: ConsumerGroup, gone: Sequence[ConsumerMember], step: Step) -> ErrorCode:
+def downgrade(group: ConsumerGroup, gone: Sequence[ConsumerMember], step: EventDraft) -> ErrorCode:
     """The group becomes a classic one without these members, and its members have to join again."""
     for tombstone in records.group_tombstones(group):
         step.write(tombstone)
@@ -178,7 +178,7 @@ def downgrade(group: ConsumerGroup, gone: Sequence[ConsumerMember], step: Step) 
 
 
 def downgrade_with(
-    group: ConsumerGroup, joining: ConsumerMember, replaced_id: str, step: Step, *, rebalances: bool
+    group: ConsumerGroup, joining: ConsumerMember, replaced_id: str, step: EventDraft, *, rebalances: bool
 ) -> ErrorCode:
     """Likewise with a static member that has just taken the place of the last one that spoke the new protocol. Kafka
     goes by the instance id, and breaks where that member has joined under another one since."""
@@ -194,7 +194,7 @@ def _convert(
     group: ConsumerGroup,
     members: Collection[ConsumerMember],
     seats: Mapping[str, str],
-    step: Step,
+    step: EventDraft,
     *,
     rebalances: bool,
 ) -> ErrorCode:

@@ -11,7 +11,7 @@ from typing import Any
 from kgm.coordinator.consumer import records
 from kgm.coordinator.consumer.group import ConsumerGroup, Refresh, ResolvedRegex, counted
 from kgm.coordinator.consumer.member import ConsumerMember
-from kgm.coordinator.contract.event_draft import Step
+from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.contract.topic_image import TopicImage
 
@@ -43,7 +43,7 @@ def compiled(regex: str) -> Any | None:
         return None
 
 
-def update(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, step: Step) -> RegexChange:
+def update(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, step: EventDraft) -> RegexChange:
     """What a change of a member means for the expressions of its group: records, and perhaps a resolution."""
     old, new = before.subscribed_topic_regex, after.subscribed_topic_regex
     change, must_resolve = RegexChange.NONE, False
@@ -66,7 +66,9 @@ def regex_key(group_id: str) -> TimerKey:
     return TimerKey(TimerKind.REGEX, group_id)
 
 
-def _maybe_resolve(group: ConsumerGroup, old: str | None, new: str | None, step: Step, *, must_resolve: bool) -> None:
+def _maybe_resolve(
+    group: ConsumerGroup, old: str | None, new: str | None, step: EventDraft, *, must_resolve: bool
+) -> None:
     if regex_key(group.group_id) in step.live:
         return
     last = group.last_resolved()
@@ -88,7 +90,7 @@ def matching(regex: str, image: TopicImage) -> frozenset[str]:
     return frozenset() if pattern is None else frozenset(name for name in image if pattern.fullmatch(name))
 
 
-def resolve(group: ConsumerGroup, step: Step) -> None:
+def resolve(group: ConsumerGroup, step: EventDraft) -> None:
     """Resolve all expressions of a group; a different result is a reason for a new target assignment."""
     image, matched, bumps = step.image, group.matched, False
     for regex in sorted(group.regexes):

@@ -14,13 +14,13 @@ from kgm.assignors.server.uniform_heterogeneous import Gain
 from kgm.coordinator.consumer import records, target_order
 from kgm.coordinator.consumer.group import ConsumerGroup
 from kgm.coordinator.consumer.member import NO_TARGET, ConsumerMember, Listed, Target
-from kgm.coordinator.contract.event_draft import Step
+from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.settings import assignment_interval_ms
 from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.java.hashing import copied_name_order, map_order
 
 
-def is_due(group: ConsumerGroup, step: Step) -> bool:
+def is_due(group: ConsumerGroup, step: EventDraft) -> bool:
     """Whether the next target assignment may be computed now."""
     interval_ms = assignment_interval_ms(step.settings, step.configs.get(group.group_id))
     last_ms = group.assignment_timestamp_ms
@@ -32,7 +32,7 @@ def update(
     group_epoch: int,
     before: ConsumerMember,
     after: ConsumerMember,
-    step: Step,
+    step: EventDraft,
     *,
     is_homogeneous: bool,
     listed: Sequence[str] | None = None,

@@ -38,7 +38,7 @@ class OnAppendFailure(enum.Enum):
 
 
 @dataclass(slots=True, kw_only=True)
-class Step:
+class EventDraft:
     """One event at work. `request` and `ticket` are None when the event is an alarm, and `alarm` when it is not.
 
     live: the timers that are set, by deadline. image: the topics that there are. configs: what is set for single

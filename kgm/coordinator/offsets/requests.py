@@ -11,7 +11,7 @@ from kgm.coordinator.classic.rebalance import extend_session
 from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.consumer.group import ConsumerGroup
 from kgm.coordinator.contract.error_responses import commit_refusal
-from kgm.coordinator.contract.event_draft import Step
+from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.foreign_group import STREAMS, ForeignGroup
 from kgm.coordinator.contract.topic_image import NO_ID
 from kgm.coordinator.offsets.fencing import AnEpochBefore, check_commit, check_fetch
@@ -63,7 +63,7 @@ def exists(topics: Topics, topic: str, partition: int) -> bool:
 # -- OffsetCommit
 
 
-def handle_commit(message: OffsetCommitRequest, group: Group | None, step: Step, topics: Topics) -> None:
+def handle_commit(message: OffsetCommitRequest, group: Group | None, step: EventDraft, topics: Topics) -> None:
     """An OffsetCommit. A group that does not exist comes into being with its first offset, as a *simple* group:
     Empty and without a protocol type.
 
@@ -105,7 +105,7 @@ def handle_commit(message: OffsetCommitRequest, group: Group | None, step: Step,
 def checked_error(
     checked: ErrorCode | AnEpochBefore,
     rows: Sequence[tuple[str, OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition]],
-    step: Step,
+    step: EventDraft,
 ) -> ErrorCode:
     """The error of the whole request: one partition that may not be committed from an earlier epoch is enough, as in
     Kafka, if its metadata is short enough to be looked at."""
@@ -119,12 +119,12 @@ def checked_error(
     return next((error for error in errors if error is not ErrorCode.NONE), ErrorCode.NONE)
 
 
-def _topic_id(topic: str, step: Step) -> bytes:
+def _topic_id(topic: str, step: EventDraft) -> bytes:
     known = step.image.by_name.get(topic)
     return NO_ID if known is None else known.topic_id
 
 
-def _commit_error(message: OffsetCommitRequest, group: Group | None, step: Step) -> ErrorCode | AnEpochBefore:
+def _commit_error(message: OffsetCommitRequest, group: Group | None, step: EventDraft) -> ErrorCode | AnEpochBefore:
     assert step.request is not None
     version = step.request.version
     epoch = message.generation_id_or_member_epoch
@@ -156,7 +156,7 @@ def _foreign_commit_error(group: ForeignGroup, epoch: int) -> ErrorCode:
     return ErrorCode.NONE if epoch < 0 and group.is_empty else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def _extend_session(message: OffsetCommitRequest, group: ClassicGroup, step: Step) -> None:
+def _extend_session(message: OffsetCommitRequest, group: ClassicGroup, step: EventDraft) -> None:
     """A commit is a sign of life of a member."""
     if group.is_in(ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
         extend_session(group, step, group.members[message.member_id])
@@ -166,7 +166,7 @@ def write_offset(
     group_id: str,
     topic: str,
     row: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
-    step: Step,
+    step: EventDraft,
     retention_ms: int = NO_RETENTION,
     topic_id: bytes = NO_ID,
 ) -> ErrorCode:
@@ -186,7 +186,7 @@ def write_offset(
     return ErrorCode.NONE
 
 
-def is_too_long(metadata: str, step: Step) -> bool:
+def is_too_long(metadata: str, step: EventDraft) -> bool:
     """Kafka compares UTF-16 units with offset.metadata.max.bytes."""
     units = len(metadata) + sum(character > "\uffff" for character in metadata)
     return units > step.settings.offset_metadata_max_bytes
@@ -195,7 +195,7 @@ def is_too_long(metadata: str, step: Step) -> bool:
 # -- OffsetFetch
 
 
-def handle_fetch(message: OffsetFetchRequest, groups: Mapping[str, Group], offsets: Offsets, step: Step) -> None:
+def handle_fetch(message: OffsetFetchRequest, groups: Mapping[str, Group], offsets: Offsets, step: EventDraft) -> None:
     """An OffsetFetch of the partitions named, or of all that have an offset when topics is null (v2 and later).
 
     A group that does not exist, or is Dead, has no offsets, which is no error. With require_stable (v7 and later) a
@@ -306,7 +306,7 @@ class _Fetch:
 
 
 def handle_delete(
-    message: OffsetDeleteRequest, group: Group | None, offsets: Offsets, step: Step, topics: Topics
+    message: OffsetDeleteRequest, group: Group | None, offsets: Offsets, step: EventDraft, topics: Topics
 ) -> None:
     """An OffsetDelete: of topics that no member subscribes to. Partitions without an offset are no error."""
     error = _delete_error(message, group)

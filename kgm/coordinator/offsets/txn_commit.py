@@ -9,7 +9,7 @@ Kafka: OffsetMetadataManager.commitTransactionalOffset."""
 from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.consumer.group import ConsumerGroup
 from kgm.coordinator.contract.error_responses import txn_commit_refusal
-from kgm.coordinator.contract.event_draft import Step
+from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.foreign_group import STREAMS, ForeignGroup
 from kgm.coordinator.contract.outcome import Producer
 from kgm.coordinator.offsets.fencing import AnEpochBefore, check_transactional_commit
@@ -25,7 +25,7 @@ from kgm.protocol.messages.txn_offset_commit_response import (
 _NO_PRODUCER_ID = -1
 
 
-def handle_commit(message: TxnOffsetCommitRequest, group: Group | None, step: Step, topics: Topics) -> None:
+def handle_commit(message: TxnOffsetCommitRequest, group: Group | None, step: EventDraft, topics: Topics) -> None:
     """A TxnOffsetCommit. A group that does not exist comes into being with its first pending offset, and stays when the
     transaction is aborted, until the retention takes it away.
 
@@ -55,7 +55,7 @@ def handle_commit(message: TxnOffsetCommitRequest, group: Group | None, step: St
     step.answer(response)
 
 
-def _commit_error(message: TxnOffsetCommitRequest, group: Group | None, step: Step) -> ErrorCode | AnEpochBefore:
+def _commit_error(message: TxnOffsetCommitRequest, group: Group | None, step: EventDraft) -> ErrorCode | AnEpochBefore:
     generation = message.generation_id
     if group is None:
         return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION

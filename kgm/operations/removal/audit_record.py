@@ -15,9 +15,9 @@ from kgm.text.sanitize import clean
 
 if TYPE_CHECKING:
     from kgm.cli.output.report import Voice
-    from kgm.client import Cluster
+    from kgm.client import AdminClient
     from kgm.operations.removal.audit_log import AuditLog
-    from kgm.operations.removal.removal import MemberResult, Plan
+    from kgm.operations.removal.removal import MemberResult, RemovalPlan
 
 #: What a name may take of the reason, which is short.
 _NAME_CHARACTERS, _HOST_CHARACTERS = 40, 60
@@ -75,7 +75,7 @@ class Record:
             self._log.prepare()
 
     def around(
-        self, cluster: Cluster, plan: Plan, reason: str, send: Callable[[], list[MemberResult]]
+        self, cluster: AdminClient, plan: RemovalPlan, reason: str, send: Callable[[], list[MemberResult]]
     ) -> list[MemberResult]:
         """Write the intent, send, write the outcome. Raises RefusedError when nothing was sent; else as `send` does."""
         if self._log is None:
@@ -120,7 +120,7 @@ class Record:
             self._voice.warn(f"what came of it is not in the audit log: {'; '.join(error.facts)}")
 
 
-def _members(plan: Plan) -> list[dict[str, Any]]:
+def _members(plan: RemovalPlan) -> list[dict[str, Any]]:
     """Those that are there: the others are in no request."""
     return [
         {

@@ -8,7 +8,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kgm.client.admin_client import Cluster
+from kgm.client.admin_client import AdminClient
 from kgm.client.requests import Offsets
 from kgm.model.assignment import Partitions, count
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
@@ -51,7 +51,7 @@ class _Watched:
 
 
 def watch(
-    cluster: Cluster, group: GroupSnapshot, member_ids: Iterable[str], *, also: Iterable[str] = (),
+    cluster: AdminClient, group: GroupSnapshot, member_ids: Iterable[str], *, also: Iterable[str] = (),
     window_ms: int = WINDOW_MS,
 ) -> dict[str, Sign]:  # fmt: skip
     """A sign for each of these members, by member id, from committed offsets over at most `window_ms`.
@@ -90,7 +90,7 @@ def _without_watching(member: MemberSnapshot, committed: Offsets) -> Sign | None
     return None
 
 
-def _look(cluster: Cluster, group_id: str, watched: list[_Watched], asked: set[str], window_ms: int) -> float:
+def _look(cluster: AdminClient, group_id: str, watched: list[_Watched], asked: set[str], window_ms: int) -> float:
     """Poll until it is decided; returns for how many seconds it looked."""
     window = cluster.deadline.within(window_ms / 1000)
     idle = cluster.deadline.within(min(_IDLE_MS, window_ms) / 1000)

@@ -12,7 +12,7 @@ import fnmatch
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kgm.client.admin_client import Cluster, LeaveAnswer, Leaver
+from kgm.client.admin_client import AdminClient, LeaveAnswer, Leaver
 from kgm.client.failures import RETRIABLE, ConnectError, LostError, from_code
 from kgm.client.fresh_describe import described
 from kgm.client.transport.brokers import backoff
@@ -74,7 +74,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RemovalPlan:
     """What is to be removed. group: None when it does not exist; collapsed: ids that meant a member named before."""
 
     group_id: str
@@ -117,7 +117,7 @@ def plan(
     member_ids: Iterable[str] = (),
     identities: Iterable[str] = (),
     patterns: Iterable[str] = (),
-) -> Plan:
+) -> RemovalPlan:
     """Resolve ids against a snapshot, in this order, each member once.
 
     identities: instance ids, or member ids of members. patterns: globs over identities; they add what they match."""
@@ -144,10 +144,10 @@ def plan(
             collapsed.append(target.id)
         else:
             targets[key] = target
-    return Plan(group_id=group_id, group=group, targets=tuple(targets.values()), collapsed=tuple(collapsed))
+    return RemovalPlan(group_id=group_id, group=group, targets=tuple(targets.values()), collapsed=tuple(collapsed))
 
 
-def check_possible(cluster: Cluster, wanted: Plan) -> None:
+def check_possible(cluster: AdminClient, wanted: RemovalPlan) -> None:
     """Refuse what the broker or the group's type cannot do, before anything is sent. Raises RefusedError, KgmError."""
     group = wanted.group
     if group is None:
@@ -172,7 +172,7 @@ def check_possible(cluster: Cluster, wanted: Plan) -> None:
         )  # fmt: skip
 
 
-def planned(wanted: Plan) -> list[MemberResult]:
+def planned(wanted: RemovalPlan) -> list[MemberResult]:
     """The results of a dry run."""
     return [_absent(target) if target.member is None else _planned(target) for target in wanted.targets]
 
@@ -187,7 +187,12 @@ def _absent(target: Target, note: str | None = None) -> MemberResult:
 
 
 def execute(
-    cluster: Cluster, wanted: Plan, *, reason: str, evict: bool = False, sleep: Callable[[float], None] | None = None
+    cluster: AdminClient,
+    wanted: RemovalPlan,
+    *,
+    reason: str,
+    evict: bool = False,
+    sleep: Callable[[float], None] | None = None,
 ) -> list[MemberResult]:
     """Remove, and say what became of each id, in the order asked.
 
@@ -209,7 +214,7 @@ class _Sending:
     """LeaveGroup until it is answered, or the time is over."""
 
     def __init__(
-        self, cluster: Cluster, group_id: str, *, reason: str, evict: bool, sleep: Callable[[float], None] | None
+        self, cluster: AdminClient, group_id: str, *, reason: str, evict: bool, sleep: Callable[[float], None] | None
     ) -> None:
         self.codes: dict[Target, int] = {}
         self.lost: set[Target] = set()
@@ -289,7 +294,7 @@ class _Sending:
         return None
 
 
-def _look_again(cluster: Cluster, group_id: str, doubtful: Iterable[Target]) -> GroupSnapshot | None:
+def _look_again(cluster: AdminClient, group_id: str, doubtful: Iterable[Target]) -> GroupSnapshot | None:
     """The group afterwards; without members when it is gone, None when it cannot be seen."""
     names = [target.member.group_instance_id for target in doubtful if target.member is not None]
     try:
@@ -300,7 +305,7 @@ def _look_again(cluster: Cluster, group_id: str, doubtful: Iterable[Target]) -> 
         return None
 
 
-def _outcome(target: Target, sending: _Sending, wanted: Plan, after: GroupSnapshot | None) -> MemberResult:
+def _outcome(target: Target, sending: _Sending, wanted: RemovalPlan, after: GroupSnapshot | None) -> MemberResult:
     code = sending.codes.get(target)
     lost = target in sending.lost
     member = target.member

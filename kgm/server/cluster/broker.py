@@ -32,7 +32,7 @@ from kgm.server.apis.transactions import TransactionApis
 from kgm.server.contract.exchange import Answer, Call, Event, Hangup, Millis, Peer, Reply, Response, Ticket
 
 if TYPE_CHECKING:
-    from kgm.server.cluster.cluster import Cluster
+    from kgm.server.cluster.cluster import EmbeddedCluster
 
 Handler = Callable[[Call], Response]
 #: What Kafka accepts as the name and version of a client's software (ApiVersionsRequest, KIP-511).
@@ -47,7 +47,7 @@ _NOT_SERVED: tuple[int, int, type[Message]] = (0, -1, Message)
 class Broker:
     """What one broker of a cluster answers."""
 
-    def __init__(self, node_id: int, cluster: "Cluster") -> None:
+    def __init__(self, node_id: int, cluster: "EmbeddedCluster") -> None:
         self.node_id = node_id
         self.cluster = cluster
         self.limits = cluster.limits
@@ -55,7 +55,7 @@ class Broker:
         # The versions of each API, and the class of its requests.
         self._served = {key: (API[key].min_version, API[key].max_version, request_class(key)) for key in self._handlers}
 
-    def _table(self, cluster: "Cluster") -> dict[int, Handler]:
+    def _table(self, cluster: "EmbeddedCluster") -> dict[int, Handler]:
         """Everything that is served, each in all versions that kgm speaks."""
         metadata = Metadata(cluster.cluster_id, cluster.nodes, cluster.topics, cluster.placement)
         admin = self._admin(cluster)
@@ -115,7 +115,7 @@ class Broker:
         }
 
     @staticmethod
-    def _admin(cluster: "Cluster") -> TopicAdmin:
+    def _admin(cluster: "EmbeddedCluster") -> TopicAdmin:
         return TopicAdmin(
             cluster.topics,
             cluster.limits,
@@ -126,7 +126,7 @@ class Broker:
             empty=cluster.data.empty,
         )
 
-    def _configs(self, cluster: "Cluster") -> Configs:
+    def _configs(self, cluster: "EmbeddedCluster") -> Configs:
         return Configs(
             self.node_id,
             cluster.shards.settings,

@@ -104,7 +104,7 @@ def _silent(_text: str) -> None:
     """Nobody listens."""
 
 
-class Cluster:
+class EmbeddedCluster:
     """Brokers 1 to `brokers`, their topics with records, and the coordinators of all groups.
 
     warn: is told what an operator should know. Raises KgmError for topics that cannot be, and for a storage that cannot
@@ -308,7 +308,7 @@ class Cluster:
 class _Markers:
     """Takes the markers to the partitions."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
         self.woken: Response = ()
 

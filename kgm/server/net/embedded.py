@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import UsageError
-from kgm.server.cluster.cluster import Cluster, Storage
+from kgm.server.cluster.cluster import EmbeddedCluster, Storage
 from kgm.server.cluster.shards import View
 from kgm.server.contract.limits import Limits
 from kgm.server.net.event_loop import Clock, Hub, Warn
@@ -30,7 +30,7 @@ def _ignore(_text: str) -> None:
 class Server:
     """A cluster with its listeners, in the event loop in which it is started."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, *, host: str, port: int, warn: Warn) -> None:
+    def __init__(self, cluster: EmbeddedCluster, clock: Clock, *, host: str, port: int, warn: Warn) -> None:
         brokers = len(cluster.brokers)
         if port and port + brokers - 1 > _HIGHEST_PORT:
             raise UsageError(f"{brokers} brokers from port {port} on would go beyond {_HIGHEST_PORT}")
@@ -79,14 +79,14 @@ def _cluster(
     data_dir: Path | None,
     clock: Clock,
     warn: Warn,
-) -> Cluster:
+) -> EmbeddedCluster:
     storage: Storage | None = None
     if data_dir is not None:
         from kgm.server.logs.storage import Directory
 
         storage = Directory.open(data_dir, settings=settings or BrokerSettings(), limits=limits or Limits(), warn=warn)
     try:
-        return Cluster(
+        return EmbeddedCluster(
             topics=topics,
             settings=settings,
             limits=limits,
@@ -154,7 +154,7 @@ def serve_forever(
 class EmbeddedServer:
     """A running server in a thread of its own. A context manager; `close` ends it."""
 
-    def __init__(self, *, cluster: Cluster, clock: Clock, host: str, port: int, warn: Warn) -> None:
+    def __init__(self, *, cluster: EmbeddedCluster, clock: Clock, host: str, port: int, warn: Warn) -> None:
         self._server = Server(cluster, clock, host=host, port=port, warn=warn)
         self._ready = threading.Event()
         self._error: BaseException | None = None

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kgm.server.cluster.cluster import Cluster
+from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import Event, Hangup, Millis, Peer, Ticket
 
 if TYPE_CHECKING:
-    from kgm.server.net.listener import Connection
+    from kgm.server.net.listener import ClientConnection
 
 #: Warnings of one kind that are said; a hostile client cannot fill a disk with them.
 _SAID = 5
@@ -38,16 +38,16 @@ class Clock:
 class Hub:
     """Runs a cluster in an event loop. The only real clock of the server."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, *, warn: Warn) -> None:
+    def __init__(self, cluster: EmbeddedCluster, clock: Clock, *, warn: Warn) -> None:
         self.cluster = cluster
         self.limits = cluster.limits
-        self.connections: set[Connection] = set()
+        self.connections: set[ClientConnection] = set()
         self.buffered = 0
         self.inbox = memoryview(bytearray(_INBOX_SIZE))
         self.now = clock.now
         self._say = warn
         self._warned: dict[str, int] = {}
-        self._owners: dict[Ticket, Connection] = {}
+        self._owners: dict[Ticket, ClientConnection] = {}
         self._last_ticket = 0
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: Millis | None = None
@@ -72,7 +72,7 @@ class Hub:
 
     # -- for connections
 
-    def receive(self, connection: "Connection", frame: bytes, peer: Peer) -> None:
+    def receive(self, connection: "ClientConnection", frame: bytes, peer: Peer) -> None:
         """Give a frame to the connection's broker; the connection is settled now or later."""
         self._last_ticket += 1
         ticket = Ticket(self._last_ticket)

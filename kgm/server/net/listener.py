@@ -28,14 +28,14 @@ class Listener:
     def __init__(self, hub: Hub, broker: Broker) -> None:
         self.hub = hub
         self.broker = broker
-        self.connections: set[Connection] = set()
+        self.connections: set[ClientConnection] = set()
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; returns the address with the port that was picked. Raises KgmError when the address is not free."""
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(lambda: Connection(self), host, port, backlog=_BACKLOG)
+            self._server = await loop.create_server(lambda: ClientConnection(self), host, port, backlog=_BACKLOG)
         except OSError as error:
             reason = error.strerror or str(error)
             raise KgmError(
@@ -65,7 +65,7 @@ def _as_kafka_shows(host: str) -> str:
     return "/" + ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))
 
 
-class Connection(asyncio.BufferedProtocol):
+class ClientConnection(asyncio.BufferedProtocol):
     """One client's connection.
 
     What comes in is read into the hub's `inbox`, one buffer for all connections, and taken out at once: the event loop

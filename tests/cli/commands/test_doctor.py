@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kgm.cli import main
-from kgm.client import Cluster
+from kgm.client import AdminClient
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.history import schema
 from kgm.model.errors import UnreachableError
@@ -242,7 +242,7 @@ def test_a_group_that_everybody_left(kafka):
 
 
 def test_a_coordinator_that_does_not_answer_is_a_finding(groups, monkeypatch, capsys):
-    describe = Cluster.describe_groups
+    describe = AdminClient.describe_groups
     lost = UnreachableError(
         "the coordinator of group 'ill' did not answer within 5 ms", facts=("last: x",), group_id="ill"
     )
@@ -250,7 +250,7 @@ def test_a_coordinator_that_does_not_answer_is_a_finding(groups, monkeypatch, ca
     def one_is_lost(self, ids, **more):
         return [lost if one == "ill" else found for one, found in zip(ids, describe(self, ids, **more), strict=True)]
 
-    monkeypatch.setattr(Cluster, "describe_groups", one_is_lost)
+    monkeypatch.setattr(AdminClient, "describe_groups", one_is_lost)
     assert main.run(["doctor", "-b", groups, "-o", "json"]) == 8
     findings = json.loads(capsys.readouterr().out)["data"]["findings"]
     (one,) = [one for one in findings if one["group_id"] == "ill"]

@@ -10,7 +10,7 @@ import pytest
 from kgm.client import connect
 from kgm.client.failures import ConnectError
 from kgm.client.security import make_security
-from kgm.client.transport.connection import Connection, Step
+from kgm.client.transport.connection import BrokerConnection, Step
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import AuthenticationError, BrokerError, UnsupportedError
 from kgm.protocol import wire
@@ -68,7 +68,7 @@ def ask(connection):
 
 def log_in(broker, mechanism="PLAIN", told=lambda step: None):
     security, _ = make_security({**SETTINGS, "sasl.mechanism": mechanism})
-    connection = Connection.connect(broker.address, Deadline.after(10_000), security, told=told)
+    connection = BrokerConnection.connect(broker.address, Deadline.after(10_000), security, told=told)
     connection.close()
     return connection
 
@@ -157,7 +157,7 @@ def test_a_session_that_ends_is_renewed_on_the_same_connection():
         OK, Answer(session_lifetime_ms=100_000), ListGroupsResponse(), OK, Answer(), ListGroupsResponse()
     ) as broker:
         security, _ = make_security(SETTINGS)
-        connection = Connection.connect(broker.address, Deadline.after(20_000), security)
+        connection = BrokerConnection.connect(broker.address, Deadline.after(20_000), security)
         assert 0 < connection._log_in_at - time.monotonic() <= 85
         ask(connection)
         connection._log_in_at = 0.0  # the time has come

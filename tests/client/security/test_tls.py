@@ -13,7 +13,7 @@ from kgm.client.failures import ConnectError, WrongSpeechError
 from kgm.client.security import make_security
 from kgm.client.security import probe as probing
 from kgm.client.transport.bootstrap import Address
-from kgm.client.transport.connection import Connection
+from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import AuthenticationError
 from tests.client.faults import Listener, Scripted
@@ -103,7 +103,7 @@ def test_a_broker_that_wants_a_certificate(certificates, trust, version):
 
         def connect(settings):
             security, _ = make_security({"security.protocol": "SSL", **trust, **settings})
-            Connection.connect(server.address, Deadline.after(PATIENCE_MS), security)
+            BrokerConnection.connect(server.address, Deadline.after(PATIENCE_MS), security)
 
         with pytest.raises(AuthenticationError, match="may want a certificate of ours") as caught:
             connect({})
@@ -148,7 +148,7 @@ def test_a_tls_port_is_known_even_when_it_just_hangs_up(certificates):
     """Not every server answers plaintext with an alert."""
     security, _ = make_security({})
     with TlsServer(certificates.broker) as server, pytest.raises(WrongSpeechError, match="this port speaks TLS"):
-        Connection.connect(server.address, Deadline.after(PATIENCE_MS), security)
+        BrokerConnection.connect(server.address, Deadline.after(PATIENCE_MS), security)
 
 
 def test_what_a_port_speaks(server, certificates):

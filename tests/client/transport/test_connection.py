@@ -11,7 +11,7 @@ import pytest
 from kgm.client import connect
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongSpeechError
 from kgm.client.transport.bootstrap import Address
-from kgm.client.transport.connection import MAX_FRAME_BYTES, Connection, Plaintext, resolve
+from kgm.client.transport.connection import MAX_FRAME_BYTES, BrokerConnection, Plaintext, resolve
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import DecodeError, KgmError, UnreachableError, UnsupportedError
 from kgm.protocol import wire
@@ -41,7 +41,7 @@ def open_to():
     opened = []
 
     def open_to(port, ms=PATIENCE_MS):
-        opened.append(Connection.connect(Address("127.0.0.1", port), Deadline.after(ms), Plaintext()))
+        opened.append(BrokerConnection.connect(Address("127.0.0.1", port), Deadline.after(ms), Plaintext()))
         return opened[-1]
 
     yield open_to

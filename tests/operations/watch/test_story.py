@@ -10,7 +10,7 @@ from kgm.cli.output.watch.event_lines import event_json, line
 from kgm.client.offsets_topic_tail import Recorded
 from kgm.client.poller import Look
 from kgm.model.errors import NotFoundError, UnreachableError
-from kgm.model.snapshot import Coordinator, GroupSnapshot, MemberSnapshot, OffsetSnapshot
+from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.operations.watch.story import Goal, Story, story_json, summary
 
 SILENT = "no READ on Topic '__consumer_offsets'"
@@ -230,7 +230,7 @@ def test_lag_is_told_when_it_starts_doubles_halves_and_ends():
 
 def test_brokers_that_go_and_come_back_and_coordinators_that_move():
     watch = Watch(settle_ms=1000)
-    one, two = (Coordinator(id=n, host="h", port=9092 + n) for n in (1, 2))
+    one, two = (CoordinatorNode(id=n, host="h", port=9092 + n) for n in (1, 2))
     watch.see(group(A, B, coordinator=one), recorded(1, A, B))
     gone = UnreachableError("no broker can be reached at x:1")
     assert watch.see(gone) == [("unreachable", "no broker can be reached at x:1")]

@@ -18,7 +18,7 @@ from kgm.protocol.messages.offset_commit_request import (
 from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from kgm.server.cluster.cluster import Cluster
+from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.limits import Limits
 from kgm.server.logs.storage import Directory
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
@@ -36,7 +36,7 @@ OPTIONS = {"group": "g", "topics": ["t"], "assignor": "range", "session_timeout_
 def kept(data_dir):
     """What a new process would find in the directory; nobody may have it open."""
     storage = Directory.open(data_dir, settings=BrokerSettings(), limits=Limits(), warn=print)
-    cluster = Cluster(topics={}, storage=storage, now=0)
+    cluster = EmbeddedCluster(topics={}, storage=storage, now=0)
     groups, offsets = cluster.view.groups(), dict(cluster.view.of("g"))
     cluster.close()
     return {group.group_id: group for group in groups}, offsets
