@@ -1,9 +1,9 @@
 """One connection to one broker: bytes out, bytes in, every step under an absolute deadline.
 
 `Security` is the seam where TLS and SASL plug in: it wraps the socket before the first byte and logs in after the
-versions are known, and again when the session that the broker granted is nearly over (KIP-368). A `BrokerConnection` is
-used by one request at a time (it holds a lock); any failure closes it, because after a lost answer nobody knows what the
-next bytes mean."""
+versions are known, and again when the session that the broker granted is nearly over (KIP-368). A `BrokerConnection`
+is used by one request at a time (it holds a lock); any failure closes it, because after a lost answer nobody knows what
+the next bytes mean."""
 
 import contextlib
 import enum

@@ -256,7 +256,7 @@ def test_a_file_that_is_rotated_while_we_wait_for_it_is_not_written(log, monkeyp
 
 WRITER = """
 import sys, pathlib
-from kgm.client import audit_log
+from kgm.operations.removal import audit_log
 audit_log.MAX_BYTES = 200_000
 log = audit_log.AuditLog(pathlib.Path(sys.argv[1]))
 for n in range(60):
@@ -287,7 +287,7 @@ def test_several_processes_at_once_lose_and_tear_nothing(log):
 
 LIMITED = """
 import pathlib, resource, sys
-from kgm.client import audit_log
+from kgm.operations.removal import audit_log
 from kgm.model.errors import RefusedError
 resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))
 log = audit_log.AuditLog(pathlib.Path(sys.argv[1]))

@@ -10,8 +10,7 @@ from kgm.simulation.bounce import simulate
 from kgm.simulation.compare import compare, side_by_side
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
 from kgm.simulation.plan.starting_group import origin_of, synthetic
-
-from .groups import DYNAMIC, STATIC, ids, made_up
+from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
 
 CONSUMER = GroupProtocol.CONSUMER
 

@@ -5,8 +5,7 @@ import pytest
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop
 from kgm.simulation.report.holdings import Holding, Holdings
-
-from .groups import DYNAMIC, STATIC, ids, made_up
+from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
 
 
 def test_what_is_held_from_when_to_when():
