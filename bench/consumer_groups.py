@@ -105,7 +105,7 @@ class Bench:
 
     def send(self, request):
         start = time.thread_time()
-        (reply,) = self.runtime.submit(request, ticket=1, now=self.now)
+        (reply,) = self.runtime.handle(request, ticket=1, now=self.now)
         self.took += time.thread_time() - start
         self.requests += 1
         assert reply.message.error_code == ErrorCode.NONE
@@ -133,7 +133,7 @@ class Bench:
             chunk = list(itertools.islice(cycle, 1_000))
             start = time.thread_time()
             for each in chunk:
-                replies = self.runtime.submit(each, ticket=1, now=self.now)
+                replies = self.runtime.handle(each, ticket=1, now=self.now)
             took += time.thread_time() - start
             done += len(chunk)
             assert replies[0].message.error_code == ErrorCode.NONE

@@ -83,7 +83,7 @@ class Bench:
         """Bring a group together; CPU seconds."""
         start = time.thread_time()
         for each in joins:
-            self.runtime.submit(each, ticket=next(TICKETS), now=self.now)
+            self.runtime.handle(each, ticket=next(TICKETS), now=self.now)
         joined = ()
         while not joined:
             self.now = self.runtime.next_deadline()
@@ -95,7 +95,7 @@ class Bench:
         syncs = [sync(each, 1, ids if each == leader else []) for each in sorted(ids, key=leader.__eq__)]
         start = time.thread_time()
         for each in syncs:
-            synced = self.runtime.submit(each, ticket=next(TICKETS), now=self.now)
+            synced = self.runtime.handle(each, ticket=next(TICKETS), now=self.now)
         took += time.thread_time() - start
         assert len(synced) == len(ids)
         assert self.engine.group(GROUP).state == "Stable"
@@ -106,7 +106,7 @@ class Bench:
 
     def heartbeats(self, span):
         return timed(
-            lambda each: self.runtime.submit(each, ticket=1, now=self.now), [heartbeat(m, 1) for m in self.ids()], span
+            lambda each: self.runtime.handle(each, ticket=1, now=self.now), [heartbeat(m, 1) for m in self.ids()], span
         )
 
     def handled_heartbeats(self, span):
@@ -116,7 +116,7 @@ class Bench:
         )
 
     def restarts(self, joins, span):
-        return timed(lambda each: self.runtime.submit(each, ticket=1, now=self.now), joins, span)
+        return timed(lambda each: self.runtime.handle(each, ticket=1, now=self.now), joins, span)
 
 
 def timed(function, requests, span):
@@ -155,7 +155,7 @@ class Walk:
     def submit(self, each, seat=None):
         ticket = next(TICKETS)
         self.waiting[ticket] = seat
-        self.take(self.bench.runtime.submit(each, ticket=ticket, now=self.bench.now))
+        self.take(self.bench.runtime.handle(each, ticket=ticket, now=self.bench.now))
 
     def take(self, replies):
         for ticket, message in replies:

@@ -99,7 +99,7 @@ class Coordinator:
         self._alarm(key, step)
         return self._finish(step)
 
-    def hung_up(self, ticket: Ticket, *, now: Millis) -> Outcome:
+    def disconnected(self, ticket: Ticket, *, now: Millis) -> Outcome:
         """The connection of a request that waits for its reply is gone, which matters to who is held back only: a
         member that waits in a rebalance has a session for that. Its ticket is answered all the same."""
         step = self._step(now)
@@ -107,7 +107,7 @@ class Coordinator:
             if isinstance(installed, ClassicGroup) and any(
                 held.parked.ticket == ticket for held in installed.held.values()
             ):
-                standby.hung_up(step.draft(installed), step, ticket)
+                standby.disconnected(step.draft(installed), step, ticket)
                 break
         return self._finish(step)
 

@@ -54,7 +54,7 @@ class Runtime:
         for key, deadline in engine.deadlines.items():
             self._index(key, deadline)
 
-    def submit(self, request: Request, *, ticket: Ticket, now: Millis) -> tuple[Reply, ...]:
+    def handle(self, request: Request, *, ticket: Ticket, now: Millis) -> tuple[Reply, ...]:
         """Handle a request, after the timers that are due. The replies may be to other tickets, and to this one
         there need not be one yet."""
         heap = self._heap
@@ -114,9 +114,9 @@ class Runtime:
         """There are other topics (`engine.topics_changed`); timers that are due come first."""
         return self.advance(now) + self._execute(self.engine.topics_changed(image, now=now), now)
 
-    def hung_up(self, ticket: Ticket, *, now: Millis) -> tuple[Reply, ...]:
+    def disconnected(self, ticket: Ticket, *, now: Millis) -> tuple[Reply, ...]:
         """The connection over which a request came that still waits is gone."""
-        return self._execute(self.engine.hung_up(ticket, now=now), now)
+        return self._execute(self.engine.disconnected(ticket, now=now), now)
 
     def unload(self, *, now: Millis) -> tuple[Reply, ...]:
         """Send whoever waits to another broker."""

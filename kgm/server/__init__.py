@@ -2,42 +2,46 @@
 
 How it works
 ------------
-`listener` owns the sockets of one broker and cuts the stream of a connection into frames. The `hub` owns the clock; it
-hands each frame to the connection's `Broker` with a *ticket* and gets back events by ticket: an answer, no answer, or
-"hang up". The brokers share one `Cluster`, which is as pure as the coordinators in it: it never waits, and time is an
-argument.
+A request goes down through these rooms, and its replies come back up:
 
-Groups belong to *shards*, one for each partition of `__consumer_offsets`: a log, and on the broker that leads the
-partition a coordinator. When the leader changes, the shard is unloaded (who waits is told NOT_COORDINATOR) and loaded
-from its log on the other broker, in pieces between which everybody else is served. So what survives a failover is what
-the log has, in memory as on disk, and every failover tests what a restart would find. Brokers share one process and one
-copy of everything: they are for the clients' side of failover, not for more safety.
+    embedded    runs a server: in the foreground, or in a thread
+    net         a connection cuts its bytes into frames; the driver has the clock, and gives each frame a *ticket*
+    broker      decodes the frame and calls the handler of its API
+    apis        one file for each API: answers it, or asks the coordinator of the group
+    cluster     what brokers share: topics, records, shards, transactions; as pure as the coordinators, it never waits
+    logs        what is stored, in memory or in a data directory
+    contract    what passes between these rooms
 
-With a data directory, what a response rests on is on the disk before the response leaves. The frames of one turn of the
-event loop are worked on first, each log that they wrote to is flushed once, then all answers go out. A flush that fails
-acknowledges nothing: the shard goes offline, its groups have no coordinator until somebody moves the partition.
+Groups belong to *shards*, one for each partition of `__consumer_offsets`: a log and, on the broker that leads the
+partition, a coordinator. When the leader changes, the shard is unloaded (requests that wait are answered with
+NOT_COORDINATOR) and loaded from its log on the other broker, in pieces between which other requests are served. So what
+survives a failover is what the log has, in memory as on disk, and every failover tests what a restart would read. The
+brokers share one process and one copy of everything: they are for testing how clients fail over, not for durability.
 
-A connection has one request in work at a time. The next frame is looked at when the one before is answered, as in
-Kafka, whose socket server mutes a connection while it owes it a response. So replies are in the order of requests
-although a JoinGroup may wait for minutes, and a client that does not read, or that sends ahead, costs one request and
-one response of memory, after which its socket is left to fill up.
+With a data directory, what a response depends on is on the disk before the response is sent. The frames of one turn of
+the event loop are served first, then each log that they wrote to is flushed once, then the responses are sent. A flush
+that fails acknowledges nothing: the shard goes offline, and its groups have no coordinator until the partition is moved
+or the server restarts.
 
 Consumer groups (KIP-848) know topics by their ids: each coordinator has an image of the topics (`Topics.image`), and is
-told when some come, grow or go. What is set for single groups (`configs`) is the cluster's, and goes to the coordinator
-that has the group.
+told when they change. Configurations of single groups belong to the cluster, which passes them to the coordinator.
 
 What one client can take from others is bounded by `Limits`. There is no authentication and no TLS: by default the
 server listens on loopback.
-
-Modules: limits (bounds, `--set`) · topics (names, partitions, ids) · nodes (brokers, who leads what) · exchange (what
-passes between broker and listener) · cluster (everything shared) · broker (decode, dispatch) · outbox (encode; what
-waits for a flush) · shard, shards (coordinators, and where they are) · kept (what outlives the process beside logs) ·
-memory_log, storage (their logs) · log, data_files (records of topics) · syncing (flushes at once) · transactions
-(their coordinator) · the APIs: groups, unavailable, metadata, data, topic_admin, configs, transaction_apis, log_dirs ·
-hub (clock, turns of the loop) · listener (connections) · embedded (a server in the foreground, or in a thread).
 """
 
 from kgm.server.contract.limits import Limits, settings_from_overrides
-from kgm.server.net.embedded import EmbeddedServer, serve_forever, serve_in_thread
+from kgm.server.embedded.foreground import serve_forever
+from kgm.server.embedded.group_watch import GroupWatch
+from kgm.server.embedded.in_thread import EmbeddedServer, serve_in_thread
+from kgm.server.embedded.server import ServerOptions
 
-__all__ = ["EmbeddedServer", "Limits", "serve_forever", "serve_in_thread", "settings_from_overrides"]
+__all__ = [
+    "EmbeddedServer",
+    "GroupWatch",
+    "Limits",
+    "ServerOptions",
+    "serve_forever",
+    "serve_in_thread",
+    "settings_from_overrides",
+]

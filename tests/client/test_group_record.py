@@ -15,7 +15,7 @@ from kgm.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
-from kgm.server.cluster.nodes import place_of
+from kgm.server.contract import offsets_topic
 from tests.cli.runner import kgm
 from tests.client.joiners import SESSION_MS, Joiner
 
@@ -33,7 +33,9 @@ def test_the_partition_is_kafkas():
         *map(str, range(200)),
     ]  # one hashes to MIN_VALUE
     for count in (1, 4, 50):
-        assert [partition_for(group, count) for group in groups] == [place_of(group, count) for group in groups]
+        assert [partition_for(group, count) for group in groups] == [
+            offsets_topic.partition_for(group, count) for group in groups
+        ]
 
 
 @pytest.fixture

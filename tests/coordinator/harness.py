@@ -119,7 +119,7 @@ class Harness:
         ticket = Ticket(next(self.tickets))
         self.sent.append(ticket)
         request = Request(message=message, version=version, client_id=client_id, client_host=client_host)
-        self.take(self.runtime.submit(request, ticket=ticket, now=self.now))
+        self.take(self.runtime.handle(request, ticket=ticket, now=self.now))
         return ticket
 
     def sleep(self, ms):

@@ -7,11 +7,13 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.protocol.apis import API, response_class
 from kgm.protocol.struct import Message
 from kgm.protocol.wire import decode_response, encode_request
-from kgm.server.cluster.cluster import EmbeddedCluster, Storage
-from kgm.server.contract.exchange import Answer, Event, Peer
+from kgm.server.broker import brokers_of
+from kgm.server.cluster.cluster import EmbeddedCluster
+from kgm.server.contract.exchange import ConnectionEvent, Endpoints, ResponseFrame
 from kgm.server.contract.limits import Limits
+from kgm.server.logs.storage import Storage
 
-PEER = Peer(client_host="/192.0.2.7", host="192.0.2.1", port=9092)
+ENDPOINTS = Endpoints(client_host="/192.0.2.7", server_host="192.0.2.1", server_port=9092)
 
 
 class Driver:
@@ -38,15 +40,16 @@ class Driver:
             now=self.now,
             warn=self.warnings.append,
         )
-        self.broker = self.cluster.brokers[1]
-        self.events: dict[int, Event] = {}
+        self.brokers = brokers_of(self.cluster)
+        self.broker = self.brokers[1]
+        self.events: dict[int, ConnectionEvent] = {}
         self._tickets = itertools.count(1)
         self._asked: dict[int, tuple[type[Message], int]] = {}
 
     def frame(self, frame: bytes, *, to: int = 1) -> int:
         """Send bytes to a broker; returns the ticket."""
         ticket = next(self._tickets)
-        self._keep(self.cluster.brokers[to].receive(frame, ticket=ticket, peer=PEER, now=self.now))
+        self._keep(self.brokers[to].receive(frame, ticket=ticket, endpoints=ENDPOINTS, now=self.now))
         return ticket
 
     def send(self, message: Message, *, version: int | None = None, client_id: str | None = "c", to: int = 1) -> int:
@@ -57,7 +60,7 @@ class Driver:
 
     def answer(self, ticket: int) -> Any:
         event = self.events[ticket]
-        assert isinstance(event, Answer), event
+        assert isinstance(event, ResponseFrame), event
         cls, version = self._asked[ticket]
         correlation_id, message = decode_response(cls, event.frame, version=version)
         assert correlation_id == 77
@@ -71,13 +74,13 @@ class Driver:
         self._keep(self.cluster.advance(self.now))
 
     def move(self, partition: int, leader: int) -> None:
-        self._keep(self.cluster.move(partition, leader, self.now))
+        self._keep(self.cluster.move_coordinator(partition, leader, self.now))
 
     def stop(self, node_id: int) -> None:
-        self._keep(self.cluster.stop(node_id, self.now))
+        self._keep(self.cluster.stop_broker(node_id, self.now))
 
     def start(self, node_id: int) -> None:
-        self._keep(self.cluster.start(node_id, self.now))
+        self._keep(self.cluster.start_broker(node_id, self.now))
 
     def load(self) -> None:
         """Load everything there is to load."""
@@ -87,7 +90,7 @@ class Driver:
     def flush(self) -> None:
         self._keep(self.cluster.flush(self.now))
 
-    def _keep(self, events: tuple[Event, ...]) -> None:
+    def _keep(self, events: tuple[ConnectionEvent, ...]) -> None:
         for event in events:
             assert event.ticket not in self.events, "answered twice"
             self.events[event.ticket] = event

@@ -71,10 +71,10 @@ def serve(
     import signal
     from pathlib import Path
 
-    from kgm.server import serve_forever, settings_from_overrides
+    from kgm.server import ServerOptions, serve_forever, settings_from_overrides
 
     broker_settings, limits = settings_from_overrides(overrides)
-    ended_by = serve_forever(
+    options = ServerOptions(
         topics=topics,
         settings=broker_settings,
         limits=limits,
@@ -82,10 +82,9 @@ def serve(
         data_dir=None if data_dir is None else Path(data_dir),
         host=host,
         port=port,
-        on_listening=_say_listening,
         warn=_warn,
     )
-    if ended_by is signal.SIGINT:
+    if serve_forever(options, on_listening=_print_listening) is signal.SIGINT:
         raise KeyboardInterrupt
 
 
@@ -113,7 +112,7 @@ def parse_topics(items: list[str] | tuple[()]) -> dict[str, int]:
     return topics
 
 
-def _say_listening(addresses: Mapping[int, tuple[str, int]]) -> None:
+def _print_listening(addresses: Mapping[int, tuple[str, int]]) -> None:
     import ipaddress
 
     host, _ = addresses[1]

@@ -186,7 +186,7 @@ def withdraw(group: ClassicGroup, step: EventDraft, leaving: MemberIdentity) -> 
     return False
 
 
-def hung_up(group: ClassicGroup, step: EventDraft, ticket: Ticket) -> None:
+def disconnected(group: ClassicGroup, step: EventDraft, ticket: Ticket) -> None:
     """The connection over which a held newcomer asked is gone, and so most likely is the newcomer."""
     for held in list(group.held.values()):
         if held.parked.ticket == ticket:

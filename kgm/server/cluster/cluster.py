@@ -1,114 +1,47 @@
 """The cluster without its sockets: everything that its brokers share, and what happens to it.
 
-Like the coordinators in it, it never waits and reads no clock. Responses that rest on records which are not flushed
-stay in the outbox until `flush`."""
+Like the coordinators in it, it never waits and reads no clock. Replies that depend on records which are not flushed are
+held until `flush`."""
 
 import contextlib
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Protocol
 
 from kgm.coordinator.contract.error_responses import refusal
 from kgm.coordinator.contract.outcome import Producer, Request
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import ErrorCode, KgmError, UsageError
-from kgm.server.apis.configs import Values
-from kgm.server.apis.produce_fetch import Data
-from kgm.server.apis.transactions import verify_produce
-from kgm.server.cluster.broker import Broker
-from kgm.server.cluster.nodes import OFFSETS_TOPIC, Nodes, Placement
-from kgm.server.cluster.shards import InMemory, Logs, Shards, View
-from kgm.server.cluster.topics import Topics
-from kgm.server.cluster.transaction_coordinator import NoLog, TopicPartition, TransactionLog, Transactions
-from kgm.server.contract.exchange import Call, Event, Hangup, Millis, Reply, Response, Ticket
+from kgm.server.cluster.nodes import Nodes, Placement
+from kgm.server.cluster.pending_responses import PendingResponses
+from kgm.server.cluster.shards import GroupsView, Shards
+from kgm.server.cluster.topic_records import TopicRecords
+from kgm.server.cluster.topics import Topics, check_topic
+from kgm.server.cluster.transaction_coordinator import Transactions
+from kgm.server.contract.exchange import (
+    ClientRequest,
+    CloseConnection,
+    ConnectionEvent,
+    Millis,
+    Replies,
+    Reply,
+    Ticket,
+)
 from kgm.server.contract.limits import Limits
-from kgm.server.contract.outbox import Outbox
-from kgm.server.contract.saved_state import Kept
-from kgm.server.logs.topic_log import Logs as DataLogs
-
-CLUSTER_ID = "kgm-embedded-cluster"
-
-
-class Storage(Protocol):
-    """What outlives the cluster."""
-
-    @property
-    def offsets(self) -> Logs: ...
-
-    @property
-    def where(self) -> str:
-        """A path, or what stands for one."""
-
-    @property
-    def cluster_id(self) -> str: ...
-
-    @property
-    def topics(self) -> Mapping[str, int]:
-        """Partitions by topic, of an earlier run."""
-
-    @property
-    def topic_ids(self) -> Mapping[str, bytes]:
-        """The ids of topics that do not have the usual one."""
-
-    @property
-    def deletions(self) -> Mapping[str, int]:
-        """How often the topics of a name were deleted."""
-
-    @property
-    def group_configs(self) -> Values:
-        """What is set for single groups."""
-
-    @property
-    def assigned(self) -> Mapping[int, list[int]]:
-        """Replicas of the partitions of `__consumer_offsets` that were placed by hand."""
-
-    @property
-    def transactions(self) -> TransactionLog: ...
-
-    def data_logs(self, topics: Topics, limits: Limits) -> DataLogs:
-        """The records of the topics. Raises KgmError."""
-
-    def save(self, kept: Kept) -> None:
-        """Raises OSError."""
-
-    def close(self) -> None: ...
+from kgm.server.contract.offsets_topic import OFFSETS_TOPIC
+from kgm.server.contract.saved_state import SavedState
+from kgm.server.contract.transaction import TopicPartition
+from kgm.server.logs.storage import MemoryStorage, Storage
 
 
-@dataclass(slots=True)
-class Nowhere:
-    """A cluster that is forgotten when it ends."""
-
-    offsets: Logs = field(default_factory=InMemory)
-    transactions: TransactionLog = field(default_factory=NoLog)
-    where: str = "memory"
-    cluster_id: str = CLUSTER_ID
-    topics: Mapping[str, int] = field(default_factory=dict)
-    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
-    deletions: Mapping[str, int] = field(default_factory=dict)
-    group_configs: Values = field(default_factory=dict)
-    assigned: Mapping[int, list[int]] = field(default_factory=dict)
-
-    def data_logs(self, topics: Topics, limits: Limits) -> DataLogs:  # noqa: ARG002  (none has any yet)
-        return DataLogs(topic_max_bytes=limits.topic_max_bytes, total_max_bytes=limits.total_max_bytes)
-
-    def save(self, kept: Kept) -> None:
-        """Nothing is kept."""
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-def _silent(_text: str) -> None:
-    """Nobody listens."""
+def _ignore(_warning: str) -> None:
+    """Drop a warning."""
 
 
 class EmbeddedCluster:
     """Brokers 1 to `brokers`, their topics with records, and the coordinators of all groups.
 
-    warn: is told what an operator should know. Raises KgmError for topics that cannot be, and for a storage that cannot
-    be used."""
+    warn: gets messages for the operator. Raises UsageError for topics that cannot be created, and KgmError when the
+    storage cannot be used."""
 
     def __init__(
         self,
@@ -119,11 +52,11 @@ class EmbeddedCluster:
         brokers: int = 1,
         storage: Storage | None = None,
         now: Millis,
-        warn: Callable[[str], None] = _silent,
+        warn: Callable[[str], None] = _ignore,
     ) -> None:
-        settings = BrokerSettings() if settings is None else settings
+        self.settings = BrokerSettings() if settings is None else settings
         self.limits = Limits() if limits is None else limits
-        self.storage: Storage = Nowhere() if storage is None else storage
+        self.storage: Storage = MemoryStorage() if storage is None else storage
         self.cluster_id = self.storage.cluster_id
         self.nodes = Nodes(brokers)
         self.topics = Topics(
@@ -132,189 +65,205 @@ class EmbeddedCluster:
             ids=self.storage.topic_ids,
             version=now,
         )
-        self.group_configs: Values = self.storage.group_configs
-        self.placement = Placement(self.nodes, settings.offsets_topic_num_partitions, self.storage.assigned)
+        self.group_configs = self.storage.group_configs
+        self.placement = Placement(self.nodes, self.settings.offsets_topic_num_partitions, self.storage.reassigned)
         self.transactions = Transactions(
             self.storage.transactions, new_producer_id=self.new_producer_id, limit=self.limits.max_transactional_ids
         )
         # No earlier run has given out these.
         self._producer_ids = itertools.count(max(now, self.transactions.highest_producer_id + 1))
-        self.data = Data(
-            self.topics,
-            self.limits,
-            self.storage.data_logs(self.topics, self.limits),
-            partial(verify_produce, self.transactions),
-        )
+        self.records = TopicRecords(self.topics, self.storage.topic_logs(self.topics, self.limits))
         self.shards = Shards(
-            settings=settings,
+            settings=self.settings,
             topics=self.topics,
             limits=self.limits,
             placement=self.placement,
             logs=self.storage.offsets,
-            configs=self.group_configs,
+            group_configs=self.group_configs,
             warn=warn,
         )
-        self._unflushed: set[Ticket] = set()
-        self.outbox = Outbox()
-        self.view = View(self.shards)
-        self.brokers = {node_id: Broker(node_id, self) for node_id in self.nodes.ids}
+        self.pending = PendingResponses()
+        self.view = GroupsView(self.shards)
+        self._on_transaction_log: set[Ticket] = set()
         self.save()
         self.shards.start(now)
 
     def save(self) -> None:
-        """Keep topics, placement and what is set for groups. Raises OSError."""
+        """Save topics, placement and group configurations. Raises OSError."""
         self.storage.save(
-            Kept(
+            SavedState(
                 topics=dict(self.topics),
                 deletions=self.topics.deletions,
-                assigned=self.placement.assigned(),
+                reassigned=self.placement.reassigned(),
                 group_configs=self.group_configs,
             )
         )
 
     def close(self) -> None:
-        """Give back what the storage holds; what was acknowledged is in it."""
+        """Close the storage. What was acknowledged is in it."""
         self.shards.close()
         self.transactions.close()
         self.storage.close()
 
-    # -- events
+    # -- requests and time
 
-    def answer(self, response: Response) -> tuple[Event, ...]:
-        """The events of a response: now, or from `flush` if it may rest on what is not flushed."""
+    def respond(self, replies: Replies) -> tuple[ConnectionEvent, ...]:
+        """The events of replies; none before the next `flush` if there are records to flush, on which a reply may
+        depend."""
         if self.is_dirty:
-            self.outbox.hold(response)
+            self.pending.hold(replies)
             return ()
-        return self.outbox.events(response)
+        return self.pending.events(replies)
 
-    def advance(self, now: Millis) -> tuple[Event, ...]:
-        """Do what is due by now."""
+    def disconnected(self, ticket: Ticket) -> None:
+        """The connection of a request is closed: no reply to it makes an event."""
+        self.pending.disconnected(ticket)
+        self.records.disconnected(ticket)
+        self.shards.disconnected(ticket)
+
+    def advance(self, now: Millis) -> tuple[ConnectionEvent, ...]:
+        """Fire the timers that are due."""
         deadline = self.next_deadline()
         if deadline is None or deadline > now:
             return ()
-        with contextlib.suppress(OSError):  # it is tried again, when the disk will do it
+        with contextlib.suppress(OSError):  # tried again with the next timer
             self.transactions.advance(now)
-        return self.answer((*self.shards.advance(now), *self.data.advance(now), *self.end_transactions(now)))
+        return self.respond((*self.shards.advance(now), *self.records.advance(now), *self.end_transactions(now)))
 
     def next_deadline(self) -> Millis | None:
-        """When `advance` has something to do, if nothing happens before; never later than that."""
+        """When the next timer fires, or earlier; None if none is set."""
         nearest = self.shards.next_deadline()
-        for other in (self.data.next_deadline(), self.transactions.next_deadline()):
+        for other in (self.records.next_deadline(), self.transactions.next_deadline()):
             if other is not None and (nearest is None or other < nearest):
                 nearest = other
         return nearest
 
-    def forget(self, ticket: Ticket) -> None:
-        """The connection is gone; whatever answers the ticket later leads to no event."""
-        self.outbox.forget(ticket)
-        self.data.forget(ticket)
-        self.shards.forget(ticket)
-
-    # -- the log
+    # -- logs
 
     def size_of(self, topic: str, partition: int) -> int:
-        """The bytes of a partition's log, on disk where there is one."""
+        """The size of a partition's log in bytes, on disk if it is there."""
         if topic == OFFSETS_TOPIC:
             shard = self.shards.find(partition)
             return 0 if shard is None else shard.log.size
-        return self.data.size_of(topic, partition)
+        return self.records.size_of(topic, partition)
 
     @property
     def is_dirty(self) -> bool:
-        """Whether something has to be flushed before anything more is said."""
-        return bool(self.shards.dirty) or self.data.dirty or self.transactions.is_dirty
+        """Whether there are records to flush."""
+        return self.shards.is_dirty or self.records.is_dirty or self.transactions.is_dirty
 
-    def flush(self, now: Millis) -> tuple[Event, ...]:
-        """Make durable what is not, and then say what rests on it. Whose log fails is refused instead."""
-        replies, void, done = self.shards.flush(now)
-        lost, kept = self.data.flush()
-        void |= lost
-        unflushed, self._unflushed = self._unflushed, set()
+    def flush(self, now: Millis) -> tuple[ConnectionEvent, ...]:
+        """Make durable what was appended, and release the replies that were held. Requests whose log could not be
+        flushed are refused."""
+        replies, lost, shards_flushed = self.shards.flush(now)
+        lost_records, records_flushed = self.records.flush()
+        lost |= lost_records
+        on_transaction_log, self._on_transaction_log = self._on_transaction_log, set()
         try:
-            self.transactions.note_markers(durable=done and kept)
+            self.transactions.note_markers(durable=shards_flushed and records_flushed)
             self.transactions.flush()
         except OSError:
-            void |= unflushed
-        self.outbox.hold(replies)
-        return self.outbox.release(void, _refuse) + self.answer(self.end_transactions(now))
+            lost |= on_transaction_log
+        self.pending.hold(replies)
+        return self.pending.release(lost, _refuse_lost) + self.respond(self.end_transactions(now))
 
-    def tidy(self, now: Millis) -> tuple[Event, ...]:
-        """Look for logs to compact."""
+    def compact(self, now: Millis) -> tuple[ConnectionEvent, ...]:
+        """Compact the logs for which it is worth it."""
         if not self.transactions.is_dirty:
-            with contextlib.suppress(KgmError, OSError):  # the log is as it was
-                self.transactions.tidy(now)
-        return self.answer(self.shards.tidy(now))
+            with contextlib.suppress(KgmError, OSError):  # the log stays as it was
+                self.transactions.compact(now)
+        return self.respond(self.shards.compact(now))
+
+    # -- topics
+
+    def topics_changed(self, now: Millis) -> Replies:
+        """Topics were created, deleted, or given more partitions."""
+        return self.shards.topics_changed(now)
+
+    def create_topic(self, name: str, partitions: int, now: Millis) -> tuple[ConnectionEvent, ...]:
+        """Create a topic. Raises UsageError if that is not possible, and OSError if it cannot be saved."""
+        if name in self.topics or name == OFFSETS_TOPIC:
+            raise UsageError(f"topic {name} already exists")
+        check_topic(name, partitions)
+        self.topics.add(name, partitions)
+        try:
+            self.save()
+        except OSError:
+            self.topics.remove(name)
+            raise
+        return self.respond(self.topics_changed(now))
 
     # -- transactions
 
     def new_producer_id(self) -> int:
         return next(self._producer_ids)
 
-    def hold_for_transactions(self, ticket: Ticket) -> None:
-        """The reply to this ticket rests on the log of transactions."""
+    def depends_on_transaction_log(self, ticket: Ticket) -> None:
+        """The reply to this request depends on what was appended to the log of transactions."""
         if self.transactions.is_dirty:
-            self._unflushed.add(ticket)
+            self._on_transaction_log.add(ticket)
 
-    def end_transactions(self, now: Millis) -> Response:
-        """Write the markers of transactions whose end is decided, and on the disk."""
+    def end_transactions(self, now: Millis) -> Replies:
+        """Write the markers of the transactions that are prepared, once that is on the disk."""
         if not self.transactions.is_prepared or self.transactions.is_dirty:
             return ()
         markers = _Markers(self)
         self.transactions.complete(markers, now)
-        return markers.woken
+        return markers.replies
 
-    # -- who leads what
+    # -- leaders
 
-    def follow(self, partition: int, now: Millis) -> Response:
+    def leader_changed(self, partition: int, now: Millis) -> Replies:
         """A partition of `__consumer_offsets` has another leader."""
-        return self.shards.follow(partition, now)
+        return self.shards.leader_changed(partition, now)
 
     @property
     def is_loading(self) -> bool:
         return self.shards.is_loading
 
-    def load_piece(self, now: Millis) -> tuple[Event, ...]:
-        """A bounded piece of what there is to load."""
-        return self.answer(self.shards.load_piece(now))
+    def load_piece(self, now: Millis) -> tuple[ConnectionEvent, ...]:
+        """Load a bounded piece of what is to be loaded."""
+        return self.respond(self.shards.load_piece(now))
 
-    def move(self, partition: int, leader: int, now: Millis) -> tuple[Event, ...]:
-        """Make a broker that is alive the coordinator of a partition of `__consumer_offsets`, once it has loaded it."""
+    def move_coordinator(self, partition: int, leader: int, now: Millis) -> tuple[ConnectionEvent, ...]:
+        """Make a broker that is alive the leader of a partition of `__consumer_offsets`; it coordinates its groups once
+        it has loaded them."""
         replicas = self.placement[partition].replicas
         if leader not in replicas:
             self.placement.assign(partition, (leader, *replicas))
         if not self.placement.lead(partition, leader):
             return ()
-        return self.answer(self.follow(partition, now))
+        return self.respond(self.leader_changed(partition, now))
 
-    def stop(self, node_id: int, now: Millis) -> tuple[Event, ...]:
-        """A broker stops: others take over what it leads. Whoever waits on it is told so."""
+    def stop_broker(self, node_id: int, now: Millis) -> tuple[ConnectionEvent, ...]:
+        """A broker stops: others take over what it leads. Requests that wait there are refused."""
         self.nodes[node_id].alive = False
         return self._elect(now)
 
-    def start(self, node_id: int, now: Millis) -> tuple[Event, ...]:
-        """A broker is back. It leads only what nobody else could lead, for which logs that failed are tried again."""
+    def start_broker(self, node_id: int, now: Millis) -> tuple[ConnectionEvent, ...]:
+        """A broker starts again. It leads only partitions that had no leader; logs that have failed are tried again."""
         self.nodes[node_id].alive = True
         self.placement.retry()
         return self._elect(now)
 
-    def _elect(self, now: Millis) -> tuple[Event, ...]:
-        response: Response = ()
+    def _elect(self, now: Millis) -> tuple[ConnectionEvent, ...]:
+        replies: Replies = ()
         for partition in range(len(self.placement)):
             if self.placement.elect(partition):
-                response += self.follow(partition, now)
-        return self.answer(response)
+                replies += self.leader_changed(partition, now)
+        return self.respond(replies)
 
 
 class _Markers:
-    """Takes the markers to the partitions."""
+    """Writes the markers of a transaction to its partitions."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
-        self.woken: Response = ()
+        self.replies: Replies = ()
 
     def end_in_topic(self, at: TopicPartition, producer: Producer, *, commit: bool, now: Millis) -> bool:
         try:
-            self.woken += self._cluster.data.end_transaction(at, producer, commit=commit, now=now)
+            self.replies += self._cluster.records.end_transaction(at, producer, commit=commit, now=now)
         except OSError:
             return False
         return True
@@ -323,20 +272,20 @@ class _Markers:
         return self._cluster.shards.end_transaction(partition, producer, commit=commit, now=now)
 
 
-def _merged(kept: Mapping[str, int], wanted: Mapping[str, int]) -> Mapping[str, int]:
+def _merged(saved: Mapping[str, int], wanted: Mapping[str, int]) -> Mapping[str, int]:
     """The topics of an earlier run and those asked for now, which may only be larger. Raises UsageError."""
     if OFFSETS_TOPIC in wanted:
-        raise UsageError(f"{OFFSETS_TOPIC} is there by itself", hint="--set offsets.topic.num.partitions=N")
+        raise UsageError(f"{OFFSETS_TOPIC} always exists", hint="--set offsets.topic.num.partitions=N")
     for name, partitions in wanted.items():
-        if partitions < kept.get(name, 0):
-            raise UsageError(f"topic {name} has {kept[name]} partitions already, and cannot have {partitions}")
-    return {**kept, **wanted}
+        if partitions < saved.get(name, 0):
+            raise UsageError(f"topic {name} has {saved[name]} partitions already and cannot have {partitions}")
+    return {**saved, **wanted}
 
 
-def _refuse(call: Call) -> Reply | Hangup:
-    """What becomes of a request whose records may be lost: as if the broker had gone."""
-    request = Request(message=call.message, version=call.version)
+def _refuse_lost(request: ClientRequest) -> Reply | CloseConnection:
+    """The reply to a request whose records may be lost: as if the broker had gone."""
+    to_coordinator = Request(message=request.message, version=request.version)
     try:
-        return Reply(call.ticket, refusal(request, ErrorCode.NOT_COORDINATOR))
-    except TypeError:  # no request to a coordinator
-        return Hangup(call.ticket, "the records could not be stored")
+        return Reply(request.ticket, refusal(to_coordinator, ErrorCode.NOT_COORDINATOR))
+    except TypeError:  # not a request to a group coordinator
+        return CloseConnection(request.ticket, "the records could not be stored")

@@ -1,31 +1,20 @@
-"""The brokers of a cluster, and which of them leads what.
+"""The brokers of a cluster, and which of them leads which partition of `__consumer_offsets`.
 
-All brokers share one process and one copy of everything, so that each is a replica of every partition and any of them
-can take over. A *place* in `__consumer_offsets` names a partition there: its leader is the coordinator of the groups
-that hash to it (Kafka: GroupCoordinator.partitionFor)."""
+All brokers share one process and one copy of everything. So each is a replica of every partition, and any of them can
+take over. The leader of a partition of `__consumer_offsets` is the coordinator of its groups."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgm.java.hashing import string_hash
+from kgm.server.contract.offsets_topic import partition_for
 
-OFFSETS_TOPIC = "__consumer_offsets"
-_SIGN = 1 << 31
-
-
-def place_of(text: str, partitions: int) -> int:
-    """Java's `Utils.abs(text.hashCode()) % partitions`; the one number without an absolute value counts as 0."""
-    value = string_hash(text)
-    if value >= _SIGN:
-        value = (1 << 32) - value
-        if value == _SIGN:
-            value = 0
-    return value % partitions
+#: Kafka's `transaction.state.log.num.partitions`.
+TRANSACTION_PARTITIONS = 50
 
 
 @dataclass(slots=True)
 class Node:
-    """One broker. port: where it listens; None says: wherever the client reached it."""
+    """One broker. port: where it listens; None: the port at which the client reached it."""
 
     node_id: int
     port: int | None = None
@@ -33,7 +22,7 @@ class Node:
 
 
 class Nodes:
-    """All brokers, by id from 1 on."""
+    """All brokers; their ids start at 1."""
 
     def __init__(self, count: int = 1) -> None:
         self._nodes = {node_id: Node(node_id) for node_id in range(1, count + 1)}
@@ -50,26 +39,30 @@ class Nodes:
 
     @property
     def controller(self) -> int:
-        """The broker that clients are told to send administration to; each would do it."""
+        """The broker that Metadata names as the controller: the first that is alive. Each would do."""
         return next((node.node_id for node in self.alive()), -1)
 
-    def in_turn(self, start: int) -> tuple[int, ...]:
-        """Every id once, beginning with the one whose turn it is."""
+    def rotated(self, start: int) -> tuple[int, ...]:
+        """All ids, each once, starting at a position: so partitions get different leaders."""
         at = start % len(self.ids)
         return self.ids[at:] + self.ids[:at]
 
-    def living(self, replicas: Iterable[int]) -> list[int]:
-        """Those of the replicas that are in sync, which are all that are alive."""
+    def in_sync(self, replicas: Iterable[int]) -> list[int]:
+        """The replicas that are in sync, in their order: those that are alive."""
         return [node_id for node_id in replicas if self._nodes[node_id].alive]
 
     def leader(self, replicas: Iterable[int]) -> int | None:
-        """The first replica that is alive leads."""
-        return next(iter(self.living(replicas)), None)
+        """The first replica that is alive; None if none is."""
+        return next(iter(self.in_sync(replicas)), None)
+
+    def transaction_coordinator(self, transactional_id: str) -> int | None:
+        """The broker that coordinates the transactions of an id; None if no broker is alive."""
+        return self.leader(self.rotated(partition_for(transactional_id, TRANSACTION_PARTITIONS)))
 
 
 @dataclass(slots=True)
-class Place:
-    """One partition of `__consumer_offsets`. The epoch counts its leaders. is_offline: its log has failed."""
+class OffsetsPartition:
+    """One partition of `__consumer_offsets`. epoch: how often its leader changed. is_offline: its log has failed."""
 
     replicas: tuple[int, ...]
     leader: int | None
@@ -78,71 +71,77 @@ class Place:
 
 
 class Placement:
-    """Who leads the partitions of `__consumer_offsets`.
+    """The replicas and leaders of the partitions of `__consumer_offsets`.
 
-    A leader stays until it stops, is no longer a replica, or another one is elected; so one that comes back leads
-    nothing at first, as in Kafka."""
+    A leader stays until it stops, is no longer a replica, or another one is elected. So a broker that starts again
+    leads nothing at first, as in Kafka."""
 
-    def __init__(self, nodes: Nodes, partitions: int, assigned: Mapping[int, Sequence[int]] | None = None) -> None:
+    def __init__(self, nodes: Nodes, partitions: int, reassigned: Mapping[int, Sequence[int]] | None = None) -> None:
         self.nodes = nodes
-        self._places = []
+        self._partitions = []
         for partition in range(partitions):
-            wanted = tuple(node_id for node_id in (assigned or {}).get(partition, ()) if node_id in nodes)
-            replicas = wanted or nodes.in_turn(partition)
-            self._places.append(Place(replicas, nodes.leader(replicas)))
+            wanted = tuple(node_id for node_id in (reassigned or {}).get(partition, ()) if node_id in nodes)
+            replicas = wanted or nodes.rotated(partition)
+            self._partitions.append(OffsetsPartition(replicas, nodes.leader(replicas)))
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._partitions)
 
-    def __getitem__(self, partition: int) -> Place:
-        return self._places[partition]
+    def __getitem__(self, partition: int) -> OffsetsPartition:
+        return self._partitions[partition]
 
     def __contains__(self, partition: object) -> bool:
-        return isinstance(partition, int) and 0 <= partition < len(self._places)
+        return isinstance(partition, int) and 0 <= partition < len(self._partitions)
 
-    def of_group(self, group_id: str) -> int:
-        return place_of(group_id, len(self._places))
+    def partition_for(self, group_id: str) -> int:
+        """The partition that has the records of a group."""
+        return partition_for(group_id, len(self._partitions))
 
-    def assigned(self) -> dict[int, list[int]]:
-        """Replicas of the partitions that somebody has placed by hand."""
+    def coordinator_of(self, group_id: str) -> int | None:
+        """The broker that coordinates a group; None if there is none at the moment."""
+        return self._partitions[self.partition_for(group_id)].leader
+
+    def reassigned(self) -> dict[int, list[int]]:
+        """The replicas of the partitions that were reassigned."""
         return {
-            partition: list(place.replicas)
-            for partition, place in enumerate(self._places)
-            if place.replicas != self.nodes.in_turn(partition)
+            number: list(partition.replicas)
+            for number, partition in enumerate(self._partitions)
+            if partition.replicas != self.nodes.rotated(number)
         }
 
     def assign(self, partition: int, replicas: Sequence[int]) -> None:
-        """Give the partition other replicas, which may try a log again that has failed."""
-        self._places[partition].replicas = tuple(replicas)
-        self._places[partition].is_offline = False
+        """Replace the replicas of a partition. A log that has failed may be tried again."""
+        self._partitions[partition].replicas = tuple(replicas)
+        self._partitions[partition].is_offline = False
 
     def fail(self, partition: int) -> None:
-        """The partition's log has failed: nobody leads, until somebody tries again."""
-        self._places[partition].is_offline = True
+        """The partition's log has failed: it has no leader until it is tried again."""
+        self._partitions[partition].is_offline = True
         self.elect(partition)
 
     def retry(self) -> None:
         """Logs that have failed may be tried again."""
-        for place in self._places:
-            place.is_offline = False
+        for partition in self._partitions:
+            partition.is_offline = False
 
     def elect(self, partition: int, *, preferred: bool = False) -> bool:
-        """Find a leader: the one there is if it may stay, else the first replica that is alive. True if it changed."""
-        place = self._places[partition]
-        living = [] if place.is_offline else self.nodes.living(place.replicas)
-        leader = place.leader if place.leader in living and not preferred else next(iter(living), None)
-        return self._set(place, leader)
+        """Elect a leader: the present one if it is an in-sync replica, else the first in-sync replica. preferred: the
+        first one in any case. Returns whether the leader changed."""
+        row = self._partitions[partition]
+        in_sync = [] if row.is_offline else self.nodes.in_sync(row.replicas)
+        leader = row.leader if row.leader in in_sync and not preferred else next(iter(in_sync), None)
+        return self._set(row, leader)
 
     def lead(self, partition: int, leader: int) -> bool:
-        """Make one of the living replicas the leader. True if it was not."""
-        assert leader in self.nodes.living(self._places[partition].replicas)
-        self._places[partition].is_offline = False
-        return self._set(self._places[partition], leader)
+        """Make an in-sync replica the leader. Returns whether the leader changed."""
+        assert leader in self.nodes.in_sync(self._partitions[partition].replicas)
+        self._partitions[partition].is_offline = False
+        return self._set(self._partitions[partition], leader)
 
     @staticmethod
-    def _set(place: Place, leader: int | None) -> bool:
-        if leader == place.leader:
+    def _set(row: OffsetsPartition, leader: int | None) -> bool:
+        if leader == row.leader:
             return False
-        place.leader = leader
-        place.epoch += 1
+        row.leader = leader
+        row.epoch += 1
         return True

@@ -1,6 +1,7 @@
-"""One partition of `__consumer_offsets`: its log, and, on the broker that leads it, the coordinator of its groups."""
+"""One partition of `__consumer_offsets`: its log and, on the broker that leads it, the coordinator of its groups."""
 
 import enum
+import heapq
 from collections.abc import Callable, Iterator, Sequence
 
 from kgm.coordinator.contract.outcome import Millis, Producer, Reply, Request, Ticket
@@ -12,26 +13,34 @@ from kgm.records.messages.consumer_group_metadata_key import ConsumerGroupMetada
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.record import Record
-from kgm.server.logs.memory_log import ShardLog
+from kgm.server.logs.shard_log import ShardLog
 
-NOBODY = 0
+NO_BROKER = 0
 
 
-class Phase(enum.Enum):
-    """What a shard is doing (Kafka: CoordinatorState)."""
+class ShardState(enum.Enum):
+    """Kafka: CoordinatorRuntime.CoordinatorState."""
 
     ACTIVE = "active"
     LOADING = "loading"
     CLOSED = "closed"
-    """Nobody leads it, or its log has failed."""
+    """No broker leads the partition, or its log has failed."""
+
+
+class ShardAgenda:
+    """What the shards of a cluster have to do next. dirty: those with records to flush. alarms: a heap of (time,
+    partition); an entry that is not the alarm of its shard any more is ignored."""
+
+    def __init__(self) -> None:
+        self.dirty: list[Shard] = []
+        self.alarms: list[tuple[Millis, int]] = []
 
 
 class Shard:
-    """A coordinator that comes and goes with the leadership of its partition; the log stays.
+    """A coordinator that is loaded and unloaded with the leadership of its partition; the log stays.
 
-    serving: the id of the broker on which it is active, or NOBODY: all that a request has to look at. group_ids: of the
-    groups that the log has. failure: why the log cannot be used; nothing that was not flushed before counts. unflushed:
-    the tickets whose replies rest on what is not flushed."""
+    active_on: the broker on which it is active, or NO_BROKER. group_ids: of all groups of the cluster. failure: why the
+    log cannot be used. unflushed: the tickets whose replies depend on records that are not flushed."""
 
     def __init__(
         self,
@@ -41,12 +50,13 @@ class Shard:
         new_engine: Callable[[], Coordinator],
         image: Callable[[], TopicImage],
         group_ids: set[str],
+        agenda: ShardAgenda,
     ) -> None:
         self.partition = partition
         self.log = log
-        self.leader = NOBODY
-        self.serving = NOBODY
-        self.phase = Phase.CLOSED
+        self.leader = NO_BROKER
+        self.active_on = NO_BROKER
+        self.state = ShardState.CLOSED
         self.failure: KgmError | OSError | None = None
         self.is_dirty = False
         self.unflushed: list[Ticket] = []
@@ -57,35 +67,37 @@ class Shard:
         self._new_engine = new_engine
         self._image = image
         self._group_ids = group_ids
+        self._agenda = agenda
         self._now = Millis(0)
 
     @property
     def engine(self) -> Coordinator | None:
-        """The coordinator, once it is active."""
-        return self.runtime.engine if self.runtime is not None and self.phase is Phase.ACTIVE else None
+        """The coordinator; None unless the shard is active."""
+        return self.runtime.engine if self.runtime is not None and self.state is ShardState.ACTIVE else None
 
     def refusal_at(self, node_id: int) -> ErrorCode:
-        """What a broker answers that is asked for a group of this shard (CoordinatorRuntime.withActiveContext)."""
-        if self.serving == node_id:
+        """The error with which a broker refuses a request to a group of this shard, or NONE (Kafka:
+        CoordinatorRuntime.withActiveContext)."""
+        if self.active_on == node_id:
             return ErrorCode.NONE
-        if self.phase is Phase.LOADING and self.leader == node_id:
+        if self.state is ShardState.LOADING and self.leader == node_id:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NOT_COORDINATOR
 
     # -- leadership
 
     def load(self, leader: int) -> None:
-        """Begin to be loaded on a broker. The shard must be closed."""
-        assert self.phase is Phase.CLOSED
+        """Start loading on a broker. The shard must be closed."""
+        assert self.state is ShardState.CLOSED
         engine = self._new_engine()
         self.runtime = Runtime(engine, append=self._append)
         self._loading = self.log.replay(_Loader(engine, self._group_ids))
         self.leader = leader
-        self.phase = Phase.LOADING
+        self.state = ShardState.LOADING
 
     def load_piece(self, now: Millis) -> tuple[Reply, ...]:
-        """Replay some more, then arm the timers of one group after the other; at the end the shard is active. Raises
-        what the log raises."""
+        """Replay the next piece of the log, or else arm the timers of the next group; after the last one the shard is
+        active. Raises what the log raises."""
         runtime = self.runtime
         assert runtime is not None
         self._now = now
@@ -96,50 +108,51 @@ class Shard:
             self._to_arm = list(runtime.engine.group_ids())
         if self._to_arm:
             return runtime.loaded(now=now, group_ids=(self._to_arm.pop(),))
-        self.phase = Phase.ACTIVE
-        self.serving = self.leader
-        return runtime.loaded(now=now, group_ids=()) + self.topics_changed(now)
+        self.state = ShardState.ACTIVE
+        self.active_on = self.leader
+        return self._noted(runtime.loaded(now=now, group_ids=())) + self.topics_changed(now)
 
     def unload(self, now: Millis) -> tuple[Reply, ...]:
-        """Stop; whoever waits is told to look for the coordinator elsewhere."""
-        runtime, phase = self.runtime, self.phase
+        """Stop. Requests that wait are answered with NOT_COORDINATOR."""
+        runtime, state = self.runtime, self.state
         self.runtime = self._loading = self.alarm = None
-        self.leader = self.serving = NOBODY
-        self.phase = Phase.CLOSED
-        return runtime.unload(now=now) if runtime is not None and phase is Phase.ACTIVE else ()
+        self.leader = self.active_on = NO_BROKER
+        self.state = ShardState.CLOSED
+        return runtime.unload(now=now) if runtime is not None and state is ShardState.ACTIVE else ()
 
-    # -- work
+    # -- events
 
-    def submit(self, request: Request, *, ticket: Ticket, now: Millis) -> tuple[Reply, ...]:
+    def handle(self, request: Request, *, ticket: Ticket, now: Millis) -> tuple[Reply, ...]:
+        """A request came in. The shard must be active."""
         assert self.runtime is not None
         self._now = now
-        return self.runtime.submit(request, ticket=ticket, now=now)
+        return self._noted(self.runtime.handle(request, ticket=ticket, now=now))
 
     def advance(self, now: Millis) -> tuple[Reply, ...]:
-        if self.phase is not Phase.ACTIVE:
+        """Fire the timers that are due."""
+        if self.state is not ShardState.ACTIVE:
             return ()
         assert self.runtime is not None
         self._now = now
-        return self.runtime.advance(now)
+        return self._noted(self.runtime.advance(now))
 
     def topics_changed(self, now: Millis) -> tuple[Reply, ...]:
-        """There may be other topics than the coordinator knows. One that is being loaded is told at the end."""
+        """The topics may have changed. A shard that is loading looks at them at the end."""
         image = self._image()
-        if self.phase is not Phase.ACTIVE:
+        if self.state is not ShardState.ACTIVE:
             return ()
         assert self.runtime is not None
         self._now = now
-        return () if self.runtime.engine.image is image else self.runtime.topics_changed(image, now=now)
+        if self.runtime.engine.image is image:
+            return ()
+        return self._noted(self.runtime.topics_changed(image, now=now))
 
-    def hung_up(self, ticket: Ticket) -> tuple[Reply, ...]:
-        """The connection of a request that may be waiting is gone."""
-        if self.phase is not Phase.ACTIVE:
+    def disconnected(self, ticket: Ticket) -> tuple[Reply, ...]:
+        """The connection of a request, which may be waiting here, is closed."""
+        if self.state is not ShardState.ACTIVE:
             return ()
         assert self.runtime is not None
-        return self.runtime.hung_up(ticket, now=self._now)
-
-    def next_deadline(self) -> Millis | None:
-        return None if self.phase is not Phase.ACTIVE or self.runtime is None else self.runtime.next_deadline()
+        return self._noted(self.runtime.disconnected(ticket, now=self._now))
 
     def end_transaction(self, producer: Producer, *, commit: bool, now: Millis) -> None:
         """Write a marker. Raises OSError. The shard must be active."""
@@ -147,16 +160,33 @@ class Shard:
         self.log.append_marker(producer, commit=commit, now=now)
         self.is_dirty = self.log.is_durable
         self.runtime.engine.replay_end_transaction(producer[0], producer[1], commit=commit)
+        self._noted(())
+
+    def next_deadline(self) -> Millis | None:
+        """When the next timer fires; None if none is set."""
+        return None if self.state is not ShardState.ACTIVE or self.runtime is None else self.runtime.next_deadline()
 
     def _append(self, records: Sequence[Record], producer: Producer | None = None, /) -> None:
         self.log.append(records, now=self._now, producer=producer)
         self.is_dirty = self.log.is_durable
         for record in records:
-            note_group(record, self._group_ids)
+            count_group(record, self._group_ids)
+
+    def _noted(self, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
+        """The replies of an event, after what it leaves to do was entered into the agenda."""
+        if self.is_dirty:
+            if not self.unflushed and self not in self._agenda.dirty:
+                self._agenda.dirty.append(self)
+            self.unflushed += [reply.ticket for reply in replies]
+        deadline = self.next_deadline()
+        if deadline is not None and (self.alarm is None or deadline < self.alarm):
+            self.alarm = deadline
+            heapq.heappush(self._agenda.alarms, (deadline, self.partition))
+        return replies
 
 
-def note_group(record: Record, group_ids: set[str]) -> None:
-    """Keep count of the groups there are."""
+def count_group(record: Record, group_ids: set[str]) -> None:
+    """Add or remove the group that a record creates or deletes."""
     match record.key:
         case OffsetCommitKey(group=group_id) if record.value is not None:
             group_ids.add(group_id)
@@ -170,7 +200,7 @@ def note_group(record: Record, group_ids: set[str]) -> None:
 
 
 class _Loader:
-    """Takes what is replayed on to the engine, and counts groups."""
+    """Replays a log into an engine, and counts groups."""
 
     def __init__(self, engine: Coordinator, group_ids: set[str]) -> None:
         self._engine = engine
@@ -178,7 +208,7 @@ class _Loader:
 
     def replay(self, record: Record, producer: tuple[int, int] | None = None) -> None:
         self._engine.replay(record, producer)
-        note_group(record, self._group_ids)
+        count_group(record, self._group_ids)
 
-    def replay_end_transaction(self, producer_id: int, producer_epoch: int, commit: bool) -> None:  # noqa: FBT001
+    def replay_end_transaction(self, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
         self._engine.replay_end_transaction(producer_id, producer_epoch, commit=commit)

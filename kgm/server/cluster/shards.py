@@ -1,64 +1,46 @@
-"""All shards of a cluster: which one a group belongs to, their alarms, their moves between brokers, their flushes.
+"""All shards of a cluster: which one a group belongs to, their timers, their moves between brokers, their flushes.
 
-A group's shard is the partition of `__consumer_offsets` that its id hashes to. Shards are made when they are first
-asked for; those that have a log from an earlier run are loaded at the start."""
+The shard of a group is the partition of `__consumer_offsets` that its id hashes to. A shard is created by the first
+request for one of its groups; those that have a log from an earlier run are loaded at the start."""
 
 import heapq
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Protocol
 
 from kgm.coordinator.admin.view import GroupView
-from kgm.coordinator.contract.outcome import Millis, Producer, Reply, Request, Ticket
+from kgm.coordinator.contract.outcome import Millis, Producer, Reply, Ticket
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.offsets.store import CommittedOffset, TopicPartition
+from kgm.coordinator.offsets.store import CommittedOffset
 from kgm.model.errors import KgmError
 from kgm.model.ids import uuid_text
-from kgm.server.cluster.nodes import OFFSETS_TOPIC, Placement
-from kgm.server.cluster.shard import NOBODY, Phase, Shard
+from kgm.server.cluster.nodes import Placement
+from kgm.server.cluster.shard import NO_BROKER, Shard, ShardAgenda, ShardState
 from kgm.server.cluster.topics import Topics
 from kgm.server.contract.limits import Limits
+from kgm.server.contract.offsets_topic import OFFSETS_TOPIC
+from kgm.server.contract.transaction import TopicPartition
 from kgm.server.logs.flush import flush_all
-from kgm.server.logs.memory_log import MemoryLog, ShardLog
+from kgm.server.logs.shard_log import MemoryShardLog
+from kgm.server.logs.storage import OffsetsLogs
 
 
 def new_member_id(prefix: str) -> str:
-    """A member id as Kafka makes them for classic groups."""
+    """A member id as Kafka makes it for classic groups."""
     return f"{prefix}-{uuid.uuid4()}"
 
 
 def new_consumer_id(_prefix: str) -> str:
-    """A member id as Kafka makes them for consumer groups: its own writing of a UUID, without a dash in front."""
+    """A member id as Kafka makes it for consumer groups: its own text of a UUID, never with a leading dash."""
     while (text := uuid_text(uuid.uuid4().bytes)).startswith("-"):
         pass
     return text
 
 
-class Logs(Protocol):
-    """Where the partitions of `__consumer_offsets` are kept."""
-
-    def there_are(self) -> Iterable[int]:
-        """The partitions that have a log from an earlier run."""
-
-    def open(self, partition: int) -> ShardLog:
-        """The partition's log, made when it is first written to. Raises KgmError or OSError."""
-
-
-class InMemory:
-    """Nothing is left of an earlier run."""
-
-    def there_are(self) -> Iterable[int]:
-        return ()
-
-    def open(self, partition: int) -> ShardLog:  # noqa: ARG002  (all begin alike)
-        return MemoryLog()
-
-
 class Shards:
-    """The coordinators of all groups, wherever they are."""
+    """The coordinators of all groups."""
 
     def __init__(
         self,
@@ -67,56 +49,56 @@ class Shards:
         topics: Topics,
         limits: Limits,
         placement: Placement,
-        logs: Logs,
-        configs: Mapping[str, Mapping[str, str]],
+        logs: OffsetsLogs,
+        group_configs: Mapping[str, Mapping[str, str]],
         warn: Callable[[str], None],
     ) -> None:
         self.settings = settings
         self.placement = placement
         self.group_ids: set[str] = set()
-        self.dirty: list[Shard] = []
         self._topics = topics
-        self._most_known = 2 * limits.max_groups
+        self._max_remembered = 2 * limits.max_groups
         self._logs = logs
-        self._configs = configs
+        self._group_configs = group_configs
         self._warn = warn
+        self._agenda = ShardAgenda()
         self._shards: dict[int, Shard] = {}
         self._by_group: dict[str, Shard] = {}
-        self._alarms: list[tuple[Millis, int]] = []
         self._loading: deque[Shard] = deque()
 
     def start(self, now: Millis) -> None:
-        """Load what there is, at once: nobody is connected yet."""
-        for partition in sorted(self._logs.there_are()):
+        """Load the logs of an earlier run, at once: no client is connected yet."""
+        for partition in sorted(self._logs.partitions()):
             if partition in self.placement:
                 self.at(partition, now)
 
-    # -- which
+    # -- which shard
 
     def of(self, group_id: str, now: Millis) -> Shard:
         """The shard of a group."""
         shard = self._by_group.get(group_id)
         if shard is None:
-            if len(self._by_group) >= self._most_known:  # clients may ask for any id
+            if len(self._by_group) >= self._max_remembered:  # clients may ask for any id
                 self._by_group.clear()
-            shard = self._by_group[group_id] = self.at(self.placement.of_group(group_id), now)
+            shard = self._by_group[group_id] = self.at(self.placement.partition_for(group_id), now)
         return shard
 
     def find(self, partition: int) -> Shard | None:
-        """The shard of a partition if it has been asked for before."""
+        """The shard of a partition; None if it was not created yet."""
         return self._shards.get(partition)
 
     def at(self, partition: int, now: Millis) -> Shard:
-        """The shard of a partition. The first time it is loaded at once: either its log is empty, or nobody is
+        """The shard of a partition. The first time it is loaded at once: either its log is empty, or no client is
         connected yet."""
         shard = self._shards.get(partition)
         if shard is None:
             shard = self._shards[partition] = Shard(
                 partition,
-                MemoryLog(),
+                MemoryShardLog(),
                 new_engine=partial(self._new_engine, partition),
                 image=lambda: self._topics.image,
                 group_ids=self.group_ids,
+                agenda=self._agenda,
             )
             self._open(shard)
             while self._loading and self._loading[-1] is shard:
@@ -124,7 +106,7 @@ class Shards:
         return shard
 
     def all(self) -> Iterator[Shard]:
-        """Those that have been asked for, by partition."""
+        """Those that were created, by partition."""
         return (shard for _, shard in sorted(self._shards.items()))
 
     def _new_engine(self, partition: int) -> Coordinator:
@@ -135,99 +117,85 @@ class Shards:
             topics=self._topics,
             image=self._topics.image,
         )
-        for group_id, values in self._configs.items():
-            if self.placement.of_group(group_id) == partition:
+        for group_id, values in self._group_configs.items():
+            if self.placement.partition_for(group_id) == partition:
                 engine.configure(group_id, values)
         return engine
 
     def _open(self, shard: Shard) -> None:
-        """Take up a log, and have it loaded by the leader."""
+        """Open the log of a shard and have its leader load it."""
         try:
             shard.log = self._logs.open(shard.partition)
         except (KgmError, OSError) as error:
             self._fail(shard, error)
             return
         shard.failure = None
-        self._lead(shard)
+        self._load(shard)
 
-    def _lead(self, shard: Shard) -> None:
+    def _load(self, shard: Shard) -> None:
         leader = self.placement[shard.partition].leader
         if leader is not None and shard.failure is None:
             shard.load(leader)
             self._loading.append(shard)
 
-    # -- work
-
-    def submit(self, shard: Shard, request: Request, *, ticket: Ticket, now: Millis) -> tuple[Reply, ...]:
-        """Hand a request to a shard that is active."""
-        return self._settle(shard, shard.submit(request, ticket=ticket, now=now))
+    # -- events
 
     def configure(self, group_id: str) -> None:
-        """Something else is set for a group than before. What is loading or to be loaded finds it anyway."""
-        shard = self._shards.get(self.placement.of_group(group_id))
+        """The configuration of a group has changed. A shard that is not loaded reads it when it is."""
+        shard = self._shards.get(self.placement.partition_for(group_id))
         if shard is not None and shard.runtime is not None:
-            shard.runtime.engine.configure(group_id, self._configs.get(group_id, {}))
+            shard.runtime.engine.configure(group_id, self._group_configs.get(group_id, {}))
 
     def topics_changed(self, now: Millis) -> tuple[Reply, ...]:
-        """There are other topics than before."""
+        """Topics were created, deleted, or given more partitions."""
         replies: tuple[Reply, ...] = ()
         for shard in self.all():
-            replies += self._settle(shard, shard.topics_changed(now))
+            replies += shard.topics_changed(now)
         return replies
 
-    def forget(self, ticket: Ticket) -> None:
-        """The connection of a request that may be waiting is gone."""
-        if self.settings.plans:  # it matters to none but those who are held back for a plan
+    def disconnected(self, ticket: Ticket) -> None:
+        """The connection of a request is closed, which only matters to a newcomer that is held for a scale-out plan."""
+        if self.settings.plans:
             for shard in self.all():
-                self._settle(shard, shard.hung_up(ticket))
+                shard.disconnected(ticket)
 
     def advance(self, now: Millis) -> tuple[Reply, ...]:
         """Fire the timers that are due."""
         replies: tuple[Reply, ...] = ()
-        while self._alarms and self._alarms[0][0] <= now:
-            at, partition = heapq.heappop(self._alarms)
+        alarms = self._agenda.alarms
+        while alarms and alarms[0][0] <= now:
+            at, partition = heapq.heappop(alarms)
             shard = self._shards[partition]
             if shard.alarm == at:
                 shard.alarm = None
-                replies += self._settle(shard, shard.advance(now))
+                replies += shard.advance(now)
         return replies
 
     def next_deadline(self) -> Millis | None:
-        """When there may be a timer to fire; never later than the first that is due."""
-        return self._alarms[0][0] if self._alarms else None
-
-    def _settle(self, shard: Shard, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
-        """After an event in a shard: note what has to be flushed, and its next alarm."""
-        if shard.is_dirty:
-            if not shard.unflushed and shard not in self.dirty:
-                self.dirty.append(shard)
-            shard.unflushed += [reply.ticket for reply in replies]
-        deadline = shard.next_deadline()
-        if deadline is not None and (shard.alarm is None or deadline < shard.alarm):
-            shard.alarm = deadline
-            heapq.heappush(self._alarms, (deadline, shard.partition))
-        return replies
+        """When there may be a timer to fire: at the first one or earlier."""
+        alarms = self._agenda.alarms
+        return alarms[0][0] if alarms else None
 
     def end_transaction(self, partition: int, producer: Producer, *, commit: bool, now: Millis) -> bool:
-        """Write a marker. False: not now, as the partition is not led, not loaded, or its disk will not do it."""
+        """Write a marker. False if that is not possible now: the partition has no leader, is loading, or its disk
+        fails."""
         shard = self.at(partition, now)
-        if shard.phase is not Phase.ACTIVE:
+        if shard.state is not ShardState.ACTIVE:
             return False
         try:
             shard.end_transaction(producer, commit=commit, now=now)
         except OSError:
             return False
-        self._settle(shard, ())
         return True
 
-    # -- moving
+    # -- moves between brokers
 
     @property
     def is_loading(self) -> bool:
         return bool(self._loading)
 
     def load_piece(self, now: Millis) -> tuple[Reply, ...]:
-        """A bounded piece of what is to be loaded."""
+        """Load a bounded piece of what is to be loaded."""
         return self._load_piece(self._loading[0], now)
 
     def _load_piece(self, shard: Shard, now: Millis) -> tuple[Reply, ...]:
@@ -235,64 +203,68 @@ class Shards:
             replies = shard.load_piece(now)
         except (KgmError, OSError) as error:
             replies = self._fail(shard, error, now)
-        if shard.phase is not Phase.LOADING:
+        if shard.state is not ShardState.LOADING:
             self._loading.remove(shard)
-            return self._settle(shard, replies)
         return replies
 
-    def follow(self, partition: int, now: Millis) -> tuple[Reply, ...]:
-        """The partition's leader has changed: stop on the old one, load on the new one. A log that has failed is
-        tried again."""
+    def leader_changed(self, partition: int, now: Millis) -> tuple[Reply, ...]:
+        """Unload the partition's shard from the former leader and load it on the new one. A log that has failed is
+        opened again."""
         shard = self._shards.get(partition)
         if shard is None:
             return ()
-        if shard.phase is Phase.LOADING:
+        if shard.state is ShardState.LOADING:
             self._loading.remove(shard)
         replies = shard.unload(now)
         if shard.failure is not None:
             self._open(shard)
         else:
-            self._lead(shard)
+            self._load(shard)
         return replies
 
-    # -- the log
+    # -- logs
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether there are records to flush."""
+        return bool(self._agenda.dirty)
 
     def flush(self, now: Millis) -> tuple[tuple[Reply, ...], set[Ticket], bool]:
-        """Make durable what was appended. Returns replies to whoever waited in a shard whose log has failed, the
-        tickets whose replies must not go out, and whether there was no failure."""
+        """Make durable what was appended. Returns the replies of shards whose log failed, the tickets whose records may
+        be lost, and whether all logs were flushed."""
         replies: tuple[Reply, ...] = ()
-        void: set[Ticket] = set()
-        done = True
-        dirty = [shard for shard in self.dirty if shard.failure is None]
-        for shard, error in zip(dirty, flush_all([shard.log.flush for shard in dirty]), strict=True):
+        lost: set[Ticket] = set()
+        flushed = True
+        dirty, self._agenda.dirty = self._agenda.dirty, []
+        usable = [shard for shard in dirty if shard.failure is None]
+        for shard, error in zip(usable, flush_all([shard.log.flush for shard in usable]), strict=True):
             if error is not None:
-                done = False
-                void.update(shard.unflushed)
+                flushed = False
+                lost.update(shard.unflushed)
                 replies += self._fail(shard, error, now)
-        for shard in self.dirty:
+        for shard in dirty:
             shard.unflushed = []
             shard.is_dirty = False
-        self.dirty = []
-        return replies, void, done
+        return replies, lost, flushed
 
     def _fail(self, shard: Shard, error: KgmError | OSError, now: Millis | None = None) -> tuple[Reply, ...]:
         """A log cannot be used: its groups have no coordinator until another broker leads, or the server restarts."""
         shard.failure = error
         replies = () if now is None else shard.unload(now)
-        shard.leader = shard.serving = NOBODY
+        shard.leader = shard.active_on = NO_BROKER
         shard.log.close()
         self.placement.fail(shard.partition)
         why = error.message if isinstance(error, KgmError) else error.strerror or str(error)
         self._warn(f"{OFFSETS_TOPIC}-{shard.partition} is offline, its groups have no coordinator: {why}")
         return replies
 
-    def tidy(self, now: Millis) -> tuple[Reply, ...]:
-        """Compact the logs that are worth it."""
+    def compact(self, now: Millis) -> tuple[Reply, ...]:
+        """Compact the logs for which it is worth it. Returns the replies of shards whose log failed."""
         replies: tuple[Reply, ...] = ()
         for shard in self.all():
-            if shard.phase is Phase.ACTIVE and not shard.is_dirty:
+            if shard.state is ShardState.ACTIVE and not shard.is_dirty:
                 try:
-                    shard.log.tidy(now)
+                    shard.log.compact(now)
                 except (KgmError, OSError) as error:
                     replies += self._fail(shard, error, now)
         return replies
@@ -303,8 +275,8 @@ class Shards:
                 shard.log.close()
 
 
-class View:
-    """All groups as if one coordinator had them; only to be looked at. Groups that are not loaded are not there."""
+class GroupsView:
+    """All groups, read-only, as if one coordinator had them. Groups of shards that are not active are missing."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
@@ -316,18 +288,14 @@ class View:
     def groups(self) -> tuple[GroupView, ...]:
         """By group id."""
         engines = (shard.engine for shard in self._shards.all())
-        found = [group for engine in engines if engine is not None for group in engine.groups()]
-        return tuple(sorted(found, key=lambda group: group.group_id))
+        views = [group for engine in engines if engine is not None for group in engine.groups()]
+        return tuple(sorted(views, key=lambda group: group.group_id))
 
-    @property
-    def offsets(self) -> "View":
-        return self
-
-    def of(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
+    def offsets(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
         """A group's committed offsets."""
         engine = self._engine(group_id)
         return {} if engine is None else engine.offsets.of(group_id)
 
     def _engine(self, group_id: str) -> Coordinator | None:
-        shard = self._shards.find(self._shards.placement.of_group(group_id))
+        shard = self._shards.find(self._shards.placement.partition_for(group_id))
         return None if shard is None else shard.engine

@@ -1,34 +1,25 @@
-"""The topics that the server pretends to have: names, partition counts, and ids made from the names.
+"""The topics of the cluster: names, partition counts, and ids made from the names.
 
-Ids are the same in every run, so that a client that kept an id across a restart of the server is not confused. A topic
-that is made again after it was deleted has another id than before."""
+Ids are the same in every run, so that a client that kept an id over a restart of the server is not confused. A topic
+that is created again after it was deleted gets another id."""
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
-from kgm.coordinator.contract import topic_image as images
-from kgm.coordinator.contract.topic_image import NO_ID, TopicImage, topic_id
+from kgm.coordinator.contract.topic_image import NO_ID, Topic, TopicImage, topic_id
 from kgm.model.errors import UsageError
 
-__all__ = ["NO_ID", "Topic", "Topics", "is_legal_name", "topic_id"]
+__all__ = ["NO_ID", "Topic", "Topics", "check_topic", "has_partition", "is_legal_name", "topic_id"]
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_MOST_PARTITIONS = 100_000
-#: Stands between a topic's name and how often it was deleted; in no name.
-_AGAIN = "#"
+_MAX_PARTITIONS = 100_000
+#: Separates a topic's name from the number of its deletions; not legal in a name.
+_DELETIONS = "#"
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic; its partitions are 0 to `partitions` - 1."""
-
-    name: str
-    partitions: int
-    topic_id: bytes
-
-    def has(self, partition: int) -> bool:
-        return 0 <= partition < self.partitions
+def has_partition(topic: Topic, partition: int) -> bool:
+    """Whether a topic has a partition of this number."""
+    return 0 <= partition < topic.partitions
 
 
 def is_legal_name(name: str) -> bool:
@@ -36,12 +27,20 @@ def is_legal_name(name: str) -> bool:
     return _LEGAL.fullmatch(name) is not None and name not in (".", "..")
 
 
-class Topics(Mapping[str, int]):
-    """Partition counts by topic name, in order of creation; topics can be added, grown, deleted, and looked up by id.
+def check_topic(name: str, partitions: int) -> None:
+    """Raises UsageError for a name or a number of partitions that no topic can have."""
+    if not is_legal_name(name):
+        raise UsageError(f"{name!r} is not a legal topic name", hint="1 to 249 letters, digits, '.', '_' and '-'")
+    if not 1 <= partitions <= _MAX_PARTITIONS:
+        raise UsageError(f"topic {name} can have 1 to {_MAX_PARTITIONS} partitions, not {partitions}")
 
-    deletions: how often the topics of each name have been deleted. ids: of topics that are not to have the usual one;
-    they come with a data directory. The image says the same to the coordinators; version: what it has to be above, as
-    the log has versions of earlier runs."""
+
+class Topics(Mapping[str, int]):
+    """Partition counts by topic name, in order of creation. Topics can be added, grown, deleted, and looked up by id.
+
+    deletions: how often a topic of each name was deleted. ids: of topics whose id is not made from their name, which
+    come with a data directory. version: a number below that of every image to come; the log has versions of earlier
+    runs."""
 
     def __init__(
         self,
@@ -58,34 +57,30 @@ class Topics(Mapping[str, int]):
         self._image = TopicImage()
         self._version = version + 1
         for name, count in partitions.items():
-            if not is_legal_name(name):
-                raise UsageError(f"{name!r} is no legal topic name", hint="letters, digits, '.', '_', '-'; up to 249")
-            if not 1 <= count <= _MOST_PARTITIONS:
-                raise UsageError(f"topic {name} can have 1 to {_MOST_PARTITIONS} partitions, not {count}")
-            self._put(Topic(name, count, (ids or {}).get(name) or self.id_of_new(name)))
+            check_topic(name, count)
+            self._put(self._topic(name, count, (ids or {}).get(name) or self.next_id(name)))
 
     @property
     def image(self) -> TopicImage:
-        """The topics as the coordinators see them; another one after each change."""
+        """The topics as the coordinators see them; a new image after each change."""
         if self._image.version != self._version:
-            there = (images.Topic(name=t.name, topic_id=t.topic_id, partitions=t.partitions) for t in self.all())
-            self._image = TopicImage.of(there, version=self._version).after(self._image)
+            self._image = TopicImage.of(self.all(), version=self._version).after(self._image)
         return self._image
 
     def add(self, name: str, partitions: int) -> Topic:
-        """Add a topic that is not there yet; its name must be legal."""
+        """Add a topic. Its name must be legal and not in use."""
         assert name not in self._by_name
         assert partitions > 0
-        return self._put(Topic(name, partitions, self.id_of_new(name)))
+        return self._put(self._topic(name, partitions, self.next_id(name)))
 
     def resize(self, name: str, partitions: int) -> Topic:
-        """Give a topic more partitions, or take back those that it was just given."""
+        """Give a topic more partitions, or undo that."""
         known = self._by_name[name]
         self.total_partitions -= known.partitions
-        return self._put(Topic(name, partitions, known.topic_id))
+        return self._put(self._topic(name, partitions, known.topic_id))
 
     def remove(self, name: str) -> Topic:
-        """Take a topic out: one that was just added, or that is deleted."""
+        """Undo `add`."""
         topic = self._by_name.pop(name)
         del self._by_id[topic.topic_id]
         self.total_partitions -= topic.partitions
@@ -93,14 +88,18 @@ class Topics(Mapping[str, int]):
         return topic
 
     def delete(self, name: str) -> Topic:
-        """Take a topic out for good: one of the same name is another one."""
+        """Delete a topic. A later one of the same name gets another id."""
         self.deletions[name] = self.deletions.get(name, 0) + 1
         return self.remove(name)
 
     def undelete(self, topic: Topic) -> None:
-        """Put back a topic that was just deleted; it is the last one then."""
+        """Undo `delete`; the topic is the last one then."""
         self.deletions[topic.name] -= 1
         self._put(topic)
+
+    @staticmethod
+    def _topic(name: str, partitions: int, topic_id: bytes) -> Topic:
+        return Topic(name=name, topic_id=topic_id, partitions=partitions)
 
     def _put(self, topic: Topic) -> Topic:
         self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
@@ -108,15 +107,15 @@ class Topics(Mapping[str, int]):
         self._version += 1
         return topic
 
-    def id_of_new(self, name: str) -> bytes:
-        """The id of a topic that is made now."""
-        times = self.deletions.get(name, 0)
-        return topic_id(f"{name}{_AGAIN}{times}" if times else name)
+    def next_id(self, name: str) -> bytes:
+        """The id of a topic that is created now."""
+        deletions = self.deletions.get(name, 0)
+        return topic_id(f"{name}{_DELETIONS}{deletions}" if deletions else name)
 
-    def named(self, name: str) -> Topic | None:
+    def by_name(self, name: str) -> Topic | None:
         return self._by_name.get(name)
 
-    def identified(self, topic_id: bytes) -> Topic | None:
+    def by_id(self, topic_id: bytes) -> Topic | None:
         return self._by_id.get(topic_id)
 
     def all(self) -> list[Topic]:

@@ -1,133 +1,38 @@
-"""The transaction coordinator, as small as it can be for producers that send offsets to their transactions.
+"""The transaction coordinator: what producers need that send offsets to their transactions, and no more. Kafka:
+TransactionCoordinator, TransactionStateManager.
 
-It answers InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, and what Produce and TxnOffsetCommit ask of it.
-Kafka: TransactionCoordinator, TransactionStateManager.
+A transaction that ends is first *prepared*: whether it commits is written to the log, flushed, and then answered. After
+that its partitions get their markers; one that has no coordinator at the moment, or whose disk is full, gets its marker
+later. So after a crash at any moment a transaction is committed everywhere, or will be.
 
-A transaction that ends is first *prepared*: that it commits, or not, is written and flushed, and told to the producer.
-Then markers go to its partitions; one that has no coordinator at the moment, or a disk that is full, gets its marker
-later. So a crash at any moment leaves a transaction that is committed everywhere, or will be.
+Not done: expiration of transactional ids, and two-phase commit (KIP-939)."""
 
-Not done: expiry of transactional ids, and two-phase commit (KIP-939)."""
-
-import enum
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Protocol
 
 from kgm.coordinator.contract.outcome import Millis, Producer
 from kgm.model.errors import ErrorCode
+from kgm.server.contract.transaction import TopicPartition, Transaction, TransactionState
+from kgm.server.logs.storage import TransactionLog
 
 #: Kafka's `transaction.max.timeout.ms`.
 MAX_TIMEOUT_MS = 900_000
-#: The highest epoch that is given out; above it a producer gets another id.
+#: The highest epoch of a producer id; after it a producer gets another id.
 _LAST_EPOCH = 32_766
 _RETRY_MS = 100
-_NEVER = Millis(0)
+_AT_ONCE = Millis(0)
 
-TopicPartition = tuple[str, int]
-
-
-class State(enum.Enum):
-    """Kafka's TransactionState."""
-
-    EMPTY = "Empty"
-    ONGOING = "Ongoing"
-    PREPARE_COMMIT = "PrepareCommit"
-    PREPARE_ABORT = "PrepareAbort"
-    COMPLETE_COMMIT = "CompleteCommit"
-    COMPLETE_ABORT = "CompleteAbort"
-
-
-_PREPARED = {State.PREPARE_COMMIT: State.COMPLETE_COMMIT, State.PREPARE_ABORT: State.COMPLETE_ABORT}
-
-
-@dataclass(slots=True, kw_only=True)
-class Transaction:
-    """The transaction of one transactional id, or the last one it had. offsets: partitions of `__consumer_offsets`."""
-
-    transactional_id: str
-    producer_id: int
-    epoch: int
-    timeout_ms: int
-    state: State = State.EMPTY
-    started_ms: Millis = _NEVER
-    partitions: set[TopicPartition] = field(default_factory=set)
-    offsets: set[int] = field(default_factory=set)
-
-    @property
-    def producer(self) -> Producer:
-        return Producer(self.producer_id, self.epoch)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "producer_id": self.producer_id,
-            "epoch": self.epoch,
-            "timeout_ms": self.timeout_ms,
-            "state": self.state.value,
-            "started_ms": self.started_ms,
-            "partitions": sorted(self.partitions),
-            "offsets": sorted(self.offsets),
-        }
-
-    @classmethod
-    def from_json(cls, transactional_id: str, row: dict[str, Any]) -> "Transaction":
-        return cls(
-            transactional_id=transactional_id,
-            producer_id=row["producer_id"],
-            epoch=row["epoch"],
-            timeout_ms=row["timeout_ms"],
-            state=State(row["state"]),
-            started_ms=Millis(row["started_ms"]),
-            partitions={(topic, partition) for topic, partition in row["partitions"]},
-            offsets=set(row["offsets"]),
-        )
-
-
-class TransactionLog(Protocol):
-    """Where transactions are kept."""
-
-    @property
-    def is_dirty(self) -> bool: ...
-
-    def load(self) -> Iterable[Transaction]:
-        """The last state of each, of an earlier run. Raises KgmError and OSError."""
-
-    def append(self, transaction: Transaction) -> None:
-        """Raises OSError."""
-
-    def flush(self) -> None:
-        """Raises OSError."""
-
-    def tidy(self, now: Millis) -> None:
-        """Raises OSError."""
-
-    def close(self) -> None: ...
-
-
-class NoLog:
-    """Transactions end with the process."""
-
-    is_dirty = False
-
-    def load(self) -> Iterable[Transaction]:
-        return ()
-
-    def append(self, transaction: Transaction) -> None:
-        """Nothing is kept."""
-
-    def flush(self) -> None:
-        """There is nothing to wait for."""
-
-    def tidy(self, now: Millis) -> None:
-        """There is nothing to tidy."""
-
-    def close(self) -> None:
-        """Nothing is held."""
+#: What follows on the states of a prepared transaction.
+_PREPARED = {
+    TransactionState.PREPARE_COMMIT: TransactionState.COMPLETE_COMMIT,
+    TransactionState.PREPARE_ABORT: TransactionState.COMPLETE_ABORT,
+}
 
 
 class Participants(Protocol):
-    """Those who take part in transactions: they write a marker, or say by False that they cannot now."""
+    """The partitions that take part in transactions. Each method writes a marker; False if that is not possible now."""
 
     def end_in_topic(self, at: TopicPartition, producer: Producer, *, commit: bool, now: Millis) -> bool: ...
 
@@ -146,25 +51,25 @@ class Transactions:
         self._completed: list[Transaction] = []
         self._has_failed = False
         self._prepared = [row for row in self._by_id.values() if row.state in _PREPARED]
-        self._retry_at: Millis | None = _NEVER if self._prepared else None  # at once
+        self._retry_at: Millis | None = _AT_ONCE if self._prepared else None
         for row in self._by_id.values():
-            if row.state is State.ONGOING:
+            if row.state is TransactionState.ONGOING:
                 self._watch(row)
 
     @property
     def highest_producer_id(self) -> int:
-        """Of those known; -1 if none is."""
+        """Of all transactions; -1 without any."""
         return max((row.producer_id for row in self._by_id.values()), default=-1)
 
-    def named(self, transactional_id: str) -> Transaction | None:
+    def find(self, transactional_id: str) -> Transaction | None:
         return self._by_id.get(transactional_id)
 
     # -- requests
 
-    def init(self, transactional_id: str, timeout_ms: int, said: Producer) -> Transaction | ErrorCode:
-        """A producer begins, or begins again: those before it with this id are fenced, what they left open is aborted.
+    def init(self, transactional_id: str, timeout_ms: int, current: Producer) -> Transaction | ErrorCode:
+        """A producer starts. Earlier ones with this transactional id are fenced, their open transaction is aborted.
 
-        said: the id and epoch that it has, if it has some (KIP-360), else (-1, -1). Raises OSError."""
+        current: the id and epoch that the producer has (KIP-360), or (-1, -1). Raises OSError."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         if not 0 < timeout_ms <= MAX_TIMEOUT_MS:
@@ -179,14 +84,14 @@ class Transactions:
             self._log.append(known)
             self._by_id[transactional_id] = known
             return known
-        if said.producer_id != -1 and said != known.producer:
+        if current.producer_id != -1 and current != known.producer:
             return ErrorCode.PRODUCER_FENCED
-        if known.state is State.ONGOING:
+        if known.state is TransactionState.ONGOING:
             self._fence(known)
-            self._prepare(known, State.PREPARE_ABORT)
+            self._prepare(known, TransactionState.PREPARE_ABORT)
         if known.state in _PREPARED:
             return ErrorCode.CONCURRENT_TRANSACTIONS
-        fresh = replace(known, timeout_ms=timeout_ms, state=State.EMPTY, partitions=set(), offsets=set())
+        fresh = replace(known, timeout_ms=timeout_ms, state=TransactionState.EMPTY, partitions=set(), offsets=set())
         if known.epoch < _LAST_EPOCH:
             self._fence(fresh)
         else:
@@ -196,11 +101,11 @@ class Transactions:
         return fresh
 
     def _fence(self, row: Transaction) -> None:
-        """Give the producer id another epoch: who has the old one may do nothing any more."""
+        """Raise the epoch of the producer id: a producer with the former one is refused from now on."""
         row.epoch = min(row.epoch + 1, _LAST_EPOCH + 1)
 
     def check(self, transactional_id: str, producer: Producer) -> Transaction | ErrorCode:
-        """The transaction of a producer that may act in it."""
+        """The transaction of a producer, or the error with which its request is refused."""
         row = self._by_id.get(transactional_id)
         if row is None or row.producer_id != producer.producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -217,13 +122,13 @@ class Transactions:
         partitions: Iterable[TopicPartition] = (),
         offsets: Iterable[int] = (),
     ) -> ErrorCode:
-        """Let partitions take part in the producer's transaction, which begins if it has not. Raises OSError."""
+        """Add partitions to the producer's transaction, which begins with the first of them. Raises OSError."""
         row = self.check(transactional_id, producer)
         if isinstance(row, ErrorCode):
             return row
-        begins = row.state is not State.ONGOING
+        begins = row.state is not TransactionState.ONGOING
         if begins:
-            row.state, row.started_ms = State.ONGOING, now
+            row.state, row.started_ms = TransactionState.ONGOING, now
             row.partitions, row.offsets = set(), set()
         before = len(row.partitions) + len(row.offsets)
         row.partitions.update(partitions)
@@ -234,46 +139,47 @@ class Transactions:
             self._log.append(row)
         return ErrorCode.NONE
 
-    def takes_part(
+    def verify(
         self, transactional_id: str, producer: Producer, *, at: TopicPartition | None = None, offsets: int | None = None
     ) -> ErrorCode:
-        """Whether a producer may write to a partition in its transaction."""
+        """Whether a partition is part of the producer's transaction: NONE, or the error that refuses a write."""
         row = self.check(transactional_id, producer)
         if isinstance(row, ErrorCode):
             return ErrorCode.INVALID_PRODUCER_EPOCH if row is ErrorCode.PRODUCER_FENCED else row
-        if row.state is not State.ONGOING:
+        if row.state is not TransactionState.ONGOING:
             return ErrorCode.INVALID_TXN_STATE
         is_in = at in row.partitions if at is not None else offsets in row.offsets
         return ErrorCode.NONE if is_in else ErrorCode.INVALID_TXN_STATE
 
     def end(self, transactional_id: str, producer: Producer, *, commit: bool, bump: bool) -> Transaction | ErrorCode:
-        """End the transaction. One that has ended in this way already is no error, as the answer may have been lost.
+        """End the transaction. It is no error if it has already ended in the same way: the response may have been lost.
 
-        bump: the producer gets a new epoch for the next one (KIP-890). Raises OSError."""
+        bump: the producer gets a new epoch for its next transaction (KIP-890). Raises OSError."""
         row = self.check(transactional_id, producer)
         if isinstance(row, ErrorCode):
             return row
-        if row.state is State.ONGOING:
+        if row.state is TransactionState.ONGOING:
             if bump:
                 self._fence(row)
-            self._prepare(row, State.PREPARE_COMMIT if commit else State.PREPARE_ABORT)
+            self._prepare(row, TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT)
             return row
-        done = State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT
+        done = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
         return row if row.state is done else ErrorCode.INVALID_TXN_STATE
 
     # -- the end of transactions
 
-    def _prepare(self, row: Transaction, state: State) -> None:
+    def _prepare(self, row: Transaction, state: TransactionState) -> None:
         self._log.append(replace(row, state=state))
         row.state = state
         self._prepared.append(row)
 
     def complete(self, participants: Participants, now: Millis) -> None:
-        """Write the markers of what is prepared, and flushed. Who cannot take one now is asked again later."""
+        """Write the markers of prepared transactions. Partitions that cannot take one now are tried again later. The
+        log must be flushed."""
         assert not self._log.is_dirty
         waiting = []
         for row in self._prepared:
-            commit = row.state is State.PREPARE_COMMIT
+            commit = row.state is TransactionState.PREPARE_COMMIT
             row.partitions = {
                 at for at in row.partitions if not participants.end_in_topic(at, row.producer, commit=commit, now=now)
             }
@@ -290,12 +196,12 @@ class Transactions:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether there are markers to write, which has not been tried yet."""
+        """Whether there are markers to write now."""
         return bool(self._prepared) and self._retry_at is None and not self._has_failed
 
     def note_markers(self, *, durable: bool) -> None:
-        """The markers were flushed, or may be lost: note in the log what is complete. What is not noted gets its
-        markers again after a restart, which changes nothing where they are. Raises OSError."""
+        """Write to the log which transactions are complete, once their markers are durable. The others get their
+        markers again after a restart, which is harmless. Raises OSError."""
         completed, self._completed = self._completed, []
         for row in completed if durable else ():
             if row.state in _PREPARED.values():
@@ -305,13 +211,13 @@ class Transactions:
         heapq.heappush(self._alarms, (Millis(row.started_ms + row.timeout_ms), row.transactional_id))
 
     def advance(self, now: Millis) -> None:
-        """Abort what takes too long, and fence its producer. Raises OSError."""
+        """Abort transactions that exceed their timeout, and fence their producers. Raises OSError."""
         while self._alarms and self._alarms[0][0] <= now:
             _, transactional_id = heapq.heappop(self._alarms)
             row = self._by_id[transactional_id]
-            if row.state is State.ONGOING and row.started_ms + row.timeout_ms <= now:
+            if row.state is TransactionState.ONGOING and row.started_ms + row.timeout_ms <= now:
                 self._fence(row)
-                self._prepare(row, State.PREPARE_ABORT)
+                self._prepare(row, TransactionState.PREPARE_ABORT)
         if self._retry_at is not None and self._retry_at <= now:
             self._retry_at = None
 
@@ -328,15 +234,16 @@ class Transactions:
         return self._log.is_dirty
 
     def flush(self) -> None:
-        """Raises OSError; what is prepared then stays so until the process ends, and its log is read again."""
+        """Raises OSError. Prepared transactions then stay prepared until the server restarts and reads the log."""
         try:
             self._log.flush()
         except OSError:
             self._has_failed = True
             raise
 
-    def tidy(self, now: Millis) -> None:
-        self._log.tidy(now)
+    def compact(self, now: Millis) -> None:
+        """Raises KgmError and OSError."""
+        self._log.compact(now)
 
     def close(self) -> None:
         self._log.close()

@@ -1,4 +1,5 @@
-"""What passes between the broker and whoever owns the connections: calls in, events out. Every call gets one event.
+"""What passes between a connection and its broker: requests in, events out. Every request gets exactly one event,
+unless its connection is closed first.
 
 One of each is made for every request: hence named tuples."""
 
@@ -8,50 +9,63 @@ from typing import NamedTuple
 from kgm.coordinator.contract.outcome import Millis, Reply, Ticket
 from kgm.protocol.struct import Message
 
-__all__ = ["Answer", "Call", "Event", "Hangup", "Millis", "NoAnswer", "Peer", "Reply", "Response", "Ticket"]
+__all__ = [
+    "ClientRequest",
+    "CloseConnection",
+    "ConnectionEvent",
+    "Endpoints",
+    "Millis",
+    "NoResponse",
+    "Replies",
+    "Reply",
+    "ResponseFrame",
+    "Ticket",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
-    """Both ends of a connection. client_host: as Kafka shows it ("/127.0.0.1"). host, port: where the client reached
-    us; this is the address that it is told for all further requests, so that no name has to be configured."""
+class Endpoints:
+    """Both ends of a connection. client_host: as Kafka prints it ("/127.0.0.1"). server_host, server_port: the address
+    at which the client reached the server. Responses name brokers by this host, so that none has to be configured."""
 
     client_host: str
-    host: str
-    port: int
+    server_host: str
+    server_port: int
 
 
-class Call(NamedTuple):
-    """One decoded request."""
+class ClientRequest(NamedTuple):
+    """One decoded request. node_id: the broker that received it."""
 
     message: Message
     version: int
+    correlation_id: int
     client_id: str | None
-    peer: Peer
+    endpoints: Endpoints
+    node_id: int
     ticket: Ticket
     now: Millis
 
 
-class Answer(NamedTuple):
-    """A response frame, without its length."""
+class ResponseFrame(NamedTuple):
+    """An encoded response, without its length."""
 
     ticket: Ticket
     frame: bytes
 
 
-class NoAnswer(NamedTuple):
+class NoResponse(NamedTuple):
     """The request is done and gets no response: Produce with acks=0."""
 
     ticket: Ticket
 
 
-class Hangup(NamedTuple):
-    """Close the connection that the request came from, as Kafka does with what it cannot read."""
+class CloseConnection(NamedTuple):
+    """Close the connection that the request came from, as Kafka does with a request that it cannot read."""
 
     ticket: Ticket
     reason: str
 
 
-Event = Answer | NoAnswer | Hangup
-#: What an API handler gives back: any number of replies, to its own ticket (now or later) and to others.
-Response = tuple[Reply | NoAnswer | Hangup, ...]
+ConnectionEvent = ResponseFrame | NoResponse | CloseConnection
+#: What the handler of an API returns: any number of replies, to its own ticket (now or later) and to others.
+Replies = tuple[Reply | NoResponse | CloseConnection, ...]

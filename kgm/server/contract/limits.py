@@ -1,4 +1,4 @@
-"""What one server lets its clients use, and the reading of `--set`."""
+"""What one server lets its clients use, and the parsing of broker settings by name (`--set`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,34 +12,34 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds that keep a server small whatever its clients do. The first five are Kafka's own settings, with lower
-    defaults where Kafka's are made for a cluster."""
+    """Bounds that keep a server small whatever its clients do. The first five are Kafka's own settings; their defaults
+    are lower where Kafka's are made for a large cluster."""
 
     socket_request_max_bytes: int = MIB
-    """The longest frame; a client that announces a longer one is disconnected before anything is allocated."""
+    """The longest frame. A client that announces a longer one is disconnected before memory is allocated for it."""
     queued_max_request_bytes: int = 64 * MIB
-    """Bytes of unfinished requests over all connections; who would exceed it is disconnected."""
+    """Bytes of incomplete requests on all connections. The connection with the most is closed when there are more."""
     max_connections: int = 1_000
     connections_max_idle_ms: int = 600_000
     fetch_max_bytes: int = MIB
-    """The longest Fetch response; a single longer batch is still sent."""
+    """The largest Fetch response; a single larger batch is still sent."""
     topic_max_bytes: int = 16 * MIB
-    """Records kept of one topic; the oldest batches make room."""
+    """Records stored of one topic; the oldest batches are dropped."""
     total_max_bytes: int = 256 * MIB
-    """Records kept of all topics together."""
+    """Records stored of all topics together."""
     max_topics: int = 1_000
     max_partitions: int = 20_000
-    """Partitions of all topics together that clients may create."""
+    """Partitions of all topics together that clients can create."""
     max_groups: int = 10_000
     max_transactional_ids: int = 1_000
     offsets_topic_segment_bytes: int = 4 * MIB
-    """A partition of `__consumer_offsets` on disk is compacted segment by segment, but for the one written to."""
+    """A partition of `__consumer_offsets` on disk is compacted by segments; the one that is written to is left out."""
     log_cleaner_backoff_ms: int = 15_000
-    """How often it is looked whether there is something to compact."""
+    """How often the logs are checked for something to compact."""
     log_cleaner_delete_retention_ms: int = 86_400_000
-    """Compaction keeps tombstones for so long."""
+    """How long compaction keeps tombstones."""
     max_items: int = 30_000
-    """Entries (groups, members, partitions) that one request may hold, and that one answer may list."""
+    """Entries (groups, members, partitions) that one request may have, and that one response may list."""
 
 
 _SETTABLE = (
@@ -56,26 +56,27 @@ _PREFIX = "broker."
 _HIGHEST = 2**31 - 1
 
 
-def _dotted(name: str) -> str:
-    return name.replace("_", ".")
+def settings_from_overrides(
+    overrides: Mapping[str, str], limits: Limits | None = None
+) -> tuple[BrokerSettings, Limits]:
+    """Settings by Kafka's dotted names, with or without a leading `broker.`. limits: those to override; None: the
+    default ones.
 
-
-def settings_from_overrides(overrides: Mapping[str, str]) -> tuple[BrokerSettings, Limits]:
-    """Settings by Kafka's dotted names, with or without a leading `broker.`. Raises UsageError that lists the known."""
-    limits = {_dotted(name): name for name in _SETTABLE}
-    group = BrokerSettings.names()
-    for_group: dict[str, str] = {}
-    for_server: dict[str, int] = {}
+    Raises UsageError for an unknown name, listing the known ones, and for an illegal value."""
+    settable = {name.replace("_", "."): name for name in _SETTABLE}
+    group_settings = BrokerSettings.names()
+    for_groups: dict[str, str] = {}
+    for_limits: dict[str, int] = {}
     for key, value in overrides.items():
         name = key.removeprefix(_PREFIX)
-        if name in group or is_plan(name):
-            for_group[name] = value
-        elif name in limits:
-            for_server[limits[name]] = _positive(name, value)
+        if name in group_settings or is_plan(name):
+            for_groups[name] = value
+        elif name in settable:
+            for_limits[settable[name]] = _positive(name, value)
         else:
-            known = ", ".join(sorted([*group, *PER_GROUP, *limits]))
-            raise UsageError(f"--set {key}: kgm serve knows no such broker setting", facts=(f"known: {known}",))
-    return BrokerSettings.from_overrides(for_group), replace(Limits(), **for_server)
+            known = ", ".join(sorted([*group_settings, *PER_GROUP, *settable]))
+            raise UsageError(f"kgm serve has no broker setting {key}", facts=(f"known: {known}",))
+    return BrokerSettings.from_overrides(for_groups), replace(limits or Limits(), **for_limits)
 
 
 def _positive(name: str, text: str) -> int:

@@ -1,17 +1,18 @@
-"""What a cluster keeps beside its logs, over a restart."""
+"""What a cluster keeps besides its logs, so that a restart finds it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kgm.server.apis.configs import Values
+#: Configurations of single groups (config resource GROUP): values by group id and name.
+GroupConfigs = dict[str, dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """topics: partitions by name. deletions: how often the topics of a name were deleted. assigned: replicas of the
-    partitions of `__consumer_offsets` that were placed by hand. group_configs: what is set for single groups."""
+class SavedState:
+    """topics: partition counts by name. deletions: how often a topic of each name was deleted. reassigned: the replicas
+    of the partitions of `__consumer_offsets` that were reassigned."""
 
     topics: Mapping[str, int]
     deletions: Mapping[str, int]
-    assigned: Mapping[int, list[int]]
-    group_configs: Values
+    reassigned: Mapping[int, list[int]]
+    group_configs: GroupConfigs

@@ -1,4 +1,4 @@
-"""Flushing several files at once: the file system makes one commit of what would be many."""
+"""Flushes several files at the same time, of which the file system makes one commit."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -7,16 +7,16 @@ from functools import cache
 from pathlib import Path
 
 #: Flushes wait for the disk, not for the processor.
-_AT_ONCE = 16
+_THREADS = 16
 
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="kgm-flush")
+    return ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="kgm-flush")
 
 
 def flush_all(flushes: Sequence[Callable[[], None]]) -> list[OSError | None]:
-    """Call all, at once, and wait for them; says what went wrong with each. They must have nothing in common."""
+    """Call all of them at the same time and wait; returns the error of each. They must not share anything."""
     if len(flushes) <= 1:
         return [_attempt(flush) for flush in flushes]
     return list(_pool().map(_attempt, flushes))
@@ -31,7 +31,7 @@ def _attempt(flush: Callable[[], None]) -> OSError | None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make durable what files there are in a folder. Raises OSError."""
+    """Make the entries of a folder durable: files created, renamed or deleted in it. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

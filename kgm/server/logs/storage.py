@@ -1,295 +1,146 @@
-"""A data directory: what `kgm serve --data-dir` keeps over restarts and crashes.
+"""Where a cluster keeps what it has to remember: the interface, and the storage in memory (`data_directory` is the one
+on disk)."""
 
-    DIR/.lock                        held by the process that uses it
-    DIR/kgm.json                     cluster id, topics, placement, configurations of groups: written whole and renamed
-    DIR/__consumer_offsets-N/        Kafka's own log format, see kgm.records.log
-    DIR/TOPIC-N/                     records of user topics, see data_files
-    DIR/kgm-transactions/            the last state of each transaction
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
 
-A copy of a Kafka broker's `__consumer_offsets-N` folders is a data directory too: kgm.json is made when missing. Topics
-whose folders are copied with them keep their ids, by which consumer groups know them."""
-
-import fcntl
-import json
-import os
-import re
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, Self
-
-from kgm.coordinator.contract.outcome import Millis, Producer
-from kgm.coordinator.contract.settings import BrokerSettings
-from kgm.coordinator.loading import Loader, Replayed
-from kgm.model.errors import KgmError, RefusedError, UsageError
-from kgm.model.ids import uuid_text
-from kgm.records.batch import ProducerInfo
-from kgm.records.log import OffsetsLog
-from kgm.records.record import Record
-from kgm.server.apis.configs import Values
-from kgm.server.cluster.nodes import OFFSETS_TOPIC
-from kgm.server.cluster.topics import Topics
-from kgm.server.cluster.transaction_coordinator import Transaction
+from kgm.coordinator.contract.outcome import Millis
 from kgm.server.contract.limits import Limits
-from kgm.server.contract.saved_state import Kept
-from kgm.server.logs.flush import sync_folder
-from kgm.server.logs.memory_log import ShardLog
-from kgm.server.logs.topic_files import DataFiles, known_ids
-from kgm.server.logs.topic_log import Logs as DataLogs
+from kgm.server.contract.saved_state import GroupConfigs, SavedState
+from kgm.server.contract.transaction import Transaction
+from kgm.server.logs.shard_log import MemoryShardLog, ShardLog
+from kgm.server.logs.topic_log import TopicLogs
 
-_FILE = "kgm.json"
-_LOCK = ".lock"
-TRANSACTIONS = "kgm-transactions"
-_FORMAT = 1
-_FOLDER = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)")
-#: Closed segments are compacted when so much of them is new (Kafka's `log.cleaner.min.cleanable.ratio`).
-_DIRTY_RATIO = 0.5
-
-Warn = Callable[[str], None]
+CLUSTER_ID = "kgm-embedded-cluster"
 
 
-def _opened(folder: Path, limits: Limits, warn: Warn) -> OffsetsLog:
-    """A log, made if there is none. Raises KgmError and OSError."""
-    log = OffsetsLog.open(folder, segment_bytes=limits.offsets_topic_segment_bytes)
-    found = log.recovered
-    if found.cut_bytes:
-        warn(
-            f"{found.file} is cut off at byte {found.position}, {found.cut_bytes} bytes of a batch that was not "
-            f"finished are gone: {found.reason}"
-        )
-    for path in found.finished_swaps:
-        warn(f"{path} was compacted when the process ended, and is in place now")
-    return log
+class OffsetsLogs(Protocol):
+    """The logs of the partitions of `__consumer_offsets`."""
 
-
-def _compact(log: OffsetsLog, limits: Limits, now: Millis) -> None:
-    """Compact if it is worth it. Raises KgmError and OSError."""
-    if log.dirty_ratio >= _DIRTY_RATIO:
-        log.compact(now_ms=now, delete_retention_ms=limits.log_cleaner_delete_retention_ms)
-
-
-class _FolderLog:
-    """A log in a folder that is made with the first record."""
-
-    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
-        self._folder = folder
-        self._limits = limits
-        self._warn = warn
-        self._log: OffsetsLog | None = None
-
-    def _open(self) -> OffsetsLog:
-        if self._log is None:
-            self._log = _opened(self._folder, self._limits, self._warn)
-        return self._log
-
-    def tidy(self, now: Millis) -> None:
-        if self._log is not None:
-            _compact(self._log, self._limits, now)
-
-    def close(self) -> None:
-        if self._log is not None:
-            self._log.close()
-            self._log = None
-
-
-class DiskLog(_FolderLog):
-    """A partition of `__consumer_offsets` on disk."""
-
-    is_durable = True
-
-    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
-        super().__init__(folder, limits, warn)
-        if folder.exists():
-            self._open()
-
-    @property
-    def size(self) -> int:
-        return 0 if self._log is None else self._log.size
-
-    def append(self, records: Iterable[Record], *, now: Millis, producer: Producer | None) -> None:
-        self._open().append(
-            tuple(records), now_ms=now, producer=None if producer is None else ProducerInfo(producer[0], producer[1])
-        )
-
-    def append_marker(self, producer: Producer, *, commit: bool, now: Millis) -> None:
-        self._open().append_marker(ProducerInfo(producer[0], producer[1]), commit=commit, now_ms=now)
-
-    def flush(self) -> None:
-        if self._log is not None:
-            self._log.flush()
-
-    def replay(self, into: Replayed) -> Iterator[None]:
-        """One batch is one piece, and in the end each group."""
-        if self._log is None:
-            return
-        loader = Loader(into)
-        for batch in self._log.read():
-            loader.replay(batch)
-            yield
-        yield from loader.finish()
-        for offset, why in loader.report.unreadable:
-            self._warn(f"{self._folder.name} at offset {offset}: a record is left out: {why}")
-
-
-class _OffsetsLogs:
-    """The partitions of `__consumer_offsets` in a data directory."""
-
-    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
-        self._folder = folder
-        self._limits = limits
-        self._warn = warn
-
-    def there_are(self) -> Iterable[int]:
-        return [int(found[1]) for path in self._folder.iterdir() if (found := _FOLDER.fullmatch(path.name))]
+    def partitions(self) -> Iterable[int]:
+        """Those that have a log from an earlier run."""
 
     def open(self, partition: int) -> ShardLog:
-        return DiskLog(self._folder / f"{OFFSETS_TOPIC}-{partition}", self._limits, self._warn)
+        """The partition's log, created by the first write. Raises KgmError or OSError."""
 
 
-class _TransactionsOnDisk(_FolderLog):
-    """The last state of each transaction: a log like those of `__consumer_offsets`, with transactional ids as keys and
-    JSON as values."""
+class TransactionLog(Protocol):
+    """The last state of each transaction."""
 
-    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
-        super().__init__(folder, limits, warn)
-        self.is_dirty = False
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something was appended and not flushed."""
 
     def load(self) -> Iterable[Transaction]:
-        if not self._folder.exists():
-            return ()
-        rows = [row for batch in self._open().read() for row in batch.records]
-        try:
-            last = {(row.key or b"").decode(): json.loads(row.value or b"{}") for row in rows}
-            return [Transaction.from_json(transactional_id, row) for transactional_id, row in last.items()]
-        except (ValueError, TypeError, KeyError) as error:
-            raise KgmError(f"{self._folder} is damaged: {error!r}") from None
+        """The transactions of an earlier run. Raises KgmError and OSError."""
 
     def append(self, transaction: Transaction) -> None:
-        pair = transaction.transactional_id.encode(), json.dumps(transaction.as_json()).encode()
-        self._open().append_raw([pair], now_ms=transaction.started_ms)
-        self.is_dirty = True
+        """Raises OSError."""
 
     def flush(self) -> None:
-        self.is_dirty = False
-        if self._log is not None:
-            self._log.flush()
+        """Raises OSError."""
+
+    def compact(self, now: Millis) -> None:
+        """Compact if it is worth it. Raises KgmError and OSError."""
+
+    def close(self) -> None: ...
 
 
-class Directory:
-    """An open data directory."""
+class Storage(Protocol):
+    """Everything that a cluster stores."""
 
-    def __init__(self, folder: Path, lock: int, kept: Mapping[str, Any], *, limits: Limits, warn: Warn) -> None:
-        self._folder = folder
-        self._lock = lock
-        self._warn = warn
-        self.where = str(folder.absolute())
-        self._partitions: int = kept["offsets_partitions"]
-        self.cluster_id: str = kept["cluster_id"]
-        self.topics: dict[str, int] = kept["topics"]
-        self.topic_ids = known_ids(folder)
-        self.deletions: dict[str, int] = kept.get("deletions", {})
-        self.group_configs: Values = kept.get("group_configs", {})
-        self.assigned = {int(partition): replicas for partition, replicas in kept["assigned"].items()}
-        self.offsets = _OffsetsLogs(folder, limits, warn)
-        self.transactions = _TransactionsOnDisk(folder / TRANSACTIONS, limits, warn)
-        self._data: DataFiles | None = None
+    @property
+    def path(self) -> str:
+        """The log directory that DescribeLogDirs names."""
 
-    @classmethod
-    def open(cls, folder: Path, *, settings: BrokerSettings, limits: Limits, warn: Warn) -> Self:
-        """Make it or take it up. Raises RefusedError when another process has it, UsageError when it was made with
-        another number of partitions, KgmError when it cannot be used."""
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise KgmError(f"--data-dir {folder} cannot be used: {error.strerror}") from None
-        try:
-            _take(lock, folder)
-            return cls(folder, lock, _read(folder, settings), limits=limits, warn=warn)
-        except BaseException:
-            os.close(lock)
-            raise
+    @property
+    def cluster_id(self) -> str: ...
 
-    def data_logs(self, topics: Topics, limits: Limits) -> DataLogs:
-        self._data = DataFiles(
-            self._folder, topic_max_bytes=limits.topic_max_bytes, total_max_bytes=limits.total_max_bytes
-        )
-        try:
-            self._data.load(topics, self._warn)
-        except OSError as error:
-            raise KgmError(f"--data-dir {self._folder}: {error.filename} cannot be read: {error.strerror}") from None
-        return self._data
+    @property
+    def topics(self) -> Mapping[str, int]:
+        """Partition counts by topic, of an earlier run."""
 
-    def save(self, kept: Kept) -> None:
-        content = {
-            "format": _FORMAT,
-            "cluster_id": self.cluster_id,
-            "offsets_partitions": self._partitions,
-            "topics": dict(kept.topics),
-            "deletions": dict(kept.deletions),
-            "assigned": {str(partition): replicas for partition, replicas in kept.assigned.items()},
-            "group_configs": kept.group_configs,
-        }
-        path = self._folder / _FILE
-        draft = path.with_suffix(".tmp")
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "w") as file:
-            json.dump(content, file, indent=1)
-            file.flush()
-            os.fsync(fd)
-        draft.replace(path)
-        sync_folder(self._folder)
+    @property
+    def topic_ids(self) -> Mapping[str, bytes]:
+        """The ids of topics whose id is not made from their name."""
+
+    @property
+    def deletions(self) -> Mapping[str, int]:
+        """How often a topic of each name was deleted."""
+
+    @property
+    def group_configs(self) -> GroupConfigs: ...
+
+    @property
+    def reassigned(self) -> Mapping[int, list[int]]:
+        """The replicas of the partitions of `__consumer_offsets` that were reassigned."""
+
+    @property
+    def offsets(self) -> OffsetsLogs: ...
+
+    @property
+    def transactions(self) -> TransactionLog: ...
+
+    def topic_logs(self, topics: Mapping[str, int], limits: Limits) -> TopicLogs:
+        """The records of these topics. Raises KgmError."""
+
+    def save(self, state: SavedState) -> None:
+        """Raises OSError."""
+
+    def close(self) -> None: ...
+
+
+class MemoryOffsetsLogs:
+    """Logs that are empty at the start of each run."""
+
+    def partitions(self) -> Iterable[int]:
+        return ()
+
+    def open(self, partition: int) -> ShardLog:  # noqa: ARG002  (all start empty)
+        return MemoryShardLog()
+
+
+class MemoryTransactionLog:
+    """Transactions end with the process."""
+
+    is_dirty = False
+
+    def load(self) -> Iterable[Transaction]:
+        return ()
+
+    def append(self, transaction: Transaction) -> None:
+        """Nothing is stored."""
+
+    def flush(self) -> None:
+        """There is nothing to flush."""
+
+    def compact(self, now: Millis) -> None:
+        """There is nothing to compact."""
 
     def close(self) -> None:
-        if self._lock != -1:
-            os.close(self._lock)
-            self._lock = -1
+        """Nothing is open."""
 
 
-def _take(lock: int, folder: Path) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise RefusedError(
-            f"--data-dir {folder} is in use by another process", hint="end the other `kgm serve`, or take another DIR"
-        ) from None
+@dataclass(slots=True)
+class MemoryStorage:
+    """A storage whose content ends with the process."""
 
+    path: str = "memory"
+    cluster_id: str = CLUSTER_ID
+    topics: Mapping[str, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
+    deletions: Mapping[str, int] = field(default_factory=dict)
+    group_configs: GroupConfigs = field(default_factory=dict)
+    reassigned: Mapping[int, list[int]] = field(default_factory=dict)
+    offsets: OffsetsLogs = field(default_factory=MemoryOffsetsLogs)
+    transactions: TransactionLog = field(default_factory=MemoryTransactionLog)
 
-def _read(folder: Path, settings: BrokerSettings) -> Mapping[str, Any]:
-    """What kgm.json says, or what it will say at first."""
-    partitions = settings.offsets_topic_num_partitions
-    path = folder / _FILE
-    try:
-        text = path.read_text()
-    except FileNotFoundError:
-        cluster_id = uuid_text(uuid.uuid4().bytes)
-        return {"cluster_id": cluster_id, "offsets_partitions": partitions, "topics": {}, "assigned": {}}
-    except (OSError, UnicodeError) as error:
-        raise KgmError(f"{path} cannot be read: {error}") from None
-    kept = _checked(text, path)
-    if kept["offsets_partitions"] != partitions:
-        there = kept["offsets_partitions"]
-        raise UsageError(
-            f"--data-dir {folder} was made with offsets.topic.num.partitions={there}, not {partitions}",
-            hint=f"--set offsets.topic.num.partitions={there}",
-        )
-    return kept
+    def topic_logs(self, topics: Mapping[str, int], limits: Limits) -> TopicLogs:  # noqa: ARG002  (all start empty)
+        return TopicLogs(topic_max_bytes=limits.topic_max_bytes, total_max_bytes=limits.total_max_bytes)
 
+    def save(self, state: SavedState) -> None:
+        """Nothing is stored."""
 
-def _checked(text: str, path: Path) -> Mapping[str, Any]:
-    try:
-        kept = json.loads(text)
-    except ValueError as error:
-        raise KgmError(f"{path} is damaged: {error}") from None
-    shapes = {"cluster_id": str, "offsets_partitions": int, "topics": dict, "assigned": dict}
-    if not isinstance(kept, dict) or kept.get("format") != _FORMAT:
-        raise KgmError(f"{path} is not in a form that this version of kgm knows")
-    whole = all(isinstance(kept.get(key), shape) for key, shape in shapes.items())
-    later = {key: kept.get(key, {}) for key in ("deletions", "group_configs")}
-    whole = whole and all(isinstance(value, dict) for value in later.values())
-    whole = whole and all(isinstance(values, dict) for values in later["group_configs"].values())
-    if not whole or not all(
-        isinstance(count, int) for count in (*kept["topics"].values(), *later["deletions"].values())
-    ):
-        raise KgmError(f"{path} is damaged: a key is missing, or not what it should be")
-    return kept
+    def close(self) -> None:
+        """Nothing is open."""

@@ -1,34 +1,33 @@
-"""The records of user topics on disk: what `log` keeps in memory, in files that bring it back.
+"""The records of user topics, on disk: `topic_log` with files from which a restart rebuilds it.
 
-A partition is a folder TOPIC-PARTITION with segments of record batches as they came, named by their first offset, as
-Kafka names them. Segments whose records have all made room for newer ones are deleted. Appending opens a file, `flush`
-makes it durable and closes it, so that the number of open files does not grow with that of partitions."""
+A partition is a folder TOPIC-PARTITION with segments of record batches, named by their first offset as Kafka names
+them. A segment whose records were all dropped is deleted. Appending opens a file; `flush` makes it durable and closes
+it, so that the number of open files does not grow with the number of partitions."""
 
 import contextlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 from kgm.model.errors import DecodeError
 from kgm.model.ids import uuid_of
 from kgm.records.batch import parse_batch
-from kgm.server.cluster.topics import Topics
 from kgm.server.logs.flush import flush_all, sync_folder
-from kgm.server.logs.topic_log import Batch, Logs, PartitionLog, kept
+from kgm.server.logs.topic_log import PartitionLog, StoredBatch, TopicLogs, stored_at
 
-#: A new segment is begun at this size; whole segments are what can be deleted.
+#: A new segment is started at this size. Only whole segments can be deleted.
 SEGMENT_BYTES = 1024 * 1024
 _SEGMENT = re.compile(r"\d{20}\.log")
 _FOLDER = re.compile(r"(.+)-(\d+)")
-#: A real broker's note of a topic's id, beside its segments.
+#: The file in which a Kafka broker stores the id of a topic, beside its segments.
 _METADATA = "partition.metadata"
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 
 
-class DataFiles(Logs):
+class TopicFiles(TopicLogs):
     """The logs of all partitions, in memory and on disk."""
 
     def __init__(self, folder: Path, *, topic_max_bytes: int, total_max_bytes: int) -> None:
@@ -41,13 +40,13 @@ class DataFiles(Logs):
 
     # -- at the start
 
-    def load(self, topics: Topics, warn: Callable[[str], None]) -> None:
-        """Read what an earlier run has written for these topics. Raises OSError."""
+    def load(self, topics: Mapping[str, int], warn: Callable[[str], None]) -> None:
+        """Read what an earlier run wrote for these topics. Raises OSError."""
         for folder in sorted(self._folder.iterdir()):
-            named = _FOLDER.fullmatch(folder.name)
-            if named is None or not topics.get(named[1], 0) > int(named[2]):
+            name = _FOLDER.fullmatch(folder.name)
+            if name is None or not topics.get(name[1], 0) > int(name[2]):
                 continue
-            self._load_partition(named[1], int(named[2]), folder, warn)
+            self._load_partition(name[1], int(name[2]), folder, warn)
 
     def _load_partition(self, topic: str, partition: int, folder: Path, warn: Callable[[str], None]) -> None:
         log = self._topics.setdefault(topic, {})[partition] = PartitionLog()
@@ -62,19 +61,19 @@ class DataFiles(Logs):
             self._grow(topic, log.size - before)
 
     def _load_segment(self, log: PartitionLog, path: Path, warn: Callable[[str], None]) -> None:
-        """Take the batches up to the first that is not whole, which a process that was killed leaves behind."""
+        """Read the batches; truncate the file at the first incomplete one, which a process that was killed leaves."""
         data = path.read_bytes()
         at = 0
         while at < len(data):
             try:
                 batch = parse_batch(data, at)
                 if batch.base_offset < log.end_offset:
-                    raise DecodeError(f"offset {batch.base_offset} comes after {log.end_offset - 1}")  # noqa: TRY301
+                    raise DecodeError(f"offset {batch.base_offset} follows offset {log.end_offset - 1}")  # noqa: TRY301
             except DecodeError as error:
-                warn(f"{path} is cut off at byte {at}, {len(data) - at} bytes are gone: {error.message}")
+                warn(f"{path}: truncated at byte {at}, {len(data) - at} bytes were removed: {error.message}")
                 os.truncate(path, at)
                 return
-            log.add([kept(batch, at=batch.base_offset)])
+            log.add([stored_at(batch, batch.base_offset)])
             at += len(batch.data)
 
     def delete(self, topic: str) -> None:
@@ -87,12 +86,12 @@ class DataFiles(Logs):
             folder = self._folder / f"{topic}-{at[1]}"
             self._new.discard(folder)
             (folder / _METADATA).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # what is not ours stays
+            with contextlib.suppress(OSError):  # there may be other files
                 folder.rmdir()
 
     # -- appending
 
-    def _store(self, topic: str, partition: int, batches: list[Batch]) -> None:
+    def _store(self, topic: str, partition: int, batches: list[StoredBatch]) -> None:
         if self._broken is not None:
             raise self._broken
         if not batches:
@@ -128,14 +127,15 @@ class DataFiles(Logs):
         return path
 
     def _dropped(self, topic: str, partition: int, start_offset: int) -> None:
-        """Delete the segments in which nothing is left. The newest stays: it says where the log ends."""
+        """Delete the segments whose records were all dropped. The newest stays: it says where the log ends."""
         segments = self._segments.get((topic, partition), [])
         while len(segments) > 1 and segments[1][0] <= start_offset:
             _, path = segments.pop(0)
             path.unlink(missing_ok=True)
 
     def flush(self) -> None:
-        """Make durable what was appended. After a failure nobody knows what is on the disk: nothing more is taken."""
+        """Make durable what was appended. After a failure it is unknown what is on the disk, so every later append
+        fails."""
         opened, self._open = self._open, {}
         new, self._new = self._new, set()
         self.is_dirty = False
@@ -149,11 +149,11 @@ class DataFiles(Logs):
 
 
 def known_ids(folder: Path) -> dict[str, bytes]:
-    """The ids of the topics whose partitions a real broker has put here; of no others."""
-    found = {}
+    """The ids of the topics whose folders were copied from a Kafka broker."""
+    ids = {}
     for path in folder.glob(f"*-0/{_METADATA}"):
-        noted = re.search(r"^topic_id: ([\w-]{22})$", path.read_text(errors="replace"), re.MULTILINE)
-        topic_id = None if noted is None else uuid_of(noted[1])
+        line = re.search(r"^topic_id: ([\w-]{22})$", path.read_text(errors="replace"), re.MULTILINE)
+        topic_id = None if line is None else uuid_of(line[1])
         if topic_id is not None:
-            found[path.parent.name.removesuffix("-0")] = topic_id
-    return found
+            ids[path.parent.name.removesuffix("-0")] = topic_id
+    return ids

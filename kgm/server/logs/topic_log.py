@@ -1,7 +1,8 @@
-"""A small log of records in memory, so that real producers and consumers have something to send and read.
+"""The records of user topics, in memory: small logs, so that real producers and consumers have something to send and
+read.
 
-Record batches (format v2, KIP-98) are kept as they came; only the base offset and the leader epoch, which the batch's
-checksum does not cover, are written into them. No compaction."""
+Record batches (format v2, KIP-98) are stored as they were sent. Only the base offset and the leader epoch, which the
+checksum of a batch does not cover, are written into them. There is no compaction."""
 
 import struct
 from bisect import bisect_left
@@ -10,21 +11,21 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from kgm.model.errors import DecodeError, ErrorCode
-from kgm.records.batch import CONTROL, MAGIC, MAGIC_AT, TRANSACTIONAL, parse_batch
-from kgm.records.batch import Batch as RecordBatch
+from kgm.records.batch import CONTROL, MAGIC, MAGIC_AT, TRANSACTIONAL, Batch, parse_batch
 
 _BASE_OFFSET = struct.Struct(">q")
 _EPOCH_AT = 12
 _EPOCH = struct.Struct(">i")
 LEADER_EPOCH = 0
-#: As many as a producer may have in flight (Kafka: ProducerStateEntry); and the producers of a partition remembered.
+#: As many batches as a producer may have in flight (Kafka: ProducerStateEntry), for so many producers of a partition.
 _REMEMBERED_BATCHES = 5
 _REMEMBERED_PRODUCERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """One record batch at its place in the log. Offsets are inclusive; the timestamp is the latest of its records."""
+class StoredBatch:
+    """One record batch at its position in the log. Both offsets are inclusive. max_timestamp: the latest of its
+    records, in ms."""
 
     base_offset: int
     last_offset: int
@@ -36,8 +37,8 @@ class Batch:
     base_sequence: int = -1
 
 
-class Aborted(NamedTuple):
-    """A transaction that was aborted: its first record, and its marker."""
+class AbortedTransaction(NamedTuple):
+    """An aborted transaction: the offset of its first record and that of its marker."""
 
     producer_id: int
     first_offset: int
@@ -48,36 +49,36 @@ class Aborted(NamedTuple):
 class PartitionLog:
     """The batches of one partition, oldest first."""
 
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[StoredBatch] = field(default_factory=list)
     start_offset: int = 0
     end_offset: int = 0
     size: int = 0
     open: dict[int, int] = field(default_factory=dict)
     """The first offset of each producer's open transaction."""
-    aborted: list[Aborted] = field(default_factory=list)
-    """Transactions that were aborted, in the order of their markers."""
+    aborted: list[AbortedTransaction] = field(default_factory=list)
+    """In the order of their markers."""
     recent: dict[int, deque[tuple[int, int, int, int]]] = field(default_factory=dict)
-    """Of each idempotent producer the last batches: epoch, first and last sequence number, first offset."""
+    """The last batches of each idempotent producer: epoch, first and last sequence number, base offset."""
 
     @property
     def stable_offset(self) -> int:
-        """Below it every transaction has ended (Kafka: last stable offset)."""
+        """Every transaction below it has ended (Kafka: last stable offset)."""
         return min(self.open.values(), default=self.end_offset)
 
-    def placed(self, batches: list[Batch]) -> list[Batch]:
+    def with_offsets(self, batches: list[StoredBatch]) -> list[StoredBatch]:
         """The batches with the offsets that they get when they are added."""
-        found = []
+        numbered = []
         offset = self.end_offset
         for batch in batches:
             data = bytearray(batch.data)
             _BASE_OFFSET.pack_into(data, 0, offset)
             _EPOCH.pack_into(data, _EPOCH_AT, LEADER_EPOCH)
             last = offset + batch.last_offset - batch.base_offset
-            found.append(replace(batch, base_offset=offset, last_offset=last, data=bytes(data)))
+            numbered.append(replace(batch, base_offset=offset, last_offset=last, data=bytes(data)))
             offset = last + 1
-        return found
+        return numbered
 
-    def add(self, batches: list[Batch]) -> None:
+    def add(self, batches: list[StoredBatch]) -> None:
         """Add batches that have their offsets."""
         for batch in batches:
             self.batches.append(batch)
@@ -90,7 +91,7 @@ class PartitionLog:
             elif batch.attributes & TRANSACTIONAL:
                 self.open.setdefault(batch.producer_id, batch.base_offset)
 
-    def _remember(self, batch: Batch) -> None:
+    def _remember(self, batch: StoredBatch) -> None:
         last = batch.base_sequence + batch.last_offset - batch.base_offset
         known = self.recent.pop(batch.producer_id, None)
         if known is None:
@@ -100,39 +101,39 @@ class PartitionLog:
         known.append((batch.producer_epoch, batch.base_sequence, last, batch.base_offset))
         self.recent[batch.producer_id] = known
 
-    def offset_of_same(self, batch: Batch) -> int | None:
-        """Where an idempotent producer's batch is already, which has sent it again (KIP-98)."""
+    def offset_of_duplicate(self, batch: StoredBatch) -> int | None:
+        """The base offset of a batch that an idempotent producer has sent before (KIP-98); None if it is new."""
         last = batch.base_sequence + batch.last_offset - batch.base_offset
         same = (batch.producer_epoch, batch.base_sequence, last)
         return next((row[3] for row in self.recent.get(batch.producer_id, ()) if row[:3] == same), None)
 
-    def _end_transaction(self, batch: Batch) -> None:
+    def _end_transaction(self, batch: StoredBatch) -> None:
         marker = parse_batch(batch.data).marker
         first = self.open.pop(batch.producer_id, None)
         if first is not None and marker is not None and not marker.commit:
-            self.aborted.append(Aborted(batch.producer_id, first, batch.last_offset))
+            self.aborted.append(AbortedTransaction(batch.producer_id, first, batch.last_offset))
 
-    def aborted_in(self, start: int, end: int) -> list[Aborted]:
-        """The aborted transactions with records from `start` on and below `end`."""
+    def aborted_in(self, start: int, end: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records at or after `start` and below `end`."""
         return [one for one in self.aborted if one.last_offset >= start and one.first_offset < end]
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool, below: int | None = None) -> bytes:
-        """Whole batches from the one that holds `offset` on, within `max_bytes`; `at_least_one` whatever its size; none
-        that begins at the offset `below` or behind."""
-        found: list[bytes] = []
+        """Whole batches of at most `max_bytes`, starting with the one that holds `offset`, without those that begin at
+        `below` or later. at_least_one: the first one is returned whatever its size."""
+        parts: list[bytes] = []
         size = 0
         at = bisect_left(self.batches, offset, key=lambda batch: batch.last_offset)
         for batch in self.batches[at:]:
             if below is not None and batch.base_offset >= below:
                 break
-            if size + len(batch.data) > max_bytes and (found or not at_least_one):
+            if size + len(batch.data) > max_bytes and (parts or not at_least_one):
                 break
-            found.append(batch.data)
+            parts.append(batch.data)
             size += len(batch.data)
-        return b"".join(found)
+        return b"".join(parts)
 
     def readable(self, offset: int, max_bytes: int, *, below: int | None = None) -> int:
-        """How many bytes there are behind `offset` and `below` another, counted up to `max_bytes`."""
+        """The number of bytes from `offset` on that are below the offset `below`, counted up to `max_bytes`."""
         at = bisect_left(self.batches, offset, key=lambda batch: batch.last_offset)
         size = 0
         for batch in self.batches[at:]:
@@ -144,7 +145,7 @@ class PartitionLog:
         return size
 
     def drop_oldest(self) -> int:
-        """Forget the first batch; returns its size."""
+        """Delete the first batch; returns its size."""
         gone = self.batches.pop(0)
         self.start_offset = gone.last_offset + 1
         self.size -= len(gone.data)
@@ -153,13 +154,14 @@ class PartitionLog:
         return len(gone.data)
 
     def offset_at(self, timestamp: int) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first batch with a record at or after a time in ms: exact to a batch only."""
-        found = next((batch for batch in self.batches if batch.max_timestamp >= timestamp), None)
-        return None if found is None else (found.max_timestamp, found.base_offset)
+        """(timestamp, offset) of the first batch with a record at or after a time in ms. The offset is that of the
+        batch, not of the record."""
+        first = next((batch for batch in self.batches if batch.max_timestamp >= timestamp), None)
+        return None if first is None else (first.max_timestamp, first.base_offset)
 
 
-class Logs:
-    """The logs of all partitions, made when they are first written to, within two bounds in bytes."""
+class TopicLogs:
+    """The logs of all partitions, created by the first write, within two bounds in bytes."""
 
     def __init__(self, *, topic_max_bytes: int, total_max_bytes: int) -> None:
         self._topics: dict[str, dict[int, PartitionLog]] = {}
@@ -170,34 +172,35 @@ class Logs:
         self.is_dirty = False
 
     def flush(self) -> None:
-        """There is nothing to wait for."""
+        """There is nothing to flush."""
 
     def get(self, topic: str, partition: int) -> PartitionLog:
         """The log for reading; an empty one if nothing was written."""
         return self._topics.get(topic, {}).get(partition) or PartitionLog()
 
-    def append(self, topic: str, partition: int, batches: list[Batch]) -> int:
-        """Append and make room, at the cost of this topic's largest partitions; returns the first offset.
+    def append(self, topic: str, partition: int, batches: list[StoredBatch]) -> int:
+        """Append, and drop the oldest batches of this topic's largest partitions where a bound is exceeded; returns the
+        first offset.
 
-        Raises OSError, and nothing is appended, where the records are kept on a disk that will not do it."""
+        Raises OSError when the disk fails; nothing is appended then."""
         log = self._topics.setdefault(topic, {}).setdefault(partition, PartitionLog())
         first = log.end_offset
-        placed = log.placed(batches)
-        self._store(topic, partition, placed)
-        log.add(placed)
-        self._grow(topic, sum(len(batch.data) for batch in placed))
+        numbered = log.with_offsets(batches)
+        self._store(topic, partition, numbered)
+        log.add(numbered)
+        self._grow(topic, sum(len(batch.data) for batch in numbered))
         return first
 
     def delete(self, topic: str) -> None:
-        """Forget all partitions of a topic. Raises OSError."""
+        """Delete all partitions of a topic. Raises OSError."""
         self._topics.pop(topic, None)
         self.total_bytes -= self._sizes.pop(topic, 0)
 
-    def _store(self, topic: str, partition: int, batches: list[Batch]) -> None:
-        """Keep the batches somewhere else too."""
+    def _store(self, topic: str, partition: int, batches: list[StoredBatch]) -> None:
+        """Called before batches are added: for subclasses that store them elsewhere too."""
 
     def _dropped(self, topic: str, partition: int, start_offset: int) -> None:
-        """Records below an offset are not there any more."""
+        """Called after records below an offset were dropped."""
 
     def _grow(self, topic: str, added: int) -> None:
         self._sizes[topic] = self._sizes.get(topic, 0) + added
@@ -212,11 +215,11 @@ class Logs:
             self._dropped(topic, partition, largest.start_offset)
 
 
-def kept(batch: RecordBatch, *, at: int) -> Batch:
-    """What is kept of a batch, at an offset."""
-    return Batch(
-        at,
-        at + batch.last_offset_delta,
+def stored_at(batch: Batch, base_offset: int) -> StoredBatch:
+    """What is stored of a batch at an offset."""
+    return StoredBatch(
+        base_offset,
+        base_offset + batch.last_offset_delta,
         batch.max_timestamp,
         batch.data,
         batch.attributes,
@@ -226,11 +229,12 @@ def kept(batch: RecordBatch, *, at: int) -> Batch:
     )
 
 
-def parse_batches(data: bytes | None, *, transactional: bool = False) -> list[Batch] | ErrorCode:
-    """The batches in the records of a Produce request, offsets counted from 0 in each; or why they are refused."""
+def parse_batches(data: bytes | None, *, transactional: bool = False) -> list[StoredBatch] | ErrorCode:
+    """The batches in the records of a Produce request, each with base offset 0; or the error with which the request is
+    refused."""
     if not data:
         return ErrorCode.INVALID_RECORD
-    found = []
+    batches = []
     at = 0
     while at < len(data):
         if len(data) - at > MAGIC_AT and data[at + MAGIC_AT] != MAGIC:
@@ -243,6 +247,6 @@ def parse_batches(data: bytes | None, *, transactional: bool = False) -> list[Ba
             return ErrorCode.INVALID_RECORD
         if not 1 <= batch.record_count == batch.last_offset_delta + 1:
             return ErrorCode.CORRUPT_MESSAGE
-        found.append(kept(batch, at=0))
+        batches.append(stored_at(batch, 0))
         at += len(batch.data)
-    return found
+    return batches

@@ -1,32 +1,30 @@
-"""Between the connections and the cluster: tickets, the clock, the alarm, and the turns of the event loop.
+"""Drives a cluster in an event loop: tickets, the clock, the timer, and the turns of the loop.
 
-The frames that are read in one turn of the loop are handed over first; what they made the cluster append is flushed
-once, at the beginning of the next turn, and then the answers that wait for it go out (group commit). Whatever takes
-long, which is the loading of a partition, is done in pieces between the turns."""
+The frames that are read in one turn of the loop are served first. What they made the cluster append is flushed once, at
+the start of the next turn, and then the responses that depend on it are sent (group commit). What takes long, which is
+loading a partition, is done in pieces between the turns."""
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from kgm.server.broker import EmbeddedBroker
 from kgm.server.cluster.cluster import EmbeddedCluster
-from kgm.server.contract.exchange import Event, Hangup, Millis, Peer, Ticket
+from kgm.server.contract.exchange import CloseConnection, ConnectionEvent, Endpoints, Millis, Ticket
 
-if TYPE_CHECKING:
-    from kgm.server.net.listener import ClientConnection
-
-#: Warnings of one kind that are said; a hostile client cannot fill a disk with them.
-_SAID = 5
-#: The most that is read from a socket in one go.
+#: How many warnings of one kind are reported: a hostile client must not fill a disk with them.
+_MAX_WARNINGS = 5
+#: The most that is read from a socket at a time.
 _INBOX_SIZE = 64 * 1024
-#: Loading goes on for this long before the connections have another turn.
-_PIECE_S = 0.005
+#: How long loading goes on before the connections have their turn.
+_LOADING_S = 0.005
 
 Warn = Callable[[str], None]
 
 
-class Clock:
-    """Milliseconds since 1970 that never go back: the wall clock at the start, moved on by the monotonic one."""
+class WallClock:
+    """Milliseconds since 1970 that never go back: the time of day at the start, advanced by the monotonic clock."""
 
     def __init__(self) -> None:
         self._start_ms = time.time() * 1000 - time.monotonic() * 1000
@@ -35,36 +33,57 @@ class Clock:
         return Millis(int(self._start_ms + time.monotonic() * 1000))
 
 
-class Hub:
-    """Runs a cluster in an event loop. The only real clock of the server."""
+class DrivenConnection(Protocol):
+    """What the driver needs of a connection. ticket: of the request that has no event yet; None if there is none."""
 
-    def __init__(self, cluster: EmbeddedCluster, clock: Clock, *, warn: Warn) -> None:
+    ticket: Ticket | None
+
+    @property
+    def broker(self) -> EmbeddedBroker: ...
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes that were received and not served yet."""
+
+    def deliver(self, event: ConnectionEvent) -> None:
+        """The event of its request."""
+
+    def close(self, reason: str) -> None:
+        """Close it, after what was written has been sent."""
+
+
+class ClusterDriver:
+    """Runs a cluster in an event loop. It has the only real clock of the server.
+
+    observers: are called after each event, when the cluster may have changed."""
+
+    def __init__(self, cluster: EmbeddedCluster, clock: WallClock, *, warn: Warn) -> None:
         self.cluster = cluster
         self.limits = cluster.limits
-        self.connections: set[ClientConnection] = set()
-        self.buffered = 0
+        self.connections: set[DrivenConnection] = set()
+        self.buffered_bytes = 0
         self.inbox = memoryview(bytearray(_INBOX_SIZE))
         self.now = clock.now
-        self._say = warn
-        self._warned: dict[str, int] = {}
-        self._owners: dict[Ticket, ClientConnection] = {}
+        self.observers: list[Callable[[], None]] = []
+        self._warn = warn
+        self._warnings: dict[str, int] = {}
+        self._waiting: dict[Ticket, DrivenConnection] = {}
         self._last_ticket = 0
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at: Millis | None = None
-        self._tidying: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: Millis | None = None
+        self._compaction: asyncio.TimerHandle | None = None
         self._flushing = False
         self._loading = False
 
     def start(self) -> None:
-        """Begin, in the loop that is running."""
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(self._failed)
-        self._tidying = loop.call_later(self.limits.log_cleaner_backoff_ms / 1000, self._tidy)
+        """Start, in the running loop."""
+        asyncio.get_running_loop().set_exception_handler(self._report_exception)
+        self._schedule_compaction()
         self.deliver(())
 
     def close(self) -> None:
-        """Make durable what is not; nobody is answered any more."""
-        for handle in (self._alarm, self._tidying):
+        """Flush, and close the cluster. No response is sent any more."""
+        for handle in (self._timer, self._compaction):
             if handle is not None:
                 handle.cancel()
         self.cluster.flush(self.now())
@@ -72,43 +91,45 @@ class Hub:
 
     # -- for connections
 
-    def receive(self, connection: "ClientConnection", frame: bytes, peer: Peer) -> None:
-        """Give a frame to the connection's broker; the connection is settled now or later."""
+    def receive(self, connection: DrivenConnection, frame: bytes, endpoints: Endpoints) -> None:
+        """Serve a frame by the connection's broker. The connection gets its event now or later."""
         self._last_ticket += 1
         ticket = Ticket(self._last_ticket)
-        self._owners[ticket] = connection
+        self._waiting[ticket] = connection
         connection.ticket = ticket
+        events: tuple[ConnectionEvent, ...]
         try:
-            events = connection.broker.receive(frame, ticket=ticket, peer=peer, now=self.now())
+            events = connection.broker.receive(frame, ticket=ticket, endpoints=endpoints, now=self.now())
         except Exception as error:  # noqa: BLE001  (a bug must not cost more than the connection that met it)
-            self.warn("bug", f"kgm serve failed inside: {error!r}")
-            events = (Hangup(ticket, "the request could not be served"),)
+            self.warn("bug", f"internal error in kgm serve: {error!r}")
+            events = (CloseConnection(ticket, "its request failed with an internal error"),)
         self.deliver(events)
 
-    def forget(self, ticket: Ticket) -> None:
-        self._owners.pop(ticket, None)
-        self.cluster.forget(ticket)
+    def disconnected(self, ticket: Ticket) -> None:
+        """The connection of a request that has no event yet is closed."""
+        self._waiting.pop(ticket, None)
+        self.cluster.disconnected(ticket)
 
-    def make_room(self) -> None:
-        """If too much is buffered, drop the connection that holds most of it."""
-        if self.buffered > self.limits.queued_max_request_bytes:
-            largest = max(self.connections, key=lambda connection: connection.buffered)
-            largest.hang_up("too many bytes of unfinished requests are buffered")
+    def bound_buffers(self) -> None:
+        """Close the connection with the most buffered bytes if there are too many on all of them."""
+        if self.buffered_bytes > self.limits.queued_max_request_bytes:
+            largest = max(self.connections, key=lambda connection: connection.buffered_bytes)
+            largest.close("too many bytes of incomplete requests are buffered")
 
     def warn(self, kind: str, text: str) -> None:
-        """Say something about a client, but not for ever."""
-        count = self._warned[kind] = self._warned.get(kind, 0) + 1
-        if count <= _SAID:
-            self._say(text if count < _SAID else f"{text} (more of this kind will not be reported)")
+        """Report something to the operator, a bounded number of times for each kind."""
+        count = self._warnings[kind] = self._warnings.get(kind, 0) + 1
+        if count <= _MAX_WARNINGS:
+            self._warn(text if count < _MAX_WARNINGS else f"{text} (further warnings of this kind are suppressed)")
 
     # -- events
 
-    def deliver(self, events: Iterable[Event]) -> None:
-        """Hand out events, and see to what the cluster has to do next."""
+    def deliver(self, events: Iterable[ConnectionEvent]) -> None:
+        """Deliver events to their connections, and schedule what the cluster has to do next."""
         for event in events:
-            connection = self._owners.pop(event.ticket, None)
+            connection = self._waiting.pop(event.ticket, None)
             if connection is not None:
-                connection.settle(event)
+                connection.deliver(event)
         cluster = self.cluster
         if cluster.is_dirty and not self._flushing:
             self._flushing = True
@@ -116,44 +137,51 @@ class Hub:
         if cluster.is_loading and not self._loading:
             self._loading = True
             asyncio.get_running_loop().call_soon(self._load)
-        self._rearm()
+        self._set_timer()
+        if self.observers:
+            for observe in tuple(self.observers):
+                observe()
 
-    def _rearm(self) -> None:
-        """One alarm for the cluster's next deadline; it is touched only when the deadline has come closer."""
+    def _set_timer(self) -> None:
+        """One timer for the cluster's next deadline; it is only moved when the deadline has come closer."""
         deadline = self.cluster.next_deadline()
-        at = self._alarm_at
+        at = self._timer_at
         if deadline is None or (at is not None and at <= deadline):
             return
-        if self._alarm is not None:
-            self._alarm.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         delay = max(deadline - self.now(), 0) / 1000
-        self._alarm_at = deadline
-        self._alarm = asyncio.get_running_loop().call_later(delay, self._ring)
+        self._timer_at = deadline
+        self._timer = asyncio.get_running_loop().call_later(delay, self._advance)
 
-    def _ring(self) -> None:
-        self._alarm = self._alarm_at = None
+    def _advance(self) -> None:
+        self._timer = self._timer_at = None
         try:
             self.deliver(self.cluster.advance(self.now()))
         finally:
-            self._rearm()
+            self._set_timer()
 
     def _flush(self) -> None:
         self._flushing = False
         self.deliver(self.cluster.flush(self.now()))
 
     def _load(self) -> None:
-        """Some of what there is to load, without keeping the connections waiting."""
+        """Load for a bounded time."""
         self._loading = False
-        until = time.monotonic() + _PIECE_S
-        events: tuple[Event, ...] = ()
+        until = time.monotonic() + _LOADING_S
+        events: tuple[ConnectionEvent, ...] = ()
         while self.cluster.is_loading and time.monotonic() < until:
             events += self.cluster.load_piece(self.now())
         self.deliver(events)
 
-    def _tidy(self) -> None:
-        self._tidying = asyncio.get_running_loop().call_later(self.limits.log_cleaner_backoff_ms / 1000, self._tidy)
-        self.deliver(self.cluster.tidy(self.now()))
+    def _schedule_compaction(self) -> None:
+        delay = self.limits.log_cleaner_backoff_ms / 1000
+        self._compaction = asyncio.get_running_loop().call_later(delay, self._compact)
 
-    def _failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """Something raised in a callback: a bug. The loop goes on; asyncio has closed the connection if it was one."""
-        self.warn("bug", f"kgm serve failed inside: {context.get('message')}: {context.get('exception')!r}")
+    def _compact(self) -> None:
+        self._schedule_compaction()
+        self.deliver(self.cluster.compact(self.now()))
+
+    def _report_exception(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """A callback raised, which is a bug. The loop goes on; asyncio has closed the connection if it was one's."""
+        self.warn("bug", f"internal error in kgm serve: {context.get('message')}: {context.get('exception')!r}")

@@ -137,7 +137,7 @@ class World:
     def hand_in(self, request: Request, at_ms: float) -> None:
         """A request that needs no journey and no answer: a heartbeat that is left out, now or before."""
         self.requests += 1
-        self.runtime.submit(request, ticket=Ticket(self.requests), now=Millis(int(at_ms)))
+        self.runtime.handle(request, ticket=Ticket(self.requests), now=Millis(int(at_ms)))
 
     def _arrive(
         self, client: Client, life: int, message: Message, version: int, on_reply: Callable[[Any], None] | None
@@ -148,7 +148,7 @@ class World:
         if on_reply is not None and client.life == life:
             self._waiting[ticket] = (client, life, on_reply)
         request = Request(message, version, client.client_id, client.client_host)
-        replies = self.runtime.submit(request, ticket=ticket, now=Millis(int(self.clock.now_ms)))
+        replies = self.runtime.handle(request, ticket=ticket, now=Millis(int(self.clock.now_ms)))
         if replies:
             self._deliver(replies)
         self._observe()

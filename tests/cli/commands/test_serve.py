@@ -114,7 +114,7 @@ def test_a_port_that_is_taken():
         (["--topic", "t:0"], "partitions"),
         (["--topic", "a b:1"], "topic name"),
         (["--listen", "9092"], "HOST:PORT"),
-        (["--topic", "__consumer_offsets:3"], "by itself"),
+        (["--topic", "__consumer_offsets:3"], "always exists"),
         (["--brokers", "0"], "--brokers"),
         (["--brokers", "3", "--listen", "127.0.0.1:65534"], "65535"),
     ],

@@ -243,10 +243,10 @@ def test_a_coordinator_that_moves_is_told():
     settings = BrokerSettings(group_initial_rebalance_delay_ms=0)
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(serve_in_thread(topics={"t": PARTITIONS}, settings=settings, brokers=2))
-        members = stack.enter_context(RdMembers(server.bootstraps))
+        members = stack.enter_context(RdMembers(server.bootstrap))
         fleet(members, "g", "t", is_static=True)
         before = server.coordinator_of("g")
-        with Watching("g", "-b", server.bootstraps, "-o", "ndjson") as watch:
+        with Watching("g", "-b", server.bootstrap, "-o", "ndjson") as watch:
             watch.wait_for('"watching"')
             server.stop_broker(before)
             watch.wait_for('"coordinator"')

@@ -595,7 +595,7 @@ def test_a_held_newcomer_whose_connection_ends_is_given_up(instance):
     h = planned(size=4)
     a, b = h.stable("a", "b")
     ticket = h.join("" if instance else h.got(h.join("")).member_id, instance)
-    h.take(h.runtime.hung_up(ticket, now=h.now))
+    h.take(h.runtime.disconnected(ticket, now=h.now))
     assert h.got(ticket).error_code == E.UNKNOWN_MEMBER_ID
     assert (h.state(), held(h)) == ("Stable", ())
     assert HOLD not in h.engine.deadlines
@@ -609,7 +609,7 @@ def test_a_connection_that_ends_means_nothing_to_who_is_not_held():
     a, b = h.stable("a", "b")
     c = h.join("", "c")  # complete: a rebalance
     before = h.engine.group("g"), dict(h.engine.deadlines)
-    assert h.runtime.hung_up(c, now=h.now) == ()
+    assert h.runtime.disconnected(c, now=h.now) == ()
     assert (h.engine.group("g"), dict(h.engine.deadlines)) == before
     finish(h, [h.joined(t) for t in (h.join(a, "a"), h.join(b, "b"), c)])
 
@@ -618,5 +618,5 @@ def test_without_plans_connections_mean_nothing():
     h = Harness()
     h.stable("a")
     ticket = h.join("", "b")
-    assert h.runtime.hung_up(ticket, now=h.now) == ()
+    assert h.runtime.disconnected(ticket, now=h.now) == ()
     assert h.state() == "PreparingRebalance"

@@ -83,7 +83,7 @@ class PlannedCoordination(Coordination):
         if waiting:
             before, ticket = self.group, data.draw(st.sampled_from(waiting))
             was_held = any(held.parked.ticket == ticket for held in before.held.values())
-            self.h.take(self.h.runtime.hung_up(ticket, now=self.h.now))
+            self.h.take(self.h.runtime.disconnected(ticket, now=self.h.now))
             assert (ticket in self.h.replies) == was_held
             assert (self.group.state, self.group.members) == (before.state, before.members)
 

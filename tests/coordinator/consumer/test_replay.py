@@ -314,7 +314,7 @@ def test_a_tombstone_of_another_type_takes_no_group_away():
 def test_after_them_everything_goes_on():
     h = Consumers()
     h.engine.replay(a_record(10))
-    assert Runtime(h.engine).submit(
+    assert Runtime(h.engine).handle(
         Request(message=ConsumerGroupDescribeRequest(group_ids=["f"]), version=0), ticket=Ticket(1), now=h.now
     )
     assert h.beat("m").error_code == E.NONE

@@ -265,7 +265,7 @@ def test_timer_keys_are_readable():
 
 def test_a_runtime_without_a_log_keeps_nothing():
     runtime = Runtime(engine())
-    assert runtime.submit(static_join(), ticket=Ticket(1), now=NOW) == ()
+    assert runtime.handle(static_join(), ticket=Ticket(1), now=NOW) == ()
     (reply,) = runtime.advance(Millis(NOW + 3_000))
     assert (reply.ticket, reply.message.generation_id) == (1, 1)
 
@@ -303,7 +303,7 @@ def test_a_fork_has_its_own_offsets(h):
             )
         ],
     )
-    twin.submit(Request(message=commit, version=8), ticket=Ticket(99), now=h.now)
+    twin.handle(Request(message=commit, version=8), ticket=Ticket(99), now=h.now)
     assert [e.offsets.of("g")["orders", 0].offset for e in (h.engine, twin.engine)] == [1, 2]
 
 

@@ -113,7 +113,7 @@ class Lockstep:
             data=_text(codec.encode(message, version)), fail=fail and fail.name,
         )  # fmt: skip
         request = Request(message=message, version=version, client_id=client_id, client_host="/127.0.0.1")
-        self._ours(lambda: self.runtime.submit(request, ticket=ticket, now=self.now), fail)
+        self._ours(lambda: self.runtime.handle(request, ticket=ticket, now=self.now), fail)
         return ticket
 
     def marker(self, producer, *, commit):

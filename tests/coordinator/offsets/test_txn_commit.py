@@ -176,7 +176,7 @@ def test_old_producers_are_not_told_of_loading(v, error, told):
 def test_the_records_belong_to_the_producer(h):
     assert h.engine.handle(
         Request(message=TxnOffsetCommitRequest(group_id="g"), version=0), ticket=Ticket(1), now=h.now
-    ) == Outcome(replies=h.runtime.submit(
+    ) == Outcome(replies=h.runtime.handle(
         Request(message=TxnOffsetCommitRequest(group_id="g"), version=0), ticket=Ticket(1), now=h.now
     ), producer=Producer(0, 0))  # fmt: skip
     h.commit_in_transaction(P)

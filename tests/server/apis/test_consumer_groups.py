@@ -31,10 +31,10 @@ from kgm.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
-from kgm.server.cluster.nodes import OFFSETS_TOPIC
 from kgm.server.cluster.topics import NO_ID, topic_id
-from kgm.server.contract.exchange import Answer, Hangup
+from kgm.server.contract.exchange import CloseConnection, ResponseFrame
 from kgm.server.contract.limits import Limits
+from kgm.server.contract.offsets_topic import OFFSETS_TOPIC
 from tests.records import real_logs
 from tests.server.broker_driver import Driver
 from tests.server.logs.test_storage import Disk, fail_sync
@@ -110,7 +110,9 @@ def delete(driver, *names):
 
 def test_a_member_joins_its_group_where_that_is_coordinated():
     driver = driver_with(brokers=3)
-    group = next(f"g{n}" for n in range(50) if driver.cluster.placement.of_group(f"g{n}") % 3 == 1)  # led by broker 2
+    group = next(
+        f"g{n}" for n in range(50) if driver.cluster.placement.partition_for(f"g{n}") % 3 == 1
+    )  # led by broker 2
     assert driver.ask(beat(group=group), to=1).error_code == ErrorCode.NOT_COORDINATOR
     assert described(driver, group, to=3)[0].error_code == ErrorCode.NOT_COORDINATOR
     joined = driver.ask(beat(group=group), to=2)
@@ -147,7 +149,7 @@ def test_a_repeated_describe_is_bounded():
     driver.ask(beat())
     assert len(described(driver, *["g"] * 7)) == 7
     ticket = driver.send(ConsumerGroupDescribeRequest(group_ids=["g"] * 8))  # each with 3 partitions, twice
-    assert isinstance(driver.events[ticket], Hangup)
+    assert isinstance(driver.events[ticket], CloseConnection)
 
 
 # -- what outlives a coordinator
@@ -178,7 +180,7 @@ def offsets(driver, *, version=10):
 
 def test_a_group_is_the_same_after_its_coordinator_has_moved():
     driver = driver_with({"t": 3, "u": 2}, brokers=2)
-    partition = driver.cluster.placement.of_group("g")
+    partition = driver.cluster.placement.partition_for("g")
     here = driver.cluster.placement[partition].leader
     there = 3 - here
     if here != 1:
@@ -305,7 +307,7 @@ def test_a_group_follows_its_topics():
 
 def test_a_group_that_is_loaded_when_topics_change_sees_them_when_it_is():
     driver = driver_with({"t": 1}, brokers=2)
-    partition = driver.cluster.placement.of_group("g")
+    partition = driver.cluster.placement.partition_for("g")
     driver.move(partition, 1)
     driver.load()
     driver.ask(beat(topics=["t", "u"]))
@@ -361,12 +363,12 @@ def test_topics_and_their_deletions_are_kept(disk):
     assert dict(driver.cluster.topics) == {"t": 2}
     made = create(driver, "u", 1).topic_id
     assert made != topic_id("u")
-    assert disk.start({}).cluster.topics.named("u").topic_id == made
+    assert disk.start({}).cluster.topics.by_name("u").topic_id == made
 
 
 def test_changes_of_topics_that_cannot_be_kept_are_not_made(disk, monkeypatch):
     driver = disk.start({"t": 1, "u": 1})
-    fail_sync(monkeypatch, "kgm.server.logs.storage.os.fsync")
+    fail_sync(monkeypatch, "kgm.server.logs.data_directory.os.fsync")
     assert grow(driver, "t", 2) == ErrorCode.KAFKA_STORAGE_ERROR
     assert delete(driver, "t", "u") == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
     monkeypatch.undo()
@@ -429,7 +431,7 @@ def test_what_cannot_be_set(values, more, error):
 
 def test_configurations_of_groups_are_bounded_and_have_to_be_kept(disk, monkeypatch):
     driver = disk.start(limits=Limits(max_groups=1))
-    fail_sync(monkeypatch, "kgm.server.logs.storage.os.fsync")
+    fail_sync(monkeypatch, "kgm.server.logs.data_directory.os.fsync")
     assert alter(driver, {SESSION: "46000"}) == ErrorCode.KAFKA_STORAGE_ERROR
     assert driver.cluster.group_configs == {}
     monkeypatch.undo()
@@ -464,4 +466,4 @@ def test_a_directory_of_before_consumer_groups_is_taken_up(disk):
     (disk.folder / "kgm.json").write_text(text)
     assert isinstance(disk.start({}).events, dict)
     assert dict(disk.driver.cluster.topics) == {"t": 2}
-    assert isinstance(disk.driver.events[disk.driver.send(ListGroupsRequest())], Answer)
+    assert isinstance(disk.driver.events[disk.driver.send(ListGroupsRequest())], ResponseFrame)

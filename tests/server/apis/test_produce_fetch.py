@@ -7,7 +7,7 @@ from kgm.protocol.messages.fetch_request import FetchPartition, FetchRequest, Fe
 from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kgm.server.cluster.topics import topic_id
-from kgm.server.contract.exchange import Hangup, NoAnswer
+from kgm.server.contract.exchange import CloseConnection, NoResponse
 from kgm.server.contract.limits import Limits
 from tests.server.broker_driver import Driver
 from tests.server.wire_client import batch
@@ -85,10 +85,10 @@ def test_what_cannot_be_produced(request_, version, error):
 def test_acks_0_gets_no_answer_and_an_error_ends_the_connection():
     driver = Driver()
     done = driver.send(produce(batch(), acks=0))
-    assert isinstance(driver.events[done], NoAnswer)
+    assert isinstance(driver.events[done], NoResponse)
     assert rows(driver.ask(fetch(0)))[0].high_watermark == 1
     failed = driver.events[driver.send(produce(b"garbage", acks=0))]
-    assert isinstance(failed, Hangup)
+    assert isinstance(failed, CloseConnection)
     assert "CORRUPT_MESSAGE" in failed.reason
 
 
@@ -208,8 +208,8 @@ def test_the_gone_leave_no_alarms_behind():
     driver = Driver()
     kept = driver.send(fetch(wait_ms=30_000))
     for _ in range(5_000):
-        driver.cluster.forget(driver.send(fetch(wait_ms=60_000)))
-    assert len(driver.cluster.data._deadlines) < 1_100
+        driver.cluster.disconnected(driver.send(fetch(wait_ms=60_000)))
+    assert len(driver.cluster.records._deadlines) < 1_100
     driver.advance(30_000)
     assert driver.events.keys() == {kept}
     driver.advance(60_000)

@@ -30,10 +30,10 @@ from kgm.protocol.messages.txn_offset_commit_request import (
 )
 from kgm.records.batch import ProducerInfo as Info
 from kgm.records.batch import checksum, decode_batches, new_batch
-from kgm.server.apis.transactions import PLACES
-from kgm.server.cluster.nodes import place_of
-from kgm.server.contract.exchange import Hangup
+from kgm.server.cluster.nodes import TRANSACTION_PARTITIONS
+from kgm.server.contract.exchange import CloseConnection
 from kgm.server.contract.limits import Limits
+from kgm.server.contract.offsets_topic import partition_for
 from tests.server.broker_driver import Driver
 from tests.server.cluster.test_broker import commit
 from tests.server.logs.test_storage import Disk, fail_sync
@@ -80,7 +80,7 @@ class Writer:
         rows = [PartitionProduceData(index=partition, records=bytes(records))]
         topics = [TopicProduceData(name="t", partition_data=rows)]
         if version >= 13:
-            topics[0].topic_id, topics[0].name = self.driver.cluster.topics.named("t").topic_id, ""
+            topics[0].topic_id, topics[0].name = self.driver.cluster.topics.by_name("t").topic_id, ""
         request = ProduceRequest(acks=-1, transactional_id=self.name, topic_data=topics)
         return self.ask(request, version=version).responses[0].partition_responses[0].error_code
 
@@ -116,7 +116,7 @@ def writer(driver, **options):
 
 
 def offset_of(driver, group="g"):
-    committed = driver.cluster.view.of(group).get(("t", 0))
+    committed = driver.cluster.view.offsets(group).get(("t", 0))
     return None if committed is None else committed.offset
 
 
@@ -180,8 +180,8 @@ def test_a_group_that_was_not_added_takes_no_offsets():
 
 def test_pending_offsets_move_with_their_partition_and_the_marker_finds_them():
     driver = Driver(brokers=2)
-    partition = place_of("g", 50)
-    name = next(f"tx{n}" for n in itertools.count() if place_of(f"tx{n}", PLACES) % 2 == 0)
+    partition = partition_for("g", 50)
+    name = next(f"tx{n}" for n in itertools.count() if partition_for(f"tx{n}", TRANSACTION_PARTITIONS) % 2 == 0)
     driver.move(partition, 1)
     tx = writer(driver, name=name)
     tx.add_offsets()
@@ -334,7 +334,7 @@ def test_what_is_no_producer():
 def test_epochs_end_and_a_new_id_begins():
     driver = Driver()
     tx = writer(driver)
-    row = driver.cluster.transactions.named(TX)
+    row = driver.cluster.transactions.find(TX)
     row.epoch = 32_766
     before = tx.id
     assert tx.init() == 0
@@ -344,17 +344,17 @@ def test_epochs_end_and_a_new_id_begins():
 def test_the_last_epoch_of_a_producer_can_still_be_fenced():
     driver = Driver()
     tx = writer(driver)
-    driver.cluster.transactions.named(TX).epoch = tx.epoch = 32_766
+    driver.cluster.transactions.find(TX).epoch = tx.epoch = 32_766
     tx.add_offsets()
     assert tx.end(version=5) == 0
-    assert driver.cluster.transactions.named(TX).epoch == 32_767
+    assert driver.cluster.transactions.find(TX).epoch == 32_767
     assert tx.init() == 0
     assert tx.epoch == 0
 
 
 def test_each_transactional_id_has_its_broker():
     driver = Driver(brokers=2)
-    partition = place_of(TX, PLACES)
+    partition = partition_for(TX, TRANSACTION_PARTITIONS)
     there, elsewhere = partition % 2 + 1, 2 - partition % 2
     row = driver.ask(FindCoordinatorRequest(key=TX, key_type=1), version=3)
     assert (row.error_code, row.node_id) == (0, there)
@@ -463,7 +463,7 @@ def test_an_end_that_is_not_on_the_disk_is_not_told(disk, monkeypatch):
         fail_sync(patch)
         ticket = tx.driver.send(request, version=3)
         tx.driver.flush()
-    assert isinstance(tx.driver.events[ticket], Hangup)
+    assert isinstance(tx.driver.events[ticket], CloseConnection)
     assert stable_fetch(tx.driver) == ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 

@@ -172,7 +172,7 @@ def test_commits_go_with_the_epoch_of_the_member(served):
     options = {"group": "g", "topics": ["t"], "protocol": "consumer", "instance_id": "a"}
 
     def positions():
-        offsets = served.inspect(lambda view: dict(view.offsets.of("g")))
+        offsets = served.inspect(lambda view: dict(view.offsets("g")))
         return {partition: row.offset for (_, partition), row in offsets.items()}
 
     with members_of("librdkafka", served) as members:

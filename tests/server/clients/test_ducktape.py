@@ -44,7 +44,7 @@ class Stage:
         self.group = f"group-{name}"
         self.produced = 0
         self.all = []
-        client = AdminClient({"bootstrap.servers": server.bootstraps, "log_level": 0})
+        client = AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 0})
         client.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result(PATIENCE_S)
 
     def start(self, instance_id=None, **options):
@@ -63,7 +63,7 @@ class Stage:
         return self.server.inspect(lambda view: view.group(self.group))
 
     def produce(self, each=20):
-        producer = Producer({"bootstrap.servers": self.server.bootstraps, "linger.ms": 0, "log_level": 0})
+        producer = Producer({"bootstrap.servers": self.server.bootstrap, "linger.ms": 0, "log_level": 0})
         for n, partition in itertools.product(range(each), range(PARTITIONS)):
             producer.produce(self.topic, f"value-{n}", partition=partition)
         assert producer.flush(PATIENCE_S) == 0
@@ -73,7 +73,7 @@ class Stage:
         return sum(event.data["count"] for member in self.all for event in list(member.of_kind("polled")))
 
     def committed(self):
-        return self.server.inspect(lambda view: sum(row.offset for row in view.offsets.of(self.group).values()))
+        return self.server.inspect(lambda view: sum(row.offset for row in view.offsets(self.group).values()))
 
     def everything_is_read_once(self, *alive):
         until(lambda: self.consumed() >= self.produced, f"{self.group} does not read everything")
@@ -305,7 +305,7 @@ class Theatre:
                 java = self.java
                 scenario(Stage(self.one, rd if kind == "librdkafka" else java, title(case)), **options)
             else:
-                with self.lock, RdMembers(self.three.bootstraps) as far, JavaMembers(self.three.bootstraps) as java:
+                with self.lock, RdMembers(self.three.bootstrap) as far, JavaMembers(self.three.bootstrap) as java:
                     scenario(Stage(self.three, far if kind == "librdkafka" else java, title(case)), **options)
         self.took[title(case)] = time.monotonic() - begun
 

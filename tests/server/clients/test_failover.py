@@ -32,7 +32,7 @@ def brokers():
 
 def produce(server, count=60):
     """Records for every partition, sent to whichever broker there is."""
-    producer = Producer({"bootstrap.servers": server.bootstraps, "log_level": 0, "linger.ms": 0})
+    producer = Producer({"bootstrap.servers": server.bootstrap, "log_level": 0, "linger.ms": 0})
     for n in range(count):
         producer.produce("t", f"value-{n}", partition=n % 6)
     assert producer.flush(60) == 0
@@ -68,9 +68,8 @@ def moved(server, members, before, move):
 def move_around(server, members):
     """Moves to every broker, and a stop and a start of the broker that coordinates."""
     before = settled(server, *members)
-    partition = server.partition_of("g")
     for to in (1, 2, 3, 1, 3):
-        moved(server, members, before, lambda to=to: server.move_coordinator(partition, to))
+        moved(server, members, before, lambda to=to: server.move_coordinator("g", to))
         assert server.coordinator_of("g") == to
     for _ in range(2):
         stopped = server.coordinator_of("g")
@@ -81,28 +80,27 @@ def move_around(server, members):
 
 def test_static_librdkafka_members_follow_their_coordinator(brokers):
     produce(brokers)
-    with RdMembers(brokers.bootstraps) as members:
+    with RdMembers(brokers.bootstrap) as members:
         move_around(brokers, [members.start(instance_id=name, **OPTIONS) for name in "abc"])
 
 
 @pytest.mark.kafka
 def test_static_java_and_librdkafka_members_follow_their_coordinator(brokers):
     produce(brokers)
-    with JavaMembers(brokers.bootstraps) as java, RdMembers(brokers.bootstraps) as rd:
+    with JavaMembers(brokers.bootstrap) as java, RdMembers(brokers.bootstrap) as rd:
         started = [java.start(instance_id=name, **OPTIONS) for name in ("java-1", "java-2")]
         move_around(brokers, [*started, rd.start(instance_id="rd", **OPTIONS)])
 
 
 def test_a_member_that_was_restarted_meanwhile_comes_back_without_a_rebalance(brokers):
     produce(brokers)
-    with RdMembers(brokers.bootstraps) as members:
+    with RdMembers(brokers.bootstrap) as members:
         a, b = (members.start(instance_id=name, **OPTIONS) for name in "ab")
         before = settled(brokers, a, b)
         owned, seen = a.assignment, len(b.events)
         a.crash()
-        partition = brokers.partition_of("g")
         for to in (1, 2, 3):
-            brokers.move_coordinator(partition, to)
+            brokers.move_coordinator("g", to)
         again = members.start(instance_id="a", **OPTIONS)
         again.wait_assigned(3)
         assert again.assignment == owned
@@ -112,29 +110,28 @@ def test_a_member_that_was_restarted_meanwhile_comes_back_without_a_rebalance(br
 
 def test_kgm_finds_its_way_while_the_coordinator_moves(brokers, capsys):
     produce(brokers)
-    partition = brokers.partition_of("g")
     stop = threading.Event()
 
     def keep_moving():
         at = 0
         while not stop.wait(0.02):
             at += 1
-            brokers.move_coordinator(partition, at % 3 + 1)
+            brokers.move_coordinator("g", at % 3 + 1)
 
-    with RdMembers(brokers.bootstraps) as members:
+    with RdMembers(brokers.bootstrap) as members:
         a, b = (members.start(instance_id=name, **OPTIONS) for name in "ab")
         settled(brokers, a, b)
         moving = threading.Thread(target=keep_moving)
         moving.start()
         try:
             for _ in range(20):
-                with connect(brokers.bootstraps, timeout_ms=30_000) as cluster:
+                with connect(brokers.bootstrap, timeout_ms=30_000) as cluster:
                     seen = cluster.describe_group("g")
                 assert sorted(member.group_instance_id for member in seen.members) == ["a", "b"]
                 assert seen.coordinator.id in (1, 2, 3)
             a.crash()
             arguments = ["remove-members", "g", "--instance-ids", "a", "--yes", "--allow-live", "-o", "json"]
-            code = run([*arguments, "-b", brokers.bootstraps, "--timeout", "60s"])
+            code = run([*arguments, "-b", brokers.bootstrap, "--timeout", "60s"])
         finally:
             stop.set()
             moving.join()
@@ -142,7 +139,7 @@ def test_kgm_finds_its_way_while_the_coordinator_moves(brokers, capsys):
         assert (code, row["result"]) in ((0, "removed"), (7, "unknown"))
         # In Kafka, too, a removal is in the log only when the rebalance that it leads to has ended: a coordinator that
         # loads the group before that has the member again.
-        assert run([*arguments, "--ignore-missing", "-b", brokers.bootstraps, "--timeout", "60s"]) == 0
+        assert run([*arguments, "--ignore-missing", "-b", brokers.bootstrap, "--timeout", "60s"]) == 0
         b.wait_assigned(6, timeout_s=60)
         assert [member.group_instance_id for member in group(brokers).members] == ["b"]
 
@@ -154,11 +151,11 @@ def test_kafka_reassign_partitions_moves_coordinators(brokers, tmp_path):
     plan = tmp_path / "plan.json"
 
     def tool(*arguments, name="reassign.ReassignPartitionsCommand"):
-        done = run_tool(f"org.apache.kafka.tools.{name}", "--bootstrap-server", brokers.bootstraps, *arguments)
+        done = run_tool(f"org.apache.kafka.tools.{name}", "--bootstrap-server", brokers.bootstrap, *arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    with RdMembers(brokers.bootstraps) as members:
+    with RdMembers(brokers.bootstrap) as members:
         a, b = (members.start(instance_id=name, **OPTIONS) for name in "ab")
         before = settled(brokers, a, b)
         to = brokers.coordinator_of("g") % 3 + 1

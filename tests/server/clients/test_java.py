@@ -145,16 +145,16 @@ def test_consumer_group_command(cluster):
     consumer_group_command(server.bootstrap, *reset)
     assert _committed(server) == 0
     consumer_group_command(server.bootstrap, "--delete-offsets", "--group", "g", "--topic", "t:0")
-    assert len(server.inspect(lambda c: dict(c.offsets.of("g")))) == 5
+    assert len(server.inspect(lambda c: dict(c.offsets("g")))) == 5
     deleted = consumer_group_command(server.bootstrap, "--delete", "--group", "g")
     assert "successful" in deleted
     assert group(server) is None
 
 
 def _committed(server):
-    return server.inspect(lambda c: sum(row.offset for row in c.offsets.of("g").values()))
+    return server.inspect(lambda c: sum(row.offset for row in c.offsets("g").values()))
 
 
 def _offsets(server):
     """How many partitions have an offset, and the sum of these."""
-    return server.inspect(lambda c: len(c.offsets.of("g"))), _committed(server)
+    return server.inspect(lambda c: len(c.offsets("g"))), _committed(server)

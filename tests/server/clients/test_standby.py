@@ -180,14 +180,13 @@ def test_a_newcomer_that_waits_follows_its_coordinator():
     settings = BrokerSettings(plans=GroupPlans(instance_ids=(("g", frozenset(["n1", "n2"])),)))
     with (
         serve_in_thread(topics={"t": 6}, settings=settings, brokers=2, warn=warnings.append) as server,
-        RdMembers(server.bootstraps) as members,
+        RdMembers(server.bootstrap) as members,
     ):
         there, options = formed(members, server, "a", 6)
         generation, seen = group(server).generation, len(there["a"].events)
         new = [members.start(instance_id="n1", **options)]
         until(lambda: group(server).held == ("n1",), "the newcomer is not held")
-        partition, from_broker = server.partition_of("g"), server.coordinator_of("g")
-        server.move_coordinator(partition, 3 - from_broker)
+        server.move_coordinator("g", 3 - server.coordinator_of("g"))
         until(lambda: group(server) is not None and group(server).held == ("n1",), "the newcomer is not held again")
         assert (group(server).generation, group(server).state) == (generation, "Stable")
         assert not [event for event in there["a"].events[seen:] if event.kind in MOVES]

@@ -38,7 +38,7 @@ from kgm.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from kgm.protocol.wire import decode_response, encode_request
 from kgm.server.cluster.topics import topic_id
-from kgm.server.contract.exchange import Answer, Hangup
+from kgm.server.contract.exchange import CloseConnection, ResponseFrame
 from kgm.server.contract.limits import Limits
 from tests.server.broker_driver import Driver
 
@@ -70,7 +70,7 @@ def test_an_api_versions_of_the_future_is_answered_in_the_layout_of_version_0(ve
     driver = Driver()
     frame = struct.pack(">hhih", ApiKey.API_VERSIONS, version, 5, 1) + b"c\0" + b"\2k\2v\0future"
     event = driver.events[driver.frame(frame)]
-    assert isinstance(event, Answer)
+    assert isinstance(event, ResponseFrame)
     correlation_id, response = decode_response(ApiVersionsResponse, event.frame, version=0)
     assert correlation_id == 5
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -122,24 +122,24 @@ def test_every_version_that_is_listed_is_answered(key, version):
 def test_what_cannot_be_read_ends_the_connection(frame):
     driver = Driver()
     event = driver.events[driver.frame(frame)]
-    assert isinstance(event, Hangup)
+    assert isinstance(event, CloseConnection)
     assert event.reason
 
 
 def test_trailing_bytes_are_ignored():
     driver = Driver()
     frame = encode_request(MetadataRequest(topics=None), version=12, correlation_id=1, client_id="librdkafka")
-    assert isinstance(driver.events[driver.frame(frame + b"\0\0\0")], Answer)
+    assert isinstance(driver.events[driver.frame(frame + b"\0\0\0")], ResponseFrame)
 
 
 def test_a_request_with_too_many_entries_is_hung_up_on():
     driver = Driver(limits=Limits(max_items=100))
     topics = [MetadataRequestTopic(name=f"t{n}") for n in range(101)]
-    assert isinstance(driver.events[driver.send(MetadataRequest(topics=topics))], Hangup)
+    assert isinstance(driver.events[driver.send(MetadataRequest(topics=topics))], CloseConnection)
     parts = [OffsetCommitRequestPartition(partition_index=n) for n in range(100)]
     commit = OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="t", partitions=parts)])
-    assert isinstance(driver.events[driver.send(commit, version=9)], Hangup)
-    assert isinstance(driver.events[driver.send(MetadataRequest(topics=topics[:100]))], Answer)
+    assert isinstance(driver.events[driver.send(commit, version=9)], CloseConnection)
+    assert isinstance(driver.events[driver.send(MetadataRequest(topics=topics[:100]))], ResponseFrame)
 
 
 # -- Metadata, DescribeCluster, FindCoordinator
@@ -284,7 +284,7 @@ def test_what_is_only_validated_is_not_created():
     driver = Driver()
     topic = CreatableTopic(name="new", num_partitions=4, replication_factor=1)
     assert created(driver, topic, validate_only=True) == [("new", "NONE")]
-    assert driver.cluster.topics.named("new") is None
+    assert driver.cluster.topics.by_name("new") is None
 
 
 def test_topics_that_cannot_be_created():
@@ -384,7 +384,7 @@ def test_an_overdue_timer_fires_before_the_request_that_comes_later():
 def test_a_forgotten_request_is_never_answered():
     driver = Driver(group_initial_rebalance_delay_ms=500)
     ticket = driver.send(join())
-    driver.cluster.forget(ticket)
+    driver.cluster.disconnected(ticket)
     driver.advance(500)
     assert driver.events == {}
     assert driver.cluster.view.group("g").members
@@ -424,8 +424,10 @@ def test_a_repeated_describe_is_bounded():
     driver = Driver(limits=Limits(max_items=50))
     stable(driver)
     assert len(driver.ask(DescribeGroupsRequest(groups=["g"] * 25)).groups) == 25
-    assert isinstance(driver.events[driver.send(DescribeGroupsRequest(groups=["g"] * 26))], Hangup)
-    assert isinstance(driver.events[driver.send(DescribeGroupsRequest(groups=[f"g{n}" for n in range(50)]))], Answer)
+    assert isinstance(driver.events[driver.send(DescribeGroupsRequest(groups=["g"] * 26))], CloseConnection)
+    assert isinstance(
+        driver.events[driver.send(DescribeGroupsRequest(groups=[f"g{n}" for n in range(50)]))], ResponseFrame
+    )
 
 
 # -- offsets
@@ -492,6 +494,6 @@ def test_asking_for_all_offsets_many_times_is_bounded():
     driver = Driver(limits=Limits(max_items=10))
     driver.ask(commit("g", name="t"), version=9)
     groups = [OffsetFetchRequestGroup(group_id="g", topics=None) for _ in range(10)]
-    assert isinstance(driver.events[driver.send(OffsetFetchRequest(groups=groups))], Answer)
+    assert isinstance(driver.events[driver.send(OffsetFetchRequest(groups=groups))], ResponseFrame)
     driver.ask(commit("g", name="t", partition=1), version=9)
-    assert isinstance(driver.events[driver.send(OffsetFetchRequest(groups=groups))], Hangup)
+    assert isinstance(driver.events[driver.send(OffsetFetchRequest(groups=groups))], CloseConnection)

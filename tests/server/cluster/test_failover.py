@@ -30,8 +30,9 @@ from kgm.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest
-from kgm.server.cluster.nodes import OFFSETS_TOPIC, Nodes, Placement, place_of
-from kgm.server.logs.memory_log import PIECE
+from kgm.server.cluster.nodes import Nodes, Placement
+from kgm.server.contract.offsets_topic import OFFSETS_TOPIC, partition_for
+from kgm.server.logs.shard_log import PIECE
 from tests.server.broker_driver import Driver
 from tests.server.cluster.test_broker import commit, join, stable
 
@@ -40,7 +41,7 @@ LOADING, NOT_COORDINATOR = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT
 
 def of_partition(partition, partitions=50):
     """A group id that belongs to a partition."""
-    return next(f"g{n}" for n in itertools.count() if place_of(f"g{n}", partitions) == partition)
+    return next(f"g{n}" for n in itertools.count() if partition_for(f"g{n}", partitions) == partition)
 
 
 def coordinator(driver, group):
@@ -57,7 +58,7 @@ def coordinator(driver, group):
 )
 def test_groups_are_placed_by_the_hash_of_java(group_id, partition):
     """Values of Java itself: `Utils.abs(id.hashCode()) % 50`; the fifth hashes to Integer.MIN_VALUE."""
-    assert place_of(group_id, 50) == partition
+    assert partition_for(group_id, 50) == partition
 
 
 def test_leaders_are_spread_and_stay_until_they_have_to_go():
@@ -77,7 +78,7 @@ def test_a_partition_without_a_living_replica_has_no_leader():
     nodes = Nodes(2)
     placement = Placement(nodes, 2, {0: [2], 1: [7]})
     assert (placement[0].leader, placement[1].replicas) == (2, (2, 1))
-    assert placement.assigned() == {0: [2]}
+    assert placement.reassigned() == {0: [2]}
     nodes[2].alive = False
     assert placement.elect(0)
     assert placement[0].leader is None
@@ -194,7 +195,7 @@ def test_requests_for_several_groups_are_split_and_joined_in_order():
     for group, node_id in ((here, 1), (there, 2), (second, 1)):
         driver.ask(commit(group, name="t", offset=len(group)), version=9, to=node_id)
     asked = [second, there, "none of these", here, second]
-    unknown = NOT_COORDINATOR if place_of("none of these", 50) % 2 else ErrorCode.GROUP_ID_NOT_FOUND
+    unknown = NOT_COORDINATOR if partition_for("none of these", 50) % 2 else ErrorCode.GROUP_ID_NOT_FOUND
     rows = driver.ask(DescribeGroupsRequest(groups=asked)).groups
     assert [row.group_id for row in rows] == asked
     assert [row.error_code for row in rows] == [0, NOT_COORDINATOR, unknown, 0, 0]
@@ -223,14 +224,14 @@ def group_of(driver, group_id="g"):
 
 def test_a_stable_group_moves_with_members_generation_and_offsets():
     driver = Driver(brokers=2)
-    partition = place_of("g", 50)
+    partition = partition_for("g", 50)
     driver.move(partition, 1)
     joined = stable(driver)
     request = commit("g", name="t", offset=7)
     request.generation_id_or_member_epoch = joined.generation_id
     request.member_id, request.group_instance_id = joined.member_id, "i"
     assert driver.ask(request, version=9).topics[0].partitions[0].error_code == 0
-    before, offsets = group_of(driver), dict(driver.cluster.view.of("g"))
+    before, offsets = group_of(driver), dict(driver.cluster.view.offsets("g"))
     driver.advance(5_000)
     driver.move(partition, 2)
     assert group_of(driver) is None
@@ -240,7 +241,7 @@ def test_a_stable_group_moves_with_members_generation_and_offsets():
     assert [(m.member_id, m.group_instance_id, m.assignment) for m in after.members] == [
         (m.member_id, m.group_instance_id, m.assignment) for m in before.members
     ]
-    assert dict(driver.cluster.view.of("g")) == offsets
+    assert dict(driver.cluster.view.offsets("g")) == offsets
     # a whole session from now on
     assert after.members[0].session_deadline_ms == driver.now + 10_000
     beat = HeartbeatRequest(
@@ -254,7 +255,7 @@ def test_a_stable_group_moves_with_members_generation_and_offsets():
 
 def test_parked_requests_are_told_to_look_elsewhere_and_a_static_member_comes_back():
     driver = Driver(brokers=2, group_initial_rebalance_delay_ms=3_000)
-    partition = place_of("g", 50)
+    partition = partition_for("g", 50)
     driver.move(partition, 1)
     parked = driver.send(join("i"))
     assert parked not in driver.events
@@ -269,7 +270,7 @@ def test_parked_requests_are_told_to_look_elsewhere_and_a_static_member_comes_ba
 
 def test_a_parked_sync_is_told_too():
     driver = Driver(brokers=2, group_initial_rebalance_delay_ms=500)
-    partition = place_of("g", 50)
+    partition = partition_for("g", 50)
     driver.move(partition, 1)
     driver.send(join("i"))
     ticket = driver.send(join("j"))
@@ -297,13 +298,13 @@ def test_a_stopped_broker_hands_over_and_gets_nothing_back_by_itself():
     driver.stop(2)
     driver.load()
     assert [coordinator(driver, group) for group in groups] == [1, 3, 3, 1, 3, 3]
-    assert [driver.cluster.view.of(group)["t", 0].offset for group in groups] == list(range(6))
+    assert [driver.cluster.view.offsets(group)["t", 0].offset for group in groups] == list(range(6))
     driver.start(2)
     assert [coordinator(driver, group) for group in groups] == [1, 3, 3, 1, 3, 3]
     driver.move(4, 2)
     driver.load()
     assert coordinator(driver, groups[4]) == 2
-    assert driver.cluster.view.of(groups[4])["t", 0].offset == 4
+    assert driver.cluster.view.offsets(groups[4])["t", 0].offset == 4
 
 
 def test_a_move_while_it_loads_starts_again_elsewhere():
@@ -318,7 +319,7 @@ def test_a_move_while_it_loads_starts_again_elsewhere():
     driver.move(0, 1)
     driver.load()
     assert coordinator(driver, group) == 1
-    assert len(driver.cluster.view.of(group)) == 3 * PIECE
+    assert len(driver.cluster.view.offsets(group)) == 3 * PIECE
 
 
 def test_loading_is_done_in_pieces():
@@ -365,7 +366,7 @@ def test_a_reassignment_moves_the_coordinator():
     assert reassign(driver, [3]) == "NONE"
     assert coordinator(driver, group) == 3
     driver.load()
-    assert len(driver.cluster.view.of(group)) == 1
+    assert len(driver.cluster.view.offsets(group)) == 1
     assert reassign(driver, [1, 3]) == "NONE"  # the leader may stay
     assert coordinator(driver, group) == 3
     assert driver.ask(ListPartitionReassignmentsRequest(topics=None)).topics == []
@@ -379,7 +380,7 @@ def test_a_reassignment_moves_the_coordinator():
     driver.start(1)
     driver.load()
     assert coordinator(driver, group) == 1
-    assert len(driver.cluster.view.of(group)) == 1
+    assert len(driver.cluster.view.offsets(group)) == 1
 
 
 def test_reassignments_that_cannot_be():
@@ -394,7 +395,7 @@ def test_reassignments_that_cannot_be():
     assert reassign(driver, [1], allow_replication_factor_change=False) == "INVALID_REPLICATION_FACTOR"
     driver.stop(2)
     assert reassign(driver, [2]) == "INVALID_REPLICA_ASSIGNMENT"
-    assert driver.cluster.placement.assigned() == {}
+    assert driver.cluster.placement.reassigned() == {}
 
 
 def test_preferred_leaders_are_elected():
@@ -424,7 +425,7 @@ def test_preferred_leaders_are_elected():
 def test_a_member_goes_on_at_the_new_coordinator_with_its_known_id():
     """What a client does: look up, and send the same again."""
     driver = Driver(brokers=2)
-    partition = place_of("g", 50)
+    partition = partition_for("g", 50)
     driver.move(partition, 1)
     joined = stable(driver)
     for to in (2, 1, 2):

@@ -20,7 +20,7 @@ from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceR
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.limits import Limits
-from kgm.server.logs.storage import Directory
+from kgm.server.logs.data_directory import DataDirectory
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 from tests.server.clients.test_failover import DISTURBED
 from tests.server.clients.test_failover import produce as produce_to
@@ -35,16 +35,16 @@ OPTIONS = {"group": "g", "topics": ["t"], "assignor": "range", "session_timeout_
 
 def kept(data_dir):
     """What a new process would find in the directory; nobody may have it open."""
-    storage = Directory.open(data_dir, settings=BrokerSettings(), limits=Limits(), warn=print)
+    storage = DataDirectory.open(data_dir, settings=BrokerSettings(), limits=Limits(), warn=print)
     cluster = EmbeddedCluster(topics={}, storage=storage, now=0)
-    groups, offsets = cluster.view.groups(), dict(cluster.view.of("g"))
+    groups, offsets = cluster.view.groups(), dict(cluster.view.offsets("g"))
     cluster.close()
     return {group.group_id: group for group in groups}, offsets
 
 
 class Addressed:
     def __init__(self, bootstraps):
-        self.bootstraps = bootstraps
+        self.bootstrap = bootstraps
 
 
 def committed(member, served):
@@ -89,7 +89,7 @@ def test_static_members_go_on_after_sigkill(tmp_path):
         for member in members:
             assert [event for event in member.events[seen[member] :] if event.kind in DISTURBED] == []
             assert member.assignment == owned[member]
-        assert [said for said in served.said if "is cut off" not in said] == []
+        assert [said for said in served.said if "truncated" not in said] == []
 
 
 def test_a_member_that_restarts_during_the_outage_comes_back_to_its_partitions(tmp_path):
@@ -225,7 +225,7 @@ def test_what_was_acknowledged_under_load_survives_sigkill(tmp_path):
             total += sum(len(client.members) for client in clients)
         assert served.end() == 0
     assert total > 0
-    assert [line for line in served.said if "is cut off" not in line] == []
+    assert [line for line in served.said if "truncated" not in line] == []
 
 
 # -- the process
@@ -264,7 +264,7 @@ def test_a_torn_tail_is_said_on_stderr(tmp_path):
             check(client, told)
         assert served.end() == 0
     assert len(served.said) == 1
-    assert "is cut off at byte" in served.said[0]
+    assert "truncated at byte" in served.said[0]
     assert served.said[0].startswith("warning: ")
 
 

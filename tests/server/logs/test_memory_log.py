@@ -11,7 +11,7 @@ from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record
-from kgm.server.logs.memory_log import PIECE, MemoryLog
+from kgm.server.logs.shard_log import PIECE, MemoryShardLog
 
 GROUPS = st.sampled_from("ab")
 PRODUCERS = st.sampled_from([Producer(1, 0), Producer(2, 0)])
@@ -62,7 +62,7 @@ def state(coordinator):
 @settings(max_examples=300)
 @given(st.lists(STEPS, max_size=40))
 def test_a_replay_gives_the_state_that_the_whole_history_gives(steps):
-    log, live = MemoryLog(), engine()
+    log, live = MemoryShardLog(), engine()
     for kind, what, producer in steps:
         if kind == "end":
             log.append_marker(producer, commit=what, now=0)
@@ -78,7 +78,7 @@ def test_a_replay_gives_the_state_that_the_whole_history_gives(steps):
 
 
 def test_it_is_as_long_as_there_are_keys():
-    log = MemoryLog()
+    log = MemoryShardLog()
     for n in range(10 * PIECE):
         log.append([offset("a", n % 3, n)], now=0, producer=None)
     coordinator = engine()
@@ -87,7 +87,7 @@ def test_it_is_as_long_as_there_are_keys():
 
 
 def test_it_is_replayed_in_pieces():
-    log = MemoryLog()
+    log = MemoryShardLog()
     for n in range(2 * PIECE + 1):
         log.append([offset("a", n, n)], now=0, producer=None)
     assert len(list(log.replay(engine()))) == 2

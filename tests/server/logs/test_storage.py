@@ -23,17 +23,17 @@ from kgm.protocol.messages.list_groups_request import ListGroupsRequest
 from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from kgm.server.cluster.nodes import OFFSETS_TOPIC, place_of
-from kgm.server.contract.exchange import Answer, Hangup
+from kgm.server.contract.exchange import CloseConnection, ResponseFrame
 from kgm.server.contract.limits import Limits
-from kgm.server.logs.storage import Directory
+from kgm.server.contract.offsets_topic import OFFSETS_TOPIC, partition_for
+from kgm.server.logs.data_directory import DataDirectory
 from kgm.server.logs.topic_files import SEGMENT_BYTES
 from tests.records import real_logs
 from tests.server.broker_driver import Driver
 from tests.server.cluster.test_broker import commit, join, stable
 from tests.server.wire_client import batch
 
-G = f"{OFFSETS_TOPIC}-{place_of('g', 50)}"
+G = f"{OFFSETS_TOPIC}-{partition_for('g', 50)}"
 
 
 class Disk:
@@ -48,7 +48,7 @@ class Disk:
         """A new process; the one before is gone as if it had been killed."""
         self.kill()
         values = {"offsets_topic_num_partitions": partitions, **settings}
-        storage = Directory.open(
+        storage = DataDirectory.open(
             self.folder, settings=BrokerSettings(**values), limits=limits or Limits(), warn=self.warnings.append
         )
         self.driver = FlushingDriver(
@@ -127,7 +127,7 @@ def test_a_group_is_there_again_with_all_that_it_had(disk):
     assert [(m.member_id, m.group_instance_id, m.subscription, m.assignment, m.client_id) for m in after.members] == [
         (m.member_id, m.group_instance_id, m.subscription, m.assignment, m.client_id) for m in before.members
     ]
-    assert driver.cluster.view.of("simple")["t", 0].offset == 12
+    assert driver.cluster.view.offsets("simple")["t", 0].offset == 12
     assert driver.cluster.shards.group_ids == {"g", "simple"}
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=joined.member_id, group_instance_id="i")
     assert driver.ask(beat).error_code == 0
@@ -145,19 +145,19 @@ def test_a_torn_batch_is_cut_off_and_said(disk):
     whole = segment.read_bytes()
     segment.write_bytes(whole[:-1])
     driver = disk.start()
-    assert sorted(row.offset for row in driver.cluster.view.of("g").values()) == [0, 1]
+    assert sorted(row.offset for row in driver.cluster.view.offsets("g").values()) == [0, 1]
     (said,) = disk.warnings
     assert str(segment) in said
-    assert "is cut off at byte" in said
+    assert "truncated at byte" in said
     driver.ask(commit("g", name="t", partition=2, offset=2), version=9)
     disk.start()
-    assert len(disk.driver.cluster.view.of("g")) == 3
+    assert len(disk.driver.cluster.view.offsets("g")) == 3
     assert len(disk.warnings) == 1
 
 
 def test_a_damaged_log_takes_its_partition_offline_and_no_other(disk):
     driver = disk.start()
-    other = next(f"x{n}" for n in range(100) if place_of(f"x{n}", 50) != place_of("g", 50))
+    other = next(f"x{n}" for n in range(100) if partition_for(f"x{n}", 50) != partition_for("g", 50))
     for group in ("g", other):
         for n in range(3):
             driver.ask(commit(group, name="t", partition=n), version=9)
@@ -173,13 +173,13 @@ def test_a_damaged_log_takes_its_partition_offline_and_no_other(disk):
     assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     refused = driver.ask(commit("g", name="t"), version=9).topics[0].partitions[0]
     assert refused.error_code == ErrorCode.NOT_COORDINATOR
-    assert len(driver.cluster.view.of(other)) == 3
+    assert len(driver.cluster.view.offsets(other)) == 3
     data[30] ^= 0xFF
     segment.write_bytes(data)  # the operator has repaired it
-    row = ReassignablePartition(partition_index=place_of("g", 50), replicas=[1])
+    row = ReassignablePartition(partition_index=partition_for("g", 50), replicas=[1])
     driver.ask(AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=OFFSETS_TOPIC, partitions=[row])]))
     driver.load()
-    assert len(driver.cluster.view.of("g")) == 3
+    assert len(driver.cluster.view.offsets("g")) == 3
 
 
 # -- disks that fail
@@ -187,7 +187,7 @@ def test_a_damaged_log_takes_its_partition_offline_and_no_other(disk):
 
 def test_a_flush_that_fails_acknowledges_nothing_and_takes_the_shard_offline(disk, monkeypatch):
     driver = disk.start(brokers=2)
-    driver.move(place_of("g", 50), 1)
+    driver.move(partition_for("g", 50), 1)
     driver.ask(commit("g", name="t", offset=1), version=9)
     held = driver.send(commit("g", name="t", partition=1, offset=5), version=9)
     other = driver.send(FindCoordinatorRequest(key="g"), version=3)
@@ -199,10 +199,10 @@ def test_a_flush_that_fails_acknowledges_nothing_and_takes_the_shard_offline(dis
     assert driver.warnings == [f"{G} is offline, its groups have no coordinator: Input/output error"]
     answer = driver.ask(FindCoordinatorRequest(key="g"), version=3)
     assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    driver.move(place_of("g", 50), 2)
+    driver.move(partition_for("g", 50), 2)
     driver.load()
     assert driver.ask(FindCoordinatorRequest(key="g"), version=3).node_id == 2
-    assert driver.cluster.view.of("g")["t", 0].offset == 1
+    assert driver.cluster.view.offsets("g")["t", 0].offset == 1
     again = driver.ask(commit("g", name="t", partition=1, offset=6), version=9, to=2)
     assert again.topics[0].partitions[0].error_code == 0
 
@@ -230,7 +230,7 @@ def test_a_full_disk_refuses_and_recovers(disk, monkeypatch):
     row = driver.ask(commit("g", name="t", partition=1, offset=3), version=9).topics[0].partitions[0]
     assert row.error_code == 0
     disk.start()
-    assert sorted(at for at in disk.driver.cluster.view.of("g")) == [("t", 0), ("t", 1)]
+    assert sorted(at for at in disk.driver.cluster.view.offsets("g")) == [("t", 0), ("t", 1)]
 
 
 # -- the directory
@@ -239,7 +239,7 @@ def test_a_full_disk_refuses_and_recovers(disk, monkeypatch):
 def test_one_process_at_a_time(disk):
     disk.start()
     with pytest.raises(RefusedError, match="in use by another process") as caught:
-        Directory.open(disk.folder, settings=BrokerSettings(), limits=Limits(), warn=print)
+        DataDirectory.open(disk.folder, settings=BrokerSettings(), limits=Limits(), warn=print)
     assert caught.value.exit_code == 6
 
 
@@ -260,10 +260,10 @@ def test_topics_placement_and_the_cluster_id_are_kept(disk):
 
 def test_a_topic_that_cannot_be_kept_is_not_created(disk, monkeypatch):
     driver = disk.start()
-    fail_sync(monkeypatch, "kgm.server.logs.storage.os.fsync")
+    fail_sync(monkeypatch, "kgm.server.logs.data_directory.os.fsync")
     request = CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=4, replication_factor=1)])
     assert driver.ask(request).topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert driver.cluster.topics.named("new") is None
+    assert driver.cluster.topics.by_name("new") is None
     monkeypatch.undo()
     assert driver.ask(request).topics[0].error_code == 0
 
@@ -272,8 +272,8 @@ def test_a_topic_that_cannot_be_kept_is_not_created(disk, monkeypatch):
     ("text", "error", "says"),
     [
         ("{", KgmError, "damaged"),
-        ("[]", KgmError, "form"),
-        ('{"format": 2}', KgmError, "form"),
+        ("[]", KgmError, "format"),
+        ('{"format": 2}', KgmError, "format"),
         ('{"format": 1}', KgmError, "damaged"),
         (
             '{"format":1,"cluster_id":"c","offsets_partitions":50,"topics":{"t":"x"},"assigned":{}}',
@@ -300,7 +300,7 @@ def test_a_directory_that_cannot_be_used(disk, text, error, says):
 def test_a_directory_where_none_can_be(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(KgmError, match="cannot be used"):
-        Directory.open(tmp_path / "file" / "dir", settings=BrokerSettings(), limits=Limits(), warn=print)
+        DataDirectory.open(tmp_path / "file" / "dir", settings=BrokerSettings(), limits=Limits(), warn=print)
 
 
 def test_a_topic_does_not_shrink(disk):
@@ -312,7 +312,7 @@ def test_a_topic_does_not_shrink(disk):
 def test_another_number_of_partitions_is_kept_too(disk):
     disk.start(partitions=1).ask(commit("g", name="t"), version=9)
     assert [path.name for path in disk.folder.glob("__*")] == ["__consumer_offsets-0"]
-    assert len(disk.start(partitions=1).cluster.view.of("g")) == 1
+    assert len(disk.start(partitions=1).cluster.view.offsets("g")) == 1
 
 
 @pytest.mark.slow
@@ -323,11 +323,11 @@ def test_logs_are_compacted(disk):
         driver.ask(commit("g", name="t", partition=n % 2, offset=n), version=9)
     folder = disk.folder / G
     before = sum(path.stat().st_size for path in folder.glob("*.log"))
-    driver.cluster.tidy(driver.now)
+    driver.cluster.compact(driver.now)
     after = sum(path.stat().st_size for path in folder.glob("*.log"))
     assert after < before / 3
     driver = disk.start(limits=limits)
-    assert sorted(row.offset for row in driver.cluster.view.of("g").values()) == [198, 199]
+    assert sorted(row.offset for row in driver.cluster.view.offsets("g").values()) == [198, 199]
     assert driver.warnings == disk.warnings == []
 
 
@@ -402,7 +402,7 @@ def test_a_torn_batch_of_a_topic_is_cut_off(disk):
     segment.write_bytes(segment.read_bytes()[:-1])
     driver = disk.start()
     assert offsets(driver) == (0, 3)
-    assert "is cut off at byte" in disk.warnings[0]
+    assert "truncated at byte" in disk.warnings[0]
     assert produced(driver, batch(1)).base_offset == 3
 
 
@@ -425,8 +425,8 @@ def test_records_that_cannot_be_written_are_refused(disk, monkeypatch):
         lost = produce(driver, batch(1))
         asked = driver.send(FindCoordinatorRequest(key="g"), version=3)
         driver.flush()
-    assert isinstance(driver.events[lost], Hangup)
-    assert isinstance(driver.events[asked], Answer)
+    assert isinstance(driver.events[lost], CloseConnection)
+    assert isinstance(driver.events[asked], ResponseFrame)
     ticket = produce(driver, batch(1))  # nobody knows what is on the disk
     driver.flush()
     assert driver.answer(ticket).responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -442,7 +442,7 @@ def test_a_copy_made_at_any_moment_starts(disk, tmp_path):
             shutil.copytree(disk.folder, copy.folder)
             there = copy.start().cluster.view
             for group in {f"g{m % 7}" for m in range(n + 1)}:
-                assert dict(there.of(group)) == dict(driver.cluster.view.of(group))
+                assert dict(there.offsets(group)) == dict(driver.cluster.view.offsets(group))
             copy.kill()
     assert json.loads((disk.folder / "kgm.json").read_text())["topics"] == {"t": 3}
 
@@ -470,4 +470,4 @@ def test_the_folders_of_a_real_broker_are_taken_up(disk):
         )
     driver.ask(commit(next(iter(expected)), name="orders", offset=5), version=9)
     disk.start({"orders": 12}, partitions=4)
-    assert [said for said in disk.warnings if "left out" not in said] == []
+    assert [said for said in disk.warnings if "record skipped" not in said] == []

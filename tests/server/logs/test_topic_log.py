@@ -3,12 +3,12 @@ import struct
 import pytest
 
 from kgm.model.errors import ErrorCode
-from kgm.server.logs.topic_log import Logs, parse_batches
+from kgm.server.logs.topic_log import TopicLogs, parse_batches
 from tests.server.wire_client import batch
 
 
 def logs(topic_max_bytes=10_000, total_max_bytes=100_000):
-    return Logs(topic_max_bytes=topic_max_bytes, total_max_bytes=total_max_bytes)
+    return TopicLogs(topic_max_bytes=topic_max_bytes, total_max_bytes=total_max_bytes)
 
 
 def append(to, *batches, topic="t", partition=0):

@@ -22,8 +22,8 @@ from kgm.protocol.messages.metadata_request import MetadataRequest
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kgm.server import Limits, serve_in_thread
 from kgm.server.cluster.topics import topic_id
-from kgm.server.net.event_loop import Clock
-from kgm.server.net.listener import _as_kafka_shows
+from kgm.server.net.event_loop import WallClock
+from kgm.server.net.listener import java_address
 from tests.server.wire_client import WireClient, batch
 
 PATIENCE_S = 10
@@ -133,14 +133,14 @@ def test_ipv6(start):
 
 
 def test_addresses_are_shown_as_java_does():
-    assert _as_kafka_shows("192.0.2.1") == "/192.0.2.1"
-    assert _as_kafka_shows("::1") == "/0:0:0:0:0:0:0:1"
-    assert _as_kafka_shows("fe80::1%eth0") == "/fe80:0:0:0:0:0:0:1"
-    assert _as_kafka_shows("::ffff:192.0.2.1") == "/192.0.2.1"
+    assert java_address("192.0.2.1") == "/192.0.2.1"
+    assert java_address("::1") == "/0:0:0:0:0:0:0:1"
+    assert java_address("fe80::1%eth0") == "/fe80:0:0:0:0:0:0:1"
+    assert java_address("::ffff:192.0.2.1") == "/192.0.2.1"
 
 
 def test_the_clock_is_the_time_of_day_in_ms_and_never_goes_back():
-    clock = Clock()
+    clock = WallClock()
     assert abs(clock.now() - time.time() * 1000) < 5_000
     times = [clock.now() for _ in range(1000)]
     assert times == sorted(times)
@@ -211,8 +211,8 @@ def test_a_client_that_leaves_while_it_waits_is_forgotten(start):
         until(lambda: server.inspect(lambda c: c.group("g") is not None), "the join is not there")
     until(lambda: server.connections == 0, "the connections are still there")
     until(lambda: server.inspect(lambda c: c.group("g").generation) == 1, "the round did not end")
-    assert server._server.hub._owners == {}
-    assert server._server.cluster.outbox._owed == {}
+    assert server._server.driver._waiting == {}
+    assert server._server.cluster.pending._requests == {}
     assert is_alive(server)
 
 
@@ -232,7 +232,7 @@ def test_more_connections_than_allowed_are_refused(start, warnings):
         client.ask(api_versions())
     with WireClient(server.port) as refused:
         assert refused.is_closed()
-    assert warnings == ["more than 3 connections; one was refused"]
+    assert warnings == ["connection refused: there are 3 already"]
     clients.pop().close()
     until(lambda: server.connections == 2, "the place is not free")
     assert is_alive(server)
@@ -311,7 +311,7 @@ def test_warnings_come_to_an_end(start, warnings):
             client.socket.sendall(raw(-1))
             assert client.is_closed()
     assert len(warnings) == 5
-    assert warnings[-1].endswith("(more of this kind will not be reported)")
+    assert warnings[-1].endswith("(further warnings of this kind are suppressed)")
 
 
 def test_unfinished_requests_are_bounded_and_the_largest_pays(start, warnings):
@@ -323,7 +323,7 @@ def test_unfinished_requests_are_bounded_and_the_largest_pays(start, warnings):
         assert large.is_closed()
         assert server.buffered_bytes == 200_004
         assert is_alive(server)
-    assert "unfinished requests" in warnings[0]
+    assert "incomplete requests" in warnings[0]
 
 
 def test_a_client_that_sends_ahead_is_left_waiting_in_its_socket(start):
@@ -406,21 +406,21 @@ def test_the_heaviest_requests_are_affordable():
 def test_a_bug_costs_the_connection_that_met_it(start, warnings, monkeypatch):
     server = start()
 
-    def broken(call):
+    def broken(request, cluster):
         raise RuntimeError("a bug")
 
-    monkeypatch.setitem(server._server.cluster.brokers[1]._handlers, 12, broken)
+    monkeypatch.setitem(server._server.brokers[1]._handlers, 12, broken)
     with WireClient(server.port) as unlucky, WireClient(server.port) as innocent:
         unlucky.send(heartbeat())
         assert unlucky.is_closed()
         assert innocent.ask(api_versions()).error_code == 0
-    assert warnings[0] == "kgm serve failed inside: RuntimeError('a bug')"
-    assert "could not be served" in warnings[1]
+    assert warnings[0] == "internal error in kgm serve: RuntimeError('a bug')"
+    assert "failed with an internal error" in warnings[1]
 
 
 def test_a_bug_in_a_timer_does_not_stop_the_others(start, warnings, monkeypatch):
     server = start()
-    advance = server._server.cluster.data.advance
+    advance = server._server.cluster.records.advance
     calls = []
 
     def broken_once(now):
@@ -429,7 +429,7 @@ def test_a_bug_in_a_timer_does_not_stop_the_others(start, warnings, monkeypatch)
             raise RuntimeError("a bug")
         return advance(now)
 
-    monkeypatch.setattr(server._server.cluster.data, "advance", broken_once)
+    monkeypatch.setattr(server._server.cluster.records, "advance", broken_once)
     with WireClient(server.port) as client:
         assert client.ask(fetch(wait_ms=20)).error_code == 0
     assert len(calls) >= 2

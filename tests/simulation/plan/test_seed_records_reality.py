@@ -67,7 +67,7 @@ class InEngine:
     def ask(self, message):
         self.asked += 1
         request = Request(message=message, version=1, client_id="c", client_host="/127.0.0.1")
-        (reply,) = self.runtime.submit(request, ticket=Ticket(self.asked), now=NOW)
+        (reply,) = self.runtime.handle(request, ticket=Ticket(self.asked), now=NOW)
         return reply.message
 
 

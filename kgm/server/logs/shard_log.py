@@ -1,7 +1,8 @@
-"""A partition of `__consumer_offsets` in memory: what Kafka's compacted log would keep of it, and nothing else.
+"""The log of one partition of `__consumer_offsets`: the interface, and the log in memory.
 
-It is what a shard is loaded from when its partition moves to another broker of the same process. The latest record of
-each key is kept with its place in the order of writing, and records of transactions until their marker is written."""
+A shard is loaded from the log in memory when its partition moves to another broker of the same process. So that log
+keeps what Kafka's compacted log would keep, and nothing else: the latest record of each key with its position in the
+order of writing, and the records of a transaction until its marker is written."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -14,16 +15,16 @@ from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.record import Record, encode_record
 
-#: Records that a replay hands over before it lets others have a turn.
+#: How many records a replay hands over before it yields.
 PIECE = 10
 
 
 class ShardLog(Protocol):
-    """What a shard needs of the log of its partition. All raise OSError when the disk will not do it."""
+    """What a shard needs of its log. All methods but `close` raise OSError when the disk fails."""
 
     @property
     def is_durable(self) -> bool:
-        """Whether what is appended has to be flushed before it is told to anybody."""
+        """Whether what is appended has to be flushed before a response may depend on it."""
 
     @property
     def size(self) -> int:
@@ -36,21 +37,21 @@ class ShardLog(Protocol):
         """End the producer's transaction in this partition."""
 
     def flush(self) -> None:
-        """Return when everything appended would survive a power failure."""
+        """Return when everything that was appended would survive a power failure."""
 
     def replay(self, into: Replayed) -> Iterator[None]:
-        """Replay everything, a piece of bounded size each time that the next one is asked for. Nothing may be appended
-        meanwhile. Raises KgmError and OSError."""
+        """Replay everything, a piece of bounded size for each `next`. Nothing may be appended meanwhile. Raises
+        KgmError and OSError."""
 
-    def tidy(self, now: Millis) -> None:
-        """Compact if it is worth it."""
+    def compact(self, now: Millis) -> None:
+        """Compact if it is worth it. Raises KgmError and OSError."""
 
     def close(self) -> None:
         """Nothing is appended or read any more. Raises nothing."""
 
 
 _Key = tuple[str | int | bytes, ...]
-#: (place in the order of writing, record, who wrote it in a transaction)
+#: (position in the order of writing, record, the producer if it belongs to a transaction)
 _Row = tuple[int, Record, Producer | None]
 
 
@@ -65,8 +66,8 @@ def _key_of(record: Record) -> _Key:
             return (encode_record(record)[0],)
 
 
-class MemoryLog:
-    """Records by key, with their place in the order of writing."""
+class MemoryShardLog:
+    """The latest record of each key."""
 
     is_durable = False
     size = 0
@@ -88,23 +89,23 @@ class MemoryLog:
                 continue
             self._latest.pop(key, None)
             if self._pending:
-                self._forget_pending(key)
+                self._drop_pending(key)
 
-    def _forget_pending(self, key: _Key) -> None:
-        """A tombstone takes with it what is pending for its key (Kafka: OffsetMetadataManager.replay)."""
+    def _drop_pending(self, key: _Key) -> None:
+        """A tombstone also removes what is pending for its key (Kafka: OffsetMetadataManager.replay)."""
         for producer_id, rows in self._pending.items():
             self._pending[producer_id] = [row for row in rows if _key_of(row[1]) != key]
 
     def append_marker(self, producer: Producer, *, commit: bool, now: Millis) -> None:  # noqa: ARG002
-        """On a commit the pending records count, where none was written after them. They keep their place: it is the
-        newest record that counts, not the one whose transaction ended last."""
+        """After a commit the pending records are the latest of their keys, unless a later one was written meanwhile:
+        what counts is the order of writing, not the order in which transactions ended."""
         last = {_key_of(row[1]): row for row in self._pending.pop(producer[0], ())}
-        for key, (place, record, _) in last.items():
-            if commit and (key not in self._latest or self._latest[key][0] < place):
-                self._latest[key] = place, record, None
+        for key, (position, record, _) in last.items():
+            if commit and (key not in self._latest or self._latest[key][0] < position):
+                self._latest[key] = position, record, None
 
     def flush(self) -> None:
-        """There is nothing to wait for."""
+        """There is nothing to flush."""
 
     def replay(self, into: Replayed) -> Iterator[None]:
         rows = sorted(chain(self._latest.values(), *self._pending.values()), key=itemgetter(0))
@@ -113,8 +114,8 @@ class MemoryLog:
             if count % PIECE == 0:
                 yield
 
-    def tidy(self, now: Millis) -> None:
-        """It is always tidy."""
+    def compact(self, now: Millis) -> None:
+        """It is always compact."""
 
     def close(self) -> None:
         """It stays readable."""

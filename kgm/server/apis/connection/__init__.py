@@ -1,0 +1,1 @@
+"""What a client asks when it has connected: the versions of the APIs. There is no authentication."""

@@ -1,0 +1,58 @@
+"""ApiVersions v0-4: the APIs that are served, each in all versions that kgm speaks. A later version is answered in the
+layout of version 0, so that the client can ask again (KIP-511): see kgm.server.broker."""
+
+import re
+from collections.abc import Callable, Iterable
+
+from kgm.model.errors import ErrorCode
+from kgm.protocol.apis import API, ApiKey
+from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
+from kgm.protocol.messages.api_versions_response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from kgm.server.cluster.cluster import EmbeddedCluster
+from kgm.server.contract.exchange import ClientRequest, Replies, Reply
+
+#: What Kafka accepts as the name and the version of a client's software (KIP-511).
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_FROM = 3
+#: The feature that consumer groups (KIP-848) depend on.
+_GROUP_VERSION = "group.version"
+
+
+def handler_for(served: Iterable[ApiKey]) -> Callable[[ClientRequest, EmbeddedCluster], Replies]:
+    """The handler of a broker that serves these APIs, and ApiVersions itself."""
+    keys = sorted({*served, ApiKey.API_VERSIONS})
+
+    def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
+        message = request.message
+        assert isinstance(message, ApiVersionsRequest)
+        software = (message.client_software_name, message.client_software_version)
+        if request.version >= _SOFTWARE_FROM and not all(_SOFTWARE.fullmatch(text) for text in software):
+            return (Reply(request.ticket, ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)),)
+        finalized = FinalizedFeatureKey(name=_GROUP_VERSION, min_version_level=1, max_version_level=1)
+        response = ApiVersionsResponse(
+            api_keys=[_versions(key) for key in keys],
+            supported_features=[SupportedFeatureKey(name=_GROUP_VERSION, min_version=0, max_version=1)],
+            finalized_features_epoch=0,
+            finalized_features=[finalized] if cluster.settings.has_consumer_protocol else [],
+        )
+        return (Reply(request.ticket, response),)
+
+    return handle
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """The response, in version 0, to a request in a version that is not supported."""
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_versions(ApiKey.API_VERSIONS)])
+
+
+def _versions(key: ApiKey) -> ApiVersion:
+    """As a broker of 4.x, Produce is listed from v0 on although it is served from v3 on: older versions of librdkafka
+    derive the supported compression from that (ApiKeys.PRODUCE_API_VERSIONS_RESPONSE_MIN_VERSION)."""
+    info = API[key]
+    lowest = 0 if key is ApiKey.PRODUCE else info.min_version
+    return ApiVersion(api_key=key, min_version=lowest, max_version=info.max_version)

@@ -1,0 +1,16 @@
+"""ConsumerGroupDescribe v0-1: consumer groups (KIP-848); the coordinator of each answers for it.
+
+A repeated group id is answered each time, as in Kafka, up to a limit."""
+
+from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from kgm.server.apis.routing import ask_coordinators, refuse_repeated_groups
+from kgm.server.cluster.cluster import EmbeddedCluster
+from kgm.server.contract.exchange import ClientRequest, Replies
+
+
+def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
+    message = request.message
+    assert isinstance(message, ConsumerGroupDescribeRequest)
+    return refuse_repeated_groups(request, cluster, message.group_ids) or ask_coordinators(
+        request, cluster, asked="group_ids", answered="groups"
+    )

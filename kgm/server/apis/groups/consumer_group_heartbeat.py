@@ -1,0 +1,28 @@
+"""ConsumerGroupHeartbeat v0-1: a member of a consumer group (KIP-848) joins, is alive, gives up partitions, or leaves;
+the group's coordinator answers.
+
+Beyond Kafka, a request that would create more groups than the server allows is refused."""
+
+from kgm.coordinator.consumer.heartbeat import request_error
+from kgm.coordinator.contract.error_responses import refusal
+from kgm.coordinator.contract.outcome import Request
+from kgm.model.errors import ErrorCode
+from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from kgm.protocol.struct import Message
+from kgm.server.apis.routing import ask_coordinator, refuse_new_group
+from kgm.server.cluster.cluster import EmbeddedCluster
+from kgm.server.contract.exchange import ClientRequest, Replies
+
+
+def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
+    return refuse_new_group(request, cluster) or ask_coordinator(request, cluster, unavailable=_unavailable)
+
+
+def _unavailable(asked: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
+    message = asked.message
+    assert isinstance(message, ConsumerGroupHeartbeatRequest)
+    if not cluster.settings.has_consumer_protocol:
+        return refusal(asked, ErrorCode.UNSUPPORTED_VERSION)
+    wrong, text = request_error(message, asked.version, cluster.settings)
+    return ConsumerGroupHeartbeatResponse(error_code=wrong, error_message=text) if wrong else refusal(asked, error)

@@ -1,0 +1,25 @@
+"""JoinGroup v0-9: a member joins a group of the classic protocol; the group's coordinator answers, often much later.
+
+Beyond Kafka, a request that would create more groups than the server allows is refused."""
+
+from kgm.coordinator.classic.join import join_error
+from kgm.coordinator.contract.error_responses import join_refusal
+from kgm.coordinator.contract.outcome import Request
+from kgm.model.errors import ErrorCode
+from kgm.protocol.messages.join_group_request import JoinGroupRequest
+from kgm.protocol.struct import Message
+from kgm.server.apis.routing import ask_coordinator, refuse_new_group
+from kgm.server.cluster.cluster import EmbeddedCluster
+from kgm.server.contract.exchange import ClientRequest, Replies
+
+
+def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
+    return refuse_new_group(request, cluster) or ask_coordinator(request, cluster, unavailable=_unavailable)
+
+
+def _unavailable(asked: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
+    message = asked.message
+    assert isinstance(message, JoinGroupRequest)
+    if wrong := join_error(message, cluster.settings):
+        return join_refusal(wrong, asked.version, message.member_id)
+    return join_refusal(error, asked.version)

@@ -1,0 +1,151 @@
+"""Hands requests to group coordinators: to the shard of the group, or refuses them if another broker coordinates it.
+
+Requests for several groups are split over the shards, and the answers joined in the order of the request. Kafka:
+GroupCoordinatorService."""
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kgm.coordinator.contract.error_responses import refusal
+from kgm.coordinator.contract.outcome import Request
+from kgm.model.errors import ErrorCode
+from kgm.protocol.messages.offset_commit_response import OffsetCommitResponse
+from kgm.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
+from kgm.protocol.struct import Message
+from kgm.server.cluster.cluster import EmbeddedCluster
+from kgm.server.cluster.shard import Shard
+from kgm.server.contract.exchange import ClientRequest, CloseConnection, Replies, Reply
+
+#: The response to a request that cannot be handed over because of an error: NOT_COORDINATOR or
+#: COORDINATOR_LOAD_IN_PROGRESS. Errors in the request itself come first, as in Kafka.
+Unavailable = Callable[[Request, ErrorCode, EmbeddedCluster], Message]
+
+
+def refuse(asked: Request, error: ErrorCode, _cluster: EmbeddedCluster) -> Message:
+    """The error form of the response."""
+    return refusal(asked, error)
+
+
+def refuse_named_group(asked: Request, error: ErrorCode, _cluster: EmbeddedCluster) -> Message:
+    """The error form; INVALID_GROUP_ID for an empty group id."""
+    return refusal(asked, error if asked.message.group_id else ErrorCode.INVALID_GROUP_ID)  # type: ignore[attr-defined]
+
+
+def refuse_commit(asked: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
+    """The error form for each partition; UNKNOWN_TOPIC_OR_PARTITION for those that do not exist, which a broker knows
+    without the coordinator."""
+    response = refusal(asked, error)
+    assert isinstance(response, OffsetCommitResponse | TxnOffsetCommitResponse)
+    for topic in response.topics:
+        for row in topic.partitions:
+            if not 0 <= row.partition_index < cluster.topics.get(topic.name, 0):
+                row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return response
+
+
+def coordinator_request(
+    request: ClientRequest, *, version: int | None = None, message: Message | None = None
+) -> Request:
+    """The request as the coordinator gets it. version, message: in place of its own."""
+    return Request(
+        message or request.message,
+        request.version if version is None else version,
+        request.client_id,
+        request.endpoints.client_host,
+    )
+
+
+def ask_coordinator(
+    request: ClientRequest,
+    cluster: EmbeddedCluster,
+    *,
+    unavailable: Unavailable = refuse,
+    shard: Shard | None = None,
+    asked: Request | None = None,
+) -> tuple[Reply, ...]:
+    """The replies of a group's coordinator, which may be to other requests too, or the refusal of this one.
+
+    shard: the one to ask, if not that of `message.group_id`. asked: what to ask, if not the request itself."""
+    if shard is None:
+        shard = cluster.shards.of(request.message.group_id, request.now)  # type: ignore[attr-defined]
+    if asked is None:
+        asked = coordinator_request(request)
+    if shard.active_on == request.node_id:
+        return shard.handle(asked, ticket=request.ticket, now=request.now)
+    return (Reply(request.ticket, unavailable(asked, shard.refusal_at(request.node_id), cluster)),)
+
+
+def ask_coordinators(
+    request: ClientRequest,
+    cluster: EmbeddedCluster,
+    *,
+    asked: str,
+    answered: str,
+    group_id_of: Callable[[Any], str] = str,
+    version: int | None = None,
+) -> tuple[Reply, ...]:
+    """Ask the coordinator of each group for its part, and join the answers in the order of the request.
+
+    asked, answered: the fields with the elements of the request, and with those of the response that correspond to
+    them. version: in place of the request's."""
+    elements: Sequence[Any] = getattr(request.message, asked)
+    parts: dict[Shard, list[int]] = {}
+    for position, element in enumerate(elements):
+        parts.setdefault(cluster.shards.of(group_id_of(element), request.now), []).append(position)
+    if not parts:
+        parts = {cluster.shards.at(0, request.now): []}
+    rows: list[Any] = [None] * len(elements)
+    response: Message | None = None
+    others: tuple[Reply, ...] = ()
+    for shard, positions in parts.items():
+        part = copy.copy(request.message)
+        setattr(part, asked, [elements[position] for position in positions])
+        to_ask = coordinator_request(request, version=version, message=part)
+        for reply in ask_coordinator(request, cluster, shard=shard, asked=to_ask):
+            if reply.ticket != request.ticket:
+                others += (reply,)
+                continue
+            response = reply.message
+            for position, row in zip(positions, getattr(response, answered), strict=True):
+                rows[position] = row
+    assert response is not None
+    setattr(response, answered, rows)
+    return (*others, Reply(request.ticket, response))
+
+
+# -- bounds
+
+
+def refuse_new_group(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
+    """The refusal of a request that would create one group too many: GROUP_MAX_SIZE_REACHED, on which clients give up.
+    Empty if the group exists, or may be created."""
+    known = cluster.shards.group_ids
+    if len(known) < cluster.limits.max_groups or request.message.group_id in known:  # type: ignore[attr-defined]
+        return ()
+    return (Reply(request.ticket, refusal(coordinator_request(request), ErrorCode.GROUP_MAX_SIZE_REACHED)),)
+
+
+def refuse_repeated_groups(request: ClientRequest, cluster: EmbeddedCluster, group_ids: Sequence[str]) -> Replies:
+    """The refusal of a request that names groups repeatedly and would be answered with too many rows; empty if it may
+    be answered."""
+    times = Counter(group_ids)
+    if len(times) == len(group_ids):
+        return ()
+    rows = sum(count * (1 + _described_rows(group_id, request, cluster)) for group_id, count in times.items())
+    if rows <= cluster.limits.max_items:
+        return ()
+    api = type(request.message).__name__.removesuffix("Request")
+    return (CloseConnection(request.ticket, f"{api} asks for {rows} rows"),)
+
+
+def _described_rows(group_id: str, request: ClientRequest, cluster: EmbeddedCluster) -> int:
+    """The members of a group, and the partitions of the members of a consumer group."""
+    engine = cluster.shards.of(group_id, request.now).engine
+    group = None if engine is None else engine.group(group_id)
+    if group is None:
+        return 0
+    members = [member.consumer for member in group.members if member.consumer is not None]
+    held = (rows for member in members for rows in (member.assigned, member.pending_revocation, member.target))
+    return len(group.members) + sum(len(partitions) for rows in held for partitions in rows.values())

@@ -1,0 +1,290 @@
+"""A data directory: the storage of `kgm serve --data-dir`, which survives restarts and crashes.
+
+    DIR/.lock                        locked by the process that uses the directory
+    DIR/kgm.json                     cluster id, topics, reassigned replicas, group configurations: replaced as a whole
+    DIR/__consumer_offsets-N/        Kafka's own log format, see kgm.records.log
+    DIR/TOPIC-N/                     records of user topics, see topic_files
+    DIR/kgm-transactions/            the last state of each transaction
+
+A copy of a Kafka broker's `__consumer_offsets-N` folders is a data directory too: kgm.json is created if it is missing.
+Topics whose folders are copied with them keep their ids, by which consumer groups refer to them."""
+
+import fcntl
+import json
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from kgm.coordinator.contract.outcome import Millis, Producer
+from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.coordinator.loading import Loader, Replayed
+from kgm.model.errors import KgmError, RefusedError, UsageError
+from kgm.model.ids import uuid_text
+from kgm.records.batch import ProducerInfo
+from kgm.records.log import OffsetsLog
+from kgm.records.record import Record
+from kgm.server.contract.limits import Limits
+from kgm.server.contract.offsets_topic import OFFSETS_TOPIC
+from kgm.server.contract.saved_state import GroupConfigs, SavedState
+from kgm.server.contract.transaction import Transaction
+from kgm.server.logs.flush import sync_folder
+from kgm.server.logs.shard_log import ShardLog
+from kgm.server.logs.topic_files import TopicFiles, known_ids
+from kgm.server.logs.topic_log import TopicLogs
+
+_FILE = "kgm.json"
+_LOCK = ".lock"
+TRANSACTIONS = "kgm-transactions"
+_FORMAT = 1
+_FOLDER = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)")
+#: Closed segments are compacted when this part of them was never compacted (Kafka: log.cleaner.min.cleanable.ratio).
+_DIRTY_RATIO = 0.5
+
+Warn = Callable[[str], None]
+
+
+def _opened(folder: Path, limits: Limits, warn: Warn) -> OffsetsLog:
+    """A log, created if there is none. Raises KgmError and OSError."""
+    log = OffsetsLog.open(folder, segment_bytes=limits.offsets_topic_segment_bytes)
+    recovery = log.recovered
+    if recovery.cut_bytes:
+        warn(
+            f"{recovery.file}: truncated at byte {recovery.position}, {recovery.cut_bytes} bytes of an incomplete "
+            f"batch were removed: {recovery.reason}"
+        )
+    for path in recovery.finished_swaps:
+        warn(f"{path}: the process ended while this segment was being compacted; the compacted segment is now in place")
+    return log
+
+
+def _compact_if_dirty(log: OffsetsLog, limits: Limits, now: Millis) -> None:
+    """Compact if it is worth it. Raises KgmError and OSError."""
+    if log.dirty_ratio >= _DIRTY_RATIO:
+        log.compact(now_ms=now, delete_retention_ms=limits.log_cleaner_delete_retention_ms)
+
+
+class _FolderLog:
+    """A log in a folder that is created with the first record."""
+
+    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._warn = warn
+        self._log: OffsetsLog | None = None
+
+    def _open(self) -> OffsetsLog:
+        if self._log is None:
+            self._log = _opened(self._folder, self._limits, self._warn)
+        return self._log
+
+    def compact(self, now: Millis) -> None:
+        if self._log is not None:
+            _compact_if_dirty(self._log, self._limits, now)
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+class DiskShardLog(_FolderLog):
+    """A partition of `__consumer_offsets` on disk."""
+
+    is_durable = True
+
+    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
+        super().__init__(folder, limits, warn)
+        if folder.exists():
+            self._open()
+
+    @property
+    def size(self) -> int:
+        return 0 if self._log is None else self._log.size
+
+    def append(self, records: Iterable[Record], *, now: Millis, producer: Producer | None) -> None:
+        self._open().append(
+            tuple(records), now_ms=now, producer=None if producer is None else ProducerInfo(producer[0], producer[1])
+        )
+
+    def append_marker(self, producer: Producer, *, commit: bool, now: Millis) -> None:
+        self._open().append_marker(ProducerInfo(producer[0], producer[1]), commit=commit, now_ms=now)
+
+    def flush(self) -> None:
+        if self._log is not None:
+            self._log.flush()
+
+    def replay(self, into: Replayed) -> Iterator[None]:
+        """A piece is one batch; at the end, one group."""
+        if self._log is None:
+            return
+        loader = Loader(into)
+        for batch in self._log.read():
+            loader.replay(batch)
+            yield
+        yield from loader.finish()
+        for offset, why in loader.report.unreadable:
+            self._warn(f"{self._folder.name}, offset {offset}: record skipped: {why}")
+
+
+class _OffsetsFolders:
+    """The partitions of `__consumer_offsets` in a data directory."""
+
+    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._warn = warn
+
+    def partitions(self) -> Iterable[int]:
+        return [int(name[1]) for path in self._folder.iterdir() if (name := _FOLDER.fullmatch(path.name))]
+
+    def open(self, partition: int) -> ShardLog:
+        return DiskShardLog(self._folder / f"{OFFSETS_TOPIC}-{partition}", self._limits, self._warn)
+
+
+class _TransactionFolder(_FolderLog):
+    """The last state of each transaction, in the same log format: keys are transactional ids, values are JSON."""
+
+    def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
+        super().__init__(folder, limits, warn)
+        self.is_dirty = False
+
+    def load(self) -> Iterable[Transaction]:
+        if not self._folder.exists():
+            return ()
+        rows = [row for batch in self._open().read() for row in batch.records]
+        try:
+            last = {(row.key or b"").decode(): json.loads(row.value or b"{}") for row in rows}
+            return [Transaction.from_json(transactional_id, row) for transactional_id, row in last.items()]
+        except (ValueError, TypeError, KeyError) as error:
+            raise KgmError(f"{self._folder} is damaged: {error!r}") from None
+
+    def append(self, transaction: Transaction) -> None:
+        pair = transaction.transactional_id.encode(), json.dumps(transaction.as_json()).encode()
+        self._open().append_raw([pair], now_ms=transaction.started_ms)
+        self.is_dirty = True
+
+    def flush(self) -> None:
+        self.is_dirty = False
+        if self._log is not None:
+            self._log.flush()
+
+
+class DataDirectory:
+    """An open data directory."""
+
+    def __init__(self, folder: Path, lock: int, saved: Mapping[str, Any], *, limits: Limits, warn: Warn) -> None:
+        self._folder = folder
+        self._lock = lock
+        self._warn = warn
+        self.path = str(folder.absolute())
+        self._partitions: int = saved["offsets_partitions"]
+        self.cluster_id: str = saved["cluster_id"]
+        self.topics: dict[str, int] = saved["topics"]
+        self.topic_ids = known_ids(folder)
+        self.deletions: dict[str, int] = saved.get("deletions", {})
+        self.group_configs: GroupConfigs = saved.get("group_configs", {})
+        self.reassigned = {int(partition): replicas for partition, replicas in saved["assigned"].items()}
+        self.offsets = _OffsetsFolders(folder, limits, warn)
+        self.transactions = _TransactionFolder(folder / TRANSACTIONS, limits, warn)
+
+    @classmethod
+    def open(cls, folder: Path, *, settings: BrokerSettings, limits: Limits, warn: Warn) -> Self:
+        """Open a directory, or create it. Raises RefusedError when another process uses it, UsageError when it was
+        created with another number of partitions of `__consumer_offsets`, and KgmError when it cannot be used."""
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise KgmError(f"--data-dir {folder}: cannot be used: {error.strerror}") from None
+        try:
+            _lock(lock, folder)
+            return cls(folder, lock, _read(folder, settings), limits=limits, warn=warn)
+        except BaseException:
+            os.close(lock)
+            raise
+
+    def topic_logs(self, topics: Mapping[str, int], limits: Limits) -> TopicLogs:
+        files = TopicFiles(self._folder, topic_max_bytes=limits.topic_max_bytes, total_max_bytes=limits.total_max_bytes)
+        try:
+            files.load(topics, self._warn)
+        except OSError as error:
+            raise KgmError(f"--data-dir {self._folder}: cannot read {error.filename}: {error.strerror}") from None
+        return files
+
+    def save(self, state: SavedState) -> None:
+        content = {
+            "format": _FORMAT,
+            "cluster_id": self.cluster_id,
+            "offsets_partitions": self._partitions,
+            "topics": dict(state.topics),
+            "deletions": dict(state.deletions),
+            "assigned": {str(partition): replicas for partition, replicas in state.reassigned.items()},
+            "group_configs": state.group_configs,
+        }
+        path = self._folder / _FILE
+        draft = path.with_suffix(".tmp")
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w") as file:
+            json.dump(content, file, indent=1)
+            file.flush()
+            os.fsync(fd)
+        draft.replace(path)
+        sync_folder(self._folder)
+
+    def close(self) -> None:
+        if self._lock != -1:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _lock(lock: int, folder: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise RefusedError(
+            f"--data-dir {folder} is in use by another process",
+            hint="stop the other kgm serve, or use another directory",
+        ) from None
+
+
+def _read(folder: Path, settings: BrokerSettings) -> Mapping[str, Any]:
+    """The content of kgm.json, or its first content if there is none yet."""
+    partitions = settings.offsets_topic_num_partitions
+    path = folder / _FILE
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        cluster_id = uuid_text(uuid.uuid4().bytes)
+        return {"cluster_id": cluster_id, "offsets_partitions": partitions, "topics": {}, "assigned": {}}
+    except (OSError, UnicodeError) as error:
+        raise KgmError(f"{path}: cannot be read: {error}") from None
+    saved = _checked(text, path)
+    if saved["offsets_partitions"] != partitions:
+        created_with = saved["offsets_partitions"]
+        raise UsageError(
+            f"--data-dir {folder} was created with offsets.topic.num.partitions={created_with}, not {partitions}",
+            hint=f"--set offsets.topic.num.partitions={created_with}",
+        )
+    return saved
+
+
+def _checked(text: str, path: Path) -> Mapping[str, Any]:
+    try:
+        saved = json.loads(text)
+    except ValueError as error:
+        raise KgmError(f"{path} is damaged: {error}") from None
+    shapes = {"cluster_id": str, "offsets_partitions": int, "topics": dict, "assigned": dict}
+    if not isinstance(saved, dict) or saved.get("format") != _FORMAT:
+        raise KgmError(f"{path} has a format that this version of kgm does not support")
+    whole = all(isinstance(saved.get(key), shape) for key, shape in shapes.items())
+    later = {key: saved.get(key, {}) for key in ("deletions", "group_configs")}
+    whole = whole and all(isinstance(value, dict) for value in later.values())
+    whole = whole and all(isinstance(values, dict) for values in later["group_configs"].values())
+    if not whole or not all(
+        isinstance(count, int) for count in (*saved["topics"].values(), *later["deletions"].values())
+    ):
+        raise KgmError(f"{path} is damaged: a key is missing or has a value of the wrong type")
+    return saved
