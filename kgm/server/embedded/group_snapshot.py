@@ -1,7 +1,10 @@
-"""A group of the embedded coordinator as a `GroupSnapshot`: what `kgm describe` shows of it, without a request, and its
-generation, which no request tells."""
+"""A group of the embedded coordinator as a `GroupSnapshot`: what `kgm describe` shows of it, without a request. Of a
+classic group it also has the generation and the timeouts, which no response has."""
+
+from dataclasses import replace
 
 from kgm.coordinator.admin.view import ConsumerSeat, GroupView, MemberView
+from kgm.coordinator.contract.settings import GroupConfig
 from kgm.model.assignment import Partitions
 from kgm.model.changes import REBALANCING
 from kgm.model.errors import DecodeError
@@ -28,15 +31,33 @@ def group_snapshot(cluster: EmbeddedCluster, group_id: str, host: str) -> GroupS
         type=view.group_type,
         state=view.state,
         protocol_type=view.protocol_type,
-        assignor=view.protocol,
+        assignor=_assignor(cluster, view),
         coordinator=None if node_id is None or port is None else CoordinatorNode(id=node_id, host=host, port=port),
         generation=None if is_consumer else view.generation,
         group_epoch=view.generation if is_consumer else None,
         assignment_epoch=view.assignment_epoch,
+        session_timeout_ms=_session_timeout_ms(cluster, view),
+        rebalance_timeout_ms=None if is_consumer else max((m.rebalance_timeout_ms for m in view.members), default=None),
         topics=_topics(cluster, members, offsets),
-        members=tuple(sorted(members, key=lambda member: member.identity)),
+        members=tuple(_with_lag(member, offsets) for member in sorted(members, key=lambda member: member.identity)),
         offsets=offsets,
     )
+
+
+def _assignor(cluster: EmbeddedCluster, view: GroupView) -> str | None:
+    """Of a consumer group the one that is in use; of a classic group none while it rebalances."""
+    if view.group_type == "consumer":
+        return view.protocol or cluster.settings.consumer_assignors[0]
+    return view.protocol if view.state == _STABLE else None
+
+
+def _session_timeout_ms(cluster: EmbeddedCluster, view: GroupView) -> int | None:
+    """Of a consumer group as it is configured; of a classic group that of its members, if it is the same."""
+    if view.group_type == "consumer":
+        config = GroupConfig.of(cluster.group_configs.get(view.group_id, {}), cluster.settings)
+        return config.consumer_session_timeout_ms or cluster.settings.group_consumer_session_timeout_ms
+    timeouts = {member.session_timeout_ms for member in view.members}
+    return timeouts.pop() if len(timeouts) == 1 else None
 
 
 def _member(view: GroupView, member: MemberView) -> MemberSnapshot:
@@ -44,9 +65,9 @@ def _member(view: GroupView, member: MemberView) -> MemberSnapshot:
 
 
 def _classic_member(view: GroupView, member: MemberView) -> MemberSnapshot:
-    """As in the answer of DescribeGroups, subscriptions and assignments are known only while the group is stable."""
-    is_known = view.state == _STABLE and view.protocol_type == PROTOCOL_TYPE
-    subscription = _subscription(member.subscription) if is_known else None
+    """As in the response of DescribeGroups, subscriptions are known only while the group is stable."""
+    is_consumer = view.protocol_type == PROTOCOL_TYPE
+    subscription = _subscription(member.subscription) if is_consumer and view.state == _STABLE else None
     status = "stable" if view.state == _STABLE else "reconciling" if view.state in REBALANCING else "unknown"
     return MemberSnapshot(
         member_id=member.member_id,
@@ -56,7 +77,7 @@ def _classic_member(view: GroupView, member: MemberView) -> MemberSnapshot:
         rack=(subscription.rack_id or None) if subscription else None,
         status=status,
         topics=tuple(sorted(set(subscription.topics))) if subscription else (),
-        assignment=_assignment(member.assignment) if is_known else {},
+        assignment=_assignment(member.assignment) if is_consumer else {},
         protocol="classic",
     )
 
@@ -70,9 +91,10 @@ def _subscription(data: bytes) -> Subscription | None:
 
 def _assignment(data: bytes) -> Partitions:
     try:
-        return decode_assignment(data).partitions
+        partitions = decode_assignment(data).partitions
     except DecodeError:
         return {}
+    return {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
 
 
 def _consumer_member(view: GroupView, member: MemberView, consumer: ConsumerSeat) -> MemberSnapshot:
@@ -121,6 +143,15 @@ def _offsets(
             )
         )
     return tuple(rows)
+
+
+def _with_lag(member: MemberSnapshot, offsets: tuple[OffsetSnapshot, ...]) -> MemberSnapshot:
+    """The member with the sum over its partitions; None without any, or if the lag of one is unknown. A partition
+    without records and without a committed offset has lag 0."""
+    own = [row for row in offsets if row.member_id == member.member_id]
+    lags = [0 if row.committed is None and row.end == 0 else row.lag for row in own]
+    known = [lag for lag in lags if lag is not None]
+    return replace(member, lag=sum(known) if own and len(known) == len(lags) else None)
 
 
 def _topics(

@@ -58,11 +58,13 @@ class GroupWatch:
         """Wait until these static members were restarted, and the group is stable; all static members of `before` if
         none are named. meanwhile: see `EmbeddedServer.wait_for_group`.
 
-        Raises ConditionNotMet after `timeout_s`, and UsageError if there are none to wait for."""
-        static = [] if self.before is None else [m.identity for m in self.before.members if m.group_instance_id]
-        wanted = frozenset(identities or static)
-        if not wanted:
-            raise UsageError(f"group {self.group_id} had no static members when the watch started")
+        Raises ConditionNotMet after `timeout_s`, and UsageError if they were not there when the watch started."""
+        before = () if self.before is None else self.before.members
+        static = frozenset(member.identity for member in before if member.group_instance_id is not None)
+        wanted = frozenset(identities) or static
+        if not static or not wanted <= static:
+            which = f"static members {', '.join(sorted(wanted - static))}" if wanted else "static members"
+            raise UsageError(f"group {self.group_id} had no {which} when the watch started")
         return self._server.wait_for_group(
             self.group_id,
             lambda group: wanted <= self.replaced and is_stable(group),

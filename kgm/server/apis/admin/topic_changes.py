@@ -10,7 +10,7 @@ RowError = tuple[ErrorCode, str | None]
 NO_ERROR: RowError = (ErrorCode.NONE, None)
 
 
-class Row(Protocol):
+class ResultRow(Protocol):
     """A row of a response."""
 
     error_code: int
@@ -30,6 +30,6 @@ def room_error(cluster: EmbeddedCluster, *, topics: int = 0, partitions: int = 0
     return ErrorCode.POLICY_VIOLATION, f"kgm serve has room for {most}."
 
 
-def set_storage_error(row: Row, error: OSError) -> None:
+def set_storage_error(row: ResultRow, error: OSError) -> None:
     """The change of this row could not be saved."""
     row.error_code, row.error_message = ErrorCode.KAFKA_STORAGE_ERROR, error.strerror or str(error)
