@@ -37,7 +37,7 @@ from kgm.server.contract.limits import Limits
 from kgm.server.contract.offsets_topic import OFFSETS_TOPIC
 from tests.records import real_logs
 from tests.server.broker_driver import Driver
-from tests.server.logs.test_storage import Disk, fail_sync
+from tests.server.disk import Disk, fail_sync
 
 QUICK = {"group_consumer_assignment_interval_ms": 0}
 GROUP, BROKER, TOPIC = 32, 4, 2

@@ -35,8 +35,8 @@ from kgm.server.contract.exchange import CloseConnection
 from kgm.server.contract.limits import Limits
 from kgm.server.contract.offsets_topic import partition_for
 from tests.server.broker_driver import Driver
-from tests.server.cluster.test_broker import commit
-from tests.server.logs.test_storage import Disk, fail_sync
+from tests.server.disk import Disk, fail_sync
+from tests.server.group_requests import commit
 
 TX = "tx"
 
@@ -495,3 +495,13 @@ def test_producer_ids_are_new_after_a_restart(disk):
     driver = again(disk, tx)
     other = writer(driver, name="other")
     assert other.id > tx.id
+
+
+# -- idempotent producers
+
+
+def test_producer_ids_are_never_given_twice():
+    driver = Driver()
+    ids = [driver.ask(InitProducerIdRequest(transactional_id=None)).producer_id for _ in range(3)]
+    assert len(set(ids)) == 3
+    assert driver.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1)).producer_id not in ids

@@ -34,7 +34,7 @@ from kgm.server.cluster.nodes import Nodes, Placement
 from kgm.server.contract.offsets_topic import OFFSETS_TOPIC, partition_for
 from kgm.server.logs.shard_log import PIECE
 from tests.server.broker_driver import Driver
-from tests.server.cluster.test_broker import commit, join, stable
+from tests.server.group_requests import commit, join, stable
 
 LOADING, NOT_COORDINATOR = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR
 

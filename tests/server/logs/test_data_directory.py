@@ -29,51 +29,11 @@ from kgm.server.contract.offsets_topic import OFFSETS_TOPIC, partition_for
 from kgm.server.logs.data_directory import DataDirectory
 from kgm.server.logs.topic_files import SEGMENT_BYTES
 from tests.records import real_logs
-from tests.server.broker_driver import Driver
-from tests.server.cluster.test_broker import commit, join, stable
+from tests.server.disk import Disk, fail_sync
+from tests.server.group_requests import commit, join, stable
 from tests.server.wire_client import batch
 
 G = f"{OFFSETS_TOPIC}-{partition_for('g', 50)}"
-
-
-class Disk:
-    """Clusters, one after the other, on one directory."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.driver = None
-        self.warnings = []
-
-    def start(self, topics=None, *, limits=None, brokers=1, partitions=50, **settings):
-        """A new process; the one before is gone as if it had been killed."""
-        self.kill()
-        values = {"offsets_topic_num_partitions": partitions, **settings}
-        storage = DataDirectory.open(
-            self.folder, settings=BrokerSettings(**values), limits=limits or Limits(), warn=self.warnings.append
-        )
-        self.driver = FlushingDriver(
-            {"t": 3} if topics is None else topics, storage=storage, limits=limits, brokers=brokers, **values
-        )
-        return self.driver
-
-    def kill(self):
-        """Nothing is flushed, but the kernel closes the files."""
-        if self.driver is not None:
-            self.driver.cluster.close()
-        self.driver = None
-
-
-class FlushingDriver(Driver):
-    """Asks, and lets the turn of the loop end."""
-
-    def ask(self, *arguments, **options):
-        ticket = self.send(*arguments, **options)
-        self.flush()
-        return self.answer(ticket)
-
-    def advance(self, ms):
-        super().advance(ms)
-        self.flush()
 
 
 @pytest.fixture
@@ -81,13 +41,6 @@ def disk(tmp_path):
     found = Disk(tmp_path / "data")
     yield found
     found.kill()
-
-
-def fail_sync(monkeypatch, name="kgm.records.log.os.fsync"):
-    def broken(_fd):
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(name, broken)
 
 
 # -- what is acknowledged
