@@ -1,7 +1,7 @@
-"""A crowd of static members made with a handful of requests each, for benchmarks that need a large group.
+"""Large groups for benchmarks: static members that join with a few requests and then stay silent.
 
-The members join once with a session timeout of 30 minutes and then stay silent: a static member needs no heartbeat
-until then (KIP-345), so a group of 500 costs no 500 consumers."""
+Their session timeout is 30 minutes, and until it expires a static member needs no heartbeat (KIP-345). So a group of 500
+members needs no 500 consumers."""
 
 import socket
 import struct
@@ -18,8 +18,8 @@ from kgm.protocol.subscription import MemberAssignment, Subscription, encode_ass
 SESSION_MS = 1_800_000
 
 
-class Peer:
-    """One blocking connection that speaks requests in order."""
+class BlockingConnection:
+    """One connection, on which requests are sent and answered in order."""
 
     def __init__(self, address):
         self.socket = socket.create_connection(address, timeout=60)
@@ -50,63 +50,64 @@ class Peer:
 
 
 def coordinator_of(bootstrap, group):
-    """(host, port) of the group's coordinator; bounded retries while the broker creates __consumer_offsets."""
+    """(host, port) of the group's coordinator. Retries, a bounded number of times, while the broker creates
+    __consumer_offsets."""
     import time
 
     host, port = bootstrap.rsplit(":", 1)
-    peer = Peer((host, int(port)))
+    connection = BlockingConnection((host, int(port)))
     try:
         for _ in range(60):
-            peer.send(FindCoordinatorRequest(key=group), 2)
-            answer = peer.receive(FindCoordinatorResponse, 2)
+            connection.send(FindCoordinatorRequest(key=group), 2)
+            answer = connection.receive(FindCoordinatorResponse, 2)
             if answer.error_code == 0:
                 return answer.host, answer.port
             time.sleep(0.25)
         raise RuntimeError(f"no coordinator for {group}: error {answer.error_code}")
     finally:
-        peer.close()
+        connection.close()
 
 
 def join_crowd(bootstrap, group, members, topic, partitions):
-    """Bring `members` static members (`seat-0000`, ...) into `group`, stable, `partitions` dealt round robin.
+    """A stable group of static members `member-0000`, ...; the partitions are assigned round robin. Returns the ids.
 
-    The broker needs an initial rebalance delay in which they can all connect."""
+    The broker's initial rebalance delay must be long enough for all of them to join."""
     address = coordinator_of(bootstrap, group)
     blob = encode_subscription(Subscription(topics=(topic,)))
-    names = [f"seat-{i:04d}" for i in range(members)]
-    peers = {name: Peer(address) for name in names}
+    names = [f"member-{i:04d}" for i in range(members)]
+    connections = {name: BlockingConnection(address) for name in names}
     try:
-        # The broker's initial rebalance delay gathers them all in the first generation.
+        # The initial rebalance delay of the broker lets all of them join in the first generation.
         for name in names:
             request = JoinGroupRequest(
                 group_id=group, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=60_000, group_instance_id=name,
                 protocol_type="consumer", protocols=[JoinGroupRequestProtocol(name="range", metadata=blob)],
             )  # fmt: skip
-            peers[name].send(request, 5)
-        answers = {name: peers[name].receive(JoinGroupResponse, 5) for name in names}
-        known = {name: answers[name].member_id for name in names}
+            connections[name].send(request, 5)
+        answers = {name: connections[name].receive(JoinGroupResponse, 5) for name in names}
+        member_ids = {name: answers[name].member_id for name in names}
         generations = {answer.generation_id for answer in answers.values()}
         leader = next(name for name in names if answers[name].members)
         if len(generations) != 1 or len(answers[leader].members) != members:
             raise RuntimeError(f"{group} is not in one generation: raise group.initial.rebalance.delay.ms")
-        dealt = {name: {topic: list(range(i, partitions, members))} for i, name in enumerate(names)}
+        assigned = {name: {topic: list(range(i, partitions, members))} for i, name in enumerate(names)}
         plan = [
             SyncGroupRequestAssignment(
-                member_id=known[name], assignment=encode_assignment(MemberAssignment(partitions=dealt[name]))
+                member_id=member_ids[name], assignment=encode_assignment(MemberAssignment(partitions=assigned[name]))
             )
             for name in names
         ]
         generation = generations.pop()
         for name in names:
             request = SyncGroupRequest(
-                group_id=group, generation_id=generation, member_id=known[name], group_instance_id=name,
+                group_id=group, generation_id=generation, member_id=member_ids[name], group_instance_id=name,
                 assignments=plan if name == leader else [],
             )  # fmt: skip
-            peers[name].send(request, 3)
+            connections[name].send(request, 3)
         for name in names:
-            answer = peers[name].receive(SyncGroupResponse, 3)
+            answer = connections[name].receive(SyncGroupResponse, 3)
             assert answer.error_code == 0, answer
     finally:
-        for peer in peers.values():
-            peer.close()
+        for connection in connections.values():
+            connection.close()
     return names

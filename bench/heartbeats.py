@@ -2,9 +2,8 @@
 
 usage: python bench/heartbeats.py '{"address": [HOST, PORT], "server_pid": PID, ...}'
 
-It says on stdout, in one line of JSON, what it saw and how much CPU time the server used meanwhile. Everything that is
-sent is encoded before the clock starts, and answers are told good by comparing bytes, so that little of what is
-measured is the generator's own."""
+It prints one line of JSON: latencies, and the CPU time that the server used. Everything that is sent is encoded before
+the clock starts, and responses are checked by comparing bytes, so that little of what is measured is its own work."""
 
 import array
 import heapq
@@ -33,7 +32,7 @@ from kgm.protocol.subscription import Subscription, encode_subscription
 SESSION_MS = 1_800_000
 REBALANCE_MS = 300_000
 GOOD = struct.pack(">iiBihB", 12, 7, 0, 0, 0, 0)
-"""A Heartbeat v4 reply to correlation id 7 without error and throttling, behind its length."""
+"""A Heartbeat v4 response to correlation id 7 without error and throttling, with its length."""
 TICKS = os.sysconf("SC_CLK_TCK")
 BLOB = encode_subscription(Subscription(topics=("orders",)))
 
@@ -103,7 +102,7 @@ def connect(address):
 
 
 def form(members):
-    """Bring members into their groups, each group in its first generation; every one on its own connection."""
+    """Let members join and sync, each on its own connection; all groups are in their first generation then."""
     for member in members:
         member.join()
     for member in members:
@@ -116,7 +115,7 @@ def form(members):
 
 
 def saturate(connections, seconds):
-    """Each connection has one heartbeat in flight, of its members in turn; (replies, latencies in s)."""
+    """One heartbeat in flight on each connection, of its members in turn. Returns the latencies in s."""
     epoll = select.epoll()
     turns = {}
     for connection, frames in connections:
@@ -148,7 +147,7 @@ def saturate(connections, seconds):
 
 
 def pace(connections, seconds, interval_s):
-    """Every member sends a heartbeat each `interval_s`; latencies count from when it was due to be sent."""
+    """Every member sends a heartbeat each `interval_s`. Returns the latencies in s, from when each was due."""
     epoll = select.epoll()
     due = []
     total = sum(len(frames) for _, frames in connections)
@@ -194,7 +193,7 @@ def quantiles(latencies):
 
 
 def measured(pid, act):
-    """What `act` saw, with the CPU time of both sides."""
+    """The latencies of `act`, with the CPU time of both sides."""
     server, own, begun = cpu_of(pid), time.process_time(), time.perf_counter()
     latencies = act()
     wall = time.perf_counter() - begun
@@ -212,30 +211,32 @@ def main():
     address, pid = plan["address"], plan["server_pid"]
     first = connect(address)
     answer = None
-    while answer is None or answer.error_code:  # a broker that has just made its log is not ready at once
+    while answer is None or answer.error_code:  # a broker that has just created its log is not ready at once
         first.sendall(wire.framed(wire.encode_request(ListGroupsRequest(), version=5, correlation_id=7, client_id="b")))
         answer = receive(first, ListGroupsResponse, 5)
         time.sleep(0.05)
-    said = {}
+    results = {}
     if "forming" in plan:
         rows = []
         for run in range(plan["runs"]):
-            members = [Member(connect(address), f"large-{run}", f"seat-{n:05d}") for n in range(plan["forming"])]
+            members = [Member(connect(address), f"large-{run}", f"member-{n:05d}") for n in range(plan["forming"])]
             time.sleep(0.5)
             server, begun = cpu_of(pid), time.perf_counter()
             form(members)
             rows.append((time.perf_counter() - begun, cpu_of(pid) - server))
             for member in members:
                 member.connection.close()
-        said["forming"] = rows
+        results["forming"] = rows
     if "members" in plan:
         connections = [connect(address) for _ in range(plan["connections"])]
         groups, size = divmod(plan["members"], plan["group_size"])
         assert size == 0
         members = [
-            Member(connections[(group * plan["group_size"] + seat) % len(connections)], f"g-{group}", f"seat-{seat}")
+            Member(
+                connections[(group * plan["group_size"] + number) % len(connections)], f"g-{group}", f"member-{number}"
+            )
             for group in range(groups)
-            for seat in range(plan["group_size"])
+            for number in range(plan["group_size"])
         ]
         for at in range(0, len(members), len(connections)):
             form(members[at : at + len(connections)])
@@ -244,9 +245,9 @@ def main():
             frames[member.connection].append(member.heartbeat())
         rows = list(frames.items())
         saturate(rows, plan["warm_up_s"])
-        said["saturated"] = measured(pid, lambda: saturate(rows, plan["seconds"]))
-        said["paced"] = measured(pid, lambda: pace(rows, plan["seconds"], plan["interval_s"]))
-    print(json.dumps(said))
+        results["saturated"] = measured(pid, lambda: saturate(rows, plan["seconds"]))
+        results["paced"] = measured(pid, lambda: pace(rows, plan["seconds"], plan["interval_s"]))
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

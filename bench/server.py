@@ -3,13 +3,13 @@
 
 usage: python bench/server.py [--seconds N] [--runs N]      (needs Java 17 and Maven; starts a real Kafka broker)
 
-1. 5,000 static members in 50 groups heartbeat over 500 connections: as fast as the server answers, with one request in
-   flight on each connection; and as clients do, each member every 3 s.
-2. A group of 1,000 static members, each on a connection of its own, from the first JoinGroup to the last SyncGroup
-   reply. The broker's initial rebalance delay is 1 s, and grows by another while members are still coming.
+1. 5,000 static members in 50 groups send heartbeats over 500 connections: as fast as the server responds, with one
+   request in flight on each connection; and as clients do, each member every 3 s.
+2. A group of 1,000 static members, each on a connection of its own, from the first JoinGroup request to the last
+   SyncGroup response. The broker's initial rebalance delay is 1 s, and is extended while members still join.
 
-The load comes from a process of its own (bench/heartbeats.py), whose CPU time is shown too. The broker is Apache Kafka
-4.3.0 with -Xmx1g and the JVM options of Kafka's scripts, warmed up; kgm serve has one process with one thread.
+The load comes from another process (bench/heartbeats.py), whose CPU time is shown too. The broker is Apache Kafka 4.3.0
+with -Xmx1g and the JVM options of Kafka's scripts, after a warm-up; kgm serve is one process with one thread.
 """
 
 import argparse
@@ -31,7 +31,7 @@ KAFKAS_JVM = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:Initiat
 
 @contextlib.contextmanager
 def kafka():
-    # Threads as in Kafka's default configuration, against which the tests' brokers save.
+    # Threads and partitions as in Kafka's default configuration; the brokers of the tests have fewer.
     threads = {"num.network.threads": "3", "num.io.threads": "8", "offsets.topic.num.partitions": "50"}
     with KafkaCluster(properties={**SETTINGS, **threads}, heap_mb=1024, jvm_options=KAFKAS_JVM) as cluster:
         host, _, port = cluster.bootstrap.rpartition(":")
@@ -54,7 +54,7 @@ def kgm():
 
 
 def load(server, plan):
-    """What the generator saw."""
+    """What the load generator measured."""
     with server() as (address, pid):
         text = json.dumps({"address": address, "server_pid": pid, **plan})
         command = [sys.executable, str(ROOT / "bench/heartbeats.py"), text]
@@ -77,15 +77,15 @@ def main():
         "seconds": arguments.seconds, "warm_up_s": arguments.warm_up, "interval_s": 3,
     }  # fmt: skip
     plan = beating | {"forming": arguments.forming, "runs": arguments.runs}
-    found = {
+    results = {
         name: load(server, plan) for name, server in (("kgm", kgm), ("kafka", kafka)) if arguments.only in (None, name)
     }
     print(f"{arguments.members} static members, {arguments.connections} connections")
     print("| load | server | requests/s | p50 ms | p99 ms | server CPU us/request | generator CPU us/request |")
     print("|---|---|---|---|---|---|---|")
     for load_name, words in (("saturated", "as fast as it goes"), ("paced", "each member every 3 s")):
-        for name, said in found.items():
-            row = said[load_name]
+        for name, result in results.items():
+            row = result[load_name]
             print(
                 f"| {words} | {name} | {row['requests_per_s']:,.0f} | {row['p50_ms']:.2f} | {row['p99_ms']:.2f} "
                 f"| {row['server_us']:.1f} | {row['generator_us']:.1f} |"
@@ -93,11 +93,11 @@ def main():
     print(f"\n{arguments.forming} static members from the first JoinGroup to Stable, best of {arguments.runs}")
     print("| server | wall s | server CPU s |")
     print("|---|---|---|")
-    for name, said in found.items():
-        wall, cpu = min(said["forming"])
+    for name, result in results.items():
+        wall, cpu = min(result["forming"])
         print(f"| {name} | {wall:.2f} | {cpu:.2f} |")
-    if len(found) == 2:
-        ours, theirs = found["kgm"], found["kafka"]
+    if len(results) == 2:
+        ours, theirs = results["kgm"], results["kafka"]
         print("\nkgm / Kafka:", end=" ")
         print(f"requests/s {ours['saturated']['requests_per_s'] / theirs['saturated']['requests_per_s']:.2f}", end=", ")
         print(

@@ -226,11 +226,11 @@ complete -c kgm -n '__kgm_at assign' -l color -x -a 'auto always never' -d 'auto
 complete -c kgm -n '__kgm_at assign' -l debug -d 'Show tracebacks.'
 complete -c kgm -n '__kgm_at assign' -s h -l help -d 'Show help and exit.'
 
-complete -c kgm -n '__kgm_at serve' -l listen -x -d 'Port 0 picks free ones; the first broker\'s.'
-complete -c kgm -n '__kgm_at serve' -l topic -x -d 'A topic to have; repeatable.'
-complete -c kgm -n '__kgm_at serve' -l brokers -x -d 'Brokers, at ports PORT to PORT+N-1.'
-complete -c kgm -n '__kgm_at serve' -l set -x -d 'A broker setting of Kafka\'s, or of kgm\'s own; repeatable.'
-complete -c kgm -n '__kgm_at serve' -l data-dir -x -a '(__fish_complete_directories (commandline -ct))' -d 'Keep groups, offsets, topics and records here, over restarts and crashes.'
+complete -c kgm -n '__kgm_at serve' -l listen -x -d 'Address of the first broker; port 0: a free port.'
+complete -c kgm -n '__kgm_at serve' -l topic -x -d 'Topic to create; repeatable.'
+complete -c kgm -n '__kgm_at serve' -l brokers -x -d 'Number of brokers; they listen on PORT to PORT+N-1.'
+complete -c kgm -n '__kgm_at serve' -l set -x -d 'Broker setting of Kafka, or one that only kgm has; repeatable.'
+complete -c kgm -n '__kgm_at serve' -l data-dir -x -a '(__fish_complete_directories (commandline -ct))' -d 'Keep groups, offsets, topics and records in DIR, so that they survive restarts and crashes.'
 complete -c kgm -n '__kgm_at serve' -l debug -d 'Show tracebacks.'
 complete -c kgm -n '__kgm_at serve' -s h -l help -d 'Show help and exit.'
 

@@ -13,7 +13,7 @@ from kgm.model.errors import UsageError
 from kgm.text.sanitize import clean
 
 _HIGHEST_PORT = 65_535
-#: More would be a mistake: they share one process.
+#: More are likely a mistake: all brokers share one process.
 MOST_BROKERS = 32
 
 
@@ -22,19 +22,29 @@ def serve(
     listen: Annotated[
         str,
         typer.Option(
-            "--listen", envvar="KGM_LISTEN", metavar="HOST:PORT", help="Port 0 picks free ones; the first broker's."
+            "--listen",
+            envvar="KGM_LISTEN",
+            metavar="HOST:PORT",
+            help="Address of the first broker; port 0: a free port.",
         ),
     ] = "127.0.0.1:9092",
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="NAME:PARTITIONS", help="A topic to have; repeatable.")
+        list[str] | None, typer.Option("--topic", metavar="NAME:PARTITIONS", help="Topic to create; repeatable.")
     ] = None,
     brokers: Annotated[
-        int, typer.Option("--brokers", metavar="N", min=1, max=MOST_BROKERS, help="Brokers, at ports PORT to PORT+N-1.")
+        int,
+        typer.Option(
+            "--brokers",
+            metavar="N",
+            min=1,
+            max=MOST_BROKERS,
+            help="Number of brokers; they listen on PORT to PORT+N-1.",
+        ),
     ] = 1,
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="BROKER.KEY=VALUE", help="A broker setting of Kafka's, or of kgm's own; repeatable."
+            "--set", metavar="BROKER.KEY=VALUE", help="Broker setting of Kafka, or one that only kgm has; repeatable."
         ),
     ] = None,
     data_dir: Annotated[
@@ -42,27 +52,28 @@ def serve(
         typer.Option(
             "--data-dir",
             metavar="DIR",
-            help="Keep groups, offsets, topics and records here, over restarts and crashes.",
+            help="Keep groups, offsets, topics and records in DIR, so that they survive restarts and crashes.",
         ),
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", envvar="KGM_DEBUG", help="Show tracebacks.")] = False,  # noqa: ARG001
 ) -> None:
     """Run a group coordinator that real Kafka clients can join.
 
-    It has the topics given with --topic, with small logs of records, and coordinates groups by partition of
-    __consumer_offsets as Kafka does. With --brokers each coordinates some; kafka-reassign-partitions.sh moves them.
+    It serves the topics given with --topic, with small logs of records. As in Kafka, the broker that leads a partition
+    of __consumer_offsets coordinates its groups; with several --brokers, kafka-reassign-partitions.sh moves them.
 
-    Without --data-dir everything is in memory. With it nothing is acknowledged that would not survive a power failure.
-    DIR/__consumer_offsets-N are Kafka's own log format; topics keep their newest records within the same bounds as in
+    Without --data-dir everything is in memory. With --data-dir nothing is acknowledged that would not survive a power
+    failure. DIR/__consumer_offsets-N have Kafka's own log format. The logs of topics keep their newest records, as in
     memory.
 
-    Of kgm's own, and off by default, because Apache Kafka has no such thing: --set kgm.group.target.size.GROUP=N holds
-    new members back until there are N, so that they cost one rebalance, and keeps more as spares that take the place of
-    members that go; --set kgm.group.pre.registered.instance.ids.GROUP=ID,ID does so until these ids are there. Nobody
-    waits longer than its rebalance timeout, or kgm.group.newcomer.max.wait.ms. GROUP may be a glob.
+    Two settings are off by default, as Apache Kafka does not have them. --set kgm.group.target.size.GROUP=N lets new
+    members wait until the group has N members, so that a scale-out costs one rebalance; further members are spares,
+    which replace members that leave. --set kgm.group.pre.registered.instance.ids.GROUP=ID,ID lets new members wait
+    until all these ids are there. No member waits longer than its rebalance timeout, or than
+    kgm.group.newcomer.max.wait.ms. GROUP may be a glob.
 
-    Once it accepts connections it prints one line of JSON, {"listening":"HOST:PORT"}, with "brokers" when there are
-    several. SIGTERM ends it.
+    When it accepts connections it prints one line of JSON: {"listening":"HOST:PORT"}, with "brokers" if there are
+    several. It runs until SIGTERM or Ctrl-C.
     """
     host, port = parse_listen(listen)
     topics = parse_topics(topic or ())
@@ -93,9 +104,9 @@ def parse_listen(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > _HIGHEST_PORT:
-        raise UsageError(f"--listen {text}: write HOST:PORT, with a port from 0 to {_HIGHEST_PORT}")
+        raise UsageError(f"--listen {text} is not HOST:PORT, with a port from 0 to {_HIGHEST_PORT}")
     if ":" in bare and bare == host:
-        raise UsageError(f"--listen {text}: write an IPv6 address in brackets, [::1]:9092")
+        raise UsageError(f"--listen {text}: an IPv6 address needs brackets", hint="for example --listen [::1]:9092")
     return bare or "127.0.0.1", int(port)
 
 
@@ -105,7 +116,7 @@ def parse_topics(items: list[str] | tuple[()]) -> dict[str, int]:
     for item in items:
         name, colon, count = item.rpartition(":")
         if not colon or not count.isascii() or not count.isdigit():
-            raise UsageError(f"--topic {item}: write NAME:PARTITIONS", hint="for example --topic orders:12")
+            raise UsageError(f"--topic {item} is not NAME:PARTITIONS", hint="for example --topic orders:12")
         if name in topics:
             raise UsageError(f"--topic {item}: the topic is given twice")
         topics[name] = int(count)
@@ -117,7 +128,9 @@ def _print_listening(addresses: Mapping[int, tuple[str, int]]) -> None:
 
     host, _ = addresses[1]
     if not ipaddress.ip_address(host.partition("%")[0]).is_loopback:
-        _warn(f"listening on {host}: there is no authentication, whoever reaches this port can change every group")
+        _warn(
+            f"listening on {host}: without authentication, every client that reaches this port can change every group"
+        )
     where = {
         node_id: f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for node_id, (host, port) in addresses.items()
     }

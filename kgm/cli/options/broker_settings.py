@@ -1,4 +1,4 @@
-"""`--set BROKER.KEY=VALUE`, as `serve` and `simulate-bounce` take it."""
+"""`--set BROKER.KEY=VALUE` of `serve` and `simulate-bounce`."""
 
 from collections.abc import Iterable
 
@@ -9,16 +9,16 @@ _PREFIX = "broker."
 
 
 def parse_settings(items: Iterable[str]) -> dict[str, str]:
-    """Values by key, without a leading `broker.`. Lists of instance ids may have braces, as everywhere else.
+    """Values by key, without a leading `broker.`. Lists of instance ids may have braces, as in all commands.
 
-    Raises UsageError for what is no pair."""
+    Raises UsageError for an item that is not KEY=VALUE."""
     from kgm.coordinator.contract.scale_out_plan import INSTANCE_IDS
 
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for item in items:
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not key:
-            raise UsageError(f"--set {item}: write BROKER.KEY=VALUE")
+            raise UsageError(f"--set {item} is not BROKER.KEY=VALUE")
         key = key.removeprefix(_PREFIX)
-        found[key] = ",".join(expand_list(value, f"--set {key}")) if key.startswith(INSTANCE_IDS) else value
-    return found
+        settings[key] = ",".join(expand_list(value, f"--set {key}")) if key.startswith(INSTANCE_IDS) else value
+    return settings

@@ -23,20 +23,20 @@ from kgm.server.contract.exchange import ClientRequest, CloseConnection, Replies
 Unavailable = Callable[[Request, ErrorCode, EmbeddedCluster], Message]
 
 
-def refuse(asked: Request, error: ErrorCode, _cluster: EmbeddedCluster) -> Message:
+def refuse(group_request: Request, error: ErrorCode, _cluster: EmbeddedCluster) -> Message:
     """The error form of the response."""
-    return refusal(asked, error)
+    return refusal(group_request, error)
 
 
-def refuse_named_group(asked: Request, error: ErrorCode, _cluster: EmbeddedCluster) -> Message:
+def refuse_named_group(group_request: Request, error: ErrorCode, _cluster: EmbeddedCluster) -> Message:
     """The error form; INVALID_GROUP_ID for an empty group id."""
-    return refusal(asked, error if asked.message.group_id else ErrorCode.INVALID_GROUP_ID)  # type: ignore[attr-defined]
+    return refusal(group_request, error if group_request.message.group_id else ErrorCode.INVALID_GROUP_ID)  # type: ignore[attr-defined]
 
 
-def refuse_commit(asked: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
+def refuse_commit(group_request: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
     """The error form for each partition; UNKNOWN_TOPIC_OR_PARTITION for those that do not exist, which a broker knows
     without the coordinator."""
-    response = refusal(asked, error)
+    response = refusal(group_request, error)
     assert isinstance(response, OffsetCommitResponse | TxnOffsetCommitResponse)
     for topic in response.topics:
         for row in topic.partitions:
@@ -63,34 +63,34 @@ def ask_coordinator(
     *,
     unavailable: Unavailable = refuse,
     shard: Shard | None = None,
-    asked: Request | None = None,
+    group_request: Request | None = None,
 ) -> tuple[Reply, ...]:
     """The replies of a group's coordinator, which may be to other requests too, or the refusal of this one.
 
-    shard: the one to ask, if not that of `message.group_id`. asked: what to ask, if not the request itself."""
+    shard: the one to ask, if not that of `message.group_id`. group_request: what to ask, if not the request itself."""
     if shard is None:
         shard = cluster.shards.of(request.message.group_id, request.now)  # type: ignore[attr-defined]
-    if asked is None:
-        asked = coordinator_request(request)
+    if group_request is None:
+        group_request = coordinator_request(request)
     if shard.active_on == request.node_id:
-        return shard.handle(asked, ticket=request.ticket, now=request.now)
-    return (Reply(request.ticket, unavailable(asked, shard.refusal_at(request.node_id), cluster)),)
+        return shard.handle(group_request, ticket=request.ticket, now=request.now)
+    return (Reply(request.ticket, unavailable(group_request, shard.refusal_at(request.node_id), cluster)),)
 
 
 def ask_coordinators(
     request: ClientRequest,
     cluster: EmbeddedCluster,
     *,
-    asked: str,
-    answered: str,
+    request_field: str,
+    response_field: str,
     group_id_of: Callable[[Any], str] = str,
     version: int | None = None,
 ) -> tuple[Reply, ...]:
     """Ask the coordinator of each group for its part, and join the answers in the order of the request.
 
-    asked, answered: the fields with the elements of the request, and with those of the response that correspond to
-    them. version: in place of the request's."""
-    elements: Sequence[Any] = getattr(request.message, asked)
+    request_field, response_field: the lists of the request and of the response whose elements correspond. version: in
+    place of the request's."""
+    elements: Sequence[Any] = getattr(request.message, request_field)
     parts: dict[Shard, list[int]] = {}
     for position, element in enumerate(elements):
         parts.setdefault(cluster.shards.of(group_id_of(element), request.now), []).append(position)
@@ -101,17 +101,17 @@ def ask_coordinators(
     others: tuple[Reply, ...] = ()
     for shard, positions in parts.items():
         part = copy.copy(request.message)
-        setattr(part, asked, [elements[position] for position in positions])
-        to_ask = coordinator_request(request, version=version, message=part)
-        for reply in ask_coordinator(request, cluster, shard=shard, asked=to_ask):
+        setattr(part, request_field, [elements[position] for position in positions])
+        group_request = coordinator_request(request, version=version, message=part)
+        for reply in ask_coordinator(request, cluster, shard=shard, group_request=group_request):
             if reply.ticket != request.ticket:
                 others += (reply,)
                 continue
             response = reply.message
-            for position, row in zip(positions, getattr(response, answered), strict=True):
+            for position, row in zip(positions, getattr(response, response_field), strict=True):
                 rows[position] = row
     assert response is not None
-    setattr(response, answered, rows)
+    setattr(response, response_field, rows)
     return (*others, Reply(request.ticket, response))
 
 

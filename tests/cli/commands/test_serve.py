@@ -75,7 +75,7 @@ def test_it_warns_beyond_loopback():
         assert served.line.startswith('{"listening":"0.0.0.0:')
         code, _, errors = served.end(signal.SIGTERM)
     assert code == 0
-    assert errors.startswith("warning: listening on 0.0.0.0: there is no authentication")
+    assert errors.startswith("warning: listening on 0.0.0.0: without authentication, every client")
 
 
 @pytest.mark.slow

@@ -19,13 +19,13 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     assert isinstance(message, ElectLeadersRequest)
     wanted = message.topic_partitions
     if wanted is None:
-        asked = [(OFFSETS_TOPIC, list(range(len(cluster.placement))))]
+        elections = [(OFFSETS_TOPIC, list(range(len(cluster.placement))))]
     else:
-        asked = [(topic.topic, topic.partitions) for topic in wanted]
+        elections = [(topic.topic, topic.partitions) for topic in wanted]
     preferred = message.election_type == _PREFERRED
     response = ElectLeadersResponse()
     replies: Replies = ()
-    for topic, partitions in asked:
+    for topic, partitions in elections:
         rows = []
         for partition in partitions:
             error, text = _error(cluster, topic, partition, preferred=preferred)

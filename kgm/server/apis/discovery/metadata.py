@@ -1,5 +1,5 @@
 """Metadata v0-13: brokers and topics. All topics if none are named (v0: an empty list; later: null), otherwise each
-named one, once. Not done: topics are not created by being asked for.
+named one, once. Not done: a topic is not created because it is named.
 
 `__consumer_offsets` is described if it is named, with the coordinators as leaders. Lists of all topics leave it out, as
 its records cannot be fetched."""

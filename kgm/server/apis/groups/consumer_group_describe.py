@@ -12,5 +12,5 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     message = request.message
     assert isinstance(message, ConsumerGroupDescribeRequest)
     return refuse_repeated_groups(request, cluster, message.group_ids) or ask_coordinators(
-        request, cluster, asked="group_ids", answered="groups"
+        request, cluster, request_field="group_ids", response_field="groups"
     )

@@ -19,10 +19,12 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     return refuse_new_group(request, cluster) or ask_coordinator(request, cluster, unavailable=_unavailable)
 
 
-def _unavailable(asked: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
-    message = asked.message
+def _unavailable(group_request: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
+    message = group_request.message
     assert isinstance(message, ConsumerGroupHeartbeatRequest)
     if not cluster.settings.has_consumer_protocol:
-        return refusal(asked, ErrorCode.UNSUPPORTED_VERSION)
-    wrong, text = request_error(message, asked.version, cluster.settings)
-    return ConsumerGroupHeartbeatResponse(error_code=wrong, error_message=text) if wrong else refusal(asked, error)
+        return refusal(group_request, ErrorCode.UNSUPPORTED_VERSION)
+    wrong, text = request_error(message, group_request.version, cluster.settings)
+    return (
+        ConsumerGroupHeartbeatResponse(error_code=wrong, error_message=text) if wrong else refusal(group_request, error)
+    )

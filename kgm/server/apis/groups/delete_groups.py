@@ -12,4 +12,4 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     message = request.message
     assert isinstance(message, DeleteGroupsRequest)
     message.groups_names = list(dict.fromkeys(message.groups_names))
-    return ask_coordinators(request, cluster, asked="groups_names", answered="results")
+    return ask_coordinators(request, cluster, request_field="groups_names", response_field="results")

@@ -12,5 +12,5 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     message = request.message
     assert isinstance(message, DescribeGroupsRequest)
     return refuse_repeated_groups(request, cluster, message.groups) or ask_coordinators(
-        request, cluster, asked="groups", answered="groups"
+        request, cluster, request_field="groups", response_field="groups"
     )

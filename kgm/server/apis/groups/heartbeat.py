@@ -12,7 +12,7 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     return ask_coordinator(request, cluster, unavailable=_unavailable)
 
 
-def _unavailable(asked: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
+def _unavailable(group_request: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
     """While the group is loading the heartbeat succeeds, as in Kafka: the member must not think that it was fenced."""
     is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    return refuse_named_group(asked, ErrorCode.NONE if is_loading else error, cluster)
+    return refuse_named_group(group_request, ErrorCode.NONE if is_loading else error, cluster)

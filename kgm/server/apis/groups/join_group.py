@@ -17,9 +17,9 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     return refuse_new_group(request, cluster) or ask_coordinator(request, cluster, unavailable=_unavailable)
 
 
-def _unavailable(asked: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
-    message = asked.message
+def _unavailable(group_request: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
+    message = group_request.message
     assert isinstance(message, JoinGroupRequest)
     if wrong := join_error(message, cluster.settings):
-        return join_refusal(wrong, asked.version, message.member_id)
-    return join_refusal(error, asked.version)
+        return join_refusal(wrong, group_request.version, message.member_id)
+    return join_refusal(error, group_request.version)

@@ -16,9 +16,9 @@ def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
     return ask_coordinator(request, cluster, unavailable=_unavailable)
 
 
-def _unavailable(asked: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
-    message = asked.message
+def _unavailable(group_request: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
+    message = group_request.message
     assert isinstance(message, SyncGroupRequest)
-    if asked.version >= _NAMES_PROTOCOL_FROM and None in (message.protocol_type, message.protocol_name):
+    if group_request.version >= _NAMES_PROTOCOL_FROM and None in (message.protocol_type, message.protocol_name):
         return sync_refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    return refuse_named_group(asked, error, cluster)
+    return refuse_named_group(group_request, error, cluster)

@@ -27,8 +27,8 @@ def _commit_by_topic_id(request: ClientRequest, cluster: EmbeddedCluster) -> Rep
     message = request.message
     assert isinstance(message, OffsetCommitRequest)
     message.topics, refused = put_names(message.topics, cluster.topics, _refuse_topic)
-    asked = coordinator_request(request, version=BY_NAME)
-    replies = ask_coordinator(request, cluster, unavailable=refuse_commit, asked=asked)
+    group_request = coordinator_request(request, version=BY_NAME)
+    replies = ask_coordinator(request, cluster, unavailable=refuse_commit, group_request=group_request)
     for reply in replies:
         if reply.ticket == request.ticket:
             assert isinstance(reply.message, OffsetCommitResponse)

@@ -47,8 +47,8 @@ def _ask(request: ClientRequest, cluster: EmbeddedCluster, version: int) -> tupl
     return ask_coordinators(
         request,
         cluster,
-        asked="groups",
-        answered="groups",
+        request_field="groups",
+        response_field="groups",
         group_id_of=lambda group: str(group.group_id),
         version=version,
     )

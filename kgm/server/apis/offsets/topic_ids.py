@@ -9,7 +9,7 @@ Refused = TypeVar("Refused")
 
 #: The version of OffsetCommit and OffsetFetch that names topics by id (KIP-848, KIP-516).
 BY_TOPIC_ID_FROM = 10
-#: The version in which the coordinator is asked in their place.
+#: The version of the request that the coordinator gets in their place.
 BY_NAME = BY_TOPIC_ID_FROM - 1
 
 

@@ -51,7 +51,11 @@ def _refuse_producer(request: ClientRequest, cluster: EmbeddedCluster) -> Replie
     return (Reply(request.ticket, txn_commit_refusal(message, error, request.version)),)
 
 
-def _unavailable(asked: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
-    message = asked.message
+def _unavailable(group_request: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:
+    message = group_request.message
     assert isinstance(message, TxnOffsetCommitRequest)
-    return refuse_commit(asked, error, cluster) if message.group_id else refusal(asked, ErrorCode.INVALID_GROUP_ID)
+    return (
+        refuse_commit(group_request, error, cluster)
+        if message.group_id
+        else refusal(group_request, ErrorCode.INVALID_GROUP_ID)
+    )
