@@ -197,7 +197,7 @@ def test_a_group_is_the_same_after_its_coordinator_has_moved():
     assert back.error_code == 0
     driver.advance(44_999)
     assert len(described(driver, to=there)[0].members) == 3
-    driver.advance(2)  # sessions were armed anew when the group was loaded
+    driver.advance(2)  # sessions started again when the group was loaded
     assert described(driver, to=there)[0].group_state == "Empty"
 
 
@@ -305,7 +305,7 @@ def test_a_group_follows_its_topics():
     assert again.topic_id in assigned(driver.ask(beat("m1", epoch=0, topics=["t", "u"])))
 
 
-def test_a_group_that_is_loaded_when_topics_change_sees_them_when_it_is():
+def test_a_group_that_is_loading_when_topics_change_sees_them_afterwards():
     driver = driver_with({"t": 1}, brokers=2)
     partition = driver.cluster.placement.partition_for("g")
     driver.move(partition, 1)
@@ -354,7 +354,7 @@ def test_topics_are_deleted_by_name_or_id_and_once():
     assert driver.cluster.topics.total_partitions == 3
 
 
-def test_topics_and_their_deletions_are_kept(disk):
+def test_topics_and_their_deletions_survive_a_restart(disk):
     driver = disk.start({"t": 1})
     create(driver, "u", 2)
     assert grow(driver, "t", 2) == 0
@@ -366,7 +366,7 @@ def test_topics_and_their_deletions_are_kept(disk):
     assert disk.start({}).cluster.topics.by_name("u").topic_id == made
 
 
-def test_changes_of_topics_that_cannot_be_kept_are_not_made(disk, monkeypatch):
+def test_changes_of_topics_that_cannot_be_saved_are_undone(disk, monkeypatch):
     driver = disk.start({"t": 1, "u": 1})
     fail_sync(monkeypatch, "kgm.server.logs.data_directory.os.fsync")
     assert grow(driver, "t", 2) == ErrorCode.KAFKA_STORAGE_ERROR
@@ -392,7 +392,7 @@ def configs(driver, name="g", *, kind=GROUP, keys=None, synonyms=False):
     return answer.error_code or {row.name: row.value for row in answer.configs}
 
 
-def test_what_is_set_for_a_group_takes_effect_and_is_kept(disk):
+def test_a_group_configuration_takes_effect_and_survives_a_restart(disk):
     driver = disk.start(**QUICK)
     assert alter(driver, {SESSION: "50000", HEARTBEAT: "6000"}) == 0
     assert alter(driver, {SESSION: "55000"}, validate_only=True) == 0
@@ -429,7 +429,7 @@ def test_what_cannot_be_set(values, more, error):
     assert driver.cluster.group_configs == {}
 
 
-def test_configurations_of_groups_are_bounded_and_have_to_be_kept(disk, monkeypatch):
+def test_group_configurations_are_bounded_and_have_to_be_saved(disk, monkeypatch):
     driver = disk.start(limits=Limits(max_groups=1))
     fail_sync(monkeypatch, "kgm.server.logs.data_directory.os.fsync")
     assert alter(driver, {SESSION: "46000"}) == ErrorCode.KAFKA_STORAGE_ERROR
@@ -439,7 +439,7 @@ def test_configurations_of_groups_are_bounded_and_have_to_be_kept(disk, monkeypa
     assert alter(driver, {SESSION: "46000"}, group="h") == ErrorCode.POLICY_VIOLATION
 
 
-def test_a_broker_tells_its_settings():
+def test_a_broker_describes_its_settings():
     driver = driver_with(brokers=2, group_max_size=7)
     told = configs(driver, "1", kind=BROKER)
     assert told["group.max.size"] == "7"

@@ -13,7 +13,7 @@ UNKNOWN_ID = b"\x11" * 16
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_metadata_names_this_broker_and_the_topics_asked_for(version):
+def test_metadata_has_this_broker_and_the_named_topics(version):
     driver = Driver({"b": 2, "a": 1})
     asked = [MetadataRequestTopic(name=name) for name in ("b", "nope", "b", "no/pe")]
     response = driver.ask(MetadataRequest(topics=asked), version=version)
@@ -60,7 +60,7 @@ def test_metadata_of_a_topic_without_name_and_id(version):
     assert [row.error_code for row in rows] == [ErrorCode.INVALID_REQUEST]
 
 
-def test_metadata_tells_authorized_operations_when_asked():
+def test_metadata_has_authorized_operations_on_request():
     request = MetadataRequest(
         topics=None, include_cluster_authorized_operations=True, include_topic_authorized_operations=True
     )

@@ -38,7 +38,7 @@ def test_members_are_described_with_client_id_and_host():
 def test_an_overdue_timer_fires_before_the_request_that_comes_later():
     driver = Driver()
     joined = stable(driver)
-    driver.now += 10_001  # nobody called advance
+    driver.now += 10_001  # without a call of advance
     beat = HeartbeatRequest(
         group_id="g", generation_id=joined.generation_id, member_id=joined.member_id, group_instance_id="i"
     )

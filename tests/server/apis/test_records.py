@@ -117,7 +117,7 @@ def test_every_version_of_fetch(version):
         (fetch(leader_epoch=1), 13, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ],
 )
-def test_an_error_is_told_at_once_however_long_the_client_would_wait(request_, version, error):
+def test_an_error_is_answered_at_once_however_long_the_client_would_wait(request_, version, error):
     driver = Driver()
     produced(driver, produce(batch()))
     request_.max_wait_ms = 10_000
@@ -134,7 +134,7 @@ def test_what_was_dropped_is_out_of_range():
     assert len(rows(driver.ask(fetch(2)))[0].records) == one
 
 
-def test_sizes_are_kept_but_for_the_very_first_batch():
+def test_size_limits_hold_except_for_the_first_batch():
     one = len(batch())
     driver = Driver(limits=Limits(fetch_max_bytes=3 * one))
     for partition in range(3):
@@ -153,7 +153,7 @@ def test_sizes_are_kept_but_for_the_very_first_batch():
     assert sizes(fetch(partitions=everything, max_bytes=-1, each=-1)) == [1, 0, 0]
 
 
-def test_fetch_sessions_are_not_kept():
+def test_there_are_no_fetch_sessions():
     driver = Driver()
     opened = driver.ask(fetch(session_epoch=0))
     assert (opened.error_code, opened.session_id) == (0, 0)
@@ -186,7 +186,7 @@ def test_a_fetch_waits_for_as_much_as_it_asks_for():
     assert len(rows(driver.answer(waiting))[0].records) == 2 * one
 
 
-def test_a_fetch_that_asks_for_more_than_it_can_get_is_not_kept_waiting_for_it():
+def test_a_fetch_does_not_wait_for_more_than_it_can_get():
     one = len(batch())
     driver = Driver(limits=Limits(fetch_max_bytes=one))
     produced(driver, produce(batch()))
@@ -195,7 +195,7 @@ def test_a_fetch_that_asks_for_more_than_it_can_get_is_not_kept_waiting_for_it()
     assert len(rows(driver.answer(waiting))[0].records) == one
 
 
-def test_nobody_waits_longer_than_a_minute():
+def test_no_fetch_waits_longer_than_a_minute():
     driver = Driver()
     waiting = driver.send(fetch(wait_ms=2**31 - 1))
     driver.advance(59_999)

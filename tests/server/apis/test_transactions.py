@@ -246,7 +246,7 @@ def test_a_reader_that_waits_for_stable_records_is_woken_by_the_marker():
     assert len(decode_batches(driver.answer(waiting).responses[0].partitions[0].records)) == 2
 
 
-def test_who_may_write():
+def test_which_producers_may_write():
     driver = Driver()
     tx = writer(driver)
     assert tx.produce() == ErrorCode.INVALID_TXN_STATE
@@ -439,7 +439,7 @@ def test_an_open_transaction_whose_producer_is_gone_is_aborted_in_time(disk):
     assert tx.end() == ErrorCode.PRODUCER_FENCED
 
 
-def test_a_transaction_that_was_told_to_be_committed_is_after_a_crash(disk):
+def test_a_transaction_whose_commit_was_answered_is_committed_after_a_crash(disk):
     tx = prepared(disk)
     request = EndTxnRequest(transactional_id=TX, producer_id=tx.id, producer_epoch=tx.epoch, committed=True)
     ticket = tx.driver.send(request, version=3)
@@ -456,7 +456,7 @@ def test_a_transaction_that_was_told_to_be_committed_is_after_a_crash(disk):
     )
 
 
-def test_an_end_that_is_not_on_the_disk_is_not_told(disk, monkeypatch):
+def test_an_end_that_is_not_on_the_disk_is_not_answered(disk, monkeypatch):
     tx = prepared(disk)
     request = EndTxnRequest(transactional_id=TX, producer_id=tx.id, producer_epoch=tx.epoch, committed=True)
     with monkeypatch.context() as patch:
@@ -481,7 +481,7 @@ def test_a_full_disk_begins_no_transaction(disk, monkeypatch):
     assert Writer(tx.driver, "other").init() == 0
 
 
-def test_a_damaged_log_of_transactions_is_said(disk):
+def test_a_damaged_log_of_transactions_is_an_error(disk):
     tx = prepared(disk)
     log = tx.driver.cluster.storage.transactions._log
     log.append_raw([(b"tx", b"[]")], now_ms=0)

@@ -110,7 +110,7 @@ def test_metadata_names_all_brokers_and_spreads_the_leaders():
     assert (described.controller_id, [row.broker_id for row in described.brokers]) == (2, [2])
 
 
-def test_the_offsets_topic_is_described_to_who_asks_for_it():
+def test_the_offsets_topic_is_described_if_it_is_named():
     driver = Driver(brokers=2)
     driver.move(7, 1)
     (row,) = driver.ask(MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)])).topics
@@ -169,7 +169,7 @@ def test_while_it_loads_it_says_so_and_a_heartbeat_is_good():
     assert [row.group_id for row in driver.ask(ListGroupsRequest(), to=1).groups] == [group]
 
 
-def test_what_is_wrong_with_a_request_is_said_before_who_coordinates():
+def test_errors_in_a_request_come_before_not_coordinator():
     driver = Driver(brokers=2)
     group = of_partition(3)
     assert driver.ask(join(group=""), to=2).error_code == ErrorCode.INVALID_GROUP_ID
@@ -253,7 +253,7 @@ def test_a_stable_group_moves_with_members_generation_and_offsets():
     assert group_of(driver).members == ()
 
 
-def test_parked_requests_are_told_to_look_elsewhere_and_a_static_member_comes_back():
+def test_parked_joins_are_answered_not_coordinator_and_a_static_member_comes_back():
     driver = Driver(brokers=2, group_initial_rebalance_delay_ms=3_000)
     partition = partition_for("g", 50)
     driver.move(partition, 1)
@@ -268,7 +268,7 @@ def test_parked_requests_are_told_to_look_elsewhere_and_a_static_member_comes_ba
     assert driver.answer(again).error_code == 0
 
 
-def test_a_parked_sync_is_told_too():
+def test_a_parked_sync_is_answered_not_coordinator_too():
     driver = Driver(brokers=2, group_initial_rebalance_delay_ms=500)
     partition = partition_for("g", 50)
     driver.move(partition, 1)

@@ -63,7 +63,7 @@ def leader_of(joiners):
 def rebalance(server, joiners, owned):
     """All join again; then the members own these partitions, by position."""
     leader = leader_of(joiners)
-    leader.send_join()  # nobody else's JoinGroup causes a rebalance if nothing else changes
+    leader.send_join()  # only the leader's JoinGroup causes a rebalance if nothing else changes
     server.wait_for_group("g", lambda group: group.state == "PreparingRebalance" or len(joiners) == 1)
     for joiner in joiners:
         if joiner is not leader:
@@ -139,7 +139,7 @@ def test_a_consumer_group_is_as_kgm_describes_it(server):
 
 
 def test_a_condition_is_checked_after_each_event(server, form):
-    """The state between two events is seen, although nobody looks at that moment."""
+    """No state between two events is missed."""
     (a,) = form("a")
     states = []
 

@@ -34,7 +34,7 @@ OPTIONS = {"group": "g", "topics": ["t"], "assignor": "range", "session_timeout_
 
 
 def kept(data_dir):
-    """What a new process would find in the directory; nobody may have it open."""
+    """What a new process would read from the directory, which no process may have open."""
     storage = DataDirectory.open(data_dir, settings=BrokerSettings(), limits=Limits(), warn=print)
     cluster = EmbeddedCluster(topics={}, storage=storage, now=0)
     groups, offsets = cluster.view.groups(), dict(cluster.view.offsets("g"))
@@ -144,7 +144,7 @@ def sync(group, joined):
 
 
 class Client(threading.Thread):
-    """Joins new groups, commits and produces as fast as it gets answers, and remembers what it was told."""
+    """Joins new groups, commits and produces as fast as it gets answers, and remembers the answers."""
 
     def __init__(self, port, number, start):
         super().__init__()
@@ -187,7 +187,7 @@ class Client(threading.Thread):
 
 
 def check(client, told):
-    """Everything that this client was told is there."""
+    """Everything that was acknowledged to this client is there."""
     wanted = [OffsetFetchRequestGroup(group_id=told.group, topics=None)]
     (row,) = client.ask(OffsetFetchRequest(groups=wanted), version=9).groups[0].topics
     assert told.offset <= row.partitions[0].committed_offset <= told.at
@@ -249,7 +249,7 @@ def test_a_directory_in_use_is_refused(tmp_path):
     assert "in use by another process" in done.stderr
 
 
-def test_a_torn_tail_is_said_on_stderr(tmp_path):
+def test_a_torn_tail_is_reported_on_stderr(tmp_path):
     with ServedProcess(tmp_path / "data", "--topic", "t:4") as served:
         with WireClient(served.port) as client:
             told = Client(served.port, 0, 0)

@@ -46,7 +46,7 @@ def disk(tmp_path):
 # -- what is acknowledged
 
 
-def test_nothing_is_said_before_it_is_flushed(disk, monkeypatch):
+def test_nothing_is_answered_before_it_is_flushed(disk, monkeypatch):
     driver = disk.start()
     for group in ("g", "other"):
         driver.ask(commit(group, name="t"), version=9)
@@ -89,7 +89,7 @@ def test_a_group_is_there_again_with_all_that_it_had(disk):
     assert disk.warnings == []
 
 
-def test_a_torn_batch_is_cut_off_and_said(disk):
+def test_a_torn_batch_is_removed_and_reported(disk):
     driver = disk.start()
     for n in range(3):
         driver.ask(commit("g", name="t", partition=n, offset=n), version=9)
@@ -160,7 +160,7 @@ def test_a_flush_that_fails_acknowledges_nothing_and_takes_the_shard_offline(dis
     assert again.topics[0].partitions[0].error_code == 0
 
 
-def test_parked_members_of_a_failed_shard_are_told(disk, monkeypatch):
+def test_parked_members_of_a_failed_shard_are_answered(disk, monkeypatch):
     driver = disk.start(group_initial_rebalance_delay_ms=3_000)
     with monkeypatch.context() as patch:
         fail_sync(patch)
@@ -196,7 +196,7 @@ def test_one_process_at_a_time(disk):
     assert caught.value.exit_code == 6
 
 
-def test_topics_placement_and_the_cluster_id_are_kept(disk):
+def test_topics_placement_and_the_cluster_id_survive_a_restart(disk):
     driver = disk.start(brokers=2)
     cluster_id = driver.cluster.cluster_id
     assert len(cluster_id) == 22
@@ -211,7 +211,7 @@ def test_topics_placement_and_the_cluster_id_are_kept(disk):
     assert disk.start({}).cluster.placement[4].leader == 1  # one broker only
 
 
-def test_a_topic_that_cannot_be_kept_is_not_created(disk, monkeypatch):
+def test_a_topic_that_cannot_be_saved_is_not_created(disk, monkeypatch):
     driver = disk.start()
     fail_sync(monkeypatch, "kgm.server.logs.data_directory.os.fsync")
     request = CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=4, replication_factor=1)])
@@ -262,7 +262,7 @@ def test_a_topic_does_not_shrink(disk):
         disk.start({"t": 2})
 
 
-def test_another_number_of_partitions_is_kept_too(disk):
+def test_another_number_of_partitions_survives_a_restart_too(disk):
     disk.start(partitions=1).ask(commit("g", name="t"), version=9)
     assert [path.name for path in disk.folder.glob("__*")] == ["__consumer_offsets-0"]
     assert len(disk.start(partitions=1).cluster.view.offsets("g")) == 1
@@ -315,7 +315,7 @@ def fetched(driver, offset=0, partition=0):
     return driver.ask(request, version=12).responses[0].partitions[0].records
 
 
-def test_records_of_topics_are_kept(disk):
+def test_records_of_topics_survive_a_restart(disk):
     driver = disk.start()
     assert produced(driver, batch(3), batch(2)).base_offset == 0
     assert produced(driver, batch(4), partition=2).base_offset == 0
@@ -380,7 +380,7 @@ def test_records_that_cannot_be_written_are_refused(disk, monkeypatch):
         driver.flush()
     assert isinstance(driver.events[lost], CloseConnection)
     assert isinstance(driver.events[asked], ResponseFrame)
-    ticket = produce(driver, batch(1))  # nobody knows what is on the disk
+    ticket = produce(driver, batch(1))  # it is unknown what is on the disk
     driver.flush()
     assert driver.answer(ticket).responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 

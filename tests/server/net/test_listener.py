@@ -95,7 +95,7 @@ def is_alive(server):
 # -- serving
 
 
-def test_the_client_is_told_the_address_it_came_to(start):
+def test_metadata_names_the_address_at_which_the_client_connected(start):
     server = start()
     with WireClient(server.port) as client:
         broker = client.ask(MetadataRequest(topics=None)).brokers[0]

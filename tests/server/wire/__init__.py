@@ -1,4 +1,4 @@
-"""Stories told on the wire: the same raw requests to `kgm serve` and to a real Kafka broker, and what both answer.
+"""Stories on the wire: the same raw requests to `kgm serve` and to a real Kafka broker, and what both answer.
 
 A story is a few lines of text in `stories/*.txt`: who sends which request, and below each line what Apache Kafka 4.3.0
 answered. Nobody writes the answers by hand:

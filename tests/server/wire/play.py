@@ -45,7 +45,7 @@ Answers = list[tuple[int | None, list[str]]]
 
 
 class StoryError(Exception):
-    """A story that cannot be told like this: the text is wrong, not the server."""
+    """A story that cannot be played: its text is wrong, not the server."""
 
 
 class Connection:
@@ -88,7 +88,7 @@ class Connection:
         the kernel's table of sockets tells that the bytes are no longer in the server's buffer."""
         here, there = self._writer.get_extra_info("sockname")[1], self._writer.get_extra_info("peername")[1]
         await self._writer.drain()
-        while _unread(there, here):  # noqa: ASYNC110  (nobody tells us)
+        while _unread(there, here):  # noqa: ASYNC110  (there is no event to wait for)
             await asyncio.sleep(0.001)
 
     async def close(self) -> None:
@@ -139,7 +139,7 @@ class Actor:
         self.pending_version: int | None = None
 
     def learn(self, message: Message | None) -> None:
-        """Remember what a JoinGroup told, a ConsumerGroupHeartbeat, or an InitProducerId."""
+        """Remember the ids in the response to a JoinGroup, ConsumerGroupHeartbeat or InitProducerId."""
         told: Any = message
         if message is not None and message.API_KEY == ApiKey.CONSUMER_GROUP_HEARTBEAT and told.error_code == 0:
             self.member_id, self.generation = told.member_id or self.member_id, told.member_epoch
@@ -247,7 +247,7 @@ class Run:
         return name if name in TOPICS else self._prefix + name
 
     def new_id(self, actor: "Actor") -> str:
-        """A member id that a client makes: the same one each time that the story is told, so that hashes are equal."""
+        """A member id that a client makes: the same one each time that the story is played, so that hashes are equal."""
         count = self._counts[actor.name] = self._counts.get(actor.name, 0) + 1
         made = hashlib.sha256(f"{self._story.name}/{actor.name}/{count}".encode()).digest()
         found = base64.urlsafe_b64encode(bytes([made[0] & 0x7F]) + made[1:16]).decode().rstrip("=")
@@ -286,11 +286,11 @@ class Run:
         for row in found.topics:
             if row.topic_id != bytes(16):
                 self._own_topics[row.name.removeprefix(self._prefix)] = row.topic_id
-        while await self._probe(actor, [*wanted]) != sum(wanted.values()):  # noqa: ASYNC110  (nobody tells us)
+        while await self._probe(actor, [*wanted]) != sum(wanted.values()):  # noqa: ASYNC110  (there is no event to wait for)
             await asyncio.sleep(_POLL_S)
 
     async def _probe(self, actor: "Actor", names: list[str]) -> int:
-        """How many partitions of these topics the coordinator knows of, which is told of them after the broker."""
+        """How many partitions of these topics the coordinator knows of, which learns of them after the broker."""
         beat = ConsumerGroupHeartbeatRequest(
             group_id=f"{self._prefix}probe-{next(self._server.numbers)}",
             member_id="probe",

@@ -158,7 +158,7 @@ def join(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
 
 
 def sync(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
-    """assign=a:TEXT,b:!orders-0+orders-1 (by actor) type= name= (`-` for null; else what the join told)"""
+    """assign=a:TEXT,b:!orders-0+orders-1 (by actor) type= name= (`-` for null; else what the join was answered)"""
     pairs = [pair.partition(":") for pair in _list(step.options.get("assign", ""))]
     assignments = [
         SyncGroupRequestAssignment(member_id=run.member("@" + name), assignment=_share(text)) for name, _, text in pairs
@@ -476,7 +476,7 @@ def init_producer(step: "Step", actor: "Actor", version: int, run: "Run") -> Mes
 
 
 def _producer(step: "Step", actor: "Actor", run: "Run") -> dict[str, Any]:
-    """id=TEXT epoch=+1 or a number producer=N (else what InitProducerId told)"""
+    """id=TEXT epoch=+1 or a number producer=N (else what InitProducerId was answered)"""
     epoch = step.options.get("epoch", "+0")
     return {
         "transactional_id": run.group(step.options.get("id", "tx")),

@@ -70,7 +70,7 @@ def ours():
 @pytest.mark.kafka
 @pytest.mark.parametrize("theme", THEMES)
 def test_kafka_answers_as_it_is_written(theme, kafkas):
-    """The answers in the stories are a real broker's. `python -m tests.server.wire.record` writes them anew."""
+    """The answers in the stories are a real broker's. `python -m tests.server.wire.record` writes them again."""
     found = [text for one in STORIES if one.theme == theme for text in differences(one, kafkas[one.name])]
     assert not found, "\n\n".join(found)
 
