@@ -1,7 +1,6 @@
 """What happens to one group while a test restarts its members."""
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Protocol, Self
 
 from kgm.model.assignment import Move, owners
@@ -76,9 +75,7 @@ class GroupWatch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def _see(self, group: GroupSnapshot | None) -> None:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from kgm.coordinator.contract.settings import BrokerSettings
@@ -207,6 +206,10 @@ class EmbeddedServer:
         self._do(self._server.start_broker(node_id))
 
     def _do(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine in the server's thread. Raises KgmError if the server is closed."""
+        if not self._thread.is_alive():
+            coroutine.close()
+            raise KgmError("the embedded server is closed")
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     # -- the end
@@ -224,9 +227,7 @@ class EmbeddedServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def _run(self) -> None:

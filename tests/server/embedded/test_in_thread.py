@@ -7,7 +7,7 @@ import pytest
 
 from kgm.client import connect
 from kgm.model.assignment import Move
-from kgm.model.errors import ConditionNotMet, UsageError
+from kgm.model.errors import ConditionNotMet, KgmError, UsageError
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
@@ -267,6 +267,15 @@ def test_a_failover_is_not_a_rebalance(server, form):
 
 
 # -- starting, topics, brokers
+
+
+def test_a_closed_server_says_so():
+    with serve_in_thread() as server:
+        watch = server.watch_group("g")
+    watch.close()
+    for ask in (lambda: server.group("g"), lambda: server.watch_group("g"), lambda: server.create_topic("t")):
+        with pytest.raises(KgmError, match="the embedded server is closed"):
+            ask()
 
 
 def test_settings_are_given_by_kafkas_names():
