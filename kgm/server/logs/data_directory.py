@@ -279,11 +279,11 @@ def _checked(text: str, path: Path) -> Mapping[str, Any]:
     shapes = {"cluster_id": str, "offsets_partitions": int, "topics": dict, "assigned": dict}
     if not isinstance(saved, dict) or saved.get("format") != _FORMAT:
         raise KgmError(f"{path} has a format that this version of kgm does not support")
-    whole = all(isinstance(saved.get(key), shape) for key, shape in shapes.items())
+    is_valid = all(isinstance(saved.get(key), shape) for key, shape in shapes.items())
     later = {key: saved.get(key, {}) for key in ("deletions", "group_configs")}
-    whole = whole and all(isinstance(value, dict) for value in later.values())
-    whole = whole and all(isinstance(values, dict) for values in later["group_configs"].values())
-    if not whole or not all(
+    is_valid = is_valid and all(isinstance(value, dict) for value in later.values())
+    is_valid = is_valid and all(isinstance(values, dict) for values in later["group_configs"].values())
+    if not is_valid or not all(
         isinstance(count, int) for count in (*saved["topics"].values(), *later["deletions"].values())
     ):
         raise KgmError(f"{path} is damaged: a key is missing or has a value of the wrong type")
