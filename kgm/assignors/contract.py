@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kgm.java.hashing import java_order
+from kgm.java.strings import string_order
 from kgm.model.errors import UsageError
 
 #: What an assignor answers: partitions by member id and topic, sorted; every member, no empty topic. Parts may be
@@ -75,10 +75,10 @@ def by_identity(members: Sequence[MemberSpec]) -> list[MemberSpec]:
     coordinator's range assignor. Sorting is stable: two members with one instance id stay as they are."""
     static = [member for member in members if member.group_instance_id is not None]
     dynamic = [member for member in members if member.group_instance_id is None] if static else members
-    order = java_order([member.group_instance_id or "" for member in static])
+    order = string_order([member.group_instance_id or "" for member in static])
     return [*(static[position] for position in order), *by_member_id(dynamic)]
 
 
 def by_member_id(members: Sequence[MemberSpec]) -> list[MemberSpec]:
     """By member id, whether static or not."""
-    return [members[position] for position in java_order([member.member_id for member in members])]
+    return [members[position] for position in string_order([member.member_id for member in members])]

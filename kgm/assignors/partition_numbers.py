@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain, repeat
 
 from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec
-from kgm.java.hashing import utf16_key
+from kgm.java.strings import utf16_key
 
 #: The owner of a partition that has none.
 NOBODY = -1

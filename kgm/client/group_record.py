@@ -65,17 +65,10 @@ def completed_from_log(cluster: AdminClient, snapshot: GroupSnapshot) -> GroupSn
     )
 
 
-def partition_for(group_id: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` that holds a group (GroupCoordinatorService.partitionFor)."""
-    from kgm.java.hashing import string_hash
-
-    unsigned = string_hash(group_id)
-    signed = unsigned - (1 << 32) if unsigned >= 1 << 31 else unsigned
-    return 0 if signed == -(1 << 31) else abs(signed) % partitions
-
-
 def _look_up(cluster: AdminClient, group_id: str, deadline: Deadline) -> object | None:
     """The value of the group's last record, or None if it is not found. Raises KgmError."""
+    from kgm.java.partitions import partition_for
+
     for topic in cluster.brokers.metadata([OFFSETS_TOPIC], deadline).topics:
         if topic.error_code or not topic.partitions:
             continue

@@ -15,6 +15,7 @@ from kgm.client.admin_client import AdminClient
 from kgm.client.failures import RETRIABLE
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
+from kgm.java.partitions import partition_for
 from kgm.model.errors import AuthorizationError, DecodeError, ErrorCode, KgmError, UnreachableError, error_name
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
@@ -117,7 +118,7 @@ class GroupTail:
         if self._partitions:
             return
         for group_id in self._group_ids:
-            number = group_record.partition_for(group_id, partitions)
+            number = partition_for(group_id, partitions)
             self._partitions.setdefault(number, _Partition(number=number)).group_ids.append(group_id)
             self._keys[group_record.key_of(group_id)] = group_id
 

@@ -4,7 +4,9 @@ Written from the rules, not from the fast versions. Racks are left out; the JVM 
 
 from collections import defaultdict
 
-from kgm.java.hashing import copied_set_order, map_order, utf16_key
+from kgm.java.hash_map import map_order
+from kgm.java.hash_set import copied_set_order
+from kgm.java.strings import utf16_key
 
 NO_GENERATION = -1
 

@@ -4,7 +4,7 @@ import pytest
 
 from kgm.assignors import NAMES, GroupSpec, MemberSpec, TopicSpec, is_cooperative
 from kgm.assignors.client import sticky_general
-from kgm.java.hashing import PartitionHashSet, copied_run_order, copied_set_order, map_order
+from kgm.java.hash_map import map_order
 from kgm.model.errors import UsageError
 from tests.assignors.groups import assign
 
@@ -165,39 +165,3 @@ def test_the_coordinator_gives_the_extra_partition_to_whoever_has_it():
 def test_a_partition_that_two_own_stays_with_the_first_in_consumer_groups():
     members = [member(m, "t", owned={"t": [1]}) for m in ("m1", "m2")]
     assert assign("consumer-uniform", group(members, t=2)) == {"m1": {"t": [1]}, "m2": {"t": [0]}}
-
-
-def test_hash_maps_of_java():
-    # HashMap<String, …> of these keys iterates so on every JVM.
-    keys = ["banana", "apple", "cherry", "date", "elderberry"]
-    assert [keys[i] for i in map_order(keys)] == ["banana", "date", "apple", "cherry", "elderberry"]
-    # new HashSet<>(List.of(17, 1, 33, 2)): 1, 17 and 33 share a bucket of 16 and keep their order.
-    assert copied_set_order([17, 1, 33, 2]) == [17, 1, 33, 2]
-    assert copied_set_order(range(20, 33)) == [32, *range(20, 32)]
-
-
-@pytest.mark.parametrize("size", [0, 1, 11, 12, 13, 100])
-@pytest.mark.parametrize("first", [0, 3, 16, 31, 127, 1000, 65_530, 70_000])
-def test_a_run_in_a_hash_set_is_cut_at_most_once(first, size):
-    run = tuple(range(first, first + size))
-    assert list(copied_run_order(run)) == copied_set_order(run)
-
-
-def test_a_crowded_bucket_doubles_a_small_table():
-    # "Aa" and "BB" have one hash, and so do all words of three of them.
-    alike = ["".join(w) for w in [("Aa", "Aa"), ("Aa", "BB"), ("BB", "Aa"), ("BB", "BB")]]
-    eight = [a + b for a in ("Aa", "BB") for b in alike]
-    nine = [*eight, "C#AaAa"]
-    assert len({map_order([word])[0] for word in nine}) == 1
-    # 32 buckets instead of 16 tell "0" (48) and " " (32) apart from "@" (64): 16 and 0.
-    assert [[*nine, "0", " "][i] for i in map_order([*nine, "0", " "]) if i >= 9] == [" ", "0"]
-    assert ["0 "[i] for i in map_order(["0", " "])] == ["0", " "]
-
-
-def test_the_first_of_a_hash_set():
-    partitions = PartitionHashSet()
-    for number in range(13):
-        partitions.add(number, 12 - number)
-    assert partitions.first() == 12
-    partitions.remove(12)
-    assert (partitions.first(), len(partitions)) == (11, 12)

@@ -13,7 +13,7 @@ import pytest
 
 from kgm.assignors import NAMES, result
 from kgm.assignors.client.sticky_constrained import EvenBuilder
-from kgm.java.hashing import map_order, string_hash
+from kgm.java.hash_map import map_order
 from tests.assignors.groups import SEQUENCES, every_case, solve
 from tests.assignors.kafka import AssignOracle
 from tests.assignors.shrink import shrink, size
@@ -111,11 +111,3 @@ def test_large_answers_are_kafkas_too(oracle, name, monkeypatch):
     monkeypatch.setattr(result, "_LARGE", 0)
     for case in islice(every_case(name), 100):
         assert not oracle.refutes(case, solve(case)), case["case"]
-
-
-def test_hashes_of_java():
-    """Values of `String.hashCode` that everybody can check."""
-    assert string_hash("") == 0
-    assert string_hash("hello") == 99162322
-    assert string_hash("polygenelubricants") == 2**31  # Integer.MIN_VALUE
-    assert string_hash("\U0001f600") == 31 * 0xD83D + 0xDE00

@@ -7,7 +7,6 @@ import pytest
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec
 from kgm.assignors.client import librdkafka, sticky_general
-from kgm.java.hashing import scala_set_order
 from kgm.model.errors import UsageError
 from tests.assignors.groups import assign, group_of
 
@@ -90,11 +89,6 @@ def test_topics_come_in_the_order_of_the_brokers_answer():
     assert told == [*RECORDED, "other"]
     few = group([member("m", "c", "a"), member("n", "b")], a=1, b=1, c=1)
     assert [topic.name for topic in librdkafka.with_metadata_order(few).topics] == ["c", "a", "b"]
-
-
-def test_scala_sets_of_words_with_one_hash():
-    words = ["AaAa", "BBBB", "AaBB", "BBAa", "other"]
-    assert scala_set_order(words) == ["other", "AaAa", "BBBB", "AaBB", "BBAa"]
 
 
 def test_a_stale_claim_costs_the_owner_a_round():

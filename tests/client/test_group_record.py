@@ -8,34 +8,17 @@ import uuid
 import pytest
 
 from kgm.client import connect, group_record
-from kgm.client.group_record import completed_from_log, partition_for
+from kgm.client.group_record import completed_from_log
 from kgm.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
-from kgm.server.contract import offsets_topic
 from tests.cli.runner import kgm
 from tests.client.joiners import SESSION_MS, Joiner
 
 TOPIC = "log-reading"
-
-
-def test_the_partition_is_kafkas():
-    groups = [
-        "",
-        "g",
-        "payments",
-        "日本",
-        "emoji-😀",
-        "polygenelubricants",
-        *map(str, range(200)),
-    ]  # one hashes to MIN_VALUE
-    for count in (1, 4, 50):
-        assert [partition_for(group, count) for group in groups] == [
-            offsets_topic.partition_for(group, count) for group in groups
-        ]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from kgm.assignors.client.sticky_moves import Movements
 from kgm.assignors.contract import Assigned, GroupSpec, MemberSpec
 from kgm.assignors.partition_numbers import NOBODY, Layout, client_layout
 from kgm.assignors.result import by_member, in_turn
-from kgm.java.hashing import scala_set_order
+from kgm.java.scala_set import scala_set_order
 
 
 def assign_range(group: GroupSpec) -> Assigned:

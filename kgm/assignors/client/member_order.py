@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kgm.assignors.contract import MemberSpec
-from kgm.java.hashing import map_order
+from kgm.java.hash_map import map_order
 
 
 def in_map_order(members: Sequence[MemberSpec]) -> list[MemberSpec]:

@@ -17,7 +17,7 @@ from kgm.assignors.client.sticky_moves import Movements
 from kgm.assignors.contract import Assigned, GroupSpec, MemberSpec, by_member_id
 from kgm.assignors.partition_numbers import NOBODY, Layout, client_layout
 from kgm.assignors.result import by_owner, in_turn
-from kgm.java.hashing import utf16_key
+from kgm.java.strings import utf16_key
 
 
 def assign_sticky(group: GroupSpec) -> Assigned:

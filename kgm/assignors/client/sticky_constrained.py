@@ -15,7 +15,7 @@ from heapq import nlargest
 from kgm.assignors.client.sticky_claims import Claims, Racks
 from kgm.assignors.contract import MemberSpec
 from kgm.assignors.partition_numbers import NOBODY, Layout
-from kgm.java.hashing import utf16_key
+from kgm.java.strings import utf16_key
 
 
 class EvenBuilder:

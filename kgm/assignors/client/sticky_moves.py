@@ -4,7 +4,9 @@ When a partition should go from A to B and another of the same topic has gone fr
 back: the topic's partitions never trade places. (`PartitionMovements` of `AbstractStickyAssignor`.)"""
 
 from kgm.assignors.partition_numbers import Layout
-from kgm.java.hashing import PartitionHashSet, partition_hash, string_hash
+from kgm.java.hash_set import PartitionHashSet
+from kgm.java.partitions import topic_partition_hash
+from kgm.java.strings import string_hash
 
 _Pair = tuple[int, int]
 
@@ -56,4 +58,4 @@ class Movements:
         topic_hash = self._hashes.get(topic)
         if topic_hash is None:
             topic_hash = self._hashes[topic] = string_hash(self._layout.topics[topic].name)
-        return partition_hash(topic_hash, number - self._layout.starts[topic])
+        return topic_partition_hash(topic_hash, number - self._layout.starts[topic])

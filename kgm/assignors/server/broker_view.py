@@ -5,7 +5,9 @@ from typing import TypeVar
 
 from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec
 from kgm.assignors.partition_numbers import Layout, distinct_subscriptions
-from kgm.java.hashing import copied_name_order, copied_uuid_order, map_order, uuid_key
+from kgm.java.hash_map import map_order
+from kgm.java.hash_set import copied_name_order, copied_uuid_order
+from kgm.java.uuids import uuid_key
 from kgm.model.errors import UsageError
 
 T = TypeVar("T")

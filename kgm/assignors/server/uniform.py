@@ -15,7 +15,7 @@ from kgm.assignors.partition_numbers import NOBODY
 from kgm.assignors.result import numbers_below
 from kgm.assignors.server.broker_view import server_layout
 from kgm.assignors.server.uniform_heterogeneous import Gain, MixedBuilder
-from kgm.java.hashing import copied_run_order, copied_set_order
+from kgm.java.hash_set import copied_run_order, copied_set_order
 
 _Row = Mapping[str, tuple[int, ...]]
 #: Partitions of a topic that nobody has: its name, the first and the first one after.

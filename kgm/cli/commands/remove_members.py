@@ -390,7 +390,7 @@ def _libraries(group: GroupSnapshot, removed_member_ids: Collection[str]) -> set
 
 
 def _librdkafka_leads(group: GroupSnapshot) -> Lead:
-    from kgm.java.hashing import DEFAULT_CAPACITY, map_capacity
+    from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
     from kgm.protocol.subscription import decode_assignment
     from kgm.simulation.play.client_profiles import Library
     from kgm.simulation.play.leader import assignments

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from kgm.coordinator.classic.state import ClassicState, can_move
 from kgm.coordinator.contract.outcome import Millis, Ticket
 from kgm.coordinator.contract.overlay import Overlay, Table, copied, overlaid
-from kgm.java.hashing import DEFAULT_CAPACITY, map_order, spread, string_hash
+from kgm.java.hash_map import first_in_map, grown_capacity, map_order
 from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol import codec
 from kgm.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -332,10 +332,7 @@ class ClassicGroup:
 def successor(candidates: Iterable[str], most_members: int) -> str | None:
     """Who leads when the leader has gone: the first of the candidates, which are in order of joining, in Kafka's hash
     map of the members. A table never shrinks: its size is that for the most members that there were."""
-    buckets = DEFAULT_CAPACITY
-    while most_members * 4 > buckets * 3:
-        buckets *= 2
-    return min(candidates, key=lambda member_id: spread(string_hash(member_id)) & (buckets - 1), default=None)
+    return first_in_map(candidates, grown_capacity(most_members))
 
 
 def winner(votes: Mapping[str, int]) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kgm.coordinator.consumer.member import NO_TARGET, Assigned, ConsumerMember, Listed, MemberState, Target
 from kgm.coordinator.contract.outcome import Millis
-from kgm.java.hashing import TimelineOrder
+from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.model.errors import ErrorCode
 from kgm.protocol.subscription import PROTOCOL_TYPE
 

@@ -20,6 +20,7 @@ from kgm.coordinator.consumer.member import Assigned, ClassicProtocols, Consumer
 from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.java.hash_map import grown_capacity, map_order
 from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol.subscription import (
     MemberAssignment,
@@ -255,10 +256,5 @@ def as_blob(target: Mapping[bytes, Collection[int]], subscription: bytes, image:
 
 def kafkas_order(group: ClassicGroup) -> list[str]:
     """The member ids of a classic group as Kafka goes through them."""
-    from kgm.java.hashing import DEFAULT_CAPACITY, map_order
-
-    buckets = DEFAULT_CAPACITY
-    while group.most_members * 4 > buckets * 3:
-        buckets *= 2
     ids = [*group.members]
-    return [ids[at] for at in map_order(ids, buckets)]
+    return [ids[at] for at in map_order(ids, grown_capacity(group.most_members))]

@@ -17,7 +17,8 @@ from kgm.coordinator.consumer.member import NO_TARGET, ConsumerMember, Listed, T
 from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.settings import assignment_interval_ms
 from kgm.coordinator.contract.topic_image import TopicImage
-from kgm.java.hashing import copied_name_order, map_order
+from kgm.java.hash_map import map_order
+from kgm.java.hash_set import copied_name_order
 
 
 def is_due(group: ConsumerGroup, step: EventDraft) -> bool:

@@ -15,14 +15,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from kgm.assignors.server.uniform_heterogeneous import Gain
 from kgm.coordinator.consumer.member import Listed, Target
 from kgm.coordinator.contract.topic_image import Topic
-from kgm.java.hashing import (
-    DEFAULT_CAPACITY,
-    NumberSetOrder,
-    UuidMapOrder,
-    copied_set_order,
-    uuid_bucket,
-    uuid_map_order,
-)
+from kgm.java.hash_map import DEFAULT_CAPACITY, UuidMapOrder, uuid_bucket, uuid_map_order
+from kgm.java.hash_set import NumberSetOrder, copied_set_order
 
 
 def replayed(rows: Mapping[bytes, Sequence[int]]) -> tuple[Target, Mapping[bytes, tuple[int, ...]]]:

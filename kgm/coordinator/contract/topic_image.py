@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import xxhash
 
+from kgm.java.strings import string_length
+
 _ID_SIZE = 16
 NO_ID = bytes(_ID_SIZE)
 _MAGIC = b"\0"
@@ -36,7 +38,7 @@ class Topic:
         for partition in range(self.partitions):
             parts.append(_INT.pack(partition))
             for rack in sorted(self.racks[partition]) if self.racks else ():
-                parts += (_INT.pack(_units(rack)), _text(rack))
+                parts += (_INT.pack(string_length(rack)), _text(rack))
         return _hash(b"".join(parts))
 
 
@@ -100,13 +102,9 @@ class TopicImage:
         return frozenset(name for name in names if self.by_name.get(name) != before.by_name.get(name))
 
 
-def _units(text: str) -> int:
-    return len(text) + sum(character > "\uffff" for character in text)
-
-
 def _text(text: str) -> bytes:
     """A string as hash4j puts it into a stream: UTF-16 units, and how many there are."""
-    return text.encode("utf-16-le", "surrogatepass") + _INT.pack(_units(text))
+    return text.encode("utf-16-le", "surrogatepass") + _INT.pack(string_length(text))
 
 
 def _hash(data: bytes) -> int:

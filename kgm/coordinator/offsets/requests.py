@@ -16,6 +16,7 @@ from kgm.coordinator.contract.foreign_group import STREAMS, ForeignGroup
 from kgm.coordinator.contract.topic_image import NO_ID
 from kgm.coordinator.offsets.fencing import AnEpochBefore, check_commit, check_fetch
 from kgm.coordinator.offsets.store import NO_EXPIRY, CommittedOffset, Offsets, TopicPartition, tombstone
+from kgm.java.strings import string_length
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestPartition
 from kgm.protocol.messages.offset_commit_response import (
@@ -187,9 +188,8 @@ def write_offset(
 
 
 def is_too_long(metadata: str, step: EventDraft) -> bool:
-    """Kafka compares UTF-16 units with offset.metadata.max.bytes."""
-    units = len(metadata) + sum(character > "\uffff" for character in metadata)
-    return units > step.settings.offset_metadata_max_bytes
+    """Kafka compares the length in UTF-16 code units with offset.metadata.max.bytes."""
+    return string_length(metadata) > step.settings.offset_metadata_max_bytes
 
 
 # -- OffsetFetch

@@ -18,7 +18,7 @@ import pyarrow as pa
 from kgm.history import schema
 from kgm.history.store.query import Asked, read_files
 from kgm.history.store.sink_files import counted_files
-from kgm.java.hashing import string_hash
+from kgm.java.partitions import partition_for
 from kgm.model.errors import NotFoundError, UsageError
 
 MANIFEST = "kgm-history.json"
@@ -28,7 +28,7 @@ _FILE = re.compile(r"p(\d{5})-")
 #: Tables in which every group shows up that the history has anything of.
 _SEEN_IN = ("silver_snapshot", "silver_group_epoch", "silver_member_state", "silver_commit")
 
-__all__ = ["MANIFEST", "Asked", "Built", "Derived", "Row", "Tables", "open_store", "partition_for", "read_manifest"]
+__all__ = ["MANIFEST", "Asked", "Built", "Derived", "Row", "Tables", "open_store", "read_manifest"]
 
 
 class Tables(Protocol):
@@ -112,13 +112,6 @@ def _partition_of(file: Path) -> int | None:
     """Files of a build are named after the partition that they are of."""
     named = _FILE.match(file.name)
     return None if named is None else int(named[1])
-
-
-def partition_for(group_id: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` that holds a group (GroupCoordinatorService.partitionFor)."""
-    unsigned = string_hash(group_id)
-    signed = unsigned - (1 << 32) if unsigned >= 1 << 31 else unsigned
-    return 0 if signed == -(1 << 31) else abs(signed) % partitions
 
 
 @dataclass

@@ -6,7 +6,7 @@ take over. The leader of a partition of `__consumer_offsets` is the coordinator 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgm.server.contract.offsets_topic import partition_for
+from kgm.java.partitions import partition_for
 
 #: Kafka's `transaction.state.log.num.partitions`.
 TRANSACTION_PARTITIONS = 50

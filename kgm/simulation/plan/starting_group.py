@@ -9,7 +9,8 @@ from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.unsupported_groups import STREAMS, refuse_foreign
 from kgm.coordinator.contract.topic_image import Topic, TopicImage, topic_id
-from kgm.java.hashing import DEFAULT_CAPACITY, map_capacity, timeline_capacity
+from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
+from kgm.java.timeline_hash_map import timeline_capacity
 from kgm.model.assignment import Assignment, Partitions
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.ids import uuid_text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kgm.assignors import is_cooperative
 from kgm.coordinator.contract.outcome import Request
-from kgm.java.hashing import DEFAULT_CAPACITY
+from kgm.java.hash_map import DEFAULT_CAPACITY
 from kgm.model.assignment import Partitions, less
 from kgm.model.errors import ErrorCode, error_name
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_cooperative, is_known
 from kgm.assignors.client.librdkafka import with_metadata_order
 from kgm.assignors.unsupported_groups import STREAMS
-from kgm.java.hashing import DEFAULT_CAPACITY, map_order
+from kgm.java.hash_map import DEFAULT_CAPACITY, map_order
 from kgm.model.assignment import Partitions
 from kgm.model.errors import RefusedError
 from kgm.protocol.messages.join_group_response import JoinGroupResponseMember

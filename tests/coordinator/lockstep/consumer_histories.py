@@ -5,7 +5,7 @@ import base64
 import hashlib
 from itertools import count
 
-from kgm.java.hashing import DEFAULT_CAPACITY, uuid_bucket
+from kgm.java.hash_map import DEFAULT_CAPACITY, uuid_bucket
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions

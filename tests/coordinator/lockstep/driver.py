@@ -18,7 +18,7 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.contract.topic_image import Topic, TopicImage
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.runtime import AppendError, Runtime
-from kgm.java.hashing import copied_set_order
+from kgm.java.hash_set import copied_set_order
 from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol import codec
 from kgm.protocol.apis import response_class

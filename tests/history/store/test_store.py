@@ -12,7 +12,8 @@ from kgm.history.in_process import raw_of
 from kgm.history.store import store
 from kgm.history.store.query import Asked, read_files
 from kgm.history.store.sink_files import counted_files
-from kgm.history.store.store import Built, Derived, open_store, partition_for
+from kgm.history.store.store import Built, Derived, open_store
+from kgm.java.partitions import partition_for
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from tests.history.store.stores import write_store
 
@@ -100,13 +101,6 @@ def test_a_store_that_lacks_partitions_is_read_all_over(tmp_path):
     }
     built = Built(write_store(tmp_path / "store", tables, partitions=range(3)))
     assert len(built.rows("gold_rebalance", Asked(group_ids=("group-7",)))) == 1
-
-
-def test_kafkas_own_place_for_a_group():
-    """Utils.abs("...".hashCode()) % 50 in Java."""
-    assert [partition_for(group, 50) for group in ("", "a", "console-consumer-1", "grp über", "emoji-😀")] == [
-        0, 47, 24, 42, 6,
-    ]  # fmt: skip
 
 
 def test_what_is_not_there_is_told(both, tmp_path):

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from kgm.java.hashing import TimelineOrder
+from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.model.assignment import moves
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 from kgm.operations.removal.liveness import Liveness, Sign

@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 
+from kgm.java.partitions import partition_for
 from kgm.model.errors import ErrorCode, KgmError
 from kgm.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from kgm.protocol.messages.add_partitions_to_txn_request import (
@@ -33,7 +34,6 @@ from kgm.records.batch import checksum, decode_batches, new_batch
 from kgm.server.cluster.nodes import TRANSACTION_PARTITIONS
 from kgm.server.contract.exchange import CloseConnection
 from kgm.server.contract.limits import Limits
-from kgm.server.contract.offsets_topic import partition_for
 from tests.server.broker_driver import Driver
 from tests.server.disk import Disk, fail_sync
 from tests.server.group_requests import commit

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from kgm.java.partitions import partition_for
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -31,7 +32,7 @@ from kgm.protocol.messages.offset_fetch_request import (
 )
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 from kgm.server.cluster.nodes import Nodes, Placement
-from kgm.server.contract.offsets_topic import OFFSETS_TOPIC, partition_for
+from kgm.server.contract.offsets_topic import OFFSETS_TOPIC
 from kgm.server.logs.shard_log import PIECE
 from tests.server.broker_driver import Driver
 from tests.server.group_requests import commit, join, stable

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.java.partitions import partition_for
 from kgm.model.errors import ErrorCode, KgmError, RefusedError, UsageError
 from kgm.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -25,7 +26,7 @@ from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest, Offse
 from kgm.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kgm.server.contract.exchange import CloseConnection, ResponseFrame
 from kgm.server.contract.limits import Limits
-from kgm.server.contract.offsets_topic import OFFSETS_TOPIC, partition_for
+from kgm.server.contract.offsets_topic import OFFSETS_TOPIC
 from kgm.server.logs.data_directory import DataDirectory
 from kgm.server.logs.topic_files import SEGMENT_BYTES
 from tests.records import real_logs

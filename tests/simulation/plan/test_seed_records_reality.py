@@ -16,7 +16,8 @@ from kgm.coordinator.contract.outcome import Millis, Request, Ticket
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.engine import Coordinator
 from kgm.coordinator.runtime import Runtime
-from kgm.java.hashing import copied_set_order, uuid_bucket
+from kgm.java.hash_map import uuid_bucket
+from kgm.java.hash_set import copied_set_order
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.simulation.plan.bounce_plan import WhatIf
 from kgm.simulation.plan.seed_records import installed

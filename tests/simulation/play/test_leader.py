@@ -1,6 +1,6 @@
 import pytest
 
-from kgm.java.hashing import map_order
+from kgm.java.hash_map import map_order
 from kgm.model.errors import RefusedError
 from kgm.protocol.messages.join_group_response import JoinGroupResponseMember
 from kgm.protocol.subscription import Subscription, encode_subscription

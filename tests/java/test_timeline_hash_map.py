@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgm.java.hashing import TimelineOrder, timeline_capacity
+from kgm.java.timeline_hash_map import TimelineOrder, timeline_capacity
 
 
 @given(st.lists(st.text("abcdefgh-_", min_size=8, max_size=8), min_size=1, max_size=40, unique=True), st.data())

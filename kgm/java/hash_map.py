@@ -1,0 +1,134 @@
+"""The order in which a `java.util.HashMap` iterates over its keys.
+
+Not modelled: bins that become trees (nine keys in one bucket of a table with 64 buckets or more), where the order
+depends on the shape of a red-black tree. Member ids that end in a random UUID do not get there."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from kgm.java.strings import string_hash
+from kgm.java.uuids import uuid_hash
+
+#: Buckets of a map that is made without a size (HashMap.DEFAULT_INITIAL_CAPACITY).
+DEFAULT_CAPACITY: Final = 16
+# HashMap.TREEIFY_THRESHOLD and MIN_TREEIFY_CAPACITY: a bin of nine entries doubles a table smaller than 64.
+_CROWDED_BIN: Final = 9
+_SMALLEST_TREE_TABLE: Final = 64
+_LARGEST_TABLE: Final = 1 << 20
+
+
+def spread(value: int) -> int:
+    """The bits of an unsigned hash code from which the bucket is taken (HashMap.hash)."""
+    return value ^ (value >> 16)
+
+
+def table_size_for(room: int) -> int:
+    """Buckets of a map that is made with this initial capacity (HashMap.tableSizeFor)."""
+    return 1 << max(room - 1, 0).bit_length()
+
+
+def grown_capacity(entries: int) -> int:
+    """Buckets of a map that has had at most this many entries. A table never shrinks."""
+    capacity = DEFAULT_CAPACITY
+    while entries * 4 > capacity * 3:
+        capacity *= 2
+    return capacity
+
+
+def map_order(keys: Sequence[str], least_capacity: int = DEFAULT_CAPACITY) -> list[int]:
+    """Positions of `keys` in the order in which a map iterates over them, after they are put one by one into an empty
+    map with at least `least_capacity` buckets."""
+    hashes = [spread(string_hash(key)) for key in keys]
+    mask = max(_capacity_after(hashes), least_capacity) - 1
+    return sorted(range(len(keys)), key=lambda position: hashes[position] & mask)
+
+
+def first_in_map(keys: Iterable[str], capacity: int) -> str | None:
+    """The key that a map with so many buckets iterates over first, keys given in the order of insertion; None without
+    keys."""
+    mask = capacity - 1
+    return min(keys, key=lambda key: spread(string_hash(key)) & mask, default=None)
+
+
+def map_capacity(keys: Sequence[str]) -> int | None:
+    """The fewest buckets with which a map iterates over `keys` in this order; None if no number of buckets does.
+
+    A table never shrinks, so it may be larger than today's keys need."""
+    hashes = [spread(string_hash(key)) for key in keys]
+    capacity = _capacity_after(hashes)
+    while capacity <= _LARGEST_TABLE:
+        buckets = [value & (capacity - 1) for value in hashes]
+        if all(one <= next_one for one, next_one in pairwise(buckets)):
+            return capacity
+        capacity *= 2
+    return None
+
+
+def _capacity_after(hashes: Sequence[int]) -> int:
+    """Buckets after one put for each spread hash."""
+    capacity = DEFAULT_CAPACITY
+    for size in range(1, len(hashes) + 1):
+        if capacity < _SMALLEST_TREE_TABLE and size >= _CROWDED_BIN:
+            mask = capacity - 1
+            bucket = hashes[size - 1] & mask
+            if sum((value & mask) == bucket for value in hashes[:size]) >= _CROWDED_BIN:
+                capacity *= 2
+        if size * 4 > capacity * 3:
+            capacity *= 2
+    return max(capacity, grown_capacity(len(hashes)))
+
+
+def uuid_bucket(uuid: bytes) -> int:
+    """The bucket of an id in a map with DEFAULT_CAPACITY buckets. Two ids that share no bucket here share none in a
+    larger table."""
+    return spread(uuid_hash(uuid)) % DEFAULT_CAPACITY
+
+
+def uuid_map_order(keys: Sequence[bytes]) -> Sequence[bytes]:
+    """Ids in the order in which a `HashMap<Uuid, …>` iterates over them, after they are put one by one into an empty
+    one."""
+    if len(keys) < 2:
+        return keys
+    order = UuidMapOrder()
+    for key in keys:
+        order.put(key)
+    return [*order]
+
+
+class UuidMapOrder:
+    """The keys of a `HashMap<Uuid, …>` made with room for so many entries; iterates in the order of that map.
+
+    Not modelled: nine keys in one bucket."""
+
+    __slots__ = ("_capacity", "_keys")
+
+    def __init__(self, room: int = DEFAULT_CAPACITY) -> None:
+        self._capacity = table_size_for(room)
+        self._keys: list[bytes] = []  # the keys of one bucket are in their order
+
+    @property
+    def _threshold(self) -> int:
+        return self._capacity * 3 // 4
+
+    def put(self, key: bytes) -> None:
+        """Add a new key, which is the last one in its bucket."""
+        self._keys.append(key)
+        if len(self._keys) > self._threshold:
+            self._capacity *= 2
+
+    def compute_if_absent(self, key: bytes) -> None:
+        """Add a key if it is new. It is the first one in its bucket, and the table grows with the next call only,
+        whether that call's key is new or not."""
+        if len(self._keys) > self._threshold:
+            self._capacity *= 2
+        if key not in self._keys:
+            self._keys.insert(0, key)
+
+    def remove(self, key: bytes) -> None:
+        """Remove a key; the table keeps its size."""
+        self._keys.remove(key)
+
+    def __iter__(self) -> Iterator[bytes]:
+        mask = self._capacity - 1
+        return iter(sorted(self._keys, key=lambda key: spread(uuid_hash(key)) & mask))

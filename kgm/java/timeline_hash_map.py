@@ -1,0 +1,54 @@
+"""The order in which Kafka's `TimelineHashMap` iterates over string keys (org.apache.kafka.timeline,
+SnapshottableHashTable and BaseHashTable)."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from kgm.java.strings import signed_string_hash
+
+# A map may have had this many times as many entries as it has now.
+_MOST_SHRINKING: Final = 64
+_LONG_MASK: Final = (1 << 64) - 1
+_FIBONACCI: Final = -7046029254386353131
+
+
+class TimelineOrder:
+    """The size of a `TimelineHashMap`'s table, and the order that follows from it.
+
+    The table grows when something is put, also in the place of what is there, and never shrinks. Keys of one slot come
+    in the reverse order of having been put. The caller keeps the keys in the order of having been put, as a dictionary
+    does, and reports every put."""
+
+    __slots__ = ("capacity",)
+
+    def __init__(self, capacity: int = 2) -> None:
+        self.capacity = capacity
+
+    def put(self, size: int) -> None:
+        """Report a put into a table that has so many keys."""
+        if (size + 1) * 0.75 > self.capacity:
+            self.capacity *= 2
+
+    def sorted(self, keys: Iterable[str]) -> list[str]:
+        """The keys, given in the order of having been put, as the map iterates over them."""
+        shift = 65 - self.capacity.bit_length()
+        listed = list(keys)
+        slots = ((signed_string_hash(key) * _FIBONACCI & _LONG_MASK) >> shift for key in listed)
+        ranks = zip(slots, range(0, -len(listed), -1), listed, strict=True)
+        return [key for _, _, key in sorted(ranks)]
+
+
+def timeline_capacity(keys: Sequence[str]) -> int | None:
+    """The smallest table with which a `TimelineHashMap` iterates over `keys` in this order; None if no table does.
+
+    A table never shrinks, so it may be larger than today's keys need."""
+    order = TimelineOrder()
+    for size in range(len(keys)):
+        order.put(size)
+    listed = [*keys]
+    most = order.capacity * _MOST_SHRINKING
+    while order.capacity <= most:
+        if order.sorted(reversed(listed)) == listed:
+            return order.capacity
+        order.capacity *= 2
+    return None
