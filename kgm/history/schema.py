@@ -272,6 +272,9 @@ TABLES = {
     "gold_timeout_advice": GOLD_TIMEOUT_ADVICE, "gold_group_day": GOLD_GROUP_DAY, "carry": CARRY,
 }  # fmt: skip
 
+#: Tables of which at least one has a row of each group that is in the history.
+TABLES_OF_GROUPS = ("silver_snapshot", "silver_group_epoch", "silver_member_state", "silver_commit")
+
 _PLACE = ("partition", "offset")
 #: What tells the rows of a table apart within a cluster. A row that is written again replaces the one with its key:
 #: intervals that were open, causes and bounds that later records tell better.

@@ -25,8 +25,6 @@ MANIFEST = "kgm-history.json"
 Row = dict[str, Any]
 _LAYERS = ("bronze", "silver", "gold")
 _FILE = re.compile(r"p(\d{5})-")
-#: Tables in which every group shows up that the history has anything of.
-_SEEN_IN = ("silver_snapshot", "silver_group_epoch", "silver_member_state", "silver_commit")
 
 __all__ = ["MANIFEST", "Asked", "Built", "Derived", "Row", "Tables", "open_store", "read_manifest"]
 
@@ -89,10 +87,10 @@ class Built:
 
     def _is_in(self, group: str, partition: int) -> bool:
         asked = Asked(group_ids=(group,))
-        wanted = pa.schema([schema.TABLES[_SEEN_IN[0]].field("group_id")])
+        wanted = pa.schema([schema.TABLES[schema.TABLES_OF_GROUPS[0]].field("group_id")])
         return any(
             len(read_files([file for file in self._listed(name) if _partition_of(file) == partition], asked, wanted))
-            for name in _SEEN_IN
+            for name in schema.TABLES_OF_GROUPS
         )
 
     def _listed(self, name: str) -> Sequence[Path]:

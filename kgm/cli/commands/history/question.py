@@ -22,8 +22,6 @@ Group = Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Only this 
 TheGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="The group.")]
 GroupOption = Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The same as GROUP.")]
 Match = Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Only groups whose id matches.")]
-#: Tables in which a group shows up if there is anything of it.
-_SEEN_IN = ("silver_snapshot", "silver_group_epoch", "silver_member_state", "silver_commit")
 
 
 def one_group(group: str | None, option: str | None) -> str:
@@ -49,9 +47,10 @@ def matching(rows: Iterable[Mapping[str, Any]], pattern: str | None) -> list[Map
 
 def check_group(tables: Tables, where: Where, group: str) -> None:
     """Raises NotFoundError if the history has nothing of the group at any time."""
+    from kgm.history.schema import TABLES_OF_GROUPS
     from kgm.history.store.store import Asked
 
-    for name in _SEEN_IN:
+    for name in TABLES_OF_GROUPS:
         if len(tables.table(name, Asked(group_ids=(group,)), ["group_id"])):
             return
     raise NotFoundError(
