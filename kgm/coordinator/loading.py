@@ -20,6 +20,7 @@ from kgm.records.batch import CONTROL, TRANSACTIONAL, Batch, RawRecord
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.messages.offset_commit_value import OffsetCommitValue
 from kgm.records.record import Record, decode_record
+from kgm.records.record_types import RecordType
 
 
 def _versions(value: type[Message]) -> frozenset[bytes]:
@@ -27,8 +28,8 @@ def _versions(value: type[Message]) -> frozenset[bytes]:
     return frozenset(version.to_bytes(2, "big") for version in range(value.MIN_VERSION, value.MAX_VERSION + 1))
 
 
-_OFFSET_COMMIT = OffsetCommitValue.API_KEY.to_bytes(2, "big")
-_GROUP_METADATA = GroupMetadataValue.API_KEY.to_bytes(2, "big")
+_OFFSET_COMMIT = RecordType.OFFSET_COMMIT.to_bytes(2, "big")
+_GROUP_METADATA = RecordType.GROUP_METADATA.to_bytes(2, "big")
 #: What may be put off. A value of an unknown version may not: it is left out, and supersedes nothing.
 _PUT_OFF = {_OFFSET_COMMIT: _versions(OffsetCommitValue), _GROUP_METADATA: _versions(GroupMetadataValue)}
 _NOTHING: frozenset[bytes] = frozenset()

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from kgm.model.errors import UsageError
 from kgm.protocol.struct import Field, Message, Struct
-from kgm.records.record import TYPES, message_classes
+from kgm.records.record import message_classes
+from kgm.records.record_types import TYPES
 
 VERSION = 1
 

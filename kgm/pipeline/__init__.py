@@ -88,7 +88,7 @@ def read(out: Path, table: str, spark: "SparkSession") -> "DataFrame":
 
 
 def records(spark: "SparkSession", source: Source, kind: int, *, columns: Sequence[str] | None = None) -> "DataFrame":
-    """The records of one type (a number of `kgm.records.record.TYPES`) that are in a source now, decoded, by
+    """The records of one type (a number of `kgm.records.record_types.TYPES`) that are in a source now, decoded, by
     `kgm.history.schema.record_schema`. What does not decode is left out; `build` keeps it, in bronze/bad.
 
     columns: of that schema, all if None. Fewer make little difference: what Spark takes for a row hangs on the row.

@@ -34,7 +34,7 @@ def map_groups(
 
 
 def decoded(frame: "DataFrame", kind: int, columns: Sequence[str] | None = None) -> "DataFrame":
-    """The records of one type (`kgm.records.record.TYPES`) of raw ones, by `schema.chosen_columns`."""
+    """The records of one type (`kgm.records.record_types.TYPES`) of raw ones, by `schema.chosen_columns`."""
     schema = chosen_columns(kind, columns)
     # Of the raw record only what is asked for goes to Python; the decoder wants a place for the rest.
     sent = [name for name in RAW.names if name in {"key", "value", *schema.names}]

@@ -33,7 +33,7 @@ SLICES = pa.schema([
 
 
 class SegmentsDataSource(DataSource):
-    """Option `path`: the directory. record: a record type (`kgm.records.record.TYPES`), whose records are given
+    """Option `path`: the directory. record: a record type (`kgm.records.record_types.TYPES`), whose records are given
     decoded, by `schema.record_schema`, where they were read: raw ones would go to the JVM and back for it. columns: of
     those, names between commas; all if it is not given. slices: "true" gives, by `SLICES`, no record but what there is
     to read, for `slices.write`. max_records: of a stream, how many offsets one batch spans, about."""

@@ -13,7 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 from kgm.model.errors import DecodeError
-from kgm.records.compression import CODECS, decompress
+from kgm.records.compression import CODECS, Compression, decompress
 
 #: base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max timestamp,
 #: producer id, producer epoch, base sequence, number of records (org.apache.kafka.common.record.DefaultRecordBatch)
@@ -127,7 +127,7 @@ class Batch(NamedTuple):
         """The records, in order of their offsets, which may have gaps. Decodes each time. Raises DecodeError."""
         codec = self.attributes & CODEC_MASK
         try:
-            if codec == 0:
+            if codec == Compression.NONE:
                 return _decode_records(self, self.data, HEADER.size)
             return _decode_records(self, decompress(codec, self.data[HEADER.size :], limit=MAX_UNCOMPRESSED), 0)
         except IndexError as error:

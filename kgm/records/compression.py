@@ -3,6 +3,7 @@
 gzip needs nothing but Python; snappy, lz4 and zstd need cramjam (`pip install 'kgm[compression]'`). Kafka's
 coordinators write `__consumer_offsets` uncompressed unless `offsets.topic.compression.codec` says otherwise."""
 
+import enum
 import importlib
 import struct
 import zlib
@@ -10,8 +11,19 @@ from typing import Any
 
 from kgm.model.errors import DecodeError
 
-#: Names by the number in a batch's attributes (org.apache.kafka.common.record.CompressionType).
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+class Compression(enum.IntEnum):
+    """A codec by its number in a batch's attributes (org.apache.kafka.common.record.CompressionType)."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+#: Names of the codecs by number, as in `compression.type`.
+CODECS = tuple(codec.name.lower() for codec in Compression)
 _GZIP_WINDOW = 31
 #: snappy-java's stream format ("xerial"): magic, two version numbers, then blocks of an int32 length and raw snappy.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -26,13 +38,13 @@ def decompress(codec: int, data: bytes, *, limit: int) -> bytes:
     """The records of a batch compressed with codec 0-4. Raises DecodeError for anything that is no such stream, for
     one that gives more than `limit` bytes, and for a codec that nothing here can read."""
     match codec:
-        case 0:
+        case Compression.NONE:
             return data
-        case 1:
+        case Compression.GZIP:
             return _gunzip(data, limit)
-        case 2:
+        case Compression.SNAPPY:
             return _unsnappy(data, limit)
-        case 3 | 4:
+        case Compression.LZ4 | Compression.ZSTD:
             return _grow(CODECS[codec], data, limit)
         case _:
             raise DecodeError(f"compression codec {codec} is not known")

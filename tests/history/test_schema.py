@@ -5,7 +5,8 @@ import pytest
 
 from kgm.history.schema import POSITION, RAW, TABLES, VERSION, arrow_type, record_schema
 from kgm.protocol.struct import Field
-from kgm.records.record import TYPES, message_classes
+from kgm.records.record import message_classes
+from kgm.records.record_types import TYPES
 
 #: The columns of version 1. Changing one of these lines is a new version; adding a column behind them is not.
 COLUMNS = {

@@ -14,7 +14,7 @@ from kgm.pipeline import Source, records
 from kgm.pipeline.segments import Ends, SegmentsDataSource
 from kgm.pipeline.sources import read
 from kgm.records.log import OffsetsLog
-from kgm.records.record import TYPES
+from kgm.records.record_types import TYPES
 
 TOPIC = "__consumer_offsets"
 

@@ -9,7 +9,8 @@ from kgm.model.errors import DecodeError, EncodeError
 from kgm.protocol import codec
 from kgm.protocol.subscription import decode_assignment, decode_subscription
 from kgm.protocol.wire import decode_request
-from kgm.records.record import TYPES, decode_record
+from kgm.records.record import decode_record
+from kgm.records.record_types import TYPES
 from tests.protocol.cases import EVERY, MESSAGES, FromTables, damaged, rng_for
 
 pytestmark = pytest.mark.slow

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 from kgm.protocol.struct import Message
 from kgm.records.record import Record, encode_record
+from kgm.records.record_types import SHARE_GROUP_TYPES, STREAMS_GROUP_TYPES, RecordType
 
 SHARE, STREAMS = "share", "streams"
-_SHARE_TYPES = range(10, 16)
-_STREAMS_TYPES = (17, 19, 20, 21, 22, 23)
-#: Types whose records are one for each member.
-_MEMBERS = {10, 19}
+#: There is one such record for each member of a group.
+_MEMBER_TYPES = (RecordType.SHARE_GROUP_MEMBER_METADATA, RecordType.STREAMS_GROUP_MEMBER_METADATA)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,7 +30,7 @@ class ForeignGroup:
     @property
     def is_empty(self) -> bool:
         """Whether it has no members."""
-        return not any(record.key.API_KEY in _MEMBERS for record in self.records.values())
+        return not any(record.key.API_KEY in _MEMBER_TYPES for record in self.records.values())
 
     @property
     def state(self) -> str:
@@ -47,7 +46,7 @@ class ForeignGroup:
 def foreign_type(key: Message) -> str | None:
     """The type of the group that a record's key belongs to, or None if it is no such group."""
     kind = key.API_KEY
-    return SHARE if kind in _SHARE_TYPES else STREAMS if kind in _STREAMS_TYPES else None
+    return SHARE if kind in SHARE_GROUP_TYPES else STREAMS if kind in STREAMS_GROUP_TYPES else None
 
 
 def replayed(groups: Mapping[str, object], record: Record, group_type: str) -> ForeignGroup | None:

@@ -19,7 +19,8 @@ from kgm.history.decode.record_tables import RawBatch, Records, why
 from kgm.history.decode.transactions import ABORTED, NAMES, OPEN, fates
 from kgm.history.decode.vector_cursor import Mask, Positions
 from kgm.history.schema import RAW
-from kgm.records.record import TYPES, message_classes
+from kgm.records.record import message_classes
+from kgm.records.record_types import TYPES
 
 
 def lines(raw: pa.Table, *, all_batches: bool = False) -> Iterator[str]:

@@ -18,7 +18,8 @@ from kgm.history.decode.message_reader import Apart, read_apart, read_messages
 from kgm.history.decode.vector_cursor import Buffer, Positions
 from kgm.history.schema import BAD, RAW, record_schema
 from kgm.model.errors import DecodeError
-from kgm.records.record import TYPES, decode_record, message_classes
+from kgm.records.record import decode_record, message_classes
+from kgm.records.record_types import TYPES
 
 _VERSION_BYTES = 2
 _OFFSET_COMMITS, _GROUP_METADATA = (0, 1), 2

@@ -6,7 +6,7 @@ from kgm.coordinator.runtime import Runtime
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kgm.protocol.subscription import Subscription, encode_subscription
-from kgm.records.record import TYPES
+from kgm.records.record_types import TYPES
 from tests.coordinator.harness import Harness
 
 REBALANCE_MS = 60_000

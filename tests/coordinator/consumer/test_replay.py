@@ -37,7 +37,8 @@ from kgm.records.messages.consumer_group_target_assignment_metadata_key import C
 from kgm.records.messages.consumer_group_target_assignment_metadata_value import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from kgm.records.record import TYPES, Record, decode_record, encode_record, message_classes
+from kgm.records.record import Record, decode_record, encode_record, message_classes
+from kgm.records.record_types import SHARE_GROUP_TYPES, STREAMS_GROUP_TYPES, TYPES
 from tests.coordinator.consumer.harness import Consumers, image, topic_id
 from tests.coordinator.consumer.test_groups_stateful import same
 from tests.coordinator.harness import compacted
@@ -236,7 +237,7 @@ def test_null_is_said_in_a_tag_and_is_not_the_same_as_nothing():
 # -- share and streams groups
 
 FOREIGN = {10: "share", 19: "streams"}
-OTHERS = [number for number in TYPES if number >= 10 and number != 16]
+OTHERS = sorted(SHARE_GROUP_TYPES | STREAMS_GROUP_TYPES)
 
 
 def a_record(number, group_id="f", member_id="m"):
