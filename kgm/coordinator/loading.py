@@ -1,12 +1,12 @@
 """Rebuilds a coordinator from the batches of its log (Kafka: CoordinatorLoaderImpl).
 
-Records of a transaction are pending until its marker: they count when it says COMMIT and are void when it says ABORT.
-Record types and versions that are not known are counted and otherwise left alone; so is a record that cannot be read.
-(Kafka's loader skips unknown types too, and gives up on the rest.)
+Records of a transaction are pending until its marker, which commits or aborts them. Records of unknown types and
+versions, and records that cannot be read, are counted and skipped. (Kafka's loader skips unknown types too, and fails
+on the rest.)
 
-Nearly every record of a log is superseded by a later one: a classic group is written as a whole each time, an offset
-is committed again and again. Such records are put off until something else is said about their group, or until the
-end, and only the last one of each key is decoded. What comes out is what replaying every record gives, if all can be
+Nearly every record of a log is superseded by a later one: a classic group is written as a whole each time, and an
+offset is committed again and again. Such records are deferred until there is another record of their group, or until
+the end, and only the last one of each key is decoded. The result is the same as replaying every record, if all can be
 read."""
 
 from collections import Counter
@@ -30,15 +30,15 @@ def _versions(value: type[Message]) -> frozenset[bytes]:
 
 _OFFSET_COMMIT = RecordType.OFFSET_COMMIT.to_bytes(2, "big")
 _GROUP_METADATA = RecordType.GROUP_METADATA.to_bytes(2, "big")
-#: What may be put off. A value of an unknown version may not: it is left out, and supersedes nothing.
-_PUT_OFF = {_OFFSET_COMMIT: _versions(OffsetCommitValue), _GROUP_METADATA: _versions(GroupMetadataValue)}
+#: The records that may be deferred. A value of an unknown version may not: it is skipped, and supersedes nothing.
+_DEFERRABLE = {_OFFSET_COMMIT: _versions(OffsetCommitValue), _GROUP_METADATA: _versions(GroupMetadataValue)}
 _NOTHING: frozenset[bytes] = frozenset()
 #: In every key the record type is followed by the group id, whose length has two bytes.
 _GROUP_ID_AT = 4
 
 
-class Replayed(Protocol):
-    """What a log is replayed into: a `Coordinator`, mostly."""
+class ReplayTarget(Protocol):
+    """What a log is replayed into, such as a `Coordinator`."""
 
     def replay(self, record: Record, producer: tuple[int, int] | None = None) -> None: ...
 
@@ -47,8 +47,8 @@ class Replayed(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadReport:
-    """What was in a log. types: records by record type, tombstones too. unreadable: (offset, what is wrong) of each
-    record that was left out. next_offset: behind the last one; 0 for an empty log."""
+    """What was in a log. types: how many records there are of each type, with tombstones. unreadable: (offset, reason)
+    of each record that was skipped. next_offset: the one after the last; 0 for an empty log."""
 
     batches: int
     records: int
@@ -59,12 +59,12 @@ class LoadReport:
 
 
 class Loader:
-    """Loads one log in pieces: `replay` each batch, in order, then go through `finish`; the caller then says `loaded`
-    to the engine. What the engine says of its groups means nothing before."""
+    """Loads a log in pieces: `replay` each batch, in order, and then iterate over `finish`. After that the caller calls
+    `loaded` of the engine. The groups of the engine are incomplete until then."""
 
-    def __init__(self, engine: Replayed) -> None:
+    def __init__(self, engine: ReplayTarget) -> None:
         self._engine = engine
-        # Put off: the last record of each classic group, and of each partition that its group has committed.
+        # Deferred: the last record of each classic group, and of each partition with a committed offset, by group.
         self._groups: dict[bytes, RawRecord] = {}
         self._commits: dict[bytes, dict[bytes, RawRecord]] = {}
         self._kinds: dict[bytes, int] = {}
@@ -72,8 +72,8 @@ class Loader:
         self._batches = self._markers = self._next_offset = 0
 
     def replay(self, batch: Batch) -> None:
-        """Raises DecodeError for a batch whose records cannot be told apart, which no checksum lets through unless
-        whoever wrote it was wrong."""
+        """Raises DecodeError for a batch whose records cannot be separated. The checksum of such a batch is right only
+        if its writer was wrong."""
         self._batches += 1
         self._next_offset = batch.last_offset + 1
         if batch.attributes & CONTROL:
@@ -88,7 +88,7 @@ class Loader:
             key = row.key or b""
             kind = key[:2]
             kinds[kind] = kinds.get(kind, 0) + 1
-            if producer is not None or row.value is None or row.value[:2] not in _PUT_OFF.get(kind, _NOTHING):
+            if producer is not None or row.value is None or row.value[:2] not in _DEFERRABLE.get(kind, _NOTHING):
                 self._catch_up(key)
                 self._apply(row, producer)
             elif kind == _GROUP_METADATA:
@@ -101,7 +101,7 @@ class Loader:
                 commits[key] = row
 
     def finish(self) -> Iterator[None]:
-        """Replay what is put off still, a group at a time."""
+        """Replay the deferred records, one group at a time."""
         commits, self._commits = self._commits, {}
         for rows in commits.values():
             for row in rows.values():
@@ -113,14 +113,14 @@ class Loader:
             yield
 
     def _catch_up(self, key: bytes) -> None:
-        """Replay what is put off of a group before something else is said about it. The group's own record may wait
-        until it is the group itself of which something is said: what is between changes nothing of it."""
+        """Replay the deferred records of a group before another record of it. The deferred record of the group itself
+        waits for another record of the group itself, since nothing else changes it."""
         for row in self._commits.pop(_group_of(key), {}).values():
             self._apply(row, None)
         if key[:2] == _GROUP_METADATA:
-            put_off = self._groups.pop(key, None)
-            if put_off is not None:
-                self._apply(put_off, None)
+            deferred = self._groups.pop(key, None)
+            if deferred is not None:
+                self._apply(deferred, None)
 
     @property
     def report(self) -> LoadReport:
@@ -145,7 +145,7 @@ class Loader:
             self._engine.replay(record, producer)
 
 
-def replay_into(engine: Replayed, batches: Iterable[Batch]) -> LoadReport:
+def replay_into(engine: ReplayTarget, batches: Iterable[Batch]) -> LoadReport:
     """Load a whole log at once. Raises DecodeError as `Loader.replay` does."""
     loader = Loader(engine)
     for batch in batches:

@@ -1,4 +1,5 @@
-"""Executes outcomes: append records, replay them, move timers, hand out replies; and fires the timers that are due.
+"""Executes outcomes: appends records and replays them, changes timers, returns replies; and fires the timers that are
+due.
 
 The server drives it with the real clock, the simulation with a virtual one. Time goes forward only."""
 
@@ -13,20 +14,20 @@ from kgm.coordinator.engine import Coordinator
 from kgm.model.errors import ErrorCode, KgmError
 from kgm.records.record import Record
 
-#: Superseded entries may outnumber live timers this many times before they are swept out.
+#: Superseded entries may outnumber live timers this many times before they are removed.
 _SLACK = 4
 _SMALL = 64
 
 
 class Append(Protocol):
-    """Writes records to a log, all of them or none; into a transactional batch when a producer is given, which happens
+    """Appends records to a log, all of them or none; in a transactional batch if there is a producer, which is the case
     for TxnOffsetCommit only."""
 
     def __call__(self, records: Sequence[Record], producer: Producer | None = None, /) -> None: ...
 
 
 class AppendError(KgmError):
-    """Raised by an `append` function: none of the records is in the log, because of this error of Kafka's."""
+    """Raised by an `append` function: none of the records is in the log, because of this error."""
 
     code = "APPEND"
 
@@ -38,15 +39,15 @@ class AppendError(KgmError):
 class Runtime:
     """Drives a `Coordinator`.
 
-    append: writes records to a log, all of them or none. It says that it could not by raising AppendError, or OSError,
-    which counts as KAFKA_STORAGE_ERROR; clients are then told the error that a broker tells them."""
+    append: appends records to a log, all of them or none. It raises AppendError, or OSError, which counts as
+    KAFKA_STORAGE_ERROR, if that fails; clients then get the error that a broker returns."""
 
     def __init__(self, engine: Coordinator, *, append: Append | None = None) -> None:
         self.engine = engine
         self._append = append
         self._sequence = 0
         # An index of engine.deadlines: for every timer an entry at its deadline or before. Heartbeats move timers much
-        # more often than timers fire, so an entry is moved on only when it comes to the top.
+        # more often than timers fire, so an entry is moved only when it gets to the top.
         self._heap: list[tuple[Millis, int, TimerKey]] = []
         self._entries: dict[TimerKey, Millis] = {}
         # When each timer was set last: of equal deadlines, the one that was set first fires first.
@@ -55,26 +56,26 @@ class Runtime:
             self._index(key, deadline)
 
     def handle(self, request: Request, *, ticket: Ticket, now: Millis) -> tuple[Reply, ...]:
-        """Handle a request, after the timers that are due. The replies may be to other tickets, and to this one
-        there need not be one yet."""
+        """Handle a request, after firing the timers that are due. There may be replies to other tickets, and there may
+        be no reply to this one yet."""
         heap = self._heap
         before = self.advance(now) if heap and heap[0][0] <= now else ()
         return before + self._execute(self.engine.handle(request, ticket=ticket, now=now), now)
 
     def advance(self, now: Millis) -> tuple[Reply, ...]:
-        """Fire every timer due at `now` or before, each at its own deadline: by deadline, and those of one deadline in
-        the order in which they were set. Timers that these set are fired too if they are due."""
+        """Fire every timer due at `now` or before, each at its own deadline, in the order of deadlines; of equal
+        deadlines in the order in which they were set. Timers that are set meanwhile are fired too if they are due."""
         replies: tuple[Reply, ...] = ()
         while (timer := self.next_timer()) is not None and timer.deadline_ms <= now:
             replies += self.fire(timer)
         return replies
 
     def fire(self, timer: SetTimer) -> tuple[Reply, ...]:
-        """Fire one timer at its deadline, whatever else is due; nothing happens if it has been moved or cancelled."""
+        """Fire one timer at its deadline, whatever else is due. Nothing happens if it was moved or cancelled."""
         return self._execute(self.engine.expire(timer.key, now=timer.deadline_ms), timer.deadline_ms)
 
     def quiet_until(self) -> float:
-        """A time before which for certain no timer fires; cheaper than `next_deadline`."""
+        """A time before which no timer fires; cheaper than `next_deadline`."""
         return self._heap[0][0] if self._heap else math.inf
 
     def next_deadline(self) -> Millis | None:
@@ -100,30 +101,30 @@ class Runtime:
         return None
 
     def load(self, records: Sequence[Record], *, now: Millis) -> tuple[Reply, ...]:
-        """Rebuild the state from a log without transactions, and arm the timers."""
+        """Rebuild the state from a log without transactions, and set the timers."""
         for record in records:
             self.engine.replay(record)
         return self.loaded(now=now)
 
     def loaded(self, *, now: Millis, group_ids: Iterable[str] | None = None) -> tuple[Reply, ...]:
-        """Arm the timers, after the caller has replayed a log: records with their producers, and markers
-        (`engine.replay`, `engine.replay_end_transaction`). group_ids: only those of these groups, for large logs."""
+        """Set the timers, after the caller has replayed a log: records with their producers, and markers
+        (`engine.replay`, `engine.replay_end_transaction`). group_ids: only these groups, see `engine.loaded`."""
         return self._execute(self.engine.loaded(now=now, group_ids=group_ids), now)
 
     def topics_changed(self, image: TopicImage | None = None, *, now: Millis) -> tuple[Reply, ...]:
-        """There are other topics (`engine.topics_changed`); timers that are due come first."""
+        """Topics have changed (`engine.topics_changed`); timers that are due fire first."""
         return self.advance(now) + self._execute(self.engine.topics_changed(image, now=now), now)
 
     def disconnected(self, ticket: Ticket, *, now: Millis) -> tuple[Reply, ...]:
-        """The connection over which a request came that still waits is gone."""
+        """The connection of a request that waits for its reply was closed."""
         return self._execute(self.engine.disconnected(ticket, now=now), now)
 
     def unload(self, *, now: Millis) -> tuple[Reply, ...]:
-        """Send whoever waits to another broker."""
+        """Answer all parked requests with NOT_COORDINATOR."""
         return self._execute(self.engine.unloaded(now=now), now)
 
     def fork(self) -> "Runtime":
-        """An independent copy for what-if questions: its records go nowhere."""
+        """An independent copy, for what-if questions. Its records are not appended to a log."""
         return Runtime(self.engine.fork())
 
     def _execute(self, outcome: Outcome, now: Millis) -> tuple[Reply, ...]:
@@ -139,7 +140,8 @@ class Runtime:
         return outcome.replies
 
     def _log(self, outcome: Outcome, now: Millis) -> Outcome:
-        """The outcome once its records are in the log, or what takes its place if they are not."""
+        """The outcome, after its records were appended and replayed; or the one that takes its place if they were
+        not."""
         try:
             if self._append is not None:
                 if outcome.producer is None:
@@ -163,7 +165,7 @@ class Runtime:
             heapq.heappush(self._heap, (deadline, self._sequence, key))
 
     def _sweep(self) -> None:
-        """Drop the entries of timers that were cancelled."""
+        """Remove the entries of cancelled timers."""
         self._entries = dict(self.engine.deadlines)
         self._heap = [(deadline, self._turns[key], key) for key, deadline in self._entries.items()]
         heapq.heapify(self._heap)

@@ -45,7 +45,7 @@ class Fleet:
     def number_members_from_one(self):
         """Member ids as the KIP writes them."""
         counter = itertools.count(1)
-        self.h.engine._new_member_id = lambda _: str(next(counter))
+        self.h.engine._dispatcher.new_member_id = lambda _: str(next(counter))
 
     # -- processes
 

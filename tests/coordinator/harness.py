@@ -133,7 +133,7 @@ class Harness:
         """A new coordinator that has loaded this one's log."""
         other = self.another(**overrides)
         other.ids = self.ids
-        other.engine._new_member_id = self.ids
+        other.engine._dispatcher.new_member_id = self.ids
         other.now = self.now
         other.entries = list(self.entries) if records is None else [(record, None) for record in records]
         for record, producer, commit in map(read_entry, other.entries):

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.engine import Coordinator
+from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.loading import replay_into
 from kgm.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
@@ -49,7 +49,7 @@ class OnDisk(Harness):
 def live(on_disk, rng):
     """One random thing that happens to one of the groups."""
     group = rng.choice(GROUPS)
-    known = on_disk.engine._groups.get(group)
+    known = on_disk.engine._state.groups.get(group)
     members = list(known.members.values()) if known else []
     somebody = rng.choice(members) if members else None
     match rng.randrange(9):
@@ -79,7 +79,7 @@ def settled(state, engine):
     return {
         group_id: found
         for group_id, found in state.items()
-        if engine._groups[group_id].is_in(ClassicState.STABLE, ClassicState.EMPTY)
+        if engine._state.groups[group_id].state in (ClassicState.STABLE, ClassicState.EMPTY)
     }
 
 

@@ -1,1 +1,5 @@
-"""What administrators ask: describe, list, delete; and groups as plain values for reports."""
+"""Requests of administrators, and read-only views of groups.
+
+- `describe_list_delete`: DescribeGroups, ListGroups and DeleteGroups; `consumer_describe`: ConsumerGroupDescribe
+- `view`: groups as plain values, for reports and for the simulation
+"""

@@ -1,13 +1,14 @@
-"""ConsumerGroupDescribe (v0-1): consumer groups with their epochs, and members with what they have and are to have.
+"""ConsumerGroupDescribe (v0-1): consumer groups with their epochs, and members with current and target assignment.
 
-Classic groups are not found by it: admin clients then turn to DescribeGroups."""
+A classic group is GROUP_ID_NOT_FOUND. Admin clients then send DescribeGroups."""
 
 from collections.abc import Iterable, Mapping
 
-from kgm.coordinator.consumer.group import ConsumerGroup
-from kgm.coordinator.consumer.member import ConsumerMember
-from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.consumer_member import ConsumerMember
+from kgm.coordinator.groups.event_draft import EventDraft
+from kgm.coordinator.groups.group import Group
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.protocol.messages.consumer_group_describe_response import (
@@ -22,16 +23,16 @@ _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
 def handle_describe(
-    message: ConsumerGroupDescribeRequest, groups: Mapping[str, object], step: EventDraft, *, operations: int
+    message: ConsumerGroupDescribeRequest, groups: Mapping[str, Group], event: EventDraft, *, operations: int
 ) -> None:
-    """operations: what is said of the rights on a group."""
+    """operations: the authorized operations to report for each group."""
     described = []
     for group_id in message.group_ids:
         group = groups.get(group_id)
         if group_id == "":
             described.append(DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID))
         elif isinstance(group, ConsumerGroup):
-            described.append(_describe(group, step, operations))
+            described.append(_describe(group, event, operations))
         else:
             why = "not found" if group is None else "is not a consumer group"
             described.append(
@@ -41,27 +42,27 @@ def handle_describe(
                     error_message=f"Group {group_id} {why}.",
                 )
             )
-    step.answer(ConsumerGroupDescribeResponse(groups=described))
+    event.answer(ConsumerGroupDescribeResponse(groups=described))
 
 
-def _describe(group: ConsumerGroup, step: EventDraft, operations: int) -> DescribedGroup:
+def _describe(group: ConsumerGroup, event: EventDraft, operations: int) -> DescribedGroup:
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state,
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=group.preferred_assignor() or step.settings.consumer_assignors[0],
-        members=[_describe_member(group, member, step.image) for member in group.in_order()],
+        assignor_name=group.preferred_assignor() or event.settings.consumer_assignors[0],
+        members=[_describe_member(group, member, event.image) for member in group.in_order()],
         authorized_operations=operations,
     )
 
 
 def _describe_member(group: ConsumerGroup, member: ConsumerMember, image: TopicImage) -> Member:
-    has: dict[bytes, list[int]] = {}
-    for held in (member.assigned, member.pending_revocation):
-        for topic_id, partitions in held.items():
-            has.setdefault(topic_id, []).extend(partitions)
-    for listed in has.values():
+    current: dict[bytes, list[int]] = {}
+    for assigned in (member.assigned, member.pending_revocation):
+        for topic_id, partitions in assigned.items():
+            current.setdefault(topic_id, []).extend(partitions)
+    for listed in current.values():
         listed.sort()
     return Member(
         member_id=member.member_id,
@@ -72,14 +73,14 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, image: TopicI
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.subscribed_topic_names),
         subscribed_topic_regex=member.subscribed_topic_regex,
-        assignment=_assignment(has, image),
+        assignment=_assignment(current, image),
         target_assignment=_assignment(group.listed_target(member.member_id), image),
         member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
     )
 
 
 def _assignment(partitions: Mapping[bytes, Iterable[int]], image: TopicImage) -> Assignment:
-    """Topics that are gone are left out."""
+    """Without the topics that were deleted."""
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=image.by_id[topic_id].name, partitions=[*those])

@@ -1,17 +1,18 @@
 """DescribeGroups (v0-6), ListGroups (v0-5) and DeleteGroups (v0-2).
 
-What is listed is sorted by group id. DescribeGroups answers a repeated group id each time, DeleteGroups once."""
+Lists are sorted by group id. DescribeGroups answers a repeated group id each time, DeleteGroups once."""
 
 from collections.abc import Mapping
 
-from kgm.coordinator.classic.group import ClassicGroup, ClassicMember
-from kgm.coordinator.classic.rebalance import session_key
-from kgm.coordinator.classic.records import tombstone as group_tombstone
-from kgm.coordinator.classic.state import ClassicState
-from kgm.coordinator.consumer.group import CONSUMER, ConsumerGroup
+from kgm.coordinator.classic.rebalance import delete_group
 from kgm.coordinator.consumer.records import group_tombstones
-from kgm.coordinator.contract.event_draft import EventDraft
-from kgm.coordinator.contract.foreign_group import ForeignGroup
+from kgm.coordinator.contract.api_versions import DESCRIBE_HAS_NOT_FOUND
+from kgm.coordinator.groups.classic_group import ClassicGroup, ClassicMember
+from kgm.coordinator.groups.classic_state import ClassicState
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.event_draft import EventDraft
+from kgm.coordinator.groups.foreign_group import ForeignGroup
+from kgm.coordinator.groups.group import Group
 from kgm.coordinator.offsets.store import Offsets
 from kgm.coordinator.offsets.store import tombstone as offset_tombstone
 from kgm.model.errors import ErrorCode
@@ -21,33 +22,28 @@ from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from kgm.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 from kgm.protocol.messages.list_groups_request import ListGroupsRequest
 from kgm.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
-from kgm.records.record import Record
 
-#: Every right there is on a group, as a bit field: READ 3, DELETE 6, DESCRIBE 8, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11.
-#: A coordinator without an authorizer grants them all, wherever it answers without an error: so also on groups that do
-#: not exist, when DescribeGroups is older than v6.
+#: All operations on a group, as a bit field: READ 3, DELETE 6, DESCRIBE 8, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11. A
+#: coordinator without an authorizer grants them all wherever it answers without an error: in DescribeGroups before v6
+#: also for groups that do not exist.
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-_NOT_ASKED = -(2**31)
-_NOT_FOUND_ERROR_FROM = 6
-_CLASSIC = "classic"
-Group = ClassicGroup | ConsumerGroup | ForeignGroup
+_NOT_REQUESTED = -(2**31)
 
 
-def operations_shown(asked: bool) -> int:  # noqa: FBT001  (a field of the request)
-    return ALL_GROUP_OPERATIONS if asked else _NOT_ASKED
+def authorized_operations(requested: bool) -> int:  # noqa: FBT001  (a field of the request)
+    return ALL_GROUP_OPERATIONS if requested else _NOT_REQUESTED
 
 
-def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Group], step: EventDraft) -> None:
-    """A DescribeGroups. A group that does not exist, or is no classic one, is described as Dead; from v6 on with
+def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Group], event: EventDraft) -> None:
+    """A DescribeGroups. A group that does not exist, or is not a classic group, is described as Dead; from v6 on with
     GROUP_ID_NOT_FOUND."""
-    assert step.request is not None
-    operations = operations_shown(message.include_authorized_operations)
+    operations = authorized_operations(message.include_authorized_operations)
     described = []
     for group_id in message.groups:
         group = groups.get(group_id)
         if isinstance(group, ClassicGroup):
             described.append(_describe(group, operations))
-        elif step.request.version >= _NOT_FOUND_ERROR_FROM:
+        elif event.version >= DESCRIBE_HAS_NOT_FOUND:
             described.append(
                 DescribedGroup(
                     group_id=group_id,
@@ -60,12 +56,12 @@ def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Group],
             described.append(
                 DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value, authorized_operations=operations)
             )
-    step.answer(DescribeGroupsResponse(groups=described))
+    event.answer(DescribeGroupsResponse(groups=described))
 
 
 def _describe(group: ClassicGroup, operations: int) -> DescribedGroup:
-    """Protocol and metadata are shown when the group is Stable only; assignments always."""
-    stable = group.is_in(ClassicState.STABLE)
+    """Protocol and metadata are shown only when the group is Stable; assignments always."""
+    stable = group.state is ClassicState.STABLE
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,
@@ -87,81 +83,56 @@ def _describe_member(member: ClassicMember, protocol: str | None) -> DescribedGr
     )
 
 
-def handle_list(message: ListGroupsRequest, groups: Mapping[str, Group], step: EventDraft) -> None:
-    """A ListGroups. Both filters ignore case; an empty one lets all through; a type that is none matches nothing."""
+def handle_list(message: ListGroupsRequest, groups: Mapping[str, Group], event: EventDraft) -> None:
+    """A ListGroups. Both filters ignore case. An empty filter matches all; an unknown type matches nothing."""
     states = {state.strip().lower() for state in message.states_filter}
     types = {kind.lower() for kind in message.types_filter}
     listed = [
         ListedGroup(
             group_id=group_id,
-            protocol_type=_protocol_type(group),
+            protocol_type=group.protocol_type or "",
             group_state=str(group.state),
-            group_type=type_of(group),
+            group_type=group.group_type,
         )
         for group_id, group in sorted(groups.items())
-        if (not states or group.state.lower() in states) and (not types or type_of(group) in types)
+        if (not states or group.state.lower() in states) and (not types or group.group_type in types)
     ]
-    step.answer(ListGroupsResponse(groups=listed))
-
-
-def type_of(group: Group) -> str:
-    """classic, consumer, share or streams."""
-    match group:
-        case ClassicGroup():
-            return _CLASSIC
-        case ConsumerGroup():
-            return CONSUMER
-        case ForeignGroup():
-            return group.group_type
-
-
-def _protocol_type(group: Group) -> str:
-    return group.group_type if isinstance(group, ForeignGroup) else group.protocol_type or ""
+    event.answer(ListGroupsResponse(groups=listed))
 
 
 def handle_delete(
-    message: DeleteGroupsRequest, groups: Mapping[str, Group], offsets: Offsets, step: EventDraft
+    message: DeleteGroupsRequest, groups: Mapping[str, Group], offsets: Offsets, event: EventDraft
 ) -> None:
-    """A DeleteGroups: tombstones for the offsets and for the group, if it is Empty."""
+    """A DeleteGroups, which writes tombstones for a group and its offsets if the group is Empty."""
     results = []
     for group_id in dict.fromkeys(message.groups_names):
         group = groups.get(group_id)
         if group is None or group.state == ClassicState.DEAD:
             error = ErrorCode.GROUP_ID_NOT_FOUND
-        elif not is_empty(group):
+        elif not group.is_empty:
             error = ErrorCode.NON_EMPTY_GROUP
         else:
             error = ErrorCode.NONE
-            write_deletion(group, offsets, step)
+            write_deletion(group, offsets, event)
         results.append(DeletableGroupResult(group_id=group_id, error_code=error))
-    step.answer(DeleteGroupsResponse(results=results))
+    event.answer(DeleteGroupsResponse(results=results))
 
 
-def is_empty(group: Group) -> bool:
-    return group.is_in(ClassicState.EMPTY) if isinstance(group, ClassicGroup) else group.is_empty
-
-
-def write_deletion(group: Group, offsets: Offsets, step: EventDraft) -> None:
-    """Tombstones for an Empty group and its offsets, pending ones too; ids that were given out are void with it."""
+def write_deletion(group: Group, offsets: Offsets, event: EventDraft) -> None:
+    """Write tombstones for an Empty group and its offsets, also the pending ones."""
     for at in offsets.partitions_of(group.group_id):
-        step.write(offset_tombstone(group.group_id, at))
-    write_group_deletion(group, step)
+        event.write(offset_tombstone(group.group_id, at))
+    write_group_deletion(group, event)
 
 
-def write_group_deletion(group: Group, step: EventDraft) -> None:
-    """The same, but the offsets stay."""
-    if isinstance(group, ClassicGroup):
-        for member_id in group.pending_joins:
-            step.cancel_timer(session_key(group, member_id))
-    for tombstone in _tombstones(group):
-        step.write(tombstone)
-
-
-def _tombstones(group: Group) -> list[Record]:
+def write_group_deletion(group: Group, event: EventDraft) -> None:
+    """Write tombstones for an Empty group; its offsets remain."""
     match group:
-        case ConsumerGroup():
-            return group_tombstones(group)
-        case ForeignGroup():
-            return group.tombstones()
         case ClassicGroup():
-            return [group_tombstone(group.group_id)]
+            delete_group(group, event)
+        case ConsumerGroup():
+            for tombstone in group_tombstones(group):
+                event.write(tombstone)
+        case ForeignGroup():
+            for tombstone in group.tombstones():
+                event.write(tombstone)

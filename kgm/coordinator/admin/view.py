@@ -1,22 +1,23 @@
-"""What a coordinator knows of its groups, as plain values for reports. Nothing here can change a group."""
+"""Groups as plain values, for reports and for the simulation. Nothing here can change a group."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kgm.coordinator.admin.describe_list_delete import Group, type_of
-from kgm.coordinator.classic.group import ClassicGroup
-from kgm.coordinator.classic.state import ClassicState
-from kgm.coordinator.consumer.group import ConsumerGroup
-from kgm.coordinator.consumer.member import ConsumerMember
-from kgm.coordinator.contract.foreign_group import ForeignGroup
-from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind
+from kgm.coordinator.contract.outcome import Millis, TimerKey, TimerKind, session_key
 from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.coordinator.groups.classic_group import ClassicGroup
+from kgm.coordinator.groups.classic_state import ClassicState
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.consumer_member import ConsumerMember
+from kgm.coordinator.groups.foreign_group import ForeignGroup
+from kgm.coordinator.groups.group import Group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerSeat:
-    """What a member of a consumer group (KIP-848) has besides; partitions by topic name, those of topics that are gone
-    left out. speaks_classic: it is there with the classic protocol. state: STABLE, UNREVOKED_PARTITIONS, …"""
+class ConsumerMemberView:
+    """What only a member of a consumer group (KIP-848) has. Partitions are given by topic name, without deleted topics.
+
+    state: STABLE, UNREVOKED_PARTITIONS, … uses_classic: whether it uses the classic protocol."""
 
     member_epoch: int
     previous_member_epoch: int
@@ -28,16 +29,16 @@ class ConsumerSeat:
     assigned: Mapping[str, tuple[int, ...]]
     pending_revocation: Mapping[str, tuple[int, ...]]
     target: Mapping[str, tuple[int, ...]]
-    speaks_classic: bool
+    uses_classic: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberView:
     """One member.
 
-    subscription: what it says for the group's protocol (its first one while none is chosen). joined: it waits for the
-    end of the join phase. synced: it has sent SyncGroup in this generation. session_deadline_ms: when it is
-    removed unless it shows a sign of life; None while it waits for a reply with its session run out."""
+    subscription: its metadata for the group's protocol (for its first one while no protocol is selected). joined: it
+    waits for the end of the join phase. synced: it has sent SyncGroup in this generation. session_deadline_ms: when its
+    session expires; None if the session has expired while a request of the member is parked."""
 
     member_id: str
     group_instance_id: str | None
@@ -51,16 +52,17 @@ class MemberView:
     joined: bool
     synced: bool
     session_deadline_ms: Millis | None
-    consumer: ConsumerSeat | None = None
+    consumer: ConsumerMemberView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """One group; members in order of joining. deadline_ms: when the phase that the group is in ends at the latest;
-    None when no phase is running. held: newcomers that are held back (`standby`), by instance id or else member id.
+    """One group; members in the order of joining. deadline_ms: when the current phase of a rebalance ends at the
+    latest; None if there is no rebalance. held: newcomers that are held back (`classic.standby`), by instance id or
+    else member id.
 
-    Of a consumer group, the generation is the group epoch, the protocol the assignor that members ask for, and each
-    member has a `consumer` seat; assignment_epoch and metadata_hash are None of other groups."""
+    The generation of a consumer group is its group epoch, the protocol is the assignor that most members prefer, and
+    each member has `consumer`. assignment_epoch and metadata_hash are None for other groups."""
 
     group_id: str
     group_type: str
@@ -87,12 +89,12 @@ def view_of(group: Group, deadlines: Mapping[TimerKey, Millis], image: TopicImag
         case ForeignGroup():
             return GroupView(
                 group_id=group.group_id,
-                group_type=type_of(group),
+                group_type=group.group_type,
                 state=group.state,
                 state_timestamp_ms=None,
                 generation=0,
                 leader=None,
-                protocol_type=type_of(group),
+                protocol_type=group.group_type,
                 protocol=None,
                 members=(),
                 pending_member_ids=(),
@@ -103,7 +105,7 @@ def view_of(group: Group, deadlines: Mapping[TimerKey, Millis], image: TopicImag
 def _consumer(group: ConsumerGroup, deadlines: Mapping[TimerKey, Millis], image: TopicImage) -> GroupView:
     return GroupView(
         group_id=group.group_id,
-        group_type=type_of(group),
+        group_type=group.group_type,
         state=group.state,
         state_timestamp_ms=None,
         generation=group.group_epoch,
@@ -125,7 +127,6 @@ def _consumer_member(
         by_id = image.by_id
         return {by_id[topic_id].name: tuple(sorted(p)) for topic_id, p in partitions.items() if topic_id in by_id}
 
-    session = TimerKey(TimerKind.SESSION, group.group_id, member.member_id)
     return MemberView(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
@@ -138,8 +139,8 @@ def _consumer_member(
         assignment=b"",
         joined=False,
         synced=True,
-        session_deadline_ms=deadlines.get(session),
-        consumer=ConsumerSeat(
+        session_deadline_ms=deadlines.get(session_key(group.group_id, member.member_id)),
+        consumer=ConsumerMemberView(
             member_epoch=member.member_epoch,
             previous_member_epoch=member.previous_member_epoch,
             state=member.state.name,
@@ -150,18 +151,18 @@ def _consumer_member(
             assigned=named(member.assigned),
             pending_revocation=named(member.pending_revocation),
             target=named(group.target_of(member.member_id)),
-            speaks_classic=member.classic is not None,
+            uses_classic=member.classic is not None,
         ),
     )
 
 
 def _classic(group: ClassicGroup, deadlines: Mapping[TimerKey, Millis]) -> GroupView:
     join_deadline = deadlines.get(TimerKey(TimerKind.JOIN, group.group_id))
-    in_sync_phase = group.is_in(ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
+    in_sync_phase = group.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
     sync_deadline = deadlines.get(TimerKey(TimerKind.SYNC, group.group_id))
     return GroupView(
         group_id=group.group_id,
-        group_type="classic",
+        group_type=group.group_type,
         state=group.state.value,
         state_timestamp_ms=group.state_timestamp_ms,
         generation=group.generation,
@@ -182,13 +183,13 @@ def _classic(group: ClassicGroup, deadlines: Mapping[TimerKey, Millis]) -> Group
                     member.protocols[0].metadata,
                 ),
                 assignment=member.assignment,
-                joined=member.member_id in group.parked_joins,
-                synced=in_sync_phase and member.member_id not in group.pending_syncs,
-                session_deadline_ms=deadlines.get(TimerKey(TimerKind.SESSION, group.group_id, member.member_id)),
+                joined=member.member_id in group.soft.parked_joins,
+                synced=in_sync_phase and member.member_id not in group.soft.pending_syncs,
+                session_deadline_ms=deadlines.get(session_key(group.group_id, member.member_id)),
             )
             for member in group.members.values()
         ),
-        pending_member_ids=tuple(group.pending_joins),
+        pending_member_ids=tuple(group.soft.pending_joins),
         deadline_ms=sync_deadline if join_deadline is None else join_deadline,
-        held=tuple(held.member.group_instance_id or held.member.member_id for held in group.held.values()),
+        held=tuple(held.member.group_instance_id or held.member.member_id for held in group.soft.held.values()),
     )

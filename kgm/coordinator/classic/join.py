@@ -1,104 +1,114 @@
-"""JoinGroup, versions 0-9, for classic groups; with static membership (KIP-345) and KIP-814's skipAssignment.
+"""JoinGroup (v0-9) for classic groups, with static membership (KIP-345) and KIP-814's skipAssignment
+(Kafka: GroupMetadataManager.classicGroupJoinToClassicGroup).
 
-v0 has no rebalance timeout (the session timeout is taken); v4 and later send a dynamic newcomer away with
-MEMBER_ID_REQUIRED and an id (KIP-394); v5 brought group instance ids; v9 lets a restarted static leader skip the
-assignment. Kafka: GroupMetadataManager.classicGroupJoinToClassicGroup."""
+In v0 the session timeout is the rebalance timeout too. From v4 on a dynamic newcomer is given an id with
+MEMBER_ID_REQUIRED, and has to join again with it (KIP-394). v5 brought group instance ids. From v9 on a restarted
+static leader may skip the assignment."""
 
 from collections.abc import Callable
 
-from kgm.coordinator.classic import rebalance as rounds
-from kgm.coordinator.classic import standby
-from kgm.coordinator.classic.group import ClassicGroup, ClassicMember, Held, Parked, Protocol
+from kgm.coordinator.classic import rebalance, standby
 from kgm.coordinator.classic.records import new_group_record, replaced_record
-from kgm.coordinator.classic.state import ClassicState
+from kgm.coordinator.contract.api_versions import JOIN_HAS_REBALANCE_TIMEOUT, JOIN_REQUIRES_MEMBER_ID
 from kgm.coordinator.contract.error_responses import UNKNOWN_MEMBER_ID, join_refusal
-from kgm.coordinator.contract.event_draft import EventDraft
+from kgm.coordinator.contract.outcome import session_key
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.coordinator.groups.classic_group import (
+    ClassicGroup,
+    ClassicMember,
+    HeldNewcomer,
+    OfferedProtocol,
+    ParkedRequest,
+)
+from kgm.coordinator.groups.classic_state import ClassicState
+from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.join_group_request import JoinGroupRequest
-
-_MEMBER_ID_REQUIRED_FROM = 4
 
 
 class Joining:
     """One JoinGroup request at work on a draft of its group."""
 
-    __slots__ = ("client_host", "client_id", "group", "message", "protocols", "step", "version")
+    __slots__ = ("client_host", "client_id", "event", "group", "message", "protocols", "version")
 
-    def __init__(self, message: JoinGroupRequest, group: ClassicGroup, step: EventDraft) -> None:
-        assert step.request is not None
+    def __init__(self, message: JoinGroupRequest, group: ClassicGroup, event: EventDraft) -> None:
+        assert event.request is not None
         self.message = message
         self.group = group
-        self.step = step
-        self.version = step.request.version
-        self.client_id = step.request.client_id or ""
-        self.client_host = step.request.client_host
-        self.protocols = tuple([Protocol(offered.name, offered.metadata) for offered in message.protocols])
-
-    @property
-    def rebalance_timeout_ms(self) -> int:
-        return self.message.session_timeout_ms if self.version == 0 else self.message.rebalance_timeout_ms
+        self.event = event
+        self.version = event.request.version
+        self.client_id = event.request.client_id or ""
+        self.client_host = event.request.client_host
+        self.protocols = tuple([OfferedProtocol(offered.name, offered.metadata) for offered in message.protocols])
 
     def refuse(self, error: ErrorCode, member_id: str = UNKNOWN_MEMBER_ID) -> None:
-        self.step.answer(join_refusal(error, self.version, member_id))
+        self.event.answer(join_refusal(error, self.version, member_id))
 
     def park(self, member_id: str) -> None:
-        assert self.step.ticket is not None
-        rounds.park_join(self.group, self.step, member_id, Parked(self.step.ticket, self.version))
+        rebalance.park_join(self.group, member_id, self.parked(), self.event)
+
+    def parked(self) -> ParkedRequest:
+        assert self.event.ticket is not None
+        return ParkedRequest(self.event.ticket, self.version)
 
 
 def join_error(message: JoinGroupRequest, settings: BrokerSettings) -> ErrorCode:
-    """What is wrong with the request, whatever the state of its group."""
+    """What is wrong with a request, whatever the state of its group."""
     if not message.group_id:
         return ErrorCode.INVALID_GROUP_ID
     lowest, highest = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
     return ErrorCode.NONE if lowest <= message.session_timeout_ms <= highest else ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def makes_group(message: JoinGroupRequest, settings: BrokerSettings) -> bool:
-    """Whether the request makes a group where there is none."""
+def creates_group(message: JoinGroupRequest, settings: BrokerSettings) -> bool:
+    """Whether a request creates a group where there is none."""
     return message.member_id == UNKNOWN_MEMBER_ID and join_error(message, settings) is ErrorCode.NONE
 
 
+def rebalance_timeout_ms(message: JoinGroupRequest, version: int) -> int:
+    """The rebalance timeout of a member."""
+    return message.rebalance_timeout_ms if version >= JOIN_HAS_REBALANCE_TIMEOUT else message.session_timeout_ms
+
+
 def handle_join(
-    message: JoinGroupRequest, installed: ClassicGroup | None, step: EventDraft, new_member_id: Callable[[str], str]
+    message: JoinGroupRequest, installed: ClassicGroup | None, event: EventDraft, new_member_id: Callable[[str], str]
 ) -> None:
-    """A JoinGroup for a classic group, or for one that does not exist yet."""
-    assert step.request is not None
-    error = join_error(message, step.settings)
+    """A JoinGroup for a classic group, or for a group that does not exist yet."""
+    error = join_error(message, event.settings)
     if installed is None and error is ErrorCode.NONE and message.member_id:
         error = ErrorCode.UNKNOWN_MEMBER_ID
     if error is not ErrorCode.NONE:
-        step.answer(join_refusal(error, step.request.version, message.member_id))
+        event.answer(join_refusal(error, event.version, message.member_id))
         return
-    group = step.draft(
-        ClassicGroup(group_id=message.group_id, state_timestamp_ms=step.now) if installed is None else installed
+    group = event.draft(
+        ClassicGroup(group_id=message.group_id, state_timestamp_ms=event.now) if installed is None else installed
     )
-    joining = Joining(message, group, step)
-    if not _has_room(group, message.member_id, step.settings.group_max_size):
-        rounds.remove_member(group, step, message.member_id)
+    joining = Joining(message, group, event)
+    if not _has_room(group, message.member_id, event.settings.group_max_size):
+        rebalance.remove_member(group, message.member_id, event)
         joining.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED)
     elif message.member_id == UNKNOWN_MEMBER_ID:
-        _join_unknown(joining, new_member_id)
+        _join_without_id(joining, new_member_id)
     else:
-        _join_known(joining)
+        _join_with_id(joining)
     if installed is None:
-        step.write(new_group_record(group))
+        event.write(new_group_record(group))
 
 
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
-    """Whether the member may be let in. In a join phase those that wait are counted, so that the last to come back
-    are dropped when the limit was lowered; pending ids are never counted."""
+    """Whether the group may have this member. In a join phase the members that have joined are counted, so that the
+    last ones to join are dropped after the limit was lowered. Pending ids are never counted."""
+    parked_joins = group.soft.parked_joins
     if group.state is ClassicState.PREPARING_REBALANCE:
-        return len(group.parked_joins) < max_size or member_id in group.parked_joins
-    if group.is_in(ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
+        return len(parked_joins) < max_size or member_id in parked_joins
+    if group.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
         return len(group.members) < max_size or member_id in group.members
     return True
 
 
-def _join_unknown(joining: Joining, new_member_id: Callable[[str], str]) -> None:
-    """A newcomer, or a static member that was restarted and has no member id."""
-    group, step, message = joining.group, joining.step, joining.message
+def _join_without_id(joining: Joining, new_member_id: Callable[[str], str]) -> None:
+    """A newcomer, or a static member that has started again."""
+    group, event, message = joining.group, joining.event, joining.message
     instance_id = message.group_instance_id
     if group.state is ClassicState.DEAD:
         joining.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -109,29 +119,29 @@ def _join_unknown(joining: Joining, new_member_id: Callable[[str], str]) -> None
     member_id = new_member_id(joining.client_id if instance_id is None else instance_id)
     if instance_id is not None and instance_id in group.static_ids:
         _replace_static(joining, group.static_ids[instance_id], member_id)
-    elif instance_id is None and joining.version >= _MEMBER_ID_REQUIRED_FROM:
-        group.pending_joins[member_id] = None
-        step.set_timer(rounds.session_key(group, member_id), message.session_timeout_ms)
+    elif instance_id is None and joining.version >= JOIN_REQUIRES_MEMBER_ID:
+        group.soft.pending_joins[member_id] = None
+        event.set_timer(session_key(group.group_id, member_id), message.session_timeout_ms)
         joining.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
     else:
         _add(joining, member_id)
 
 
-def _join_known(joining: Joining) -> None:
-    """A member that has its id, or a pending one that comes back with it."""
+def _join_with_id(joining: Joining) -> None:
+    """A member, or a newcomer that joins with the id that it was given."""
     group, message = joining.group, joining.message
     member_id = message.member_id
     if group.state is ClassicState.DEAD:
         joining.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
     elif not group.supports(message.protocol_type, [offered.name for offered in joining.protocols]):
         joining.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
-    elif member_id in group.pending_joins:
+    elif member_id in group.soft.pending_joins:
         if message.group_instance_id is not None:
-            # Static members never get a pending id: Kafka calls this an illegal state.
+            # Static members are never given a pending id: an illegal state in Kafka.
             joining.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             _add(joining, member_id)
-    elif standby.holds(group, member_id, message.group_instance_id):
+    elif standby.is_held(group, member_id, message.group_instance_id):
         _add(joining, member_id)
     elif error := group.check_member(member_id, message.group_instance_id):
         joining.refuse(error, member_id)
@@ -145,77 +155,82 @@ def _rejoin(joining: Joining, member: ClassicMember) -> None:
     leads = group.leader == member.member_id
     match group.state:
         case ClassicState.COMPLETING_REBALANCE if unchanged:
-            # It may have missed the reply: tell it again.
-            reply = rounds.joined_reply(group, member.member_id, joining.version, for_leader=leads)
-            joining.step.answer(reply)
+            # It may have missed the reply.
+            reply = rebalance.joined_reply(group, member.member_id, joining.version, for_leader=leads)
+            joining.event.answer(reply)
         case ClassicState.STABLE if unchanged and not leads:
-            reply = rounds.joined_reply(group, member.member_id, joining.version, for_leader=False)
-            joining.step.answer(reply)
+            reply = rebalance.joined_reply(group, member.member_id, joining.version, for_leader=False)
+            joining.event.answer(reply)
         case _:
-            # The leader of a Stable group asks for a rebalance by rejoining: topics may have changed.
+            # The leader of a Stable group asks for a rebalance by joining again: topics may have changed.
             _update(joining, member)
             joining.park(member.member_id)
-            rounds.rebalance_or_complete(group, joining.step)
+            rebalance.rebalance_or_complete(group, joining.event)
 
 
 def _add(joining: Joining, member_id: str) -> None:
-    """Let a new member in, or, where a plan for the group says so, have it wait for others."""
-    group, step, message = joining.group, joining.step, joining.message
+    """Add a new member, or hold it back if a scale-out of the group is planned."""
+    group, event, message = joining.group, joining.event, joining.message
     member = ClassicMember(
         member_id=member_id,
         group_instance_id=message.group_instance_id,
         client_id=joining.client_id,
         client_host=joining.client_host,
-        rebalance_timeout_ms=joining.rebalance_timeout_ms,
+        rebalance_timeout_ms=rebalance_timeout_ms(message, joining.version),
         session_timeout_ms=message.session_timeout_ms,
         protocols=joining.protocols,
         is_new=True,
     )
-    assert step.ticket is not None
-    parked = Parked(step.ticket, joining.version)
-    if step.settings.plans:
-        newcomer = Held(member, message.protocol_type, parked, standby.bound_ms(member, step))
-        if standby.holds_back(group, step, newcomer):
-            if standby.let_in_if_due(group, step):
-                rounds.rebalance_or_complete(group, step)
+    parked = joining.parked()
+    if event.settings.plans:
+        newcomer = HeldNewcomer(member, message.protocol_type, parked, standby.wait_deadline_ms(member, event))
+        if standby.hold_back(group, newcomer, event):
+            if standby.let_in_if_due(group, event):
+                rebalance.rebalance_or_complete(group, event)
             return
-    standby.admit(group, step, member, message.protocol_type, parked)
-    rounds.rebalance_or_complete(group, step)
+    standby.admit(group, member, message.protocol_type, parked, event)
+    rebalance.rebalance_or_complete(group, event)
 
 
 def _update(joining: Joining, member: ClassicMember) -> None:
-    """Take over what the request says of a member."""
-    said = (joining.rebalance_timeout_ms, joining.message.session_timeout_ms, joining.protocols)
-    if said != (member.rebalance_timeout_ms, member.session_timeout_ms, member.protocols):
-        rebalance_timeout_ms, session_timeout_ms, protocols = said
+    """Replace the timeouts and protocols of a member with those of the request."""
+    message = joining.message
+    timeout_ms = rebalance_timeout_ms(message, joining.version)
+    if (timeout_ms, message.session_timeout_ms, joining.protocols) != (
+        member.rebalance_timeout_ms, member.session_timeout_ms, member.protocols,
+    ):  # fmt: skip
         joining.group.update(
             member._replace(
-                rebalance_timeout_ms=rebalance_timeout_ms, session_timeout_ms=session_timeout_ms, protocols=protocols
+                rebalance_timeout_ms=timeout_ms,
+                session_timeout_ms=message.session_timeout_ms,
+                protocols=joining.protocols,
             )
         )
 
 
 def _replace_static(joining: Joining, old_id: str, new_id: str) -> None:
-    """A static member came back without its member id: fence the old id, put the new one in its place (KIP-345).
+    """A static member joins without its member id: the new id takes the place of the old one, which is fenced
+    (KIP-345).
 
-    The new id's first session still has the old length, as in Kafka."""
-    group, step = joining.group, joining.step
-    leader_before, rows_before = group.leader, group.rows
-    assert not group.is_in(ClassicState.EMPTY, ClassicState.DEAD), f"group {group.group_id} has members"
-    rounds.answer_join(group, step, old_id, ErrorCode.FENCED_INSTANCE_ID, echo=old_id)
-    rounds.answer_sync(group, step, old_id, ErrorCode.FENCED_INSTANCE_ID)
-    step.cancel_timer(rounds.session_key(group, old_id))
+    The first session of the new id has the length of the old one's, as in Kafka."""
+    group, event = joining.group, joining.event
+    leader_before, rows_before = group.leader, group.logged_members
+    assert group.state not in (ClassicState.EMPTY, ClassicState.DEAD), f"group {group.group_id} has members"
+    rebalance.answer_join(group, old_id, ErrorCode.FENCED_INSTANCE_ID, event, echo=old_id)
+    rebalance.answer_sync(group, old_id, ErrorCode.FENCED_INSTANCE_ID, event)
+    event.cancel_timer(session_key(group.group_id, old_id))
     member = group.rename(old_id, new_id)
-    rounds.extend_session(group, step, member)
+    rebalance.extend_session(group, member, event)
     _update(joining, member)
     match group.state:
         case ClassicState.STABLE if group.select_protocol() == group.protocol:
-            step.write(replaced_record(group, rows_before, old_id, group.members[new_id]))
-            step.answer(rounds.replaced_reply(group, new_id, joining.version, leader_before=leader_before))
+            record, group.logged_members = replaced_record(group, rows_before, old_id, group.members[new_id])
+            event.write(record)
+            event.answer(rebalance.replaced_reply(group, new_id, joining.version, leader_before=leader_before))
         case ClassicState.STABLE | ClassicState.COMPLETING_REBALANCE:
             # In CompletingRebalance the leader may already be assigning to the old id.
             joining.park(new_id)
-            rounds.prepare_rebalance(group, step)
+            rebalance.prepare_rebalance(group, event)
         case _:
             joining.park(new_id)
-            rounds.maybe_complete_join(group, step)
+            rebalance.maybe_complete_join(group, event)

@@ -1,28 +1,24 @@
-"""A rebalance of a classic group: the join phase, the sync phase, and the alarms that end them.
+"""A rebalance of a classic group: the join phase, the sync phase, the alarms that end them, and members that are
+removed.
 
-Each function changes a draft of a group and notes in the step what is to be written, timed and answered
+Each function changes a draft of a group, and records in the event what is to be written, timed and answered
 (Kafka: GroupMetadataManager.prepareRebalance, completeClassicGroupJoin, tryCompleteInitialRebalanceElseSchedule,
 expirePendingSync, expireClassicGroupMemberHeartbeat)."""
 
 from collections.abc import Mapping
 
 from kgm.coordinator.classic import standby
-from kgm.coordinator.classic.group import NO_ASSIGNMENT, ClassicGroup, ClassicMember, InitialDelay, Parked
-from kgm.coordinator.classic.records import group_record, settled_record
-from kgm.coordinator.classic.state import ClassicState, can_move
+from kgm.coordinator.classic.records import group_record, stable_record, tombstone
+from kgm.coordinator.contract.api_versions import JOIN_MAY_SKIP_ASSIGNMENT
 from kgm.coordinator.contract.error_responses import join_refusal, protocol_name, sync_refusal
-from kgm.coordinator.contract.event_draft import EventDraft, OnAppendFailure
-from kgm.coordinator.contract.outcome import TimerKey, TimerKind
-from kgm.coordinator.contract.overlay import whole
+from kgm.coordinator.contract.outcome import TimerKey, TimerKind, session_key
+from kgm.coordinator.groups.classic_group import NO_ASSIGNMENT, ClassicGroup, ClassicMember, InitialDelay, ParkedRequest
+from kgm.coordinator.groups.classic_state import ClassicState, can_move
+from kgm.coordinator.groups.event_draft import EventDraft, OnAppendFailure
+from kgm.coordinator.groups.overlay import whole
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
-
-_SKIP_ASSIGNMENT_FROM = 9
-
-
-def session_key(group: ClassicGroup, member_id: str) -> TimerKey:
-    return TimerKey(TimerKind.SESSION, group.group_id, member_id)
 
 
 def join_key(group: ClassicGroup) -> TimerKey:
@@ -33,37 +29,37 @@ def sync_key(group: ClassicGroup) -> TimerKey:
     return TimerKey(TimerKind.SYNC, group.group_id)
 
 
-def extend_session(group: ClassicGroup, step: EventDraft, member: ClassicMember) -> None:
-    """Count the member's session from now on."""
-    step.set_timer(TimerKey(TimerKind.SESSION, group.group_id, member.member_id), member.session_timeout_ms)
+def extend_session(group: ClassicGroup, member: ClassicMember, event: EventDraft) -> None:
+    """Start the member's session again."""
+    event.set_timer(TimerKey(TimerKind.SESSION, group.group_id, member.member_id), member.session_timeout_ms)
 
 
 # -- parked requests
 
 
-def park_join(group: ClassicGroup, step: EventDraft, member_id: str, parked: Parked) -> None:
-    """Let a JoinGroup wait for the end of the join phase. An earlier one of the same member, which Kafka never
-    answers, is told to join again."""
-    answer_join(group, step, member_id, ErrorCode.REBALANCE_IN_PROGRESS, echo=member_id)
-    group.parked_joins[member_id] = parked
+def park_join(group: ClassicGroup, member_id: str, parked: ParkedRequest, event: EventDraft) -> None:
+    """Park a JoinGroup until the end of the join phase. An earlier one of the same member, which Kafka never answers,
+    is answered with REBALANCE_IN_PROGRESS."""
+    answer_join(group, member_id, ErrorCode.REBALANCE_IN_PROGRESS, event, echo=member_id)
+    group.soft.parked_joins[member_id] = parked
 
 
-def answer_join(group: ClassicGroup, step: EventDraft, member_id: str, error: ErrorCode, *, echo: str = "") -> None:
-    """Refuse a member's parked JoinGroup, if there is one; `echo` is the member id in the reply."""
-    parked = group.parked_joins.pop(member_id, None)
+def answer_join(group: ClassicGroup, member_id: str, error: ErrorCode, event: EventDraft, *, echo: str = "") -> None:
+    """Refuse a member's parked JoinGroup, if there is one. echo: the member id in the reply."""
+    parked = group.soft.parked_joins.pop(member_id, None)
     if parked is not None:
-        step.reply(parked.ticket, join_refusal(error, parked.version, echo))
+        event.reply(parked.ticket, join_refusal(error, parked.version, echo))
 
 
-def answer_sync(group: ClassicGroup, step: EventDraft, member_id: str, error: ErrorCode) -> None:
+def answer_sync(group: ClassicGroup, member_id: str, error: ErrorCode, event: EventDraft) -> None:
     """Refuse a member's parked SyncGroup, if there is one."""
-    parked = group.parked_syncs.pop(member_id, None)
+    parked = group.soft.parked_syncs.pop(member_id, None)
     if parked is not None:
-        step.reply(parked.ticket, sync_refusal(error))
+        event.reply(parked.ticket, sync_refusal(error))
 
 
 def joined_reply(group: ClassicGroup, member_id: str, version: int, *, for_leader: bool) -> JoinGroupResponse:
-    """A successful JoinGroup reply of the current generation; only the leader is told who the members are."""
+    """A successful JoinGroup reply of the current generation. Only the leader gets the list of members."""
     members = [
         JoinGroupResponseMember(
             member_id=member.member_id,
@@ -85,14 +81,15 @@ def joined_reply(group: ClassicGroup, member_id: str, version: int, *, for_leade
 def replaced_reply(
     group: ClassicGroup, member_id: str, version: int, *, leader_before: str | None
 ) -> JoinGroupResponse:
-    """The reply to who has taken a member's place, without a rebalance: it says that all is as it was. From v9 on a
-    leader is told that it leads and need not assign; an older leader is told who led before, so that it takes itself
-    for a follower."""
-    knows_better = version >= _SKIP_ASSIGNMENT_FROM
-    leads = knows_better and group.leader == member_id
+    """The JoinGroup reply to a member that has taken the place of another without a rebalance.
+
+    From v9 on a leader gets the list of members, and is told to skip the assignment (KIP-814). In earlier versions the
+    reply names the leader before, so that a restarted leader acts as a follower."""
+    may_skip = version >= JOIN_MAY_SKIP_ASSIGNMENT
+    leads = may_skip and group.leader == member_id
     reply = joined_reply(group, member_id, version, for_leader=leads)
     reply.skip_assignment = leads
-    if not knows_better:
+    if not may_skip:
         reply.leader = leader_before or ""
     return reply
 
@@ -107,183 +104,194 @@ def synced_reply(group: ClassicGroup, member: ClassicMember) -> SyncGroupRespons
 # -- join phase
 
 
-def rebalance_or_complete(group: ClassicGroup, step: EventDraft) -> None:
-    """After a member came, changed or went: begin a rebalance, or see whether the one in flight can go on."""
+def rebalance_or_complete(group: ClassicGroup, event: EventDraft) -> None:
+    """After a member was added, changed or removed: start a rebalance, or end the join phase in flight if it can
+    end."""
     if can_move(group.state, ClassicState.PREPARING_REBALANCE):
-        prepare_rebalance(group, step)
+        prepare_rebalance(group, event)
     else:
-        maybe_complete_join(group, step)
+        maybe_complete_join(group, event)
 
 
-def prepare_rebalance(group: ClassicGroup, step: EventDraft) -> None:
-    """Begin a join phase. The first one of an Empty group waits for the initial delay, whoever has joined."""
-    if group.is_in(ClassicState.COMPLETING_REBALANCE):
-        _fail_sync_phase(group, step)
-    _end_sync_timer(group, step)
-    initial = group.is_in(ClassicState.EMPTY)
-    group.move_to(ClassicState.PREPARING_REBALANCE, step.now)
+def prepare_rebalance(group: ClassicGroup, event: EventDraft) -> None:
+    """Start a join phase. The first one of an Empty group lasts for the initial delay, even if every member has
+    joined."""
+    if group.state is ClassicState.COMPLETING_REBALANCE:
+        _fail_sync_phase(group, ErrorCode.REBALANCE_IN_PROGRESS, event)
+    _end_sync_phase(group, event)
+    initial = group.is_empty
+    group.move_to(ClassicState.PREPARING_REBALANCE, event.now)
     if initial:
-        delay_ms = step.settings.group_initial_rebalance_delay_ms
-        group.initial_delay = InitialDelay(delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
-        step.set_timer(join_key(group), delay_ms)
+        delay_ms = event.settings.group_initial_rebalance_delay_ms
+        group.soft.initial_delay = InitialDelay(delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
+        event.set_timer(join_key(group), delay_ms)
     elif group.all_joined:
-        complete_join(group, step)
+        complete_join(group, event)
     else:
-        step.set_timer(join_key(group), group.rebalance_timeout_ms)
+        event.set_timer(join_key(group), group.rebalance_timeout_ms)
 
 
-def maybe_complete_join(group: ClassicGroup, step: EventDraft) -> None:
-    """End the join phase early if nobody is missing; the first one of a group that was Empty only if there is a plan,
-    and everybody is there."""
+def maybe_complete_join(group: ClassicGroup, event: EventDraft) -> None:
+    """End the join phase early if every member has joined. The first one of a group that was Empty ends early only if a
+    scale-out is planned, and its members have joined."""
     if (
         group.state is ClassicState.PREPARING_REBALANCE
         and group.all_joined
-        and (group.previous_state is not ClassicState.EMPTY or standby.is_fulfilled(group, step.settings))
+        and (group.soft.previous_state is not ClassicState.EMPTY or standby.is_plan_fulfilled(group, event.settings))
     ):
-        complete_join(group, step)
+        complete_join(group, event)
 
 
-def join_phase_expired(group: ClassicGroup, step: EventDraft) -> None:
-    """The join timer fired: the initial delay is over or extended, or the rebalance timeout is up."""
-    delay = group.initial_delay
-    if delay is None or not group.new_member_added or delay.remaining_ms == 0:
-        complete_join(group, step)
+def join_phase_expired(group: ClassicGroup, event: EventDraft) -> None:
+    """The join timer fired: extend the initial delay if a member was added meanwhile, else end the phase."""
+    soft = group.soft
+    delay = soft.initial_delay
+    if delay is None or not soft.new_member_added or delay.remaining_ms == 0:
+        complete_join(group, event)
         return
-    group.new_member_added = False
-    next_delay_ms = min(step.settings.group_initial_rebalance_delay_ms, delay.remaining_ms)
-    group.initial_delay = InitialDelay(next_delay_ms, max(delay.remaining_ms - delay.delay_ms, 0))
-    step.set_timer(join_key(group), next_delay_ms)
+    soft.new_member_added = False
+    next_delay_ms = min(event.settings.group_initial_rebalance_delay_ms, delay.remaining_ms)
+    soft.initial_delay = InitialDelay(next_delay_ms, max(delay.remaining_ms - delay.delay_ms, 0))
+    event.set_timer(join_key(group), next_delay_ms)
 
 
-def complete_join(group: ClassicGroup, step: EventDraft) -> None:
+def complete_join(group: ClassicGroup, event: EventDraft) -> None:
     """End the join phase.
 
-    Dynamic members that did not join are removed, static ones stay. If members exist and none of them joined, the
-    phase is extended by a rebalance timeout, in the same generation."""
-    step.cancel_timer(join_key(group))
-    group.initial_delay = None
-    joined = whole(group.parked_joins)
+    Dynamic members that have not joined are removed; static ones stay. If there are members and none of them has
+    joined, the phase goes on for another rebalance timeout, in the same generation."""
+    event.cancel_timer(join_key(group))
+    soft = group.soft
+    soft.initial_delay = None
+    joined = whole(soft.parked_joins)
     for member in list(group.members.values()):
         if member.group_instance_id is None and member.member_id not in joined:
-            remove_member(group, step, member.member_id)
-    standby.let_in_all(group, step)
+            remove_member(group, member.member_id, event)
+    standby.let_in_all(group, event)
     if group.members and not group.elect_joined_leader():
-        step.set_timer(join_key(group), group.rebalance_timeout_ms)
+        event.set_timer(join_key(group), group.rebalance_timeout_ms)
         return
-    group.start_generation(step.now)
-    if group.is_in(ClassicState.EMPTY):
-        step.write(group_record(group, {}))
-        step.on_append_failure = OnAppendFailure.KEEP
+    group.start_generation(event.now)
+    if group.is_empty:
+        event.write(group_record(group, {}))
+        event.on_append_failure = OnAppendFailure.KEEP
         return
-    joined, group.parked_joins = whole(group.parked_joins), {}
+    joined, soft.parked_joins = whole(soft.parked_joins), {}
     members = whole(group.members)
     for member_id, member in members.items():
         parked = joined.get(member_id)
         if parked is not None:
             for_leader = member_id == group.leader
-            step.reply(parked.ticket, joined_reply(group, member_id, parked.version, for_leader=for_leader))
-        extend_session(group, step, member)
+            event.reply(parked.ticket, joined_reply(group, member_id, parked.version, for_leader=for_leader))
+        extend_session(group, member, event)
         if member.is_new:
             members[member_id] = member._replace(is_new=False)
-    group.pending_syncs = dict.fromkeys(members)
-    step.set_timer(sync_key(group), group.rebalance_timeout_ms)
+    soft.pending_syncs = dict.fromkeys(members)
+    event.set_timer(sync_key(group), group.rebalance_timeout_ms)
 
 
 # -- sync phase
 
 
-def complete_sync(group: ClassicGroup, step: EventDraft, assignments: Mapping[str, bytes]) -> None:
-    """The leader has assigned: write the group, and give every parked SyncGroup its part. Members without one get an
-    empty assignment; ids that are no members are ignored."""
+def complete_sync(group: ClassicGroup, assignments: Mapping[str, bytes], event: EventDraft) -> None:
+    """The leader has assigned: write the group, and answer every parked SyncGroup. Members that the leader left out get
+    an empty assignment; ids that are not members are ignored."""
     by_member = {member_id: assignments.get(member_id, NO_ASSIGNMENT) for member_id in group.members}
-    record = settled_record(group, by_member)
-    rows = group.rows
-    step.write(record)
-    step.on_append_failure = OnAppendFailure.REBALANCE
-    waiting, group.parked_syncs = whole(group.parked_syncs), {}
+    record, logged_members = stable_record(group, by_member)
+    event.write(record)
+    event.on_append_failure = OnAppendFailure.REBALANCE
+    waiting, group.soft.parked_syncs = whole(group.soft.parked_syncs), {}
     members = whole(group.members)
     for member_id, member in members.items():
         assigned = members[member_id] = member._replace(assignment=by_member[member_id])
         parked = waiting.get(member_id)
         if parked is not None:
-            step.reply(parked.ticket, synced_reply(group, assigned))
-            # Its session was not watched while the request was parked.
-            extend_session(group, step, assigned)
-    group.move_to(ClassicState.STABLE, step.now)
-    group.rows = rows
+            event.reply(parked.ticket, synced_reply(group, assigned))
+            # The session of a member with a parked request does not expire.
+            extend_session(group, assigned, event)
+    group.move_to(ClassicState.STABLE, event.now)
+    group.logged_members = logged_members
 
 
-def member_synced(group: ClassicGroup, step: EventDraft, member_id: str) -> None:
-    """A member has sent SyncGroup; with the last one the sync timer goes."""
-    group.pending_syncs.pop(member_id, None)
-    if not group.pending_syncs:
-        step.cancel_timer(sync_key(group))
+def member_synced(group: ClassicGroup, member_id: str, event: EventDraft) -> None:
+    """A member has sent SyncGroup. The last one cancels the sync timer."""
+    group.soft.pending_syncs.pop(member_id, None)
+    if not group.soft.pending_syncs:
+        event.cancel_timer(sync_key(group))
 
 
-def sync_phase_expired(group: ClassicGroup, step: EventDraft) -> None:
-    """The sync timer fired, in CompletingRebalance or Stable: whoever sent no SyncGroup is removed, static or not."""
-    for member_id in list(group.pending_syncs):
-        remove_member(group, step, member_id)
-    prepare_rebalance(group, step)
+def sync_phase_expired(group: ClassicGroup, event: EventDraft) -> None:
+    """The sync timer fired, in CompletingRebalance or Stable: remove every member, static or not, that has sent no
+    SyncGroup, and start a rebalance."""
+    for member_id in list(group.soft.pending_syncs):
+        remove_member(group, member_id, event)
+    prepare_rebalance(group, event)
 
 
-def fail_sync(group: ClassicGroup, step: EventDraft, error: ErrorCode) -> None:
-    """The assignment could not be written: every parked SyncGroup gets the error, and a rebalance begins."""
-    _fail_sync_phase(group, step, error)
-    rebalance_or_complete(group, step)
+def fail_sync(group: ClassicGroup, error: ErrorCode, event: EventDraft) -> None:
+    """The assignment could not be written: answer every parked SyncGroup with the error, and start a rebalance."""
+    _fail_sync_phase(group, error, event)
+    rebalance_or_complete(group, event)
 
 
-def _fail_sync_phase(group: ClassicGroup, step: EventDraft, error: ErrorCode = ErrorCode.REBALANCE_IN_PROGRESS) -> None:
-    members, waiting = whole(group.members), whole(group.parked_syncs)
+def _fail_sync_phase(group: ClassicGroup, error: ErrorCode, event: EventDraft) -> None:
+    members, waiting = whole(group.members), whole(group.soft.parked_syncs)
     for member_id, member in members.items():
         if member.assignment:
             members[member_id] = member._replace(assignment=NO_ASSIGNMENT)
         if member_id in waiting:
-            answer_sync(group, step, member_id, error)
-            extend_session(group, step, member)
+            answer_sync(group, member_id, error, event)
+            extend_session(group, member, event)
 
 
-def _end_sync_timer(group: ClassicGroup, step: EventDraft) -> None:
-    group.pending_syncs.clear()
-    step.cancel_timer(sync_key(group))
+def _end_sync_phase(group: ClassicGroup, event: EventDraft) -> None:
+    group.soft.pending_syncs.clear()
+    event.cancel_timer(sync_key(group))
 
 
-# -- members that go
+# -- members that are removed
 
 
-def remove_member(group: ClassicGroup, step: EventDraft, member_id: str) -> None:
-    """Take a member or pending id out of the group, with its timer. What it had parked is answered with
-    UNKNOWN_MEMBER_ID (Kafka leaves a parked SyncGroup without any answer)."""
-    answer_join(group, step, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
-    answer_sync(group, step, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+def remove_member(group: ClassicGroup, member_id: str, event: EventDraft) -> None:
+    """Remove a member or a pending id, with its timer. Its parked requests are answered with UNKNOWN_MEMBER_ID (Kafka
+    never answers a parked SyncGroup)."""
+    answer_join(group, member_id, ErrorCode.UNKNOWN_MEMBER_ID, event)
+    answer_sync(group, member_id, ErrorCode.UNKNOWN_MEMBER_ID, event)
     group.remove(member_id)
-    step.cancel_timer(session_key(group, member_id))
+    event.cancel_timer(session_key(group.group_id, member_id))
 
 
-def session_expired(group: ClassicGroup, step: EventDraft, member_id: str) -> None:
-    """A session ended: of a pending id, or of a member, static or dynamic. Members that wait for a reply are spared
-    until they have it, unless they are new."""
+def session_expired(group: ClassicGroup, member_id: str, event: EventDraft) -> None:
+    """A session expired: of a pending id, or of a member, static or dynamic. A member whose request is parked stays,
+    unless it is new."""
     member = group.members.get(member_id)
     if member is not None and not member.is_new and _waits(group, member_id):
         return
-    if member is not None and replaced_by_spare(group, step, member):
+    if member is not None and replaced_by_spare(group, member, event):
         return
-    remove_member(group, step, member_id)
-    if member is not None and group.is_in(ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-        rebalance_or_complete(group, step)
-    elif group.is_in(ClassicState.PREPARING_REBALANCE) and group.all_joined:
-        complete_join(group, step)
+    remove_member(group, member_id, event)
+    if member is not None and group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
+        rebalance_or_complete(group, event)
+    elif group.state is ClassicState.PREPARING_REBALANCE and group.all_joined:
+        complete_join(group, event)
 
 
-def replaced_by_spare(group: ClassicGroup, step: EventDraft, gone: ClassicMember) -> bool:
-    """Whether somebody who was held back has taken the place of a member that goes (`standby`)."""
+def replaced_by_spare(group: ClassicGroup, gone: ClassicMember, event: EventDraft) -> bool:
+    """Whether a spare has taken the place of a member that is to be removed (`standby`)."""
     leader = group.leader
-    spare = standby.take_over(group, step, gone)
+    spare = standby.take_over(group, gone, event)
     if spare is not None:
         member_id, version = spare.member.member_id, spare.parked.version
-        step.reply(spare.parked.ticket, replaced_reply(group, member_id, version, leader_before=leader))
+        event.reply(spare.parked.ticket, replaced_reply(group, member_id, version, leader_before=leader))
     return spare is not None
 
 
 def _waits(group: ClassicGroup, member_id: str) -> bool:
-    return member_id in group.parked_joins or member_id in group.parked_syncs
+    return member_id in group.soft.parked_joins or member_id in group.soft.parked_syncs
+
+
+def delete_group(group: ClassicGroup, event: EventDraft) -> None:
+    """Delete an Empty group. The ids that were given out are void."""
+    for member_id in group.soft.pending_joins:
+        event.cancel_timer(session_key(group.group_id, member_id))
+    event.write(tombstone(group.group_id))

@@ -1,10 +1,19 @@
-"""A classic group as the log has it: one GroupMetadata record (Kafka: GroupCoordinatorRecordHelpers)."""
+"""A classic group as the log has it: one GroupMetadata record (Kafka: GroupCoordinatorRecordHelpers).
+
+Kafka writes a classic group at four points: when it is created, when it becomes Empty, when a static member is
+replaced, and when the leader has assigned."""
 
 from collections.abc import Mapping
 
-from kgm.coordinator.classic.group import ClassicGroup, ClassicMember, Protocol, Rows
-from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.contract.outcome import Millis
+from kgm.coordinator.groups.classic_group import (
+    ClassicGroup,
+    ClassicHardState,
+    ClassicMember,
+    LoggedMembers,
+    OfferedProtocol,
+)
+from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from kgm.records.record import Record
@@ -12,34 +21,46 @@ from kgm.records.record import Record
 _UNKNOWN = -1
 
 
-def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Record:
-    """The group with its members and these assignments by member id (each member must have one)."""
+# -- to the log
+
+
+def group_record(group: ClassicHardState, assignments: Mapping[str, bytes]) -> Record:
+    """The group with its members and these assignments by member id, one for each member."""
     return _record(group, [_row(group, member, assignments[member.member_id]) for member in group.members.values()])
 
 
-def settled_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Record:
-    """Likewise for a group that is Stable from now on; it remembers its rows for `replaced_record`."""
-    record = group_record(group, assignments)
-    assert isinstance(record.value, GroupMetadataValue)
-    group.rows = Rows([row.member_id for row in record.value.members], record.value.members)
-    return record
+def stable_record(group: ClassicHardState, assignments: Mapping[str, bytes]) -> tuple[Record, LoggedMembers]:
+    """The record of a group that becomes Stable, and its rows for `replaced_record`."""
+    rows = [_row(group, member, assignments[member.member_id]) for member in group.members.values()]
+    return _record(group, rows), LoggedMembers([row.member_id for row in rows], rows)
 
 
-def replaced_record(group: ClassicGroup, before: Rows | None, old_id: str, member: ClassicMember) -> Record:
-    """A Stable group in which a member has just taken the place of another, whose rows were these before."""
+def replaced_record(
+    group: ClassicHardState, before: LoggedMembers | None, old_id: str, member: ClassicMember
+) -> tuple[Record, LoggedMembers]:
+    """The record of a Stable group in which a member has just replaced another, and its rows. before: the rows until
+    now, None if they are not known."""
     if before is None:
-        return settled_record(group, {each.member_id: each.assignment for each in group.members.values()})
-    # Each step is a copy of pointers: the only part of a restart that grows with the group, as the record does.
+        return stable_record(group, {each.member_id: each.assignment for each in group.members.values()})
+    # These copies of pointers are the only part of a static restart that grows with the group, as the record does.
     member_ids, rows = before.member_ids.copy(), before.rows.copy()
     place = member_ids.index(old_id)
     del member_ids[place], rows[place]
     member_ids.append(member.member_id)
     rows.append(_row(group, member, member.assignment))
-    group.rows = Rows(member_ids, rows)
-    return _record(group, rows)
+    return _record(group, rows), LoggedMembers(member_ids, rows)
 
 
-def _record(group: ClassicGroup, rows: list[MemberMetadata]) -> Record:
+def new_group_record(group: ClassicHardState) -> Record:
+    """A group that was created just now: generation 0, whatever has become of the group in memory since."""
+    return group_record(ClassicHardState(group_id=group.group_id, state_timestamp_ms=group.state_timestamp_ms), {})
+
+
+def tombstone(group_id: str) -> Record:
+    return Record(GroupMetadataKey(group=group_id), None)
+
+
+def _record(group: ClassicHardState, rows: list[MemberMetadata]) -> Record:
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
@@ -51,7 +72,7 @@ def _record(group: ClassicGroup, rows: list[MemberMetadata]) -> Record:
     return Record(GroupMetadataKey(group=group.group_id), value)
 
 
-def _row(group: ClassicGroup, member: ClassicMember, assignment: bytes) -> MemberMetadata:
+def _row(group: ClassicHardState, member: ClassicMember, assignment: bytes) -> MemberMetadata:
     return MemberMetadata(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
@@ -64,23 +85,14 @@ def _row(group: ClassicGroup, member: ClassicMember, assignment: bytes) -> Membe
     )
 
 
-def new_group_record(group: ClassicGroup) -> Record:
-    """A group that has just been created: generation 0, whatever the group has become since in memory."""
-    return group_record(
-        ClassicGroup(group_id=group.group_id, state_timestamp_ms=group.state_timestamp_ms),
-        {},
-    )
-
-
-def tombstone(group_id: str) -> Record:
-    return Record(GroupMetadataKey(group=group_id), None)
+# -- from the log
 
 
 def group_from_record(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """The group as a coordinator that loads the log knows it: Stable with members, Empty without.
+    """The group as a coordinator that loads the log knows it: Stable with members, Empty without, and no soft state.
 
-    Of a member's protocols only the selected one is in the log. A member of before KIP-62 has no rebalance timeout
-    and gets its session timeout for it."""
+    The log has only the selected one of a member's protocols. A member from before KIP-62 has no rebalance timeout, and
+    gets its session timeout instead."""
     timestamp = value.current_state_timestamp
     group = ClassicGroup(
         group_id=group_id,
@@ -99,7 +111,7 @@ def group_from_record(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
             client_host=row.client_host,
             rebalance_timeout_ms=row.session_timeout if row.rebalance_timeout == _UNKNOWN else row.rebalance_timeout,
             session_timeout_ms=row.session_timeout,
-            protocols=(Protocol(value.protocol or "", row.subscription),),
+            protocols=(OfferedProtocol(value.protocol or "", row.subscription),),
             assignment=row.assignment,
         )
         group.add(member, value.protocol_type)

@@ -1,38 +1,42 @@
-"""Newcomers that are held back until a planned scale-out is complete, and spare members (KIP-345, "future works").
+"""Newcomers that are held back until a planned scale-out is complete, and spares (KIP-345, "future works").
 
-Apache Kafka has no such thing. It is off unless a group has a plan (`planned`), needs nothing of the clients, and puts
-nothing on the wire or into the log that Kafka would not: a newcomer that is *held* just waits for the reply to its
-JoinGroup, as it would in a long join phase, while the members of the group go on consuming.
+Apache Kafka has no such thing. It is off unless a scale-out of the group is planned (`contract.scale_out_plan`), needs
+nothing of the clients, and puts nothing on the wire or into the log that Kafka would not. A newcomer that is *held*
+waits for the reply to its JoinGroup, as it would in a long join phase, while the members of the group continue to
+consume.
 
 Rules
 -----
-- A group without members starts as ever; its first join phase ends early once the plan is fulfilled and nobody is
-  missing. Members that are there are never held, whatever they ask for; nor is a static member that restarts.
-- Pre-registered ids alone: a newcomer with one of them is held until all of them are there. Others come as ever.
-- A target size: every newcomer is held until so many are there. Pre-registered ids among them have a place of their own
-  that nobody else gets. Who finds no free place is a *spare*: it is held until a member goes.
-- When a member of a Stable group goes (its session ends, or it leaves), a spare with the same subscription takes its
-  place, as a static member's next life does: same assignment, same generation, no rebalance.
-- Then all that are held and have a place are let in, in one rebalance. They also come along with any rebalance that
-  takes place for another reason: it costs nobody anything more.
-- Nobody is held longer than its own rebalance timeout, counted from its first JoinGroup, or than
-  `kgm.group.newcomer.max.wait.ms` if that is less. Then all that have a place are let in, incomplete as the group is,
-  and a spare is told REBALANCE_IN_PROGRESS, on which every client joins again, and is a spare again.
-- A held newcomer that starts again is fenced by its next life and keeps its place in time; one that leaves, or whose
-  connection ends, is gone, which the group does not notice: it has no session by which its death would show.
-- What is held is soft state: a coordinator that moves sends everybody to the next.
-- Nothing here makes anybody leave. Who goes is dealt with at once, as ever: its partitions are unread until then."""
+- A group without members starts as usual; its first join phase ends early once the plan is fulfilled and every member
+  has joined. Members of the group are never held, whatever they request, nor is a static member that starts again.
+- Pre-registered ids without a target size: a newcomer with one of them is held until all of them are there. Other
+  newcomers join as usual.
+- A target size: every newcomer is held until the group has that size. Places are reserved for pre-registered ids. A
+  newcomer without a free place is a *spare*: it is held until a member is removed.
+- When a member of a Stable group is removed (its session expires, or it leaves), a spare with the same subscription
+  takes its place, as a restarted static member does: same assignment, same generation, no rebalance.
+- When the plan is fulfilled, all held newcomers that have a place are let in, in one rebalance. They are also let in
+  with any rebalance that happens for another reason, since that costs nothing more.
+- No newcomer is held longer than its own rebalance timeout, counted from its first JoinGroup, or than
+  `kgm.group.newcomer.max.wait.ms` if that is shorter. After that all newcomers that have a place are let in, although
+  the plan is not fulfilled. A spare is answered with REBALANCE_IN_PROGRESS, on which every client joins again, and is a
+  spare again.
+- A held newcomer that starts again is fenced by its successor, which keeps the deadline. One that leaves, or that
+  disconnects, is dropped, and the group does not notice: a held newcomer has no session that could expire.
+- Held newcomers are soft state: a coordinator that moves sends them to the next one.
+- Nothing here removes a member. A member that is removed is removed at once, as usual, and its partitions have no
+  consumer until the rebalance."""
 
 from collections.abc import Sequence
 
-from kgm.coordinator.classic.group import ClassicGroup, ClassicMember, Held, Parked, topics_of
 from kgm.coordinator.classic.records import group_record
-from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.contract.error_responses import join_refusal
-from kgm.coordinator.contract.event_draft import EventDraft, OnAppendFailure
-from kgm.coordinator.contract.outcome import Millis, Ticket, TimerKey, TimerKind
+from kgm.coordinator.contract.outcome import Millis, Ticket, TimerKey, TimerKind, session_key
 from kgm.coordinator.contract.scale_out_plan import GroupPlan
 from kgm.coordinator.contract.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, BrokerSettings
+from kgm.coordinator.groups.classic_group import ClassicGroup, ClassicMember, HeldNewcomer, ParkedRequest, topics_in
+from kgm.coordinator.groups.classic_state import ClassicState
+from kgm.coordinator.groups.event_draft import EventDraft, OnAppendFailure
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.leave_group_request import MemberIdentity
 
@@ -41,16 +45,16 @@ def hold_key(group: ClassicGroup) -> TimerKey:
     return TimerKey(TimerKind.HOLD, group.group_id)
 
 
-# -- what a plan says of a group
+# -- the plan of a group
 
 
-def is_fulfilled(group: ClassicGroup, settings: BrokerSettings) -> bool:
-    """Whether the group has a plan, and all its members are there."""
+def is_plan_fulfilled(group: ClassicGroup, settings: BrokerSettings) -> bool:
+    """Whether the group has a plan, and all members that it names or counts are there."""
     plan = settings.plans.of(group.group_id)
     return plan is not None and _has_all(group, plan, ())
 
 
-def _has_all(group: ClassicGroup, plan: GroupPlan, coming: Sequence[Held]) -> bool:
+def _has_all(group: ClassicGroup, plan: GroupPlan, coming: Sequence[HeldNewcomer]) -> bool:
     if plan.target_size is not None:
         return len(group.members) + len(coming) >= plan.target_size
     return plan.instance_ids <= {*group.static_ids, *(held.member.group_instance_id for held in coming)}
@@ -60,176 +64,180 @@ def _is_registered(plan: GroupPlan, member: ClassicMember) -> bool:
     return member.group_instance_id is not None and member.group_instance_id in plan.instance_ids
 
 
-def _seated(group: ClassicGroup, plan: GroupPlan | None) -> list[Held]:
-    """Those of the held that have a place; first those whose place it is, then in order of coming."""
-    waiting = list(group.held.values())
+def _with_a_place(group: ClassicGroup, plan: GroupPlan | None) -> list[HeldNewcomer]:
+    """The held newcomers that have a place: first those with a pre-registered id, then in the order of joining."""
+    waiting = list(group.soft.held.values())
     if plan is None or plan.target_size is None:
         return waiting
     waiting.sort(key=lambda held: not _is_registered(plan, held.member))
     there = {*group.static_ids, *(held.member.group_instance_id for held in waiting)}
     reserved = len(plan.instance_ids - there)
     free = plan.target_size - len(group.members)
-    seated: list[Held] = []
+    admitted: list[HeldNewcomer] = []
     for held in waiting:
-        if free - len(seated) > (0 if _is_registered(plan, held.member) else reserved):
-            seated.append(held)
-    # Nobody is kept waiting for others by a group in which nobody works.
-    return seated or ([] if group.members else waiting[: plan.target_size])
+        if free - len(admitted) > (0 if _is_registered(plan, held.member) else reserved):
+            admitted.append(held)
+    # A group without members lets newcomers in at once.
+    return admitted or ([] if group.members else waiting[: plan.target_size])
 
 
 # -- newcomers
 
 
-def admit(group: ClassicGroup, step: EventDraft, member: ClassicMember, protocol_type: str, parked: Parked) -> None:
-    """Let a new member in, to wait for the end of the join phase. Until its first reply it has 300 s: it cannot
-    heartbeat without knowing its id."""
-    if group.is_in(ClassicState.PREPARING_REBALANCE) and group.previous_state is ClassicState.EMPTY:
-        group.new_member_added = True
+def admit(
+    group: ClassicGroup, member: ClassicMember, protocol_type: str, parked: ParkedRequest, event: EventDraft
+) -> None:
+    """Add a new member, whose JoinGroup is parked until the end of the join phase. Its session lasts 300 s until the
+    first reply, because it cannot send heartbeats without an id."""
+    if group.state is ClassicState.PREPARING_REBALANCE and group.soft.previous_state is ClassicState.EMPTY:
+        group.soft.new_member_added = True
     group.add(member, protocol_type)
-    group.parked_joins[member.member_id] = parked
-    step.set_timer(TimerKey(TimerKind.SESSION, group.group_id, member.member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
+    group.soft.parked_joins[member.member_id] = parked
+    event.set_timer(session_key(group.group_id, member.member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
 
 
-def holds(group: ClassicGroup, member_id: str, group_instance_id: str | None) -> bool:
-    """Whether this newcomer is held, and asks again."""
-    held = group.held.get(member_id)
+def is_held(group: ClassicGroup, member_id: str, group_instance_id: str | None) -> bool:
+    """Whether this newcomer is held already."""
+    held = group.soft.held.get(member_id)
     return held is not None and held.member.group_instance_id == group_instance_id
 
 
-def holds_back(group: ClassicGroup, step: EventDraft, newcomer: Held) -> bool:
-    """Hold a newcomer back if the plan says so. True if it is held, or refused; False if it may come in, or has: then
-    the caller goes on with a rebalance."""
-    until_ms = _withdraw_former(group, step, newcomer)
-    plan = step.settings.plans.of(group.group_id)
-    if plan is None or not _concerns(plan, group, newcomer.member):
+def hold_back(group: ClassicGroup, newcomer: HeldNewcomer, event: EventDraft) -> bool:
+    """Hold a newcomer back if the plan requires it. True if it is held, or refused; False if the caller is to add
+    it."""
+    until_ms = _dismiss_former(group, newcomer, event)
+    plan = event.settings.plans.of(group.group_id)
+    if plan is None or not _must_wait(plan, group, newcomer.member):
         return False
-    if _size(group) + len(group.held) >= step.settings.group_max_size:
-        _refuse(step, newcomer, ErrorCode.GROUP_MAX_SIZE_REACHED)
+    if _size(group) + len(group.soft.held) >= event.settings.group_max_size:
+        _refuse(newcomer, ErrorCode.GROUP_MAX_SIZE_REACHED, event)
         return True
-    group.pending_joins.pop(newcomer.member.member_id, None)
-    step.cancel_timer(TimerKey(TimerKind.SESSION, group.group_id, newcomer.member.member_id))
-    _keep(group, {**group.held, newcomer.member.member_id: newcomer._replace(until_ms=until_ms)}, step)
+    group.soft.pending_joins.pop(newcomer.member.member_id, None)
+    event.cancel_timer(session_key(group.group_id, newcomer.member.member_id))
+    _hold(group, {**group.soft.held, newcomer.member.member_id: newcomer._replace(until_ms=until_ms)}, event)
     return True
 
 
-def bound_ms(member: ClassicMember, step: EventDraft) -> Millis:
-    """Until when a newcomer may be held that comes now."""
-    wait_ms = min(max(member.rebalance_timeout_ms, 0), step.settings.kgm_group_newcomer_max_wait_ms)
-    return Millis(step.now + wait_ms)
+def wait_deadline_ms(member: ClassicMember, event: EventDraft) -> Millis:
+    """Until when a newcomer may be held that joins now."""
+    wait_ms = min(max(member.rebalance_timeout_ms, 0), event.settings.kgm_group_newcomer_max_wait_ms)
+    return Millis(event.now + wait_ms)
 
 
-def _concerns(plan: GroupPlan, group: ClassicGroup, member: ClassicMember) -> bool:
-    """Whether a newcomer has to wait, at least until it is seen who else is there."""
+def _must_wait(plan: GroupPlan, group: ClassicGroup, member: ClassicMember) -> bool:
+    """Whether a newcomer is to be held, at least until the plan is checked."""
     if not group.members:
         return False
     return plan.target_size is not None or _is_registered(plan, member)
 
 
 def _size(group: ClassicGroup) -> int:
-    """What counts for `group.max.size`, as in Kafka: in a join phase those that have joined."""
-    return len(group.parked_joins if group.is_in(ClassicState.PREPARING_REBALANCE) else group.members)
+    """The size that counts for `group.max.size`: in a join phase, as in Kafka, the members that have joined."""
+    return len(group.soft.parked_joins if group.state is ClassicState.PREPARING_REBALANCE else group.members)
 
 
-def _withdraw_former(group: ClassicGroup, step: EventDraft, newcomer: Held) -> Millis:
-    """A newcomer that is held already asks again: the earlier request is answered as in a join phase, and the later one
-    waits no longer than the earlier would have."""
+def _dismiss_former(group: ClassicGroup, newcomer: HeldNewcomer, event: EventDraft) -> Millis:
+    """Answer an earlier request of the same newcomer as in a join phase. Returns until when the later one may wait: no
+    longer than the earlier one."""
     member, until_ms = newcomer.member, newcomer.until_ms
-    for held in list(group.held.values()):
+    for held in list(group.soft.held.values()):
         same_id = held.member.member_id == member.member_id
         same_instance = member.group_instance_id is not None and (
             held.member.group_instance_id == member.group_instance_id
         )
         if same_id or same_instance:
             error = ErrorCode.REBALANCE_IN_PROGRESS if same_id else ErrorCode.FENCED_INSTANCE_ID
-            _dismiss(group, step, held, error)
+            _dismiss(group, held, error, event)
             until_ms = min(until_ms, held.until_ms)
     return until_ms
 
 
-# -- letting in, and turning away
+# -- held newcomers that are let in, or dismissed
 
 
-def let_in_if_due(group: ClassicGroup, step: EventDraft) -> bool:
-    """Let those in that have a place, if with them the plan is fulfilled, or if members are joining just now. Whether
-    anybody came in."""
-    plan = step.settings.plans.of(group.group_id)
-    seated = _seated(group, plan)
-    due = plan is None or _has_all(group, plan, seated) or group.is_in(ClassicState.PREPARING_REBALANCE)
-    return due and _let_in(group, step, seated)
+def let_in_if_due(group: ClassicGroup, event: EventDraft) -> bool:
+    """Let in the newcomers that have a place, if the plan is fulfilled with them, or if a join phase is in flight.
+    Returns whether a member was added."""
+    plan = event.settings.plans.of(group.group_id)
+    admitted = _with_a_place(group, plan)
+    due = plan is None or _has_all(group, plan, admitted) or group.state is ClassicState.PREPARING_REBALANCE
+    return due and _let_in(group, admitted, event)
 
 
-def let_in_all(group: ClassicGroup, step: EventDraft) -> bool:
-    """A join phase ends: let everybody in that has a place. Whether anybody came in."""
-    return bool(group.held) and _let_in(group, step, _seated(group, step.settings.plans.of(group.group_id)))
+def let_in_all(group: ClassicGroup, event: EventDraft) -> bool:
+    """A join phase ends: let in all newcomers that have a place. Returns whether a member was added."""
+    return bool(group.soft.held) and _let_in(
+        group, _with_a_place(group, event.settings.plans.of(group.group_id)), event
+    )
 
 
-def wait_expired(group: ClassicGroup, step: EventDraft) -> bool:
-    """Somebody has been held for as long as it may be. Whether anybody came in."""
-    seated = _seated(group, step.settings.plans.of(group.group_id))
-    came = any(held.until_ms <= step.now for held in seated) and _let_in(group, step, seated)
-    for held in list(group.held.values()):
-        if held.until_ms <= step.now:
-            _dismiss(group, step, held, ErrorCode.REBALANCE_IN_PROGRESS)
-    return came
+def wait_expired(group: ClassicGroup, event: EventDraft) -> bool:
+    """The wait of a newcomer has expired. Returns whether a member was added."""
+    admitted = _with_a_place(group, event.settings.plans.of(group.group_id))
+    was_added = any(held.until_ms <= event.now for held in admitted) and _let_in(group, admitted, event)
+    for held in list(group.soft.held.values()):
+        if held.until_ms <= event.now:
+            _dismiss(group, held, ErrorCode.REBALANCE_IN_PROGRESS, event)
+    return was_added
 
 
-def withdraw(group: ClassicGroup, step: EventDraft, leaving: MemberIdentity) -> bool:
-    """A held newcomer leaves, or is removed by its instance id. False if it is none."""
-    for held in group.held.values():
+def withdraw(group: ClassicGroup, leaving: MemberIdentity, event: EventDraft) -> bool:
+    """A held newcomer leaves, or is removed by its instance id. Returns whether there is such a newcomer."""
+    for held in group.soft.held.values():
         member = held.member
         same_instance = leaving.group_instance_id == member.group_instance_id
         by_instance = leaving.member_id == "" and leaving.group_instance_id is not None and same_instance
         by_id = member.member_id == leaving.member_id and (leaving.group_instance_id is None or same_instance)
         if by_instance or by_id:
-            _dismiss(group, step, held, ErrorCode.UNKNOWN_MEMBER_ID)
+            _dismiss(group, held, ErrorCode.UNKNOWN_MEMBER_ID, event)
             return True
     return False
 
 
-def disconnected(group: ClassicGroup, step: EventDraft, ticket: Ticket) -> None:
-    """The connection over which a held newcomer asked is gone, and so most likely is the newcomer."""
-    for held in list(group.held.values()):
+def disconnected(group: ClassicGroup, ticket: Ticket, event: EventDraft) -> None:
+    """The connection on which a held newcomer waits was closed: the newcomer is dropped."""
+    for held in list(group.soft.held.values()):
         if held.parked.ticket == ticket:
-            _dismiss(group, step, held, ErrorCode.UNKNOWN_MEMBER_ID)
+            _dismiss(group, held, ErrorCode.UNKNOWN_MEMBER_ID, event)
 
 
-def dismiss_all(group: ClassicGroup, step: EventDraft, error: ErrorCode) -> None:
-    """Nobody is held any more: everybody is told why."""
-    for held in list(group.held.values()):
-        _dismiss(group, step, held, error)
+def dismiss_all(group: ClassicGroup, error: ErrorCode, event: EventDraft) -> None:
+    """Refuse all held newcomers with this error."""
+    for held in list(group.soft.held.values()):
+        _dismiss(group, held, error, event)
 
 
-def take_over(group: ClassicGroup, step: EventDraft, gone: ClassicMember) -> Held | None:
-    """A member of a Stable group is going: let a spare have its place and its partitions (hot swap). None if there is
-    none that fits; nothing has been done then."""
-    plan = step.settings.plans.of(group.group_id) if group.held and group.is_in(ClassicState.STABLE) else None
+def take_over(group: ClassicGroup, gone: ClassicMember, event: EventDraft) -> HeldNewcomer | None:
+    """A member of a Stable group is to be removed: a spare takes its place and its partitions. Returns the spare; None
+    if no spare fits, and then nothing has changed."""
+    plan = event.settings.plans.of(group.group_id) if group.soft.held and group.state is ClassicState.STABLE else None
     if plan is None or plan.target_size is None or len(group.members) > plan.target_size:
         return None
-    if gone.member_id in group.pending_syncs:
+    if gone.member_id in group.soft.pending_syncs:
         return None
-    spares = sorted(group.held.values(), key=lambda held: not _is_registered(plan, held.member))
+    spares = sorted(group.soft.held.values(), key=lambda held: not _is_registered(plan, held.member))
     spare = next((held for held in spares if _can_replace(group, held, gone)), None)
     if spare is None:
         return None
-    _keep(group, {member_id: held for member_id, held in group.held.items() if held is not spare}, step)
+    _hold(group, {member_id: held for member_id, held in group.soft.held.items() if held is not spare}, event)
     _put_in_place_of(group, gone, spare.member._replace(assignment=gone.assignment, is_new=False), spare.protocol_type)
-    step.cancel_timer(TimerKey(TimerKind.SESSION, group.group_id, gone.member_id))
-    step.set_timer(TimerKey(TimerKind.SESSION, group.group_id, spare.member.member_id), spare.member.session_timeout_ms)
-    step.write(group_record(group, {member.member_id: member.assignment for member in group.members.values()}))
-    step.on_append_failure = OnAppendFailure.WITHOUT_PLANS
+    event.cancel_timer(session_key(group.group_id, gone.member_id))
+    event.set_timer(session_key(group.group_id, spare.member.member_id), spare.member.session_timeout_ms)
+    event.write(group_record(group, {member.member_id: member.assignment for member in group.members.values()}))
+    event.on_append_failure = OnAppendFailure.WITHOUT_PLANS
     return spare
 
 
-def _can_replace(group: ClassicGroup, spare: Held, gone: ClassicMember) -> bool:
-    """Whether the leader would not have assigned differently: to a consumer of the same topics."""
+def _can_replace(group: ClassicGroup, spare: HeldNewcomer, gone: ClassicMember) -> bool:
+    """Whether the spare is a consumer of the same topics, for which the leader would have assigned the same."""
     if not group.uses_consumer_protocol or all(offered.name != group.protocol for offered in spare.member.protocols):
         return False
-    topics = topics_of([spare.member.metadata(group.protocol)])
-    return topics is not None and topics == topics_of([gone.metadata(group.protocol)])
+    topics = topics_in([spare.member.metadata(group.protocol)])
+    return topics is not None and topics == topics_in([gone.metadata(group.protocol)])
 
 
 def _put_in_place_of(group: ClassicGroup, gone: ClassicMember, member: ClassicMember, protocol_type: str) -> None:
-    """It leads if the other one did."""
+    """The member leads if the one that is gone did."""
     led = group.leader == gone.member_id
     group.remove(gone.member_id)
     group.add(member, protocol_type)
@@ -237,35 +245,35 @@ def _put_in_place_of(group: ClassicGroup, gone: ClassicMember, member: ClassicMe
         group.leader = member.member_id
 
 
-def _let_in(group: ClassicGroup, step: EventDraft, seated: Sequence[Held]) -> bool:
-    """The group may have changed since they were found fit: that they fit in is seen to again."""
+def _let_in(group: ClassicGroup, admitted: Sequence[HeldNewcomer], event: EventDraft) -> bool:
+    """Add newcomers. The group may have changed since they were held, so each is checked again."""
     before = len(group.members)
-    coming = {held.member.member_id for held in seated}
-    _keep(group, {member_id: held for member_id, held in group.held.items() if member_id not in coming}, step)
-    for held in seated:
+    coming = {held.member.member_id for held in admitted}
+    _hold(group, {member_id: held for member_id, held in group.soft.held.items() if member_id not in coming}, event)
+    for held in admitted:
         names = [offered.name for offered in held.member.protocols]
         if not group.supports(held.protocol_type, names):
-            _refuse(step, held, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        elif _size(group) >= step.settings.group_max_size:
-            _refuse(step, held, ErrorCode.GROUP_MAX_SIZE_REACHED)
+            _refuse(held, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, event)
+        elif _size(group) >= event.settings.group_max_size:
+            _refuse(held, ErrorCode.GROUP_MAX_SIZE_REACHED, event)
         else:
-            admit(group, step, held.member, held.protocol_type, held.parked)
+            admit(group, held.member, held.protocol_type, held.parked, event)
     return len(group.members) > before
 
 
-def _dismiss(group: ClassicGroup, step: EventDraft, held: Held, error: ErrorCode) -> None:
-    _keep(group, {member_id: each for member_id, each in group.held.items() if each is not held}, step)
-    _refuse(step, held, error)
+def _dismiss(group: ClassicGroup, held: HeldNewcomer, error: ErrorCode, event: EventDraft) -> None:
+    _hold(group, {member_id: each for member_id, each in group.soft.held.items() if each is not held}, event)
+    _refuse(held, error, event)
 
 
-def _refuse(step: EventDraft, held: Held, error: ErrorCode) -> None:
-    step.reply(held.parked.ticket, join_refusal(error, held.parked.version))
+def _refuse(held: HeldNewcomer, error: ErrorCode, event: EventDraft) -> None:
+    event.reply(held.parked.ticket, join_refusal(error, held.parked.version))
 
 
-def _keep(group: ClassicGroup, held: dict[str, Held], step: EventDraft) -> None:
-    """Hold these, and have the alarm go off when the first of them may not be held any longer."""
-    group.held = held
+def _hold(group: ClassicGroup, held: dict[str, HeldNewcomer], event: EventDraft) -> None:
+    """Hold these newcomers, and set the timer to the first deadline of theirs."""
+    group.soft.held = held
     if held:
-        step.set_timer(hold_key(group), min(each.until_ms for each in held.values()) - step.now)
+        event.set_timer(hold_key(group), min(each.until_ms for each in held.values()) - event.now)
     else:
-        step.cancel_timer(hold_key(group))
+        event.cancel_timer(hold_key(group))

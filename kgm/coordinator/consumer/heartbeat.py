@@ -1,20 +1,23 @@
-"""ConsumerGroupHeartbeat (v0-1): joining, staying, leaving a consumer group (KIP-848).
+"""ConsumerGroupHeartbeat (v0-1): a member joins, stays in or leaves a consumer group (KIP-848).
 
-v1 brought regular expressions, and member ids that the client makes (KIP-1082); with v0 a member may join without one.
-Kafka: GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid, and of GroupMetadataManager
-consumerGroupHeartbeat and consumerGroupLeave."""
+v1 brought regular expressions, and member ids that the client makes (KIP-1082); with v0 a member may join without an
+id. Kafka: GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid,
+GroupMetadataManager.consumerGroupHeartbeat and consumerGroupLeave."""
 
 from collections.abc import Callable
 from typing import Final
 
-from kgm.coordinator.admin.describe_list_delete import Group, write_group_deletion
-from kgm.coordinator.classic.group import ClassicGroup
-from kgm.coordinator.classic.state import ClassicState
+from kgm.coordinator.classic.rebalance import delete_group
 from kgm.coordinator.consumer import fencing, member_update, migration, records, regexes, target, timers
-from kgm.coordinator.consumer.group import ConsumerGroup
-from kgm.coordinator.consumer.member import AWAY, LEAVING, NOTHING, ConsumerMember
-from kgm.coordinator.contract.event_draft import EventDraft
+from kgm.coordinator.contract.api_versions import HEARTBEAT_REQUIRES_MEMBER_ID
+from kgm.coordinator.contract.error_responses import Refusal
 from kgm.coordinator.contract.settings import BrokerSettings, heartbeat_interval_ms
+from kgm.coordinator.groups.classic_group import ClassicGroup
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.consumer_member import AWAY, LEAVING, NOTHING, ConsumerMember
+from kgm.coordinator.groups.event_draft import EventDraft
+from kgm.coordinator.groups.foreign_group import ForeignGroup
+from kgm.coordinator.groups.group import Group
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from kgm.protocol.messages.consumer_group_heartbeat_response import (
@@ -23,57 +26,59 @@ from kgm.protocol.messages.consumer_group_heartbeat_response import (
     TopicPartitions,
 )
 
-_CLIENT_MAKES_ID_FROM = 1
 _JOINING = 0
-_NOT_SAID = -1
+_NO_TIMEOUT = -1
 
-_WHY: Final = {
+#: The message of an error, where the refusal has none.
+_MESSAGES: Final = {
     ErrorCode.UNSUPPORTED_VERSION: "The consumer protocol is not enabled.",
-    ErrorCode.GROUP_MAX_SIZE_REACHED: "The group has as many members as it may have.",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "The group has the largest number of members that is allowed.",
     ErrorCode.UNKNOWN_MEMBER_ID: "The member is not in the group.",
     ErrorCode.FENCED_INSTANCE_ID: "The group instance id belongs to another member.",
     ErrorCode.UNRELEASED_INSTANCE_ID: "The group instance id is in use by a member that has not left.",
-    ErrorCode.FENCED_MEMBER_EPOCH: "The member is not in this epoch: it has to give up its partitions and join again.",
-    ErrorCode.INVALID_REGULAR_EXPRESSION: "SubscribedTopicRegex is no regular expression in the syntax of RE2.",
+    ErrorCode.FENCED_MEMBER_EPOCH: "The member epoch is fenced: the member must give up its partitions and join again.",
+    ErrorCode.INVALID_REGULAR_EXPRESSION: "SubscribedTopicRegex is not a regular expression in the syntax of RE2.",
 }
 
 
 def handle_heartbeat(
     message: ConsumerGroupHeartbeatRequest,
     installed: Group | None,
-    step: EventDraft,
+    event: EventDraft,
     new_member_id: Callable[[str], str],
 ) -> None:
-    """A ConsumerGroupHeartbeat of whatever epoch."""
-    assert step.request is not None
-    member = _calm(message, installed, step)
+    """A ConsumerGroupHeartbeat, of any member epoch."""
+    member = _unchanged(message, installed, event)
     if member is not None:
-        _stays(message.group_id, member, step)
+        _acknowledge(message.group_id, member, event)
         return
-    if not step.settings.has_consumer_protocol:
-        refuse(step, ErrorCode.UNSUPPORTED_VERSION)
+    if not event.settings.has_consumer_protocol:
+        _refuse(Refusal(ErrorCode.UNSUPPORTED_VERSION), event)
         return
-    error, why = request_error(message, step.request.version, step.settings)
-    if error is not ErrorCode.NONE:
-        refuse(step, error, why)
+    refusal = request_error(message, event.version, event.settings)
+    if refusal.error is not ErrorCode.NONE:
+        _refuse(refusal, event)
     elif message.member_epoch in (LEAVING, AWAY):
-        _leave(message, installed, step)
+        _leave(message, installed, event)
     else:
-        _beat(message, installed, step, new_member_id)
+        _join_or_stay(message, installed, event, new_member_id)
 
 
-def _calm(message: ConsumerGroupHeartbeatRequest, installed: Group | None, step: EventDraft) -> ConsumerMember | None:
-    """The member of a heartbeat that says nothing new, when there is nothing new to tell it either. Almost all
-    heartbeats are such; `_beat` would come to the same, the long way round."""
+def _unchanged(
+    message: ConsumerGroupHeartbeatRequest, installed: Group | None, event: EventDraft
+) -> ConsumerMember | None:
+    """The member of a heartbeat without news, if there is no news for the member either; otherwise None.
+
+    Almost all heartbeats are like this. `_join_or_stay` would give the same answer, at a higher cost."""
     if (
         not isinstance(installed, ConsumerGroup)
         or message.topic_partitions is not None
-        or message.rebalance_timeout_ms != _NOT_SAID
+        or message.rebalance_timeout_ms != _NO_TIMEOUT
         or message.subscribed_topic_names is not None
         or message.subscribed_topic_regex is not None
         or message.server_assignor is not None
         or message.rack_id is not None
-        or not step.settings.has_consumer_protocol
+        or not event.settings.has_consumer_protocol
     ):
         return None
     member = installed.members.get(message.member_id)
@@ -87,49 +92,48 @@ def _calm(message: ConsumerGroupHeartbeatRequest, installed: Group | None, step:
         or member.classic is not None
         or (message.instance_id is not None and installed.static_ids.get(message.instance_id) != message.member_id)
         or installed.regexes
-        or installed.metadata_expired(step.now)
+        or installed.metadata_expired(event.now)
     ):
         return None
-    assert step.request is not None
-    is_who_it_was = step.request.client_host == member.client_host and step.request.client_id == member.client_id
-    return member if is_who_it_was else None
+    assert event.request is not None
+    same_client = event.request.client_host == member.client_host and event.request.client_id == member.client_id
+    return member if same_client else None
 
 
-def _stays(group_id: str, member: ConsumerMember, step: EventDraft) -> ConsumerGroupHeartbeatResponse:
-    """A member goes on: its session begins anew, and it hears its epoch."""
-    timers.extend_session(group_id, member, step)
+def _acknowledge(group_id: str, member: ConsumerMember, event: EventDraft) -> ConsumerGroupHeartbeatResponse:
+    """Start the member's session again, and answer with its epoch."""
+    timers.extend_session(group_id, member, event)
     response = ConsumerGroupHeartbeatResponse(
         member_id=member.member_id,
         member_epoch=member.member_epoch,
-        heartbeat_interval_ms=heartbeat_interval_ms(step.settings, step.configs.get(group_id)),
+        heartbeat_interval_ms=heartbeat_interval_ms(event.settings, event.configs.get(group_id)),
     )
-    step.answer(response)
+    event.answer(response)
     return response
 
 
-def request_error(
-    message: ConsumerGroupHeartbeatRequest, version: int, settings: BrokerSettings
-) -> tuple[ErrorCode, str]:
-    """What is wrong with a request, whatever the state of its group, and in words."""
-    why = _invalid(message, version)
-    if why:
-        return ErrorCode.INVALID_REQUEST, why
+def request_error(message: ConsumerGroupHeartbeatRequest, version: int, settings: BrokerSettings) -> Refusal:
+    """What is wrong with a request, whatever the state of its group; the error is NONE if it is valid."""
+    reason = _invalid(message, version)
+    if reason:
+        return Refusal(ErrorCode.INVALID_REQUEST, reason)
     if message.server_assignor is not None and message.server_assignor not in settings.consumer_assignors:
         known = ", ".join(settings.consumer_assignors)
-        return ErrorCode.UNSUPPORTED_ASSIGNOR, f"ServerAssignor {message.server_assignor} is not one of {known}."
-    return ErrorCode.NONE, ""
+        why = f"ServerAssignor {message.server_assignor} is not one of {known}."
+        return Refusal(ErrorCode.UNSUPPORTED_ASSIGNOR, why)
+    return Refusal(ErrorCode.NONE)
 
 
 def _invalid(message: ConsumerGroupHeartbeatRequest, version: int) -> str:
     epoch = message.member_epoch
-    if (version >= _CLIENT_MAKES_ID_FROM or epoch > 0 or epoch == LEAVING) and not message.member_id.strip():
+    if (version >= HEARTBEAT_REQUIRES_MEMBER_ID or epoch > 0 or epoch == LEAVING) and not message.member_id.strip():
         return "MemberId is empty."
     for name in ("group_id", "instance_id", "rack_id"):
         value = getattr(message, name)
         if value is not None and not value.strip():
             return f"{name.title().replace('_', '')} is empty."
     if epoch == _JOINING:
-        if message.rebalance_timeout_ms == _NOT_SAID:
+        if message.rebalance_timeout_ms == _NO_TIMEOUT:
             return "RebalanceTimeoutMs is missing in a request to join."
         if message.topic_partitions is None or message.topic_partitions:
             return "TopicPartitions is not empty in a request to join."
@@ -140,40 +144,38 @@ def _invalid(message: ConsumerGroupHeartbeatRequest, version: int) -> str:
     return "MemberEpoch is out of range." if epoch < AWAY else ""
 
 
-def refuse(step: EventDraft, error: ErrorCode, why: str = "") -> None:
-    """Nothing of the request is done; but who was sent away from a classic group stays so."""
-    step.records.clear()
-    step.timers.clear()
-    step.answer(ConsumerGroupHeartbeatResponse(error_code=error, error_message=why or _WHY.get(error)))
+def _refuse(refusal: Refusal, event: EventDraft) -> None:
+    error, message = refusal
+    event.refuse(ConsumerGroupHeartbeatResponse(error_code=error, error_message=message or _MESSAGES.get(error)))
 
 
 # -- joining and staying
 
 
-def _beat(
+def _join_or_stay(
     message: ConsumerGroupHeartbeatRequest,
     installed: Group | None,
-    step: EventDraft,
+    event: EventDraft,
     new_member_id: Callable[[str], str],
 ) -> None:
     creates = message.member_epoch == _JOINING
-    group = _group_for(message.group_id, installed, step, creates=creates)
-    if isinstance(group, str):
-        refuse(step, ErrorCode.GROUP_ID_NOT_FOUND if group else ErrorCode.UNKNOWN_SERVER_ERROR, group)
+    group = _group_for(message.group_id, installed, event, creates=creates)
+    if isinstance(group, Refusal):
+        _refuse(group, event)
         return
-    if member_update.is_full(group, message.member_id, step.settings.group_consumer_max_size):
-        refuse(step, ErrorCode.GROUP_MAX_SIZE_REACHED)
+    if member_update.is_full(group, message.member_id, event.settings.group_consumer_max_size):
+        _refuse(Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED), event)
         return
-    before = _find(message, group, step, new_member_id, creates=creates)
+    before = _find(message, group, event, new_member_id, creates=creates)
     if isinstance(before, ErrorCode):
-        refuse(step, before)
+        _refuse(Refusal(before), event)
         return
-    after = _change(message, group, before, step)
+    after = _change(message, group, before, event)
     if isinstance(after, ErrorCode):
-        refuse(step, after)
+        _refuse(Refusal(after), event)
         return
-    step.groups.pop(group.group_id, None)  # it was a classic group before
-    response = _stays(group.group_id, after, step)
+    event.groups.pop(group.group_id, None)  # the draft of the classic group that this one was before
+    response = _acknowledge(group.group_id, after, event)
     if creates or _is_full_request(message) or before.assigned != after.assigned:
         response.assignment = Assignment(
             topic_partitions=[
@@ -183,24 +185,28 @@ def _beat(
         )
 
 
-def _group_for(group_id: str, installed: Group | None, step: EventDraft, *, creates: bool) -> ConsumerGroup | str:
-    """The group, perhaps a new one in the place of an Empty classic one or of one with members; or why not."""
-    if isinstance(installed, ConsumerGroup):
-        return installed
-    if installed is None:
-        return ConsumerGroup(group_id=group_id) if creates else f"Group {group_id} not found."
-    if not creates or not isinstance(installed, ClassicGroup):
-        return f"Group {group_id} is not a consumer group."
-    if not installed.is_in(ClassicState.EMPTY):
-        return migration.upgrade(installed, step)
-    write_group_deletion(installed, step)
-    return ConsumerGroup(group_id=group_id)
+def _group_for(group_id: str, installed: Group | None, event: EventDraft, *, creates: bool) -> ConsumerGroup | Refusal:
+    """The group of the member: the installed one, or a new one, which may take the place of a classic group."""
+    match installed:
+        case ConsumerGroup():
+            return installed
+        case None if creates:
+            return ConsumerGroup(group_id=group_id)
+        case None:
+            return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        case ClassicGroup(is_empty=True) if creates:
+            delete_group(installed, event)
+            return ConsumerGroup(group_id=group_id)
+        case ClassicGroup() if creates:
+            return migration.upgrade(installed, event)
+        case ClassicGroup() | ForeignGroup():
+            return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
 
 def _find(
     message: ConsumerGroupHeartbeatRequest,
     group: ConsumerGroup,
-    step: EventDraft,
+    event: EventDraft,
     new_member_id: Callable[[str], str],
     *,
     creates: bool,
@@ -212,60 +218,60 @@ def _find(
     if message.instance_id is None:
         return member_update.find_dynamic(group, member_id, message.member_epoch, owned, creates=creates)
     return member_update.find_static(
-        group, member_id, message.member_epoch, message.instance_id, owned, step, creates=creates
+        group, member_id, message.member_epoch, message.instance_id, owned, event, creates=creates
     )
 
 
 def _change(
-    message: ConsumerGroupHeartbeatRequest, group: ConsumerGroup, before: ConsumerMember, step: EventDraft
+    message: ConsumerGroupHeartbeatRequest, group: ConsumerGroup, before: ConsumerMember, event: EventDraft
 ) -> ConsumerMember | ErrorCode:
-    """The member with what it says, and nearer to its target."""
-    after = _said(message, before, step)
-    names_changed = member_update.write_member(group, before, after, step)
-    regex = regexes.update(group, before, after, step)
+    """The member with what the request changes, after the next step of its reconciliation."""
+    after = _updated(message, before, event)
+    names_changed = member_update.write_member(group, before, after, event)
+    regex = regexes.update(group, before, after, event)
     if regex is regexes.RegexChange.INVALID:
         return ErrorCode.INVALID_REGULAR_EXPRESSION
     bumps = names_changed or regex is regexes.RegexChange.UPDATED_AND_RESOLVED
-    epochs = member_update.update_epoch(group, before, after, step, bumps=bumps)
+    epochs = member_update.update_epoch(group, before, after, event, bumps=bumps)
     listed = message.subscribed_topic_names
     aim = target.update(
-        group, epochs.group_epoch, before, after, step, is_homogeneous=epochs.is_homogeneous, listed=listed
+        group, epochs.group_epoch, before, after, event, is_homogeneous=epochs.is_homogeneous, listed=listed
     )
     owned = None
     if message.topic_partitions is not None:
         owned = member_update.owned_from([(row.topic_id, row.partitions) for row in message.topic_partitions])
     changed = names_changed or regex is not regexes.RegexChange.NONE
-    return member_update.reconcile(group, after, aim, owned, step, subscription_changed=changed)
+    return member_update.reconcile(group, after, aim, owned, event, subscription_changed=changed)
 
 
-def _said(message: ConsumerGroupHeartbeatRequest, member: ConsumerMember, step: EventDraft) -> ConsumerMember:
-    """The member with what the request says of it; what it does not say stays as it is."""
-    assert step.request is not None
-    said: dict[str, object] = {}
+def _updated(message: ConsumerGroupHeartbeatRequest, member: ConsumerMember, event: EventDraft) -> ConsumerMember:
+    """The member with the metadata of the request; what the request leaves out stays as it is."""
+    assert event.request is not None
+    changed: dict[str, object] = {}
     if message.instance_id is not None:
-        said["group_instance_id"] = message.instance_id
+        changed["group_instance_id"] = message.instance_id
     if message.rack_id is not None:
-        said["rack_id"] = message.rack_id
-    if message.rebalance_timeout_ms != _NOT_SAID:
-        said["rebalance_timeout_ms"] = message.rebalance_timeout_ms
+        changed["rack_id"] = message.rack_id
+    if message.rebalance_timeout_ms != _NO_TIMEOUT:
+        changed["rebalance_timeout_ms"] = message.rebalance_timeout_ms
     if message.server_assignor is not None:
-        said["server_assignor"] = message.server_assignor
+        changed["server_assignor"] = message.server_assignor
     if message.subscribed_topic_names is not None:
-        said["subscribed_topic_names"] = frozenset(message.subscribed_topic_names)
+        changed["subscribed_topic_names"] = frozenset(message.subscribed_topic_names)
     if message.subscribed_topic_regex is not None:
-        said["subscribed_topic_regex"] = message.subscribed_topic_regex
-    client_id, client_host = step.request.client_id or "", step.request.client_host
+        changed["subscribed_topic_regex"] = message.subscribed_topic_regex
+    client_id, client_host = event.request.client_id or "", event.request.client_host
     if client_id != member.client_id or client_host != member.client_host:
-        said["client_id"], said["client_host"] = client_id, client_host
+        changed["client_id"], changed["client_host"] = client_id, client_host
     if member.classic is not None:
-        said["classic"] = None
-    return member._replace(**said) if said else member  # type: ignore[arg-type]
+        changed["classic"] = None
+    return member._replace(**changed) if changed else member  # type: ignore[arg-type]
 
 
 def _is_full_request(message: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the member says all that there is to say: it then hears all that it has."""
+    """Whether a request has all fields of a member; the response to it has the member's assignment."""
     return (
-        message.rebalance_timeout_ms != _NOT_SAID
+        message.rebalance_timeout_ms != _NO_TIMEOUT
         and (message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None)
         and message.topic_partitions is not None
     )
@@ -274,22 +280,22 @@ def _is_full_request(message: ConsumerGroupHeartbeatRequest) -> bool:
 # -- leaving
 
 
-def _leave(message: ConsumerGroupHeartbeatRequest, installed: Group | None, step: EventDraft) -> None:
-    """-1 takes the member out of the group; -2 keeps the place of a static one until its session ends."""
+def _leave(message: ConsumerGroupHeartbeatRequest, installed: Group | None, event: EventDraft) -> None:
+    """Epoch -1 removes the member; epoch -2 keeps the assignment of a static member until its session expires."""
     if not isinstance(installed, ConsumerGroup):
         why = "not found" if installed is None else "is not a consumer group"
-        refuse(step, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} {why}.")
+        _refuse(Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} {why}."), event)
         return
     member = installed.find(message.member_id, message.instance_id)
     if isinstance(member, ErrorCode):
-        refuse(step, member)
+        _refuse(Refusal(member), event)
         return
     if message.member_epoch == AWAY:
         assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
         away = member._replace(member_epoch=AWAY, assigned=assigned, pending_revocation=NOTHING)
-        step.write(records.current_record(installed.group_id, away))
-        timers.cancel_rebalance(installed.group_id, member.member_id, step)
-    elif error := fencing.fence(installed, [member], step):
-        refuse(step, error)
+        event.write(records.current_record(installed.group_id, away))
+        timers.cancel_rebalance(installed.group_id, member.member_id, event)
+    elif error := fencing.fence(installed, [member], event):
+        _refuse(Refusal(error), event)
         return
-    step.answer(ConsumerGroupHeartbeatResponse(member_id=message.member_id, member_epoch=message.member_epoch))
+    event.answer(ConsumerGroupHeartbeatResponse(member_id=message.member_id, member_epoch=message.member_epoch))

@@ -1,25 +1,28 @@
-"""A classic group that becomes a consumer group, and back, while its members live (KIP-848).
+"""A classic group with members becomes a consumer group, and back (KIP-848).
 
-Up: the first ConsumerGroupHeartbeat that joins. The generation becomes every epoch, what the leader assigned becomes
-target and current assignment, and the members go on speaking the classic protocol (`classic_members`).
-Down: the last member of the new protocol goes, or a static one comes back with the classic protocol. The target
-becomes what a leader had assigned, and the members have to join again.
+Upgrade: with the first ConsumerGroupHeartbeat that joins. The generation becomes all epochs, the leader's assignment
+becomes target and current assignment, and the members continue to use the classic protocol (`classic_protocol`).
+
+Downgrade: when the last member of the consumer protocol is removed, or is replaced by a static member of the classic
+protocol. The target assignment becomes the leader's assignment, and the members have to join again.
+
 Kafka: convertToConsumerGroup, ConsumerGroup.fromClassicGroup, convertToClassicGroup, ClassicGroup.fromConsumerGroup."""
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kgm.coordinator.classic import rebalance as rounds
-from kgm.coordinator.classic import standby
-from kgm.coordinator.classic.group import ClassicGroup, ClassicMember, Protocol
+from kgm.coordinator.classic import rebalance, standby
 from kgm.coordinator.classic.records import group_record
 from kgm.coordinator.classic.records import tombstone as classic_tombstone
-from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.consumer import records, timers
-from kgm.coordinator.consumer.group import ConsumerGroup
-from kgm.coordinator.consumer.member import Assigned, ClassicProtocols, ConsumerMember, Listed
-from kgm.coordinator.contract.event_draft import EventDraft
+from kgm.coordinator.contract.error_responses import Refusal
+from kgm.coordinator.contract.outcome import session_key
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.coordinator.groups.classic_group import ClassicGroup, ClassicMember, OfferedProtocol
+from kgm.coordinator.groups.classic_state import ClassicState
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.consumer_member import Assigned, ClassicProtocols, ConsumerMember, ListedTarget
+from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.java.hash_map import grown_capacity, map_order
 from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol.subscription import (
@@ -29,97 +32,109 @@ from kgm.protocol.subscription import (
     decode_subscription,
     encode_assignment,
 )
+from kgm.records.record import Record
 
 _VERSION_SIZE = 2
+# In these states of a group Kafka fails with an exception.
+_SERVER_ERROR = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
 
-# -- up
+
+# -- upgrade
 
 
-def upgrade(group: ClassicGroup, step: EventDraft) -> ConsumerGroup | str:
-    """The consumer group that a classic group with members becomes, with the records that make it so; or why not, ""
-    if Kafka breaks over it: a group that has never ended a join phase has no protocol, and somebody who has come since
-    the last one need not have that."""
-    why = _upgrade_refusal(group, step.settings)
-    if why:
-        return why
-    draft = step.draft(group)
-    send_away(draft, step)
+def upgrade(group: ClassicGroup, event: EventDraft) -> ConsumerGroup | Refusal:
+    """The consumer group that a classic group with members becomes; its records are written.
+
+    Kafka fails if the group has no protocol, because it has never completed a join phase, or if a member that has
+    joined since the last one does not offer that protocol."""
+    reason = _upgrade_refusal(group, event.settings)
+    if reason:
+        return _refused(reason)
+    draft = event.draft(group)
+    answer_parked(draft, event)
     if group.protocol is None and group.members:
-        return ""
-    upgraded = _upgraded_group(group, step.image)
-    if isinstance(upgraded, str):
+        return _SERVER_ERROR
+    upgraded = _upgraded_group(group, event.image)
+    if isinstance(upgraded, Refusal):
         return upgraded
     group_id, generation = group.group_id, group.generation
     members = upgraded.in_order()
     names = {name for member in members for name in member.subscribed_topic_names}
     epochs = [
-        records.epoch_record(group_id, generation, step.image.hash_of(names)),
-        *(records.target_record(group_id, member.member_id, _as_listed(member.assigned)) for member in members),
+        records.epoch_record(group_id, generation, event.image.hash_of(names)),
+        *(records.target_record(group_id, member.member_id, _listed(member.assigned)) for member in members),
         records.target_epoch_record(group_id, generation, 0),
     ]
     for record in epochs:
         records.replay(upgraded, record.key, record.value)
-    step.write(classic_tombstone(group_id))
+    event.write(classic_tombstone(group_id))
     for record in (
         *(records.member_record(group_id, member) for member in members),
         *epochs,
         *(records.current_record(group_id, member) for member in members),
     ):
-        step.write(record)
-    _end(draft, step)
+        event.write(record)
+    _end(draft, event)
     for member in members:
-        timers.extend_session(group_id, member, step)
+        timers.extend_session(group_id, member, event)
     return upgraded
+
+
+def _refused(message: str) -> Refusal:
+    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
 def _upgrade_refusal(group: ClassicGroup, settings: BrokerSettings) -> str:
     if not settings.may_upgrade:
-        return f"Classic group {group.group_id} may not be upgraded: group.consumer.migration.policy."
+        return f"Classic group {group.group_id} cannot be upgraded: group.consumer.migration.policy does not allow it."
     if not group.uses_consumer_protocol:
         return f"Classic group {group.group_id} is not a group of consumers."
     if len(group.members) > settings.group_consumer_max_size:
-        return f"Classic group {group.group_id} has more members than a consumer group may have."
+        return f"Classic group {group.group_id} has more members than group.consumer.max.size allows."
     return ""
 
 
-def _upgraded_group(group: ClassicGroup, image: TopicImage) -> ConsumerGroup | str:
-    """The members, put in Kafka's order of them; or why they cannot be taken over. (The log has them in the order in
-    which this group goes through them, so that the one that is replayed from it may go through them in another.)"""
-    found = ConsumerGroup(group_id=group.group_id)
-    for member_id in kafkas_order(group):
+def _upgraded_group(group: ClassicGroup, image: TopicImage) -> ConsumerGroup | Refusal:
+    """The group with its members, added in Kafka's order. (The log has them in the order in which this group iterates
+    over them; the group that is replayed from it may iterate in another order.)"""
+    upgraded_group = ConsumerGroup(group_id=group.group_id)
+    for member_id in members_in_kafkas_order(group):
         member = group.members[member_id]
         if all(offered.name != group.protocol for offered in member.protocols):
-            return ""
+            return _SERVER_ERROR
         try:
             assignment = decode_assignment(member.assignment, is_listed=True)
             subscription = decode_subscription(member.metadata(group.protocol))
         except DecodeError:
-            return f"Classic group {group.group_id} has a member whose subscription or assignment is malformed."
+            return _refused(
+                f"Classic group {group.group_id} has a member whose subscription or assignment is malformed."
+            )
         if assignment.user_data:
-            return f"Classic group {group.group_id} uses an assignor of its own, whose user data would be lost."
+            return _refused(f"Classic group {group.group_id} uses a custom assignor, whose user data would be lost.")
         upgraded = _upgraded(member, subscription, assignment, group.generation, image)
-        if any(not held.keys().isdisjoint(found.partition_epochs.get(t, ())) for t, held in upgraded.assigned.items()):
-            return ""  # assigned twice
-        found.put(upgraded)
-    return found
+        owned = upgraded_group.partition_epochs
+        if any(not epochs.keys().isdisjoint(owned.get(t, ())) for t, epochs in upgraded.assigned.items()):
+            return _SERVER_ERROR  # a partition is assigned twice
+        upgraded_group.put(upgraded)
+    return upgraded_group
 
 
 def _upgraded(
-    member: ClassicMember, said: Subscription, given: MemberAssignment, generation: int, image: TopicImage
+    member: ClassicMember, subscription: Subscription, assignment: MemberAssignment, generation: int, image: TopicImage
 ) -> ConsumerMember:
     return ConsumerMember(
         member_id=member.member_id,
         member_epoch=generation,
         previous_member_epoch=generation,
         group_instance_id=member.group_instance_id,
-        rack_id=said.rack_id or None,
+        rack_id=subscription.rack_id or None,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_topic_names=frozenset(said.topics),
+        subscribed_topic_names=frozenset(subscription.topics),
         assigned={
             image.by_name[name].topic_id: dict.fromkeys(partitions, generation)
-            for name, partitions in given.partitions.items()
+            for name, partitions in assignment.partitions.items()
             if name in image.by_name
         },
         classic=ClassicProtocols(
@@ -128,39 +143,39 @@ def _upgraded(
     )
 
 
-def _as_listed(assigned: Assigned) -> Listed:
-    """As the leader has written it, which is the order in which maps and sets of it are filled."""
+def _listed(assigned: Assigned) -> ListedTarget:
+    """In the order in which the leader has written it, in which Kafka fills maps and sets of it."""
     return {topic_id: tuple(partitions) for topic_id, partitions in assigned.items()}
 
 
-def send_away(draft: ClassicGroup, step: EventDraft) -> None:
-    """Whoever waits is to join again, even if nothing comes of the upgrade, as in Kafka."""
-    for member_id in [*draft.parked_joins]:
-        rounds.answer_join(draft, step, member_id, ErrorCode.REBALANCE_IN_PROGRESS, echo=member_id)
-    for member_id in [*draft.parked_syncs]:
-        rounds.answer_sync(draft, step, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
+def answer_parked(draft: ClassicGroup, event: EventDraft) -> None:
+    """Answer all parked requests with REBALANCE_IN_PROGRESS. As in Kafka, also if the upgrade fails after that."""
+    for member_id in [*draft.soft.parked_joins]:
+        rebalance.answer_join(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS, event, echo=member_id)
+    for member_id in [*draft.soft.parked_syncs]:
+        rebalance.answer_sync(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS, event)
 
 
-def _end(draft: ClassicGroup, step: EventDraft) -> None:
-    """The classic group is no more: nobody is held back for it, and pending ids are void."""
-    standby.dismiss_all(draft, step, ErrorCode.REBALANCE_IN_PROGRESS)
-    step.cancel_timer(rounds.join_key(draft))
-    step.cancel_timer(rounds.sync_key(draft))
-    for member_id in draft.pending_joins:
-        step.cancel_timer(rounds.session_key(draft, member_id))
+def _end(draft: ClassicGroup, event: EventDraft) -> None:
+    """The classic group is gone: newcomers that are held back are refused, and ids that were given out are void."""
+    standby.dismiss_all(draft, ErrorCode.REBALANCE_IN_PROGRESS, event)
+    event.cancel_timer(rebalance.join_key(draft))
+    event.cancel_timer(rebalance.sync_key(draft))
+    for member_id in draft.soft.pending_joins:
+        event.cancel_timer(session_key(draft.group_id, member_id))
 
 
-# -- down
+# -- downgrade
 
 
 def may_downgrade(group: ConsumerGroup, gone: Sequence[ConsumerMember], settings: BrokerSettings) -> bool:
-    """Whether the group becomes a classic one when these go."""
-    left = len(group.members) - len(gone)
-    return group.only_classic_without(gone) and left > 0 and settings.may_downgrade and left <= settings.group_max_size
+    """Whether the group becomes a classic group when these members are removed."""
+    rest = len(group.members) - len(gone)
+    return group.only_classic_without(gone) and rest > 0 and settings.may_downgrade and rest <= settings.group_max_size
 
 
 def may_downgrade_for(group: ConsumerGroup, replaced: ConsumerMember, settings: BrokerSettings) -> bool:
-    """Whether the group becomes a classic one when this static member comes back with the classic protocol."""
+    """Whether the group becomes a classic group when this static member joins again with the classic protocol."""
     return (
         replaced.classic is None
         and group.only_classic_without([replaced])
@@ -169,44 +184,48 @@ def may_downgrade_for(group: ConsumerGroup, replaced: ConsumerMember, settings: 
     )
 
 
-def downgrade(group: ConsumerGroup, gone: Sequence[ConsumerMember], step: EventDraft) -> ErrorCode:
-    """The group becomes a classic one without these members, and its members have to join again."""
-    for tombstone in records.group_tombstones(group):
-        step.write(tombstone)
+def downgrade(group: ConsumerGroup, gone: Sequence[ConsumerMember], event: EventDraft) -> ErrorCode:
+    """The group becomes a classic group without these members, and the others have to join again. Returns an error, and
+    changes nothing, if that is not possible."""
     ids = {member.member_id for member in gone}
-    left = [member for member in group.in_order() if member.member_id not in ids]
-    return _convert(group, left, {}, step, rebalances=True)
+    rest = [member for member in group.in_order() if member.member_id not in ids]
+    classic = _downgraded_group(group, rest, {}, event)
+    if isinstance(classic, ErrorCode):
+        return classic
+    _replace(group, classic, records.group_tombstones(group), event)
+    rebalance.prepare_rebalance(classic, event)
+    return ErrorCode.NONE
 
 
 def downgrade_with(
-    group: ConsumerGroup, joining: ConsumerMember, replaced_id: str, step: EventDraft, *, rebalances: bool
+    group: ConsumerGroup, joining: ConsumerMember, replaced_id: str, event: EventDraft, *, rebalances: bool
 ) -> ErrorCode:
-    """Likewise with a static member that has just taken the place of the last one that spoke the new protocol. Kafka
-    goes by the instance id, and breaks where that member has joined under another one since."""
+    """The group becomes a classic group with a static member that has just taken the place of the last one that used
+    the consumer protocol. Kafka looks that one up by instance id, and fails if it has joined with another instance id
+    since."""
     if group.members[replaced_id].group_instance_id != joining.group_instance_id:
         return ErrorCode.UNKNOWN_SERVER_ERROR
-    for tombstone in records.group_tombstones(group, {replaced_id: joining.member_id}):
-        step.write(tombstone)
     members = [member for member in group.in_order() if member.member_id != replaced_id]
-    return _convert(group, [*members, joining], {joining.member_id: replaced_id}, step, rebalances=rebalances)
+    classic = _downgraded_group(group, [*members, joining], {joining.member_id: replaced_id}, event)
+    if isinstance(classic, ErrorCode):
+        return classic
+    _replace(group, classic, records.group_tombstones(group, {replaced_id: joining.member_id}), event)
+    if rebalances:
+        rebalance.prepare_rebalance(classic, event)
+    return ErrorCode.NONE
 
 
-def _convert(
-    group: ConsumerGroup,
-    members: Collection[ConsumerMember],
-    seats: Mapping[str, str],
-    step: EventDraft,
-    *,
-    rebalances: bool,
-) -> ErrorCode:
-    """seats: whose target a member gets that is not in its own place.
+def _downgraded_group(
+    group: ConsumerGroup, members: Collection[ConsumerMember], replaced_ids: Mapping[str, str], event: EventDraft
+) -> ClassicGroup | ErrorCode:
+    """The classic group with these members. replaced_ids: of members that get the target assignment of another member,
+    its id.
 
-    GROUP_ID_NOT_FOUND, which is what Kafka says, if a member's subscription is so short that it has no version."""
+    GROUP_ID_NOT_FOUND, as in Kafka, if the subscription of a member is too short to have a version."""
     classic = ClassicGroup(
         group_id=group.group_id,
         state=ClassicState.STABLE,
-        previous_state=ClassicState.DEAD,
-        state_timestamp_ms=step.now,
+        state_timestamp_ms=event.now,
         protocol_type=group.protocol_type,
         generation=group.group_epoch,
     )
@@ -217,19 +236,23 @@ def _convert(
         return ErrorCode.GROUP_ID_NOT_FOUND
     classic.subscribed_topics = classic.read_subscribed_topics()
     for member_id, row in [*classic.members.items()]:
-        target = group.listed_target(seats.get(member_id, member_id))
+        target = group.listed_target(replaced_ids.get(member_id, member_id))
         classic.members[member_id] = row._replace(
-            assignment=as_blob(target, row.metadata(classic.protocol), step.image)
+            assignment=as_blob(target, row.metadata(classic.protocol), event.image)
         )
-    step.write(group_record(classic, {member_id: row.assignment for member_id, row in classic.members.items()}))
-    step.groups[group.group_id] = classic
+    return classic
+
+
+def _replace(group: ConsumerGroup, classic: ClassicGroup, tombstones: Sequence[Record], event: EventDraft) -> None:
+    """Write the classic group in the place of the consumer group, and start the sessions of its members."""
+    for tombstone in tombstones:
+        event.write(tombstone)
+    event.write(group_record(classic, {member_id: row.assignment for member_id, row in classic.members.items()}))
+    event.groups[group.group_id] = classic
     for member in group.members.values():
-        timers.cancel_all(group.group_id, member.member_id, step)
+        timers.cancel_all(group.group_id, member.member_id, event)
     for row in classic.members.values():
-        rounds.extend_session(classic, step, row)
-    if rebalances:
-        rounds.prepare_rebalance(classic, step)
-    return ErrorCode.NONE
+        rebalance.extend_session(classic, row, event)
 
 
 def _downgraded(member: ConsumerMember) -> ClassicMember:
@@ -241,12 +264,12 @@ def _downgraded(member: ConsumerMember) -> ClassicMember:
         client_host=member.client_host,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         session_timeout_ms=member.classic.session_timeout_ms,
-        protocols=tuple(Protocol(name, metadata) for name, metadata in member.classic.protocols),
+        protocols=tuple(OfferedProtocol(name, metadata) for name, metadata in member.classic.protocols),
     )
 
 
 def as_blob(target: Mapping[bytes, Collection[int]], subscription: bytes, image: TopicImage) -> bytes:
-    """A target as the leader of a classic group would write it, in the version of the member's subscription."""
+    """A target assignment as the leader of a classic group writes it, in the version of the member's subscription."""
     partitions = {
         image.by_id[topic_id].name: list(those) for topic_id, those in target.items() if topic_id in image.by_id
     }
@@ -254,7 +277,7 @@ def as_blob(target: Mapping[bytes, Collection[int]], subscription: bytes, image:
     return encode_assignment(MemberAssignment(partitions=partitions, version=version))
 
 
-def kafkas_order(group: ClassicGroup) -> list[str]:
-    """The member ids of a classic group as Kafka goes through them."""
+def members_in_kafkas_order(group: ClassicGroup) -> list[str]:
+    """The member ids of a classic group in the order in which Kafka iterates over them."""
     ids = [*group.members]
-    return [ids[at] for at in map_order(ids, grown_capacity(group.most_members))]
+    return [ids[at] for at in map_order(ids, grown_capacity(group.soft.most_members))]

@@ -1,4 +1,4 @@
-"""How a member gets from the partitions that it has to those that it is to have (Kafka: CurrentAssignmentBuilder).
+"""How a member gets from its current assignment to its target assignment (Kafka: CurrentAssignmentBuilder).
 
                      something to revoke
       STABLE  ------------------------------->  UNREVOKED_PARTITIONS
@@ -8,29 +8,30 @@
         |  +------------------------> UNRELEASED_PARTITIONS <--+
         +-------- all is released --------------------+
 
-A member that has something to revoke stays in its epoch until it says that it owns it no longer. Only then it goes to
-the epoch of the target, and gets what is free: what nobody has, or has still to give up."""
+A member that has partitions to revoke stays in its epoch until it reports that it no longer owns them. Only then it
+advances to the epoch of the target, and gets those partitions that are free: no member has them, or has to revoke
+them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgm.coordinator.consumer.member import NOTHING, Assigned, ConsumerMember, MemberState, Target
+from kgm.coordinator.groups.consumer_member import NOTHING, Assigned, ConsumerMember, MemberState, Target
 
-#: Partitions by topic id that a member says it owns; None: it says nothing of it.
+#: Partitions by topic id that a member reports as owned; None: it reports nothing.
 Owned = Mapping[bytes, Sequence[int]] | None
 
 
 class UnknownStateError(Exception):
-    """The member is in a state of a later Kafka, and owns something: it has to begin anew (FENCED_MEMBER_EPOCH)."""
+    """The member is in a state of a later Kafka and owns partitions: it has to join again (FENCED_MEMBER_EPOCH)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """One member on its way.
+    """One member that is reconciled.
 
-    is_subscribed: whether a topic (by id) is still one that the member subscribes to; what is not counts as no part of
-    the target. wants_nothing: it subscribes to no topic at all, whether there or not. owner_epoch: the epoch of who has
-    a partition, or None if nobody has it. subscription_changed: it has just said that it wants other topics."""
+    is_subscribed: whether the member still subscribes to a topic (by id); other topics do not count in the target.
+    subscribes_to_nothing: it subscribes to no topic, existing or not. owner_epoch: the epoch of the member that has a
+    partition, or None if no member has it. subscription_changed: the subscription changes with this request."""
 
     member: ConsumerMember
     target_epoch: int
@@ -38,11 +39,11 @@ class Reconciliation:
     is_subscribed: Callable[[bytes], bool]
     owner_epoch: Callable[[bytes, int], int | None]
     owned: Owned
-    wants_nothing: bool = False
+    subscribes_to_nothing: bool = False
     subscription_changed: bool = False
 
     def next(self) -> ConsumerMember:
-        """The member after the next step; the same object if there is none to take. Raises UnknownStateError."""
+        """The member after the next transition; the same object if there is none. Raises UnknownStateError."""
         member = self.member
         match member.state:
             case MemberState.STABLE:
@@ -61,7 +62,7 @@ class Reconciliation:
                 return self._advance()
 
     def _owns_any(self, assigned: Assigned) -> bool:
-        """Whether the member may still own any of these: it says so, or says nothing."""
+        """Whether the member may still own any of these: it reports it, or reports nothing."""
         if self.owned is None:
             return True
         return any(
@@ -72,12 +73,13 @@ class Reconciliation:
         )
 
     def _trim(self) -> ConsumerMember:
-        """Take away the topics that the member has just left, and nothing else."""
+        """Remove the topics that the member no longer subscribes to, and nothing else."""
         member = self.member
         left = [topic_id for topic_id in member.assigned if not self.is_subscribed(topic_id)]
-        # Kafka compares by identity: it takes one empty map for another, but in a member that has just been made.
+        # Kafka compares by identity: without a subscription it takes an empty map for a change, unless the member is
+        # new.
         is_new = member.previous_member_epoch < 0
-        if not left and (is_new or not self.wants_nothing or member.pending_revocation):
+        if not left and (is_new or not self.subscribes_to_nothing or member.pending_revocation):
             return member
         assigned = {topic_id: those for topic_id, those in member.assigned.items() if topic_id not in left}
         pending = dict(member.pending_revocation)
@@ -85,11 +87,11 @@ class Reconciliation:
             pending[topic_id] = {**pending.get(topic_id, {}), **member.assigned[topic_id]}
         if pending and self._owns_any(pending):
             return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.member_epoch, assigned, pending)
-        # It has already given them up. It stays in the state that it is in.
+        # The member has revoked them already, and stays in its state.
         return _moved(member, member.state, member.member_epoch, assigned, member.pending_revocation)
 
     def _advance(self) -> ConsumerMember:
-        """Revoke what is not in the target, and if there is nothing to wait for, go to its epoch."""
+        """Revoke what is not in the target; if there is nothing to revoke, advance to the epoch of the target."""
         member = self.member
         kept: dict[bytes, Mapping[int, int]] = {}
         revoked: dict[bytes, Mapping[int, int]] = {}
@@ -118,7 +120,8 @@ class Reconciliation:
         return _moved(member, state, self.target_epoch, kept, NOTHING)
 
     def _free(self, topic_id: bytes, partitions: Sequence[int]) -> list[int]:
-        """Those that nobody has. What the member itself has still to give up does not hold it up (KAFKA-19449)."""
+        """The partitions that no member has. Those that the member itself has to revoke are free for it
+        (KAFKA-19449)."""
         mine = self.member.pending_revocation.get(topic_id, {})
         owner_epoch = self.owner_epoch
         return [p for p in partitions if owner_epoch(topic_id, p) is None or p in mine]

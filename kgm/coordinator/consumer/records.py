@@ -1,30 +1,30 @@
-"""A consumer group as the log has it: records 3, 5 to 8 and 16, and tombstones of 4 (Kafka:
-GroupCoordinatorRecordHelpers, and the replay methods of GroupMetadataManager).
+"""A consumer group as the log has it: records of the CONSUMER_GROUP types (Kafka: GroupCoordinatorRecordHelpers, and
+the replay methods of GroupMetadataManager).
 
-`replay` is the only one that writes to a group. It takes records as they come, also those of a log that has been
-cleaned in part: what Kafka throws at as out of order is taken for what it says."""
+Only `replay` writes to a group. It accepts records in any order, as a log that was cleaned in part has them, where
+Kafka throws an exception."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kgm.coordinator.consumer import target_order
-from kgm.coordinator.consumer.group import ConsumerGroup, ResolvedRegex
-from kgm.coordinator.consumer.member import (
+from kgm.coordinator.contract.outcome import Millis
+from kgm.coordinator.groups.consumer_group import ConsumerGroup, ResolvedRegex
+from kgm.coordinator.groups.consumer_member import (
     LEAVING,
     NOTHING,
     Assigned,
     ClassicProtocols,
     ConsumerMember,
-    Listed,
+    ListedTarget,
     member_state,
 )
-from kgm.coordinator.contract.outcome import Millis
 from kgm.protocol.struct import Message
 from kgm.records.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from kgm.records.messages.consumer_group_current_member_assignment_value import (
     ConsumerGroupCurrentMemberAssignmentValue,
 )
-from kgm.records.messages.consumer_group_current_member_assignment_value import TopicPartitions as HeldPartitions
+from kgm.records.messages.consumer_group_current_member_assignment_value import TopicPartitions as AssignedRow
 from kgm.records.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
 from kgm.records.messages.consumer_group_member_metadata_value import (
     ClassicMemberMetadata,
@@ -41,7 +41,7 @@ from kgm.records.messages.consumer_group_target_assignment_member_key import Con
 from kgm.records.messages.consumer_group_target_assignment_member_value import (
     ConsumerGroupTargetAssignmentMemberValue,
 )
-from kgm.records.messages.consumer_group_target_assignment_member_value import TopicPartition as TargetPartitions
+from kgm.records.messages.consumer_group_target_assignment_member_value import TopicPartition as TargetRow
 from kgm.records.messages.consumer_group_target_assignment_metadata_key import ConsumerGroupTargetAssignmentMetadataKey
 from kgm.records.messages.consumer_group_target_assignment_metadata_value import (
     ConsumerGroupTargetAssignmentMetadataValue,
@@ -71,7 +71,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
 
 
 def member_record(group_id: str, member: ConsumerMember) -> Record:
-    """What a member says of itself; the names of its topics sorted."""
+    """The metadata of a member, the names of its topics sorted."""
     classic = member.classic
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.group_instance_id,
@@ -92,9 +92,9 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
     return Record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def target_record(group_id: str, member_id: str, target: Listed) -> Record:
-    """target: in Kafka's order (`target_order`), which is told by nothing else."""
-    rows = [TargetPartitions(topic_id=topic_id, partitions=list(partitions)) for topic_id, partitions in target.items()]
+def target_record(group_id: str, member_id: str, target: ListedTarget) -> Record:
+    """target: in Kafka's order (`target_order`), which nothing else records."""
+    rows = [TargetRow(topic_id=topic_id, partitions=list(partitions)) for topic_id, partitions in target.items()]
     return Record(
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         ConsumerGroupTargetAssignmentMemberValue(topic_partitions=rows),
@@ -109,22 +109,22 @@ def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:
 
 
 def current_record(group_id: str, member: ConsumerMember) -> Record:
-    """What a member has, and has still to give up."""
+    """The current assignment of a member: what it has, and what it has to revoke."""
     return Record(
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
         ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=member.member_epoch,
             previous_member_epoch=member.previous_member_epoch,
             state=member.state.value,
-            assigned_partitions=_held_rows(member.assigned),
-            partitions_pending_revocation=_held_rows(member.pending_revocation),
+            assigned_partitions=_assigned_rows(member.assigned),
+            partitions_pending_revocation=_assigned_rows(member.pending_revocation),
         ),
     )
 
 
-def _held_rows(assigned: Assigned) -> list[HeldPartitions]:
+def _assigned_rows(assigned: Assigned) -> list[AssignedRow]:
     return [
-        HeldPartitions(topic_id=topic_id, partitions=list(epochs), assignment_epochs=list(epochs.values()))
+        AssignedRow(topic_id=topic_id, partitions=list(epochs), assignment_epochs=list(epochs.values()))
         for topic_id, epochs in assigned.items()
     ]
 
@@ -143,12 +143,12 @@ def regex_tombstone(group_id: str, regex: str) -> Record:
 
 
 def partition_metadata_tombstone(group_id: str) -> Record:
-    """For the topics that Kafka 4.0 kept for a group, instead of their hash."""
+    """For the topics of a group that Kafka 4.0 kept in the log, where later versions keep a hash."""
     return Record(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    """A member is gone; in the order that Kafka insists on when it reads them."""
+    """A member is removed. In the order that Kafka requires when it replays them."""
     return [
         Record(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
         Record(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
@@ -157,7 +157,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[Record]:
 
 
 def group_tombstones(group: ConsumerGroup, renamed: Mapping[str, str] | None = None) -> list[Record]:
-    """All of a group is gone. renamed: members that have got another id just before."""
+    """The group is removed. renamed: new ids of members whose id has just changed, by the old id."""
     group_id, other = group.group_id, renamed or {}
     members = [other.get(member.member_id, member.member_id) for member in group.in_order()]
     rows = [member_tombstones(group_id, member_id) for member_id in members]
@@ -176,19 +176,19 @@ def group_tombstones(group: ConsumerGroup, renamed: Mapping[str, str] | None = N
 
 
 def ends_group(record: Record) -> bool:
-    """Whether a record takes the group itself away."""
+    """Whether a record removes the group itself."""
     return record.value is None and isinstance(record.key, ConsumerGroupMetadataKey)
 
 
 def replay(group: ConsumerGroup, key: Message, value: Message | None) -> None:
-    """A record of this group is in the log; not one that `ends_group`."""
+    """A record of this group is in the log, and is not one that `ends_group`."""
     match key, value:
         case ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id), _:
             assert value is None or isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
             _replay_current(group, member_id, value)
         case ConsumerGroupMemberMetadataKey(member_id=member_id), ConsumerGroupMemberMetadataValue():
             before = group.members.get(member_id) or ConsumerMember(member_id)
-            group.put(_said(before, value))
+            group.put(_with_metadata(before, value))
         case ConsumerGroupMemberMetadataKey(member_id=member_id), _:
             if member_id in group.members:
                 group.remove(member_id)
@@ -220,15 +220,15 @@ def replay(group: ConsumerGroup, key: Message, value: Message | None) -> None:
             group.has_partition_metadata = value is not None
 
 
-def _said(before: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
-    """A member with what it says of itself."""
+def _with_metadata(before: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
+    """A member with the metadata of a record."""
     classic = value.classic_member_metadata
     return before._replace(
         group_instance_id=value.instance_id,
         rack_id=value.rack_id,
         client_id=value.client_id,
         client_host=value.client_host,
-        subscribed_topic_names=_same(before.subscribed_topic_names, value.subscribed_topic_names),
+        subscribed_topic_names=_frozen(value.subscribed_topic_names, before.subscribed_topic_names),
         subscribed_topic_regex=value.subscribed_topic_regex,
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         server_assignor=value.server_assignor,
@@ -240,7 +240,8 @@ def _said(before: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> Co
     )
 
 
-def _same(before: frozenset[str], names: Sequence[str]) -> frozenset[str]:
+def _frozen(names: Sequence[str], before: frozenset[str]) -> frozenset[str]:
+    """The names as a set; the same object as before if they are the same names."""
     now = frozenset(names)
     return before if now == before else now
 
@@ -255,8 +256,8 @@ def _replay_current(
                 member_epoch=value.member_epoch,
                 previous_member_epoch=value.previous_member_epoch,
                 state=member_state(value.state),
-                assigned=_held(value.assigned_partitions, value.member_epoch),
-                pending_revocation=_held(value.partitions_pending_revocation, value.member_epoch),
+                assigned=_assigned(value.assigned_partitions, value.member_epoch),
+                pending_revocation=_assigned(value.partitions_pending_revocation, value.member_epoch),
             )
         )
     elif member is not None:
@@ -267,12 +268,13 @@ def _replay_current(
         )
 
 
-def _held(rows: Sequence[HeldPartitions], member_epoch: int) -> Assigned:
-    """Partitions with the epoch of their assignment: Kafka before 4.3 did not write it, then it is the member's."""
-    held: dict[bytes, dict[int, int]] = {}
+def _assigned(rows: Sequence[AssignedRow], member_epoch: int) -> Assigned:
+    """Partitions with the epochs in which they were assigned. Kafka before 4.3 does not write these; then they are the
+    member's epoch."""
+    assigned: dict[bytes, dict[int, int]] = {}
     for row in rows:
         epochs = row.assignment_epochs
         if epochs is None or len(epochs) != len(row.partitions):
             epochs = [max(member_epoch, 0)] * len(row.partitions)
-        held[row.topic_id] = dict(zip(row.partitions, epochs, strict=True))
-    return held
+        assigned[row.topic_id] = dict(zip(row.partitions, epochs, strict=True))
+    return assigned

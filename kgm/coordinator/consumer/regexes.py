@@ -1,7 +1,7 @@
-"""Subscriptions by regular expression (KIP-848): RE2's syntax, matched in linear time, resolved beside the heartbeats.
+"""Subscriptions by regular expression (KIP-848): RE2's syntax, matched in linear time.
 
-A heartbeat that brings a new expression is answered at once. The expressions of its group are then resolved by an alarm
-that is due immediately, which is what Kafka does in another thread (GroupMetadataManager.maybeUpdateRegularExpressions,
+A heartbeat with a new expression is answered at once. An alarm that is due immediately then resolves the expressions of
+the group, where Kafka does this in another thread (GroupMetadataManager.maybeUpdateRegularExpressions,
 TopicRegexResolver)."""
 
 import enum
@@ -9,20 +9,20 @@ from functools import lru_cache
 from typing import Any
 
 from kgm.coordinator.consumer import records
-from kgm.coordinator.consumer.group import ConsumerGroup, Refresh, ResolvedRegex, counted
-from kgm.coordinator.consumer.member import ConsumerMember
-from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.coordinator.groups.consumer_group import ConsumerGroup, MetadataRefresh, ResolvedRegex, counted
+from kgm.coordinator.groups.consumer_member import ConsumerMember
+from kgm.coordinator.groups.event_draft import EventDraft
 
-#: After a resolution the next one has to wait longer than this.
-_REST_MS = 10_000
-#: As good as never: the topics' changes are told.
+#: The least time between two resolutions (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS).
+_MIN_INTERVAL_MS = 10_000
+#: In effect never: the engine is told when topics change.
 METADATA_REFRESH_MS = 2**31 - 1
 
 
 class RegexChange(enum.Enum):
-    """What a heartbeat did to its member's regular expression."""
+    """What a request does to the regular expression of its member."""
 
     NONE = enum.auto()
     UPDATED = enum.auto()
@@ -32,7 +32,7 @@ class RegexChange(enum.Enum):
 
 @lru_cache(maxsize=1024)
 def compiled(regex: str) -> Any | None:
-    """The compiled expression, or None if it is none in RE2's syntax."""
+    """The compiled expression; None if it is not valid in RE2's syntax."""
     import re2  # type: ignore[import-untyped]
 
     options = re2.Options()
@@ -43,14 +43,15 @@ def compiled(regex: str) -> Any | None:
         return None
 
 
-def update(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, step: EventDraft) -> RegexChange:
-    """What a change of a member means for the expressions of its group: records, and perhaps a resolution."""
+def update(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, event: EventDraft) -> RegexChange:
+    """A member changes from `before` to `after`: write what that changes in the expressions of the group, and resolve
+    them if necessary."""
     old, new = before.subscribed_topic_regex, after.subscribed_topic_regex
     change, must_resolve = RegexChange.NONE, False
     if old != new:
         change = RegexChange.UPDATED
         if old and group.regexes.get(old) == 1:
-            step.write(records.regex_tombstone(group.group_id, old))
+            event.write(records.regex_tombstone(group.group_id, old))
         if new and new not in group.regexes:
             if compiled(new) is None:
                 return RegexChange.INVALID
@@ -58,7 +59,7 @@ def update(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, 
         elif (new and new in group.resolved) or (not new and old):
             change = RegexChange.UPDATED_AND_RESOLVED
     if must_resolve or group.regexes:
-        _maybe_resolve(group, old, new, step, must_resolve=must_resolve)
+        _maybe_resolve(group, old, new, event, must_resolve=must_resolve)
     return change
 
 
@@ -67,42 +68,42 @@ def regex_key(group_id: str) -> TimerKey:
 
 
 def _maybe_resolve(
-    group: ConsumerGroup, old: str | None, new: str | None, step: EventDraft, *, must_resolve: bool
+    group: ConsumerGroup, old: str | None, new: str | None, event: EventDraft, *, must_resolve: bool
 ) -> None:
-    if regex_key(group.group_id) in step.live:
+    if regex_key(group.group_id) in event.live_timers:
         return
     last = group.last_resolved()
-    if last is not None and step.now <= last.timestamp_ms + _REST_MS:
+    if last is not None and event.now <= last.timestamp_ms + _MIN_INTERVAL_MS:
         return
     wanted = counted(counted(group.regexes, [old] if old else [], -1), [new] if new else [], +1)
     must_resolve |= len(wanted) != len(group.resolved)
-    must_resolve |= (0 if last is None else last.version) < step.image.new_topics_version
+    must_resolve |= (0 if last is None else last.version) < event.image.new_topics_version
     must_resolve |= (
-        last is None or step.now > last.timestamp_ms + step.settings.group_consumer_regex_refresh_interval_ms
+        last is None or event.now > last.timestamp_ms + event.settings.group_consumer_regex_refresh_interval_ms
     )
     if must_resolve and wanted:
-        step.set_timer(regex_key(group.group_id), 0)
+        event.set_timer(regex_key(group.group_id), 0)
 
 
 def matching(regex: str, image: TopicImage) -> frozenset[str]:
-    """The topics whose whole name an expression matches."""
+    """The topics that an expression matches with their whole name."""
     pattern = compiled(regex)
     return frozenset() if pattern is None else frozenset(name for name in image if pattern.fullmatch(name))
 
 
-def resolve(group: ConsumerGroup, step: EventDraft) -> None:
-    """Resolve all expressions of a group; a different result is a reason for a new target assignment."""
-    image, matched, bumps = step.image, group.matched, False
+def resolve(group: ConsumerGroup, event: EventDraft) -> None:
+    """Resolve all expressions of a group. A different result increments the group epoch."""
+    image, matched, bumps = event.image, group.matched, False
     for regex in sorted(group.regexes):
-        resolved = ResolvedRegex(matching(regex, image), image.version, step.now)
+        resolved = ResolvedRegex(matching(regex, image), image.version, event.now)
         before = group.resolved.get(regex)
         old_topics = frozenset[str]() if before is None else before.topics
         if old_topics != resolved.topics:
             bumps = True
             matched = counted(counted(matched, old_topics, -1), resolved.topics, +1)
-        step.write(records.regex_record(group.group_id, regex, resolved))
+        event.write(records.regex_record(group.group_id, regex, resolved))
     metadata_hash = image.hash_of({*group.names, *matched})
     if bumps or metadata_hash != group.metadata_hash:
         epoch = group.group_epoch + 1
-        step.write(records.epoch_record(group.group_id, epoch, metadata_hash))
-        group.refresh = Refresh(step.now + METADATA_REFRESH_MS, epoch)
+        event.write(records.epoch_record(group.group_id, epoch, metadata_hash))
+        group.refresh = MetadataRefresh(event.now + METADATA_REFRESH_MS, epoch)

@@ -12,20 +12,20 @@ from kgm.assignors.server.range import assign_server_range
 from kgm.assignors.server.uniform import assign_uniform
 from kgm.assignors.server.uniform_heterogeneous import Gain
 from kgm.coordinator.consumer import records, target_order
-from kgm.coordinator.consumer.group import ConsumerGroup
-from kgm.coordinator.consumer.member import NO_TARGET, ConsumerMember, Listed, Target
-from kgm.coordinator.contract.event_draft import EventDraft
 from kgm.coordinator.contract.settings import assignment_interval_ms
 from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.consumer_member import NO_TARGET, ConsumerMember, ListedTarget, Target
+from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.java.hash_map import map_order
 from kgm.java.hash_set import copied_name_order
 
 
-def is_due(group: ConsumerGroup, step: EventDraft) -> bool:
+def is_due(group: ConsumerGroup, event: EventDraft) -> bool:
     """Whether the next target assignment may be computed now."""
-    interval_ms = assignment_interval_ms(step.settings, step.configs.get(group.group_id))
+    interval_ms = assignment_interval_ms(event.settings, event.configs.get(group.group_id))
     last_ms = group.assignment_timestamp_ms
-    return not last_ms or not interval_ms or step.now >= last_ms + interval_ms
+    return not last_ms or not interval_ms or event.now >= last_ms + interval_ms
 
 
 def update(
@@ -33,7 +33,7 @@ def update(
     group_epoch: int,
     before: ConsumerMember,
     after: ConsumerMember,
-    step: EventDraft,
+    event: EventDraft,
     *,
     is_homogeneous: bool,
     listed: Sequence[str] | None = None,
@@ -41,14 +41,14 @@ def update(
     """The assignment epoch and the target of a member that is changed like this: new ones if they are due.
 
     listed: the topics that its request names, as it names them; from the log they come sorted."""
-    if group.assignment_epoch >= group_epoch or not is_due(group, step):
+    if group.assignment_epoch >= group_epoch or not is_due(group, event):
         return group.assignment_epoch, group.target_of(after.member_id, after.group_instance_id)
-    name = group.preferred_assignor(before, after) or step.settings.consumer_assignors[0]
-    targets = compute(group, after, name, step.image, is_homogeneous=is_homogeneous, listed=listed)
+    name = group.preferred_assignor(before, after) or event.settings.consumer_assignors[0]
+    targets = compute(group, after, name, event.image, is_homogeneous=is_homogeneous, listed=listed)
     for member_id, (target, as_listed) in targets.items():
         if group.targets.get(member_id) != target:
-            step.write(records.target_record(group.group_id, member_id, as_listed))
-    step.write(records.target_epoch_record(group.group_id, group_epoch, step.now))
+            event.write(records.target_record(group.group_id, member_id, as_listed))
+    event.write(records.target_epoch_record(group.group_id, group_epoch, event.now))
     return group_epoch, targets[after.member_id][0]
 
 
@@ -60,7 +60,7 @@ def compute(
     *,
     is_homogeneous: bool,
     listed: Sequence[str] | None = None,
-) -> dict[str, tuple[Target, Listed]]:
+) -> dict[str, tuple[Target, ListedTarget]]:
     """The targets of all members, one of them updated or new, in the order of Kafka's hash map."""
     replaced = None if updated.group_instance_id is None else group.static_ids.get(updated.group_instance_id)
     members = {member.member_id: member for member in group.in_order()}
@@ -88,13 +88,13 @@ def compute(
 
 def _assign(
     specs: Sequence[MemberSpec],
-    before: Sequence[Listed],
+    before: Sequence[ListedTarget],
     image: TopicImage,
     named: Sequence[int],
     *,
     is_range: bool,
     is_homogeneous: bool,
-) -> dict[str, tuple[Target, Listed]]:
+) -> dict[str, tuple[Target, ListedTarget]]:
     """One assignor's answer, by topic id. named: how many topics each member names, with those that do not exist."""
     if is_homogeneous:
         # Kafka looks at one member only.
@@ -124,7 +124,7 @@ def _assign(
         {ids[name]: partitions for name, partitions in answer[spec.member_id].items()} or NO_TARGET for spec in specs
     ]
     subscribed = [[ids[name] for name in spec.topics] for spec in specs]
-    listed: Sequence[Listed] = after
+    listed: Sequence[ListedTarget] = after
     if not is_range:
         room_of = {} if is_homogeneous else target_order.rooms(topics, subscribed)
         listed = target_order.of_uniform(before, after, subscribed, gains, ids, room_of)
@@ -191,7 +191,7 @@ def matched(group: ConsumerGroup, member: ConsumerMember) -> frozenset[str]:
     return frozenset() if resolved is None else resolved.topics
 
 
-def _by_name(target: Listed, image: TopicImage) -> Mapping[str, Sequence[int]]:
+def _by_name(target: ListedTarget, image: TopicImage) -> Mapping[str, Sequence[int]]:
     """A target with names; topics that are gone are left out."""
     by_id = image.by_id
     return {by_id[topic_id].name: partitions for topic_id, partitions in target.items() if topic_id in by_id}

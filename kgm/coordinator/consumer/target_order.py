@@ -7,14 +7,14 @@ the head of its bucket, every partition that is new to it at the end of its. Who
 last ones, so the past of a member decides what moves. (Of topics, one pair in 16 has to do with it; of partitions those
 whose numbers are 16 apart, or as many as a member's set has buckets.)
 
-A `Target` has its topics in this order and its partitions ascending; `Listed` has both in this order."""
+A `Target` has its topics in this order and its partitions ascending; `ListedTarget` has both in this order."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kgm.assignors.server.uniform_heterogeneous import Gain
-from kgm.coordinator.consumer.member import Listed, Target
 from kgm.coordinator.contract.topic_image import Topic
+from kgm.coordinator.groups.consumer_member import ListedTarget, Target
 from kgm.java.hash_map import DEFAULT_CAPACITY, UuidMapOrder, uuid_bucket, uuid_map_order
 from kgm.java.hash_set import NumberSetOrder, copied_set_order
 
@@ -39,7 +39,7 @@ def may_share(partitions: Sequence[int]) -> bool:
     return len(partitions) > 1 and partitions[-1] - partitions[0] >= DEFAULT_CAPACITY
 
 
-def of_range(after: Target, subscribed: Iterable[bytes], room: int) -> Listed:
+def of_range(after: Target, subscribed: Iterable[bytes], room: int) -> ListedTarget:
     """A target of `range`, as its record has it. subscribed: the topics of the member, in the order of a hash set of
     their names. room: how many its map is made for."""
     order = UuidMapOrder(int(room / 0.75 + 1))
@@ -56,13 +56,13 @@ def rooms(topics: Iterable[Topic], subscribed: Iterable[Iterable[bytes]]) -> dic
 
 
 def of_uniform(
-    before: Sequence[Listed],
+    before: Sequence[ListedTarget],
     after: Sequence[Target],
     subscribed: Sequence[Collection[bytes]],
     gains: Iterable[Gain],
     ids: Mapping[str, bytes],
     room_of: Mapping[bytes, int],
-) -> list[Listed]:
+) -> list[ListedTarget]:
     """Targets of `uniform`, as their records have them. subscribed: the topics of each member. gains: what changed
     hands, in order. ids: of topics by name. room_of: for how many partitions of a topic a new set is made,
     if not for as many as usual."""
@@ -78,7 +78,7 @@ def of_uniform(
         for at in gain[3:]:
             if at in told:
                 told[at].append(gain)
-    listed: list[Listed] = [*after]
+    listed: list[ListedTarget] = [*after]
     for at, mine in told.items():
         found = before[at]
         if mine or found.keys() - subscribed[at]:
@@ -96,12 +96,12 @@ def share_buckets(topic_ids: Collection[bytes]) -> bool:
 
 def _replayed_gains(
     at: int,
-    before: Listed,
+    before: ListedTarget,
     subscribed: Collection[bytes],
     gains: Sequence[Gain],
     ids: Mapping[str, bytes],
     room_of: Mapping[bytes, int],
-) -> Listed:
+) -> ListedTarget:
     """`AssignorHelpers.deepCopyAssignment`, and what an assignor then does to the copy."""
     order = UuidMapOrder(len(before))
     for topic_id in before:

@@ -1,63 +1,65 @@
-"""The timers of a consumer group's members.
+"""The timers of the members of a consumer group.
 
-Every member has a session. One that has partitions to give up has its rebalance timeout for it; a member that speaks
-the classic protocol has it for joining again and for its SyncGroup."""
+Every member has a session. A member has its rebalance timeout to revoke partitions; with the classic protocol, to join
+again, and to send SyncGroup."""
 
-from kgm.coordinator.consumer.group import ConsumerGroup
-from kgm.coordinator.consumer.member import ConsumerMember, MemberState
-from kgm.coordinator.contract.event_draft import EventDraft
-from kgm.coordinator.contract.outcome import TimerKey, TimerKind
+from kgm.coordinator.contract.outcome import TimerKey, TimerKind, session_key
 from kgm.coordinator.contract.settings import session_timeout_ms
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.consumer_member import ConsumerMember, MemberState
+from kgm.coordinator.groups.event_draft import EventDraft
 
-_OF_MEMBERS = (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.MEMBER_JOIN, TimerKind.MEMBER_SYNC)
+#: The timers of one member.
+MEMBER_TIMERS = (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.MEMBER_JOIN, TimerKind.MEMBER_SYNC)
 
 
-def extend_session(group_id: str, member: ConsumerMember, step: EventDraft) -> None:
-    """Count the member's session from now on: the broker's, or its own if it speaks the classic protocol."""
+def extend_session(group_id: str, member: ConsumerMember, event: EventDraft) -> None:
+    """Start the member's session again, with the broker's session timeout, or with the member's own if it uses the
+    classic protocol."""
     timeout_ms = (
-        session_timeout_ms(step.settings, step.configs.get(group_id))
+        session_timeout_ms(event.settings, event.configs.get(group_id))
         if member.classic is None
         else member.classic.session_timeout_ms
     )
-    step.set_timer(TimerKey(TimerKind.SESSION, group_id, member.member_id), timeout_ms)
+    event.set_timer(TimerKey(TimerKind.SESSION, group_id, member.member_id), timeout_ms)
 
 
-def start_rebalance(group_id: str, member: ConsumerMember, step: EventDraft) -> None:
-    step.set_timer(TimerKey(TimerKind.REBALANCE, group_id, member.member_id), member.rebalance_timeout_ms)
+def start_rebalance(group_id: str, member: ConsumerMember, event: EventDraft) -> None:
+    event.set_timer(TimerKey(TimerKind.REBALANCE, group_id, member.member_id), member.rebalance_timeout_ms)
 
 
-def cancel_rebalance(group_id: str, member_id: str, step: EventDraft) -> None:
-    step.cancel_timer(TimerKey(TimerKind.REBALANCE, group_id, member_id))
+def cancel_rebalance(group_id: str, member_id: str, event: EventDraft) -> None:
+    event.cancel_timer(TimerKey(TimerKind.REBALANCE, group_id, member_id))
 
 
-def await_join(group_id: str, member: ConsumerMember, step: EventDraft) -> None:
-    """A classic member has been told to join again; if it was told before, it counts from then."""
+def await_join(group_id: str, member: ConsumerMember, event: EventDraft) -> None:
+    """A member of the classic protocol was told to join again. The time counts from the first time it was told."""
     key = TimerKey(TimerKind.MEMBER_JOIN, group_id, member.member_id)
-    if key not in step.live:
-        step.set_timer(key, member.rebalance_timeout_ms)
+    if key not in event.live_timers:
+        event.set_timer(key, member.rebalance_timeout_ms)
 
 
-def joined(group_id: str, member_id: str, rebalance_timeout_ms: int, step: EventDraft) -> None:
-    """A classic member has joined, and is to send SyncGroup."""
-    step.cancel_timer(TimerKey(TimerKind.MEMBER_JOIN, group_id, member_id))
-    step.set_timer(TimerKey(TimerKind.MEMBER_SYNC, group_id, member_id), rebalance_timeout_ms)
+def joined(group_id: str, member_id: str, rebalance_timeout_ms: int, event: EventDraft) -> None:
+    """A member of the classic protocol has joined, and is to send SyncGroup."""
+    event.cancel_timer(TimerKey(TimerKind.MEMBER_JOIN, group_id, member_id))
+    event.set_timer(TimerKey(TimerKind.MEMBER_SYNC, group_id, member_id), rebalance_timeout_ms)
 
 
-def synced(group_id: str, member_id: str, step: EventDraft) -> None:
-    step.cancel_timer(TimerKey(TimerKind.MEMBER_SYNC, group_id, member_id))
+def synced(group_id: str, member_id: str, event: EventDraft) -> None:
+    event.cancel_timer(TimerKey(TimerKind.MEMBER_SYNC, group_id, member_id))
 
 
-def cancel_all(group_id: str, member_id: str, step: EventDraft) -> None:
-    """The member is gone."""
-    for kind in _OF_MEMBERS:
-        step.cancel_timer(TimerKey(kind, group_id, member_id))
+def cancel_all(group_id: str, member_id: str, event: EventDraft) -> None:
+    """The member is removed."""
+    for kind in MEMBER_TIMERS:
+        event.cancel_timer(TimerKey(kind, group_id, member_id))
 
 
-def arm(group: ConsumerGroup, step: EventDraft) -> None:
-    """After loading: a whole session for everybody, of the broker's length, and the rebalance timeout for those that
-    have something to give up."""
-    timeout_ms = session_timeout_ms(step.settings, step.configs.get(group.group_id))
+def arm(group: ConsumerGroup, event: EventDraft) -> None:
+    """After loading: start the session of every member, with the broker's session timeout, and the rebalance timeout of
+    the members that have partitions to revoke."""
+    timeout_ms = session_timeout_ms(event.settings, event.configs.get(group.group_id))
     for member in group.members.values():
-        step.set_timer(TimerKey(TimerKind.SESSION, group.group_id, member.member_id), timeout_ms)
+        event.set_timer(session_key(group.group_id, member.member_id), timeout_ms)
         if member.state is MemberState.UNREVOKED_PARTITIONS:
-            start_rebalance(group.group_id, member, step)
+            start_rebalance(group.group_id, member, event)

@@ -1,5 +1,13 @@
 """The error form of each response, and how errors of the log become errors of a response."""
 
+from typing import NamedTuple
+
+from kgm.coordinator.contract.api_versions import (
+    FETCH_HAS_ERROR,
+    FETCH_HAS_GROUPS,
+    JOIN_PROTOCOL_NAME_IS_NULLABLE,
+    TXN_COMMIT_KNOWS_LOADING,
+)
 from kgm.coordinator.contract.outcome import Request
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -45,11 +53,6 @@ from kgm.protocol.messages.txn_offset_commit_response import (
 from kgm.protocol.struct import Message
 
 UNKNOWN_MEMBER_ID = ""
-#: From this version on, the protocol name of a JoinGroup reply may be null, and "" is not used for it.
-_NULL_PROTOCOL_FROM = 7
-_FETCH_ERROR_FROM = 2
-_MANY_GROUPS_FROM = 8
-_LOADING_FROM = 2
 
 _APPEND_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -60,24 +63,31 @@ _APPEND_ERRORS = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    # Of the transaction coordinator, which has to be asked before a transactional batch is appended.
+    # From the transaction coordinator, which has to be asked before a transactional batch is appended.
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
 
 
+class Refusal(NamedTuple):
+    """Why a request is refused: the error, and a message where the response has one (None: the usual one)."""
+
+    error: ErrorCode
+    message: str | None = None
+
+
 def append_error(error: ErrorCode) -> ErrorCode:
-    """What a client is told when records could not be appended for this reason
+    """The error that a client gets when records could not be appended because of this error
     (Kafka: appendGroupMetadataErrorToResponseError)."""
     return _APPEND_ERRORS.get(error, error)
 
 
 def protocol_name(name: str | None, version: int) -> str | None:
-    """The protocol name as a JoinGroup reply of this version carries "none": "" before v7, null from it on."""
-    return (name or "") if version < _NULL_PROTOCOL_FROM else (name or None)
+    """The protocol name of a JoinGroup reply: no name is "" in versions before 7, and null from then on."""
+    return (name or "") if version < JOIN_PROTOCOL_NAME_IS_NULLABLE else (name or None)
 
 
 def join_refusal(error: ErrorCode, version: int, member_id: str = UNKNOWN_MEMBER_ID) -> JoinGroupResponse:
-    """A JoinGroup reply that lets nobody in; `member_id` as Kafka echoes it in that case."""
+    """A JoinGroup reply with an error; member_id: as Kafka echoes it with that error."""
     return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=protocol_name(None, version))
 
 
@@ -105,9 +115,9 @@ def commit_refusal(request: OffsetCommitRequest, error: ErrorCode) -> OffsetComm
 def txn_commit_refusal(request: TxnOffsetCommitRequest, error: ErrorCode, version: int) -> TxnOffsetCommitResponse:
     """The error for every partition of the request: TxnOffsetCommit has no error of its own.
 
-    Producers of before 2.0 break when they are told of loading, so they are told to look for the coordinator
-    (KAFKA-7296)."""
-    if version < _LOADING_FROM and error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+    Producers before 2.0 break when they are told that the coordinator is loading, so they are told to look for the
+    coordinator (KAFKA-7296)."""
+    if version < TXN_COMMIT_KNOWS_LOADING and error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return TxnOffsetCommitResponse(
         topics=[
@@ -124,12 +134,12 @@ def txn_commit_refusal(request: TxnOffsetCommitRequest, error: ErrorCode, versio
 
 
 def fetch_refusal(request: OffsetFetchRequest, error: ErrorCode, version: int) -> OffsetFetchResponse:
-    """The error where the version has a place for it: in each group from v8 on, in the response from v2 on, and in each
+    """The error where the version has a field for it: in each group from v8 on, in the response from v2 on, and in each
     partition in v1 (Kafka: OffsetFetchResponse.groupError)."""
-    if version >= _MANY_GROUPS_FROM:
+    if version >= FETCH_HAS_GROUPS:
         groups = [OffsetFetchResponseGroup(group_id=group.group_id, error_code=error) for group in request.groups]
         return OffsetFetchResponse(groups=groups)
-    if version >= _FETCH_ERROR_FROM:
+    if version >= FETCH_HAS_ERROR:
         return OffsetFetchResponse(error_code=error)
     return OffsetFetchResponse(
         topics=[
@@ -146,7 +156,8 @@ def fetch_refusal(request: OffsetFetchRequest, error: ErrorCode, version: int) -
 
 
 def refusal(request: Request, error: ErrorCode) -> Message:
-    """The request as a whole is refused. Raises TypeError for what is no request to a group coordinator."""
+    """The response to a request that is refused as a whole. Raises TypeError for a message that is no request to a
+    group coordinator."""
     match request.message:
         case JoinGroupRequest():
             return join_refusal(error, request.version)

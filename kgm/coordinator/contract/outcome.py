@@ -1,6 +1,7 @@
-"""The engine's contract: what goes in, what comes out. Field order of `Outcome` is the order of doing.
+"""The engine's contract: requests in, outcomes out. The fields of `Outcome` are in the order in which they are to be
+executed.
 
-These are made for every event, and a timer key is hashed several times for each: hence named tuples."""
+These are named tuples because they are made for every event, and timer keys are hashed several times for each."""
 
 import enum
 from typing import NamedTuple, NewType
@@ -10,26 +11,18 @@ from kgm.protocol.struct import Message
 from kgm.records.record import Record
 
 __all__ = [
-    "CancelTimer",
-    "Millis",
-    "Outcome",
-    "Producer",
-    "Reply",
-    "Request",
-    "SetTimer",
-    "Ticket",
-    "TimerKey",
-    "TimerKind",
-]
+    "CancelTimer", "Millis", "Outcome", "Producer", "Reply", "Request", "SetTimer", "Ticket", "TimerKey", "TimerKind",
+    "session_key",
+]  # fmt: skip
 
-#: Names one request that is waiting for its reply. The caller chooses it; it must be unique among those waiting.
+#: Identifies a request until its reply. The caller chooses it; it must be unique among the requests without a reply.
 Ticket = NewType("Ticket", int)
 
 
 class Request(NamedTuple):
     """A request as it came from a client.
 
-    client_id: of the request header (None is taken as ""). client_host: as Kafka shows it, with a leading slash
+    client_id: of the request header; None counts as "". client_host: as Kafka shows it, with a leading slash
     ("/127.0.0.1")."""
 
     message: Message
@@ -39,30 +32,30 @@ class Request(NamedTuple):
 
 
 class TimerKind(enum.StrEnum):
-    """What an alarm is for; the value is part of how a timer key is shown."""
+    """What an alarm is for. The value is a part of the text of a timer key."""
 
     SESSION = "session"
     """A classic member's heartbeat, a new member's join (300 s), or a pending id's second JoinGroup."""
     JOIN = "join"
     """The join phase of a classic group: initial delay, or rebalance timeout."""
     SYNC = "sync"
-    """The sync phase of a classic group: members that never sent SyncGroup."""
+    """The sync phase of a classic group: members that have sent no SyncGroup."""
     HOLD = "hold"
-    """Newcomers that are held back for a plan: the first of them has waited as long as it may."""
+    """Newcomers that are held back for a planned scale-out: one of them has waited as long as it may."""
     REBALANCE = "rebalance"
-    """A member of a consumer group that has partitions to give up: its rebalance timeout."""
+    """A member of a consumer group that has to revoke partitions: its rebalance timeout."""
     MEMBER_JOIN = "member-join"
-    """A classic member of a consumer group that has been told to join again."""
+    """A classic member of a consumer group that was told to join again: its JoinGroup."""
     MEMBER_SYNC = "member-sync"
     """A classic member of a consumer group that has joined: its SyncGroup."""
     REGEX = "regex"
-    """Regular expressions of a consumer group are to be resolved; due at once."""
+    """The regular expressions of a consumer group are to be resolved; due at once."""
     OFFSET_EXPIRATION = "offset-expiration"
-    """The periodic look for offsets and groups past their retention; armed by `loaded`."""
+    """The periodic deletion of offsets and groups past their retention; first set by `Coordinator.loaded`."""
 
 
 class TimerKey(NamedTuple):
-    """Names one timer; setting it again moves it."""
+    """Identifies a timer. Setting a timer again replaces its deadline."""
 
     kind: TimerKind
     group_id: str = ""
@@ -72,38 +65,45 @@ class TimerKey(NamedTuple):
         return ":".join(part for part in (self.kind.value, self.group_id, self.member_id) if part)
 
 
+def session_key(group_id: str, member_id: str) -> TimerKey:
+    """The session timer of a member, or of an id that was given out."""
+    return TimerKey(TimerKind.SESSION, group_id, member_id)
+
+
 class SetTimer(NamedTuple):
-    """Fire `key` at `deadline_ms`, an absolute time; replaces the key's former deadline."""
+    """Fire `key` at `deadline_ms`, an absolute time; replaces the deadline of the key."""
 
     key: TimerKey
     deadline_ms: Millis
 
 
 class CancelTimer(NamedTuple):
-    """`key` is not to fire any more; cancelling what is not set is allowed."""
+    """Do not fire `key`. Cancelling a timer that is not set is allowed."""
 
     key: TimerKey
 
 
 class Reply(NamedTuple):
-    """The answer to a ticket: the response message of the request's API, to be encoded at the request's version."""
+    """The reply to the request of a ticket: the response of the request's API, to be encoded at the request's
+    version."""
 
     ticket: Ticket
     message: Message
 
 
 class Producer(NamedTuple):
-    """Who writes in a transaction (KIP-98); wherever one is taken, a plain pair will do."""
+    """The producer of a transaction (KIP-98). A plain pair is accepted wherever one is a parameter."""
 
     producer_id: int
     producer_epoch: int
 
 
 class Outcome(NamedTuple):
-    """What one event asks for. Append and replay all records (or abort), then move timers, then send replies.
+    """What is to be done for an event: append and replay all records (or abort), then change timers, then send replies.
 
-    producer: not None when the records belong to this producer's open transaction: they go into one transactional batch
-    of its, are replayed with it, and count once a marker commits the transaction (`replay_end_transaction`)."""
+    producer: None unless the records belong to this producer's open transaction. They are then appended in one
+    transactional batch, are replayed with the producer, and count once a marker commits the transaction
+    (`replay_end_transaction`)."""
 
     records: tuple[Record, ...] = ()
     timers: tuple[SetTimer | CancelTimer, ...] = ()

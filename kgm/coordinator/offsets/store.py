@@ -1,17 +1,19 @@
-"""Offsets as the log says them, those of open transactions, and when offsets expire (Kafka: OffsetMetadataManager).
+"""The offsets that the log has, also those of open transactions, and when offsets expire (Kafka:
+OffsetMetadataManager).
 
-An offset that was written in a transaction is *pending*: it becomes the committed one when the transaction's marker
-says commit, unless a newer one has been written meanwhile, and is forgotten when the marker says abort. A partition
-with a pending offset is *unstable*. A tombstone takes away the committed offset and every pending one."""
+An offset that was written in a transaction is *pending*. It becomes the committed offset when the transaction's marker
+commits, unless a newer offset was written meanwhile, and is dropped when the marker aborts. A partition with a pending
+offset is *unstable*. A tombstone removes the committed offset and every pending one."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kgm.coordinator.classic.group import ClassicGroup
-from kgm.coordinator.classic.state import ClassicState
-from kgm.coordinator.consumer.group import ConsumerGroup
-from kgm.coordinator.contract.foreign_group import ForeignGroup
 from kgm.coordinator.contract.outcome import Millis
+from kgm.coordinator.groups.classic_group import ClassicGroup
+from kgm.coordinator.groups.classic_state import ClassicState
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.foreign_group import ForeignGroup
+from kgm.coordinator.groups.group import Group
 from kgm.records.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
 from kgm.records.messages.legacy_offset_commit_value import LegacyOffsetCommitValue
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
@@ -26,9 +28,9 @@ _MILLIS_PER_MINUTE = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """One committed offset. expire_timestamp_ms: set by clients of before v5 that asked for a retention, else None.
+    """One committed offset. expire_timestamp_ms: None unless a client before v5 requested a retention.
 
-    order: grows with the place in the log, so that the newest of two can be told when a transaction is committed."""
+    order: grows with the position in the log; when a transaction is committed, the newer one of two offsets counts."""
 
     offset: int
     leader_epoch: int = -1
@@ -39,16 +41,16 @@ class CommittedOffset:
     order: int = field(default=0, compare=False, repr=False)
 
 
-#: Offsets by group and partition; no group without an offset.
+#: Offsets by group and partition. There is no group without an offset.
 _ByGroup = dict[str, dict[TopicPartition, CommittedOffset]]
 
 
 @dataclass(slots=True)
 class Offsets:
-    """All offsets, by group. Written by `replay` and `end_transaction` only.
+    """All offsets, by group. Only `replay` and `end_transaction` write to it.
 
-    pending: of open transactions, by producer id. unstable: the producers that have an offset of a partition pending,
-    by group and partition; it says the same as `pending`, the other way round."""
+    pending: offsets of open transactions, by producer id. unstable: the producers with a pending offset, by group and
+    partition; an index of `pending`."""
 
     by_group: _ByGroup = field(default_factory=dict)
     pending: dict[int, _ByGroup] = field(default_factory=dict)
@@ -71,12 +73,12 @@ class Offsets:
         return self.by_group.get(group_id, {})
 
     def unstable_of(self, group_id: str) -> Mapping[TopicPartition, frozenset[int]]:
-        """The partitions of a group that have a pending offset, with the ids of the producers."""
+        """The partitions of a group that have a pending offset, with the producer ids."""
         return self.unstable.get(group_id, {})
 
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None, producer_id: int | None = None) -> None:
-        """An offset was written, in the open transaction of a producer or in none; or a tombstone, for which it makes
-        no difference."""
+        """An offset was written, in the open transaction of a producer or in none; or a tombstone, for which the
+        producer makes no difference."""
         self._replayed += 1
         at = key.topic, key.partition
         if value is None:
@@ -104,7 +106,7 @@ class Offsets:
             producers[at] = producers.get(at, frozenset()) | {producer_id}
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """The marker of a producer's transaction was written. Without pending offsets it means nothing."""
+        """The marker of a producer's transaction was written. Without pending offsets it has no effect."""
         for group_id, offsets in self.pending.pop(producer_id, {}).items():
             for at, pending in offsets.items():
                 self._make_stable(group_id, at, producer_id)
@@ -113,7 +115,7 @@ class Offsets:
                     self.by_group.setdefault(group_id, {})[at] = pending
 
     def _make_stable(self, group_id: str, at: TopicPartition, producer_id: int | None = None) -> None:
-        """Forget that one producer, or any, has an offset of the partition pending."""
+        """Remove one producer, or (None) all, from those that have a pending offset of the partition."""
         producers = self.unstable.get(group_id)
         if producers is None or at not in producers:
             return
@@ -124,18 +126,19 @@ class Offsets:
             del self.unstable[group_id]
 
     def tombstones_of(self, topics: Mapping[str, bytes]) -> list[Record]:
-        """Tombstones for the offsets of topics (with their ids) that are gone; an offset without an id goes by name."""
-        found = [
+        """Tombstones for the offsets of deleted topics, given with their ids. An offset without a topic id is matched
+        by name."""
+        partitions = [
             (group_id, at)
             for by_group in (self.by_group, *self.pending.values())
             for group_id, offsets in by_group.items()
             for at, row in offsets.items()
             if at[0] in topics and row.topic_id in (bytes(16), topics[at[0]])
         ]
-        return [tombstone(group_id, at) for group_id, at in sorted(found)]
+        return [tombstone(group_id, at) for group_id, at in sorted(partitions)]
 
     def partitions_of(self, group_id: str) -> Iterator[TopicPartition]:
-        """The partitions with an offset, committed or pending, sorted: what has to go with the group."""
+        """The partitions with an offset, committed or pending, sorted: what is deleted with the group."""
         return iter(sorted({*self.of(group_id), *self.unstable_of(group_id)}))
 
 
@@ -150,7 +153,7 @@ def tombstone(group_id: str, at: TopicPartition) -> Record:
 
 
 def from_legacy(key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None) -> Record:
-    """A record of Kafka before 0.9 in today's form."""
+    """A record of Kafka before 0.9 as an OffsetCommit record."""
     return Record(
         OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition),
         None
@@ -162,24 +165,24 @@ def from_legacy(key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | Non
 # -- expiry
 
 
-def expired(
-    group: ClassicGroup | ConsumerGroup | ForeignGroup, offsets: Offsets, *, now: Millis, retention_minutes: int
-) -> list[TopicPartition]:
+def expired_offsets(group: Group, offsets: Offsets, *, now: Millis, retention_minutes: int) -> list[TopicPartition]:
     """The offsets of a group that are past their retention, by topic and partition.
 
-    It counts from when the group became Empty; for a Stable consumer group, for a simple group and for one of KIP-848
-    from the commit, if nobody subscribes to the topic. Other groups keep theirs (Kafka:
-    ClassicGroup.offsetExpirationCondition), and unstable partitions too."""
-    if isinstance(group, ForeignGroup):
-        return []
-    if isinstance(group, ConsumerGroup) or group.protocol_type is None:
-        since_empty = None
-    elif group.is_in(ClassicState.EMPTY):
-        since_empty = group.state_timestamp_ms
-    elif group.uses_consumer_protocol and group.subscribed_topics is not None and group.is_in(ClassicState.STABLE):
-        since_empty = None
-    else:
-        return []
+    The retention counts from when a classic group became Empty. In a Stable classic group of consumers, in a simple
+    group and in a consumer group it counts from the commit, for topics that no member subscribes to. In other groups,
+    and of unstable partitions, offsets do not expire (Kafka: ClassicGroup.offsetExpirationCondition)."""
+    since_empty = None
+    match group:
+        case ConsumerGroup() | ClassicGroup(protocol_type=None):
+            pass
+        case ClassicGroup(state=ClassicState.EMPTY):
+            since_empty = group.state_timestamp_ms
+        case ClassicGroup(state=ClassicState.STABLE, uses_consumer_protocol=True) if (
+            group.subscribed_topics is not None
+        ):
+            pass
+        case ClassicGroup() | ForeignGroup():
+            return []
     retention_ms = retention_minutes * _MILLIS_PER_MINUTE
     unstable = offsets.unstable_of(group.group_id)
     return sorted(

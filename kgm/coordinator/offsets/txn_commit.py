@@ -1,19 +1,21 @@
-"""TxnOffsetCommit (v0-5): offsets that a producer commits as part of its transaction (KIP-98, KIP-447).
+"""TxnOffsetCommit (v0-5): offsets that a producer commits as a part of its transaction (KIP-98, KIP-447; Kafka:
+OffsetMetadataManager.commitTransactionalOffset).
 
-What is checked is less than for OffsetCommit: v0-2 say nothing of a member, so nothing is asked for, whatever the state
-of the group; a commit during a sync phase is let through; and it is no sign of life of a member. The outcome's records
-belong into the producer's transaction. Whether the producer may write at all (its id, its epoch, whether the partition
-was added to the transaction) is for the log and the transaction coordinator to say, as in Kafka, before it comes here.
-Kafka: OffsetMetadataManager.commitTransactionalOffset."""
+Less is checked than for OffsetCommit: v0-2 do not name a member, so none is required, whatever the state of the group.
+A commit during a sync phase is accepted, and it does not extend a session. The outcome's records belong to the
+producer's transaction. Whether the producer may write (its id, its epoch, whether the partition was added to the
+transaction) is checked by the log and the transaction coordinator before the request gets here, as in Kafka."""
 
-from kgm.coordinator.classic.state import ClassicState
-from kgm.coordinator.consumer.group import ConsumerGroup
 from kgm.coordinator.contract.error_responses import txn_commit_refusal
-from kgm.coordinator.contract.event_draft import EventDraft
-from kgm.coordinator.contract.foreign_group import STREAMS, ForeignGroup
 from kgm.coordinator.contract.outcome import Producer
-from kgm.coordinator.offsets.fencing import AnEpochBefore, check_transactional_commit
-from kgm.coordinator.offsets.requests import Group, Topics, checked_error, exists, write_offset
+from kgm.coordinator.groups.classic_group import ClassicGroup
+from kgm.coordinator.groups.classic_state import ClassicState
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.event_draft import EventDraft
+from kgm.coordinator.groups.foreign_group import STREAMS, ForeignGroup
+from kgm.coordinator.groups.group import Group
+from kgm.coordinator.offsets.commit import Topics, exists, request_error, write_offset
+from kgm.coordinator.offsets.fencing import CommitPartitionValidator, check_transactional_commit
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from kgm.protocol.messages.txn_offset_commit_response import (
@@ -25,48 +27,57 @@ from kgm.protocol.messages.txn_offset_commit_response import (
 _NO_PRODUCER_ID = -1
 
 
-def handle_commit(message: TxnOffsetCommitRequest, group: Group | None, step: EventDraft, topics: Topics) -> None:
-    """A TxnOffsetCommit. A group that does not exist comes into being with its first pending offset, and stays when the
-    transaction is aborted, until the retention takes it away.
+def handle_commit(message: TxnOffsetCommitRequest, group: Group | None, event: EventDraft, topics: Topics) -> None:
+    """A TxnOffsetCommit. A group that does not exist is created with its first pending offset. It remains when the
+    transaction is aborted, until the retention ends.
 
-    Partitions that do not exist are refused first, and a request without others is not looked at further."""
-    assert step.request is not None
+    Partitions that do not exist are refused first. A request without other partitions is not checked further."""
     if message.group_id == "":
-        step.answer(txn_commit_refusal(message, ErrorCode.INVALID_GROUP_ID, step.request.version))
+        event.answer(txn_commit_refusal(message, ErrorCode.INVALID_GROUP_ID, event.version))
         return
     if message.producer_id != _NO_PRODUCER_ID:
-        step.producer = Producer(message.producer_id, message.producer_epoch)
-    there = [
+        event.producer = Producer(message.producer_id, message.producer_epoch)
+    existing = [
         (t.name, row) for t in message.topics for row in t.partitions if exists(topics, t.name, row.partition_index)
     ]
-    error = checked_error(_commit_error(message, group, step) if there else ErrorCode.NONE, there, step)
+    error = request_error(_commit_error(message, group, event) if existing else ErrorCode.NONE, existing, event)
     response = TxnOffsetCommitResponse()
     for topic in message.topics:
         rows = [
             TxnOffsetCommitResponsePartition(
                 partition_index=row.partition_index,
-                error_code=(error or write_offset(message.group_id, topic.name, row, step))
+                error_code=(error or write_offset(message.group_id, topic.name, row, event))
                 if exists(topics, topic.name, row.partition_index)
                 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )
             for row in topic.partitions
         ]
         response.topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=rows))
-    step.answer(response)
+    event.answer(response)
 
 
-def _commit_error(message: TxnOffsetCommitRequest, group: Group | None, step: EventDraft) -> ErrorCode | AnEpochBefore:
+def _commit_error(
+    message: TxnOffsetCommitRequest, group: Group | None, event: EventDraft
+) -> ErrorCode | CommitPartitionValidator:
     generation = message.generation_id
-    if group is None:
-        return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
-    if isinstance(group, ConsumerGroup):
-        return check_transactional_commit(group, message.member_id, message.group_instance_id, generation, step.image)
-    if isinstance(group, ForeignGroup):
-        is_simple = group.group_type == STREAMS and generation < 0 and group.is_empty
-        return ErrorCode.NONE if is_simple else ErrorCode.UNKNOWN_MEMBER_ID
-    if group.is_in(ClassicState.DEAD):
+    match group:
+        case None:
+            return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
+        case ForeignGroup():
+            is_accepted = group.group_type == STREAMS and generation < 0 and group.is_empty
+            return ErrorCode.NONE if is_accepted else ErrorCode.UNKNOWN_MEMBER_ID
+        case ConsumerGroup():
+            instance_id = message.group_instance_id
+            return check_transactional_commit(group, message.member_id, instance_id, generation, event.image)
+        case ClassicGroup():
+            return _classic_commit_error(message, group)
+
+
+def _classic_commit_error(message: TxnOffsetCommitRequest, group: ClassicGroup) -> ErrorCode:
+    generation = message.generation_id
+    if group.state is ClassicState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if generation < 0 and group.is_in(ClassicState.EMPTY):
+    if generation < 0 and group.is_empty:
         return ErrorCode.NONE
     if generation < 0 and message.member_id == "" and message.group_instance_id is None:
         return ErrorCode.NONE

@@ -3,7 +3,7 @@ classic group it also has the generation and the timeouts, which no response has
 
 from dataclasses import replace
 
-from kgm.coordinator.admin.view import ConsumerSeat, GroupView, MemberView
+from kgm.coordinator.admin.view import ConsumerMemberView, GroupView, MemberView
 from kgm.coordinator.contract.settings import GroupConfig
 from kgm.model.assignment import Partitions
 from kgm.model.changes import REBALANCING
@@ -97,7 +97,7 @@ def _assignment(data: bytes) -> Partitions:
     return {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
 
 
-def _consumer_member(view: GroupView, member: MemberView, consumer: ConsumerSeat) -> MemberSnapshot:
+def _consumer_member(view: GroupView, member: MemberView, consumer: ConsumerMemberView) -> MemberSnapshot:
     is_stable = consumer.member_epoch == view.assignment_epoch and consumer.assigned == consumer.target
     status = "away" if consumer.member_epoch == _AWAY_EPOCH else "stable" if is_stable else "reconciling"
     return MemberSnapshot(
@@ -112,7 +112,7 @@ def _consumer_member(view: GroupView, member: MemberView, consumer: ConsumerSeat
         regex=consumer.regex,
         assignment=consumer.assigned,
         target_assignment=consumer.target,
-        protocol="classic" if consumer.speaks_classic else "consumer",
+        protocol="classic" if consumer.uses_classic else "consumer",
     )
 
 

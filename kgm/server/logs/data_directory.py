@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from kgm.coordinator.contract.outcome import Millis, Producer
 from kgm.coordinator.contract.settings import BrokerSettings
-from kgm.coordinator.loading import Loader, Replayed
+from kgm.coordinator.loading import Loader, ReplayTarget
 from kgm.model.errors import KgmError, RefusedError, UsageError
 from kgm.model.ids import uuid_text
 from kgm.records.batch import ProducerInfo
@@ -116,7 +116,7 @@ class DiskShardLog(_FolderLog):
         if self._log is not None:
             self._log.flush()
 
-    def replay(self, into: Replayed) -> Iterator[None]:
+    def replay(self, into: ReplayTarget) -> Iterator[None]:
         """A piece is one batch; at the end, one group."""
         if self._log is None:
             return

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Protocol
 
 from kgm.coordinator.contract.outcome import Millis, Producer
-from kgm.coordinator.loading import Replayed
+from kgm.coordinator.loading import ReplayTarget
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.record import Record, encode_record
@@ -39,7 +39,7 @@ class ShardLog(Protocol):
     def flush(self) -> None:
         """Return when everything that was appended would survive a power failure."""
 
-    def replay(self, into: Replayed) -> Iterator[None]:
+    def replay(self, into: ReplayTarget) -> Iterator[None]:
         """Replay everything, a piece of bounded size for each `next`. Nothing may be appended meanwhile. Raises
         KgmError and OSError."""
 
@@ -107,7 +107,7 @@ class MemoryShardLog:
     def flush(self) -> None:
         """There is nothing to flush."""
 
-    def replay(self, into: Replayed) -> Iterator[None]:
+    def replay(self, into: ReplayTarget) -> Iterator[None]:
         rows = sorted(chain(self._latest.values(), *self._pending.values()), key=itemgetter(0))
         for count, (_, record, producer) in enumerate(rows, 1):
             into.replay(record, producer)

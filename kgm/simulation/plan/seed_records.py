@@ -2,8 +2,8 @@
 
 from kgm.assignors import is_cooperative
 from kgm.coordinator.consumer import records
-from kgm.coordinator.consumer.member import ConsumerMember
 from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.coordinator.groups.consumer_member import ConsumerMember
 from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from kgm.records.messages.group_metadata_key import GroupMetadataKey

@@ -3,8 +3,8 @@ and to know when a group that has spares is at rest."""
 
 from collections.abc import Callable
 
-from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.engine import Coordinator
+from kgm.coordinator.groups.classic_state import ClassicState
 
 Note = Callable[[str, str, str], None]
 

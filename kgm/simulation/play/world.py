@@ -9,10 +9,10 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from kgm.coordinator.consumer.group import FIRST_EPOCH
 from kgm.coordinator.contract.outcome import Millis, Producer, Reply, Request, Ticket, TimerKey, TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.engine import Coordinator
+from kgm.coordinator.groups.consumer_group import FIRST_EPOCH
 from kgm.coordinator.runtime import Runtime
 from kgm.protocol.struct import Message
 from kgm.records.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey

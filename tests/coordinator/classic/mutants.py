@@ -1,17 +1,16 @@
-"""Coordinators with one rule broken: what tests of the rules must find.
+"""Coordinators with one rule broken, which the tests of the rules must find.
 
-Each mutant takes pytest's monkeypatch (or anything with its `setattr`) and breaks one rule until that is undone. Where a
-real Kafka once had the bug, its number is in the name."""
+Each mutant takes pytest's monkeypatch (or anything with its `setattr`) and breaks one rule until that is undone. If Kafka
+once had the bug, its number is in the name."""
 
 from dataclasses import replace
 
-from kgm.coordinator import engine
+from kgm.coordinator import dispatch, state
 from kgm.coordinator.admin import describe_list_delete
-from kgm.coordinator.classic import join, sync_heartbeat_leave
-from kgm.coordinator.classic import rebalance as rounds
-from kgm.coordinator.classic.group import ClassicGroup
-from kgm.coordinator.classic.state import ClassicState
-from kgm.coordinator.offsets import requests, txn_commit
+from kgm.coordinator.classic import join, leave, rebalance
+from kgm.coordinator.groups.classic_group import ClassicGroup
+from kgm.coordinator.groups.classic_state import ClassicState
+from kgm.coordinator.offsets import commit, txn_commit
 from kgm.coordinator.offsets.store import Offsets
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.join_group_request import JoinGroupRequest
@@ -36,25 +35,25 @@ def nobody_is_fenced(patch):
 
 @mutant
 def kafka_9801_a_static_restart_in_a_sync_phase_goes_unnoticed(patch):
-    original = rounds.prepare_rebalance
+    original = rebalance.prepare_rebalance
 
-    def prepare_rebalance(group, step):
-        joins = step.request is not None and isinstance(step.request.message, JoinGroupRequest)
-        if joins and group.is_in(ClassicState.COMPLETING_REBALANCE) and step.request.message.group_instance_id:
+    def prepare_rebalance(group, event):
+        joins = event.request is not None and isinstance(event.request.message, JoinGroupRequest)
+        if joins and group.state is ClassicState.COMPLETING_REBALANCE and event.request.message.group_instance_id:
             return
-        original(group, step)
+        original(group, event)
 
-    patch.setattr(rounds, "prepare_rebalance", prepare_rebalance)
+    patch.setattr(rebalance, "prepare_rebalance", prepare_rebalance)
 
 
 @mutant
 def kafka_13435_a_restarted_leader_has_to_assign(patch):
-    original = rounds.joined_reply
+    original = rebalance.joined_reply
 
     def joined_reply(group, member_id, version, *, for_leader):
         return original(group, member_id, version, for_leader=group.leader == member_id)
 
-    patch.setattr(rounds, "joined_reply", joined_reply)
+    patch.setattr(rebalance, "joined_reply", joined_reply)
 
 
 @mutant
@@ -63,7 +62,7 @@ def kafka_10284_the_new_id_is_not_written(patch):
 
     def replace_static(joining, *ids):
         original(joining, *ids)
-        joining.step.records.clear()
+        joining.event.records.clear()
 
     patch.setattr(join, "_replace_static", replace_static)
 
@@ -82,61 +81,61 @@ def kafka_14009_timeouts_stay_as_they_were(patch):
 
 @mutant
 def static_members_outlive_their_session(patch):
-    original = rounds.session_expired
+    original = rebalance.session_expired
 
-    def session_expired(group, step, member_id):
+    def session_expired(group, member_id, event):
         member = group.members.get(member_id)
         if member is None or member.group_instance_id is None:
-            original(group, step, member_id)
+            original(group, member_id, event)
 
-    patch.setattr(rounds, "session_expired", session_expired)
+    patch.setattr(rebalance, "session_expired", session_expired)
 
 
 @mutant
 def static_members_outlive_the_sync_phase(patch):
-    def sync_phase_expired(group, step):
-        for member_id in list(group.pending_syncs):
+    def sync_phase_expired(group, event):
+        for member_id in list(group.soft.pending_syncs):
             if group.members[member_id].group_instance_id is None:
-                rounds.remove_member(group, step, member_id)
-        rounds.prepare_rebalance(group, step)
+                rebalance.remove_member(group, member_id, event)
+        rebalance.prepare_rebalance(group, event)
 
-    patch.setattr(rounds, "sync_phase_expired", sync_phase_expired)
+    patch.setattr(rebalance, "sync_phase_expired", sync_phase_expired)
 
 
 @mutant
 def kafka_7610_new_members_may_wait_for_ever(patch):
-    original = rounds.session_expired
+    original = rebalance.session_expired
 
-    def session_expired(group, step, member_id):
+    def session_expired(group, member_id, event):
         if member_id not in group.members or not group.members[member_id].is_new:
-            original(group, step, member_id)
+            original(group, member_id, event)
 
-    patch.setattr(rounds, "session_expired", session_expired)
+    patch.setattr(rebalance, "session_expired", session_expired)
 
 
 @mutant
 def pending_ids_fill_the_group(patch):
     def has_room(group, member_id, max_size):
-        return member_id in group.members or len(group.members) + len(group.pending_joins) < max_size
+        return member_id in group.members or len(group.members) + len(group.soft.pending_joins) < max_size
 
     patch.setattr(join, "_has_room", has_room)
 
 
 @mutant
 def pending_ids_do_not_hold_a_join_phase(patch):
-    patch.setattr(ClassicGroup, "all_joined", property(lambda self: len(self.members) == len(self.parked_joins)))
+    patch.setattr(ClassicGroup, "all_joined", property(lambda self: len(self.members) == len(self.soft.parked_joins)))
 
 
 @mutant
 def a_leaver_need_not_say_who_it_is(patch):
-    def leave_one(group, step, leaving):
+    def remove(group, leaving, event):
         member_id = group.static_ids.get(leaving.group_instance_id, leaving.member_id)
         if member_id not in group.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        rounds.remove_member(group, step, member_id)
+        rebalance.remove_member(group, member_id, event)
         return ErrorCode.NONE
 
-    patch.setattr(sync_heartbeat_leave, "_leave_one", leave_one)
+    patch.setattr(leave, "_remove", remove)
 
 
 # -- phases
@@ -144,43 +143,43 @@ def a_leaver_need_not_say_who_it_is(patch):
 
 @mutant
 def the_initial_delay_is_never_extended(patch):
-    patch.setattr(rounds, "join_phase_expired", rounds.complete_join)
+    patch.setattr(rebalance, "join_phase_expired", rebalance.complete_join)
 
 
 @mutant
 def kafka_12890_a_sync_phase_may_last_for_ever(patch):
-    original = rounds.complete_join
+    original = rebalance.complete_join
 
-    def complete_join(group, step):
-        original(group, step)
-        step.timers.pop(rounds.sync_key(group), None)
+    def complete_join(group, event):
+        original(group, event)
+        event.timers.pop(rebalance.sync_key(group), None)
 
-    patch.setattr(rounds, "complete_join", complete_join)
+    patch.setattr(rebalance, "complete_join", complete_join)
 
 
 @mutant
 def assignments_outlive_a_broken_sync_phase(patch):
-    original = rounds._fail_sync_phase
+    original = rebalance._fail_sync_phase
 
-    def fail_sync_phase(group, step, *error):
+    def fail_sync_phase(group, error, event):
         before = {member.member_id: member.assignment for member in group.members.values()}
-        original(group, step, *error)
+        original(group, error, event)
         for member_id, member in list(group.members.items()):
             group.members[member_id] = member._replace(assignment=before[member_id])
 
-    patch.setattr(rounds, "_fail_sync_phase", fail_sync_phase)
+    patch.setattr(rebalance, "_fail_sync_phase", fail_sync_phase)
 
 
 @mutant
 def a_loaded_group_forgets_instance_ids(patch):
-    original = engine.group_from_record
+    original = state.group_from_record
 
     def group_from_record(group_id, value):
         group = original(group_id, value)
         group.static_ids.clear()
         return group
 
-    patch.setattr(engine, "group_from_record", group_from_record)
+    patch.setattr(state, "group_from_record", group_from_record)
 
 
 # -- offsets
@@ -188,15 +187,15 @@ def a_loaded_group_forgets_instance_ids(patch):
 
 @mutant
 def a_commit_is_no_sign_of_life(patch):
-    patch.setattr(requests, "_extend_session", lambda *_: None)
+    patch.setattr(commit, "_extend_session", lambda *_: None)
 
 
 @mutant
 def a_transaction_waits_for_the_sync_phase(patch):
     original = txn_commit._commit_error
 
-    def commit_error(message, group):
-        error = original(message, group)
+    def commit_error(message, group, event):
+        error = original(message, group, event)
         if error is ErrorCode.NONE and group is not None and group.state.value == "CompletingRebalance":
             return ErrorCode.REBALANCE_IN_PROGRESS
         return error
@@ -248,24 +247,24 @@ def pending_offsets_outlive_a_tombstone(patch):
 
 @mutant
 def kafka_14201_a_simple_commit_is_fenced(patch):
-    original = requests._commit_error
+    original = commit._commit_error
 
-    def commit_error(message, group, version):
+    def commit_error(message, group, event):
         if group is not None and message.group_instance_id is not None and message.generation_id_or_member_epoch < 0:
             return ErrorCode.FENCED_INSTANCE_ID
-        return original(message, group, version)
+        return original(message, group, event)
 
-    patch.setattr(requests, "_commit_error", commit_error)
+    patch.setattr(commit, "_commit_error", commit_error)
 
 
 @mutant
 def offsets_of_empty_groups_expire_from_their_commit(patch):
-    original = engine.expired
+    original = dispatch.expired_offsets
 
-    def expired(group, offsets, **how):
+    def expired_offsets(group, offsets, **how):
         return original(replace(group, protocol_type=None), offsets, **how)
 
-    patch.setattr(engine, "expired", expired)
+    patch.setattr(dispatch, "expired_offsets", expired_offsets)
 
 
 # -- looking
@@ -275,11 +274,11 @@ def offsets_of_empty_groups_expire_from_their_commit(patch):
 def state_filters_mind_the_case(patch):
     original = describe_list_delete.handle_list
 
-    def handle_list(message, groups, step):
+    def handle_list(message, groups, event):
         message.states_filter = [state for state in message.states_filter if state[:1].isupper()] or (
             ["none"] if message.states_filter else []
         )
-        original(message, groups, step)
+        original(message, groups, event)
 
     patch.setattr(describe_list_delete, "handle_list", handle_list)
 
@@ -301,22 +300,22 @@ def s1_a_restart_leaves_the_instance_with_its_old_id(patch):
 
 @mutant
 def s2_everybody_gets_what_one_of_them_should(patch):
-    original = rounds.complete_sync
+    original = rebalance.complete_sync
     patch.setattr(
-        rounds,
+        rebalance,
         "complete_sync",
-        lambda group, step, given: original(group, step, dict.fromkeys(given, next(iter(given.values()), b""))),
+        lambda group, given, event: original(group, dict.fromkeys(given, next(iter(given.values()), b"")), event),
     )
 
 
 @mutant
 def s3_everybody_gets_what_the_next_one_should(patch):
-    original = rounds.complete_sync
+    original = rebalance.complete_sync
 
-    def complete_sync(group, step, given):
-        original(group, step, dict(zip(given, [*list(given.values())[1:], *list(given.values())[:1]], strict=True)))
+    def complete_sync(group, given, event):
+        original(group, dict(zip(given, [*list(given.values())[1:], *list(given.values())[:1]], strict=True)), event)
 
-    patch.setattr(rounds, "complete_sync", complete_sync)
+    patch.setattr(rebalance, "complete_sync", complete_sync)
 
 
 @mutant
@@ -325,16 +324,16 @@ def s4_a_static_restart_costs_a_rebalance(patch):
 
     def replace_static(joining, *ids):
         original(joining, *ids)
-        if joining.group.is_in(ClassicState.STABLE):
-            rounds.prepare_rebalance(joining.group, joining.step)
+        if joining.group.state is ClassicState.STABLE:
+            rebalance.prepare_rebalance(joining.group, joining.event)
 
     patch.setattr(join, "_replace_static", replace_static)
 
 
 @mutant
 def s6_a_commit_is_taken_from_whoever_sends_it(patch):
-    patch.setattr(requests, "_commit_error", lambda *_: ErrorCode.NONE)
-    patch.setattr(requests, "_extend_session", lambda *_: None)
+    patch.setattr(commit, "_commit_error", lambda *_: ErrorCode.NONE)
+    patch.setattr(commit, "_extend_session", lambda *_: None)
 
 
 @mutant
@@ -350,27 +349,27 @@ def s7_a_generation_is_left_out(patch):
 
 @mutant
 def s9_kafka_18188_a_leave_answers_with_the_id_it_found(patch):
-    original = sync_heartbeat_leave.handle_leave
+    original = leave.handle_leave
 
-    def handle_leave(message, installed, step, *rest):
+    def handle_leave(message, installed, event):
         known = {} if installed is None else dict(installed.static_ids)
-        original(message, installed, step, *rest)
-        for reply in step.replies:
+        original(message, installed, event)
+        for reply in event.replies:
             for member in getattr(reply.message, "members", ()):
                 member.member_id = member.member_id or known.get(member.group_instance_id, "")
 
-    patch.setattr(sync_heartbeat_leave, "handle_leave", handle_leave)
+    patch.setattr(leave, "handle_leave", handle_leave)
 
 
 @mutant
 def s10_who_leaves_is_not_missed(patch):
-    original = rounds.prepare_rebalance
+    original = rebalance.prepare_rebalance
 
-    def prepare_rebalance(group, step):
-        if step.request is None or not isinstance(step.request.message, LeaveGroupRequest):
-            original(group, step)
+    def prepare_rebalance(group, event):
+        if event.request is None or not isinstance(event.request.message, LeaveGroupRequest):
+            original(group, event)
 
-    patch.setattr(rounds, "prepare_rebalance", prepare_rebalance)
+    patch.setattr(rebalance, "prepare_rebalance", prepare_rebalance)
 
 
 @mutant
@@ -399,12 +398,12 @@ def s14_a_group_is_stable_at_once(patch):
 
 @mutant
 def l3_a_join_phase_goes_on_until_everybody_is_there(patch):
-    original = rounds.join_phase_expired
+    original = rebalance.join_phase_expired
 
-    def join_phase_expired(group, step):
-        if group.previous_state is ClassicState.EMPTY:
-            original(group, step)
+    def join_phase_expired(group, event):
+        if group.soft.previous_state is ClassicState.EMPTY:
+            original(group, event)
         else:
-            step.set_timer(rounds.join_key(group), max(group.rebalance_timeout_ms, 1_000))
+            event.set_timer(rebalance.join_key(group), max(group.rebalance_timeout_ms, 1_000))
 
-    patch.setattr(rounds, "join_phase_expired", join_phase_expired)
+    patch.setattr(rebalance, "join_phase_expired", join_phase_expired)

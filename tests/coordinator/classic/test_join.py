@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from kgm.coordinator.classic.state import ClassicState, can_move
+from kgm.coordinator.groups.classic_state import ClassicState, can_move
 from kgm.model.errors import ErrorCode as E
 from kgm.records.record import Record
 from tests.coordinator.harness import REBALANCE_MS, SESSION_MS, Harness, subscription
@@ -472,7 +472,7 @@ def test_b037_legal_moves(before, after):
 
 def test_b037_an_illegal_move_is_a_bug(h):
     h.stable("a")
-    draft = h.engine._groups["g"].draft()
+    draft = h.engine._state.groups["g"].draft()
     with pytest.raises(AssertionError):
         draft.move_to(ClassicState.EMPTY, h.now)
 

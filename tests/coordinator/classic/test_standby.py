@@ -576,7 +576,7 @@ def test_a_group_above_its_target_lets_members_go():
     h = planned(size=2)
     ids = h.stable("a", "b")
     more = Harness(plans=plans_from([("kgm.group.target.size", 1)]))
-    more.ids = more.engine._new_member_id = h.ids
+    more.ids = more.engine._dispatcher.new_member_id = h.ids
     more.take(more.runtime.load(h.log, now=more.now))
     s = more.join("", "s")
     assert more.member_ids() == ids

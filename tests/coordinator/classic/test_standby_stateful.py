@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import initialize, invariant, rule
 
 from kgm.coordinator.classic import standby
-from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.contract.scale_out_plan import GroupPlans
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.model.errors import ErrorCode as E
 from tests.coordinator.classic.test_stateful import GROUP, INSTANCES, Coordination
 from tests.coordinator.harness import Harness, subscription
@@ -67,13 +67,13 @@ class PlannedCoordination(Coordination):
 
     @rule(data=st.data())
     def a_newcomer_leaves(self, data):
-        if self.group and self.group.held:
+        if self.group and self.group.soft.held:
             before = self.group
-            held = data.draw(st.sampled_from(list(before.held.values()))).member
+            held = data.draw(st.sampled_from(list(before.soft.held.values()))).member
             instance = held.group_instance_id
             reply = self.h.leave(("" if instance else held.member_id, instance))
             assert reply.members[0].error_code == E.NONE
-            assert held.member_id not in self.group.held
+            assert held.member_id not in self.group.soft.held
             assert (self.group.state, self.group.members) == (before.state, before.members)
 
     @rule(data=st.data())
@@ -82,7 +82,7 @@ class PlannedCoordination(Coordination):
         waiting = sorted(set(self.h.sent) - set(self.h.replies))
         if waiting:
             before, ticket = self.group, data.draw(st.sampled_from(waiting))
-            was_held = any(held.parked.ticket == ticket for held in before.held.values())
+            was_held = any(held.parked.ticket == ticket for held in before.soft.held.values())
             self.h.take(self.h.runtime.disconnected(ticket, now=self.h.now))
             assert (ticket in self.h.replies) == was_held
             assert (self.group.state, self.group.members) == (before.state, before.members)
@@ -101,7 +101,7 @@ class PlannedCoordination(Coordination):
         assert all(m.error_code or m.member_id not in after.members for m in reply.members)
         if before is not None:
             assert after.generation - before.generation in (0, 1)
-            if before.is_in(ClassicState.STABLE) and after.is_in(ClassicState.STABLE):
+            if before.state is ClassicState.STABLE and after.state is ClassicState.STABLE:
                 # Nobody has gone, or spares have all that they had.
                 assert given(after) == given(before)
 
@@ -123,7 +123,7 @@ class PlannedCoordination(Coordination):
 
     @invariant()
     def nobody_is_held_beyond_its_bound(self):
-        held = {} if self.group is None else self.group.held
+        held = {} if self.group is None else self.group.soft.held
         bound = min(LONGEST_MS, self.h.settings.kgm_group_newcomer_max_wait_ms, 60_000)
         for each in held.values():
             came = self.came.setdefault(each.parked.ticket, self.h.now)
@@ -137,28 +137,28 @@ class PlannedCoordination(Coordination):
         group, open_tickets = self.group, set(self.h.sent) - set(self.h.replies)
         waiting = set()
         if group is not None:
-            assert not {*group.held} & {*group.members, *group.pending_joins}
-            waiting = {held.parked.ticket for held in group.held.values()}
-            waiting |= {p.ticket for p in (*group.parked_joins.values(), *group.parked_syncs.values())}
+            assert not {*group.soft.held} & {*group.members, *group.soft.pending_joins}
+            waiting = {held.parked.ticket for held in group.soft.held.values()}
+            waiting |= {p.ticket for p in (*group.soft.parked_joins.values(), *group.soft.parked_syncs.values())}
         assert open_tickets == waiting
 
     @invariant()
     def nobody_is_held_for_nothing(self):
         """Not by a group without members; not once the plan is fulfilled, unless there is no place."""
         group = self.group
-        if group is None or not group.held:
+        if group is None or not group.soft.held:
             return
         # Pending ids can keep a join phase open whose members have all gone, for 0 ms.
-        assert group.members or group.is_in(ClassicState.PREPARING_REBALANCE)
+        assert group.members or group.state is ClassicState.PREPARING_REBALANCE
         plan = self.h.settings.plans.of(GROUP)
         if plan.target_size is None:
-            assert {held.member.group_instance_id for held in group.held.values()} <= plan.instance_ids
+            assert {held.member.group_instance_id for held in group.soft.held.values()} <= plan.instance_ids
             assert not standby.is_fulfilled(group, self.h.settings)
-        elif group.is_in(ClassicState.STABLE):
+        elif group.state is ClassicState.STABLE:
             free = plan.target_size - len(group.members)
             # A broker's `group.max.size` below the target leaves a spare without a place, too.
             is_full = len(group.members) >= self.h.settings.group_max_size
-            assert is_full or free <= 0 or len(group.held) < free or plan.instance_ids
+            assert is_full or free <= 0 or len(group.soft.held) < free or plan.instance_ids
 
 
 PlannedCoordination.TestCase.settings = settings(

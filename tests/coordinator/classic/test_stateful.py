@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kgm.coordinator.classic.group import ClassicGroup
-from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
+from kgm.coordinator.groups.classic_group import ClassicGroup
+from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.model.errors import ErrorCode as E
 from kgm.records.record import decode_record, encode_record
 from tests.coordinator.harness import Harness, subscription
@@ -44,7 +44,7 @@ def hard(engine):
             ],
             dict(engine.offsets.of(group_id)),
         )
-        for group_id, group in engine._groups.items()
+        for group_id, group in engine._state.groups.items()
     }  # fmt: skip
 
 
@@ -68,7 +68,7 @@ class Coordination(RuleBasedStateMachine):
 
     @property
     def group(self):
-        return self.h.engine._groups.get(GROUP)
+        return self.h.engine._state.groups.get(GROUP)
 
     def member(self, data):
         """(member id, instance id) of somebody who is or was in the group."""
@@ -86,7 +86,7 @@ class Coordination(RuleBasedStateMachine):
         if instances or dynamic:
             self.h.stable(*instances, dynamic=dynamic, session=12_000, rebalance=15_000)
 
-    @precondition(lambda self: self.group and not self.group.is_in(ClassicState.EMPTY, ClassicState.STABLE))
+    @precondition(lambda self: self.group and self.group.state not in (ClassicState.EMPTY, ClassicState.STABLE))
     @rule()
     def the_round_comes_to_its_end(self):
         self.heal()
@@ -104,7 +104,7 @@ class Coordination(RuleBasedStateMachine):
             return
         self.fenced.add((old, instance))
         as_before = tuple(offer.items()) == before.members[old].protocols
-        if before.is_in(ClassicState.STABLE) and (as_before or after.is_in(ClassicState.STABLE)):
+        if before.state is ClassicState.STABLE and (as_before or after.state is ClassicState.STABLE):
             self.nothing_moved(before, after, reply, v)
 
     def nothing_moved(self, before, after, reply, v):
@@ -134,15 +134,15 @@ class Coordination(RuleBasedStateMachine):
             assert self.h.got(ticket).error_code in (E.FENCED_INSTANCE_ID, E.INCONSISTENT_GROUP_PROTOCOL,
                                                      E.GROUP_MAX_SIZE_REACHED, E.COORDINATOR_NOT_AVAILABLE)  # fmt: skip
 
-    @precondition(lambda self: self.group and self.group.is_in(ClassicState.PREPARING_REBALANCE))
+    @precondition(lambda self: self.group and self.group.state is ClassicState.PREPARING_REBALANCE)
     @rule()
     def everybody_rejoins(self):
         for member in list(self.group.members.values()):
-            if member.member_id not in self.group.parked_joins and member.member_id in self.group.members:
+            if member.member_id not in self.group.soft.parked_joins and member.member_id in self.group.members:
                 offer = {p.name: p.metadata for p in member.protocols}
                 self.h.join(member.member_id, member.group_instance_id, protocols=offer, rebalance=15_000)
 
-    @precondition(lambda self: self.group and self.group.is_in(ClassicState.COMPLETING_REBALANCE))
+    @precondition(lambda self: self.group and self.group.state is ClassicState.COMPLETING_REBALANCE)
     @rule(data=st.data())
     def the_sync_phase_goes_on(self, data):
         everyone = list(self.group.members)
@@ -173,7 +173,7 @@ class Coordination(RuleBasedStateMachine):
         current = bool(self.group) and self.group.check_member(member, instance) == E.NONE
         error = self.h.commit(member, (self.group.generation if self.group else 0) - late, instance, offset=offset)
         if not current or late:
-            assert error != E.NONE or self.group.is_in(ClassicState.EMPTY)
+            assert error != E.NONE or self.group.state is ClassicState.EMPTY
         if error:
             assert dict(self.h.engine.offsets.of(GROUP)) == before
 
@@ -207,12 +207,12 @@ class Coordination(RuleBasedStateMachine):
             )
         else:
             assert len(after.members) <= len(before.members) - len(
-                [m for m in done if m.member_id not in before.pending_joins]
+                [m for m in done if m.member_id not in before.soft.pending_joins]
             )
             assert after.generation - before.generation in (0, 1)
-            assert not after.is_in(ClassicState.STABLE)
-        if before is not None and before.is_in(ClassicState.STABLE) and done:
-            assert after.is_in(ClassicState.PREPARING_REBALANCE, ClassicState.EMPTY)
+            assert after.state is not ClassicState.STABLE
+        if before is not None and before.state is ClassicState.STABLE and done:
+            assert after.state in (ClassicState.PREPARING_REBALANCE, ClassicState.EMPTY)
 
     @rule(ms=st.sampled_from([0, 1, 999, 1_000, 5_999, 6_000, 15_000]))
     def time_passes(self, ms):
@@ -255,14 +255,14 @@ class Coordination(RuleBasedStateMachine):
         assert {m.group_instance_id: i for i, m in group.members.items() if m.group_instance_id} == group.static_ids
         assert all(i == m.member_id for i, m in group.members.items())
         assert (group.leader in group.members) if group.members else group.leader is None
-        assert not set(group.pending_joins) & set(group.members)
+        assert not set(group.soft.pending_joins) & set(group.members)
         counts = {}
         for member in group.members.values():
             for name in {offered.name for offered in member.protocols}:
                 counts[name] = counts.get(name, 0) + 1
         assert {name: count for name, count in group.protocol_counts.items() if count} == counts
         assert group.state is not ClassicState.EMPTY or not group.members
-        assert not group.is_in(ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE) or group.members
+        assert group.state not in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE) or group.members
 
     def see_moves(self):
         """Every move of a group from state to state, also of drafts that come to nothing."""
@@ -272,7 +272,7 @@ class Coordination(RuleBasedStateMachine):
             self.moves.append((group.state.value, state.value))
             if state is ClassicState.PREPARING_REBALANCE:
                 self.begun.add(group.generation)
-            elif group.is_in(ClassicState.PREPARING_REBALANCE) and state is not ClassicState.DEAD:
+            elif group.state is ClassicState.PREPARING_REBALANCE and state is not ClassicState.DEAD:
                 self.ended.add(group.generation)
             original(group, state, now)
 
@@ -290,7 +290,7 @@ class Coordination(RuleBasedStateMachine):
 
     @invariant()
     def s2_nobody_shares_an_assignment(self):
-        if self.group and self.group.is_in(ClassicState.STABLE):
+        if self.group and self.group.state is ClassicState.STABLE:
             given = [m.assignment for m in self.group.members.values() if m.assignment]
             assert len(given) == len(set(given))
 
@@ -307,16 +307,16 @@ class Coordination(RuleBasedStateMachine):
         parked = set()
         if self.group:
             group = self.group
-            assert not group.parked_joins or group.is_in(ClassicState.PREPARING_REBALANCE)
-            assert not group.parked_syncs or group.is_in(ClassicState.COMPLETING_REBALANCE)
-            assert {*group.parked_joins, *group.parked_syncs} <= set(group.members)
-            parked = {p.ticket for p in (*group.parked_joins.values(), *group.parked_syncs.values())}
+            assert not group.soft.parked_joins or group.state is ClassicState.PREPARING_REBALANCE
+            assert not group.soft.parked_syncs or group.state is ClassicState.COMPLETING_REBALANCE
+            assert {*group.soft.parked_joins, *group.soft.parked_syncs} <= set(group.members)
+            parked = {p.ticket for p in (*group.soft.parked_joins.values(), *group.soft.parked_syncs.values())}
         assert not parked & set(self.h.replies)
         self.parked = parked
 
     @invariant()
     def s11_the_log_makes_the_same_group(self):
-        if self.group and self.group.is_in(ClassicState.STABLE, ClassicState.EMPTY) and self.unbroken():
+        if self.group and self.group.state in (ClassicState.STABLE, ClassicState.EMPTY) and self.unbroken():
             assert hard(self.h.reload().engine).get(GROUP) == hard(self.h.engine).get(GROUP)
 
     @invariant()
@@ -342,13 +342,13 @@ class Coordination(RuleBasedStateMachine):
         if group is None:
             assert not sessions
             return
-        waiting = {*group.parked_joins, *group.parked_syncs}
-        assert sessions <= {*group.members, *group.pending_joins}
-        assert sessions >= {*group.members, *group.pending_joins} - waiting
+        waiting = {*group.soft.parked_joins, *group.soft.parked_syncs}
+        assert sessions <= {*group.members, *group.soft.pending_joins}
+        assert sessions >= {*group.members, *group.soft.pending_joins} - waiting
         joining = TimerKey(TimerKind.JOIN, GROUP) in deadlines
-        assert joining == group.is_in(ClassicState.PREPARING_REBALANCE)
+        assert joining == (group.state is ClassicState.PREPARING_REBALANCE)
         syncing = TimerKey(TimerKind.SYNC, GROUP) in deadlines
-        assert syncing == bool(group.pending_syncs)
+        assert syncing == bool(group.soft.pending_syncs)
         assert all(deadline >= self.h.now for deadline in deadlines.values())
 
     @invariant()
@@ -370,7 +370,7 @@ class Coordination(RuleBasedStateMachine):
         self.heal()
         self.h.fail_with = None
         self.h.sleep(2_000_000)
-        assert self.group is None or (self.group.is_in(ClassicState.EMPTY) and not self.group.pending_joins)
+        assert self.group is None or (self.group.state is ClassicState.EMPTY and not self.group.soft.pending_joins)
         self.s8_who_waits_is_parked_and_everybody_else_has_one_answer()
         assert not self.parked
         self.everyone_is_answered()
@@ -379,16 +379,16 @@ class Coordination(RuleBasedStateMachine):
         """Everybody who is in the group behaves, and the log works."""
         failing, self.h.fail_with = self.h.fail_with, None
         for _ in range(12):
-            if self.group is None or self.group.is_in(ClassicState.EMPTY, ClassicState.STABLE):
+            if self.group is None or self.group.state in (ClassicState.EMPTY, ClassicState.STABLE):
                 break
-            if self.group.is_in(ClassicState.PREPARING_REBALANCE):
+            if self.group.state is ClassicState.PREPARING_REBALANCE:
                 self.everybody_rejoins()
                 self.h.sleep(6_000)
-            if self.group.is_in(ClassicState.COMPLETING_REBALANCE):
+            if self.group.state is ClassicState.COMPLETING_REBALANCE:
                 plan = self.plan()
                 for member in list(self.group.members):
                     self.h.sync(member, self.group.generation, plan, protocol_type=None, protocol_name=None, v=3)
-        assert self.group is None or self.group.is_in(ClassicState.EMPTY, ClassicState.STABLE)
+        assert self.group is None or self.group.state in (ClassicState.EMPTY, ClassicState.STABLE)
         self.h.fail_with = failing
 
 

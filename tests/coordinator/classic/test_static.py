@@ -2,7 +2,7 @@
 
 import pytest
 
-from kgm.coordinator.classic.state import ClassicState
+from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.model.errors import ErrorCode as E
 from tests.coordinator.harness import REBALANCE_MS, SESSION_MS, Harness, subscription
 
@@ -182,7 +182,7 @@ def test_b052_a_restart_takes_the_new_timeouts(h):
 
 def test_b053_a_static_member_to_replace_in_an_empty_group_is_a_bug(h):
     h.stable("a")
-    h.engine._groups["g"].state = ClassicState.EMPTY
+    h.engine._state.groups["g"].state = ClassicState.EMPTY
     with pytest.raises(AssertionError):
         h.join("", "a")
 

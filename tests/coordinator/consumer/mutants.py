@@ -1,10 +1,10 @@
 """Coordinators with one rule of consumer groups (KIP-848) broken; see `mutants`."""
 
 from kgm.coordinator.consumer import fencing, heartbeat, member_update, records, target
-from kgm.coordinator.consumer.group import ConsumerGroup
-from kgm.coordinator.consumer.member import AWAY, NOTHING, MemberState
 from kgm.coordinator.consumer.reconciliation import Reconciliation
-from kgm.coordinator.offsets.fencing import AnEpochBefore
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.consumer_member import AWAY, NOTHING, MemberState
+from kgm.coordinator.offsets.fencing import CommitPartitionValidator
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 
@@ -88,11 +88,11 @@ def e5_a_group_is_stable_at_once(patch):
 def e6_going_away_costs_an_epoch(patch):
     original = heartbeat._leave
 
-    def leave(message, installed, step):
-        original(message, installed, step)
-        if message.member_epoch == AWAY and step.records:
+    def leave(message, installed, event):
+        original(message, installed, event)
+        if message.member_epoch == AWAY and event.records:
             epoch = installed.group_epoch + 1
-            step.write(records.epoch_record(installed.group_id, epoch, installed.metadata_hash))
+            event.write(records.epoch_record(installed.group_id, epoch, installed.metadata_hash))
 
     patch.setattr(heartbeat, "_leave", leave)
 
@@ -114,11 +114,11 @@ def e6_who_comes_back_begins_with_nothing(patch):
 def e6_sessions_of_static_members_never_end(patch):
     original = fencing.expired
 
-    def expired(group, key, step):
+    def expired(group, key, event):
         if group.members[key.member_id].group_instance_id is None:
-            original(group, key, step)
+            original(group, key, event)
         else:
-            step.set_timer(key, 45_000)
+            event.set_timer(key, 45_000)
 
     patch.setattr(fencing, "expired", expired)
 
@@ -136,12 +136,12 @@ def e7_an_instance_id_goes_to_whoever_asks(patch):
 
 @mutant
 def e8_a_member_may_commit_from_any_epoch_before(patch):
-    patch.setattr(AnEpochBefore, "check", lambda *_: ErrorCode.NONE)
+    patch.setattr(CommitPartitionValidator, "check", lambda *_: ErrorCode.NONE)
 
 
 @mutant
 def e8_kip_1251_only_the_epoch_counts(patch):
-    patch.setattr(AnEpochBefore, "check", lambda self, *_: self.error)
+    patch.setattr(CommitPartitionValidator, "check", lambda self, *_: self.error)
 
 
 @mutant
@@ -159,9 +159,9 @@ def e9_who_waits_for_others_is_forgotten(patch):
 def e10_whoever_joins_costs_an_epoch(patch):
     original = member_update.write_member
 
-    def write_member(group, before, after, step):
-        changed = original(group, before, after, step)
-        message = step.request.message
+    def write_member(group, before, after, event):
+        changed = original(group, before, after, event)
+        message = event.request.message
         return changed or (isinstance(message, ConsumerGroupHeartbeatRequest) and message.member_epoch == 0)
 
     patch.setattr(member_update, "write_member", write_member)

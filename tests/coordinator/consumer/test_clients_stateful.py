@@ -18,9 +18,9 @@ from hypothesis.stateful import initialize, invariant, rule
 
 from kgm.assignors import assign
 from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec
-from kgm.coordinator.classic.state import ClassicState
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.engine import Coordinator
+from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.model.errors import DecodeError
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.messages.join_group_response import JoinGroupResponse
@@ -60,7 +60,7 @@ def live(engine):
     groups = {
         group_id: row
         for group_id, row in hard(engine).items()
-        if engine._groups[group_id].is_in(ClassicState.STABLE, ClassicState.EMPTY)
+        if engine._state.groups[group_id].state in (ClassicState.STABLE, ClassicState.EMPTY)
     }
     offsets = engine.offsets.fork()
     return groups, offsets.by_group, offsets.pending
@@ -135,7 +135,7 @@ class Consumers(Coordination):
     def somebody_syncs(self, data):
         """A leader says what it worked out; others say nothing that counts."""
         member, instance = self.member(data)
-        leads = self.group and self.group.is_in(ClassicState.COMPLETING_REBALANCE)
+        leads = self.group and self.group.state is ClassicState.COMPLETING_REBALANCE
         plan = self.plan() if leads else {member: b"alone"}
         self.h.sync(member, self.group.generation if self.group else 0, plan, instance, v=3)
 
@@ -151,7 +151,7 @@ class Consumers(Coordination):
         generation = (self.group.generation if self.group else 0) - late
         error = self.h.commit_in_transaction(producer, member, generation, instance, offset=offset)
         if not current or late:
-            assert error != E.NONE or (generation < 0 and self.group.is_in(ClassicState.EMPTY))
+            assert error != E.NONE or (generation < 0 and self.group.state is ClassicState.EMPTY)
         assert error == E.NONE or live(self.h.engine)[1:] == before
         assert live(self.h.engine)[1] == before[0]
 
@@ -184,7 +184,7 @@ class Consumers(Coordination):
     @invariant()
     def s3_members_have_what_their_leader_gave_them(self):
         self.learn()
-        if self.group is None or not self.group.is_in(ClassicState.STABLE) or self.group.generation not in self.plans:
+        if self.group is None or self.group.state is not ClassicState.STABLE or self.group.generation not in self.plans:
             return
         plan = self.plans[self.group.generation]
         owners, wanted = Counter(), set()
@@ -201,9 +201,9 @@ class Consumers(Coordination):
     @invariant()
     def l2_a_join_phase_ends_when_it_must(self):
         group = self.group
-        if group is None or not group.is_in(ClassicState.PREPARING_REBALANCE) or self.h.fail_with is not None:
+        if group is None or group.state is not ClassicState.PREPARING_REBALANCE or self.h.fail_with is not None:
             return
-        if group.previous_state is ClassicState.EMPTY:
+        if group.soft.previous_state is ClassicState.EMPTY:
             return
         end = join_phase_end(group, self.h.engine.deadlines)
         for when, over in ((end - 1, False), (end, True)):
@@ -222,11 +222,11 @@ class Consumers(Coordination):
             assert min(self.waits.values()) > self.h.now
             fork = self.h.runtime.fork()
             fork.advance(last)
-            assert not waiting(fork.engine._groups[GROUP]) & set(self.waits)
+            assert not waiting(fork.engine._state.groups[GROUP]) & set(self.waits)
 
     def in_the_log(self):
         """Whether the last generation is: an Empty one is not, if writing it failed."""
-        return self.group is None or not self.group.is_in(ClassicState.EMPTY) or self.unbroken()
+        return self.group is None or self.group.state is not ClassicState.EMPTY or self.unbroken()
 
     @invariant()
     def s11_every_step_is_what_the_log_makes(self):
@@ -273,7 +273,7 @@ class Consumers(Coordination):
 
 
 def waiting(group):
-    return {parked.ticket for parked in (*group.parked_joins.values(), *group.parked_syncs.values())}
+    return {parked.ticket for parked in (*group.soft.parked_joins.values(), *group.soft.parked_syncs.values())}
 
 
 def join_phase_end(group, deadlines):
@@ -282,7 +282,7 @@ def join_phase_end(group, deadlines):
     Sessions end, of those who are absent and of new members that wait; when after one of them nobody is absent, the
     phase ends. When its timer fires, it ends if anybody has joined; else it loses its dynamic members and is extended.
     (Who joined for good may be all there before that, if the last one absent was refused for the group's size.)"""
-    members, pending, joined = dict(group.members), set(group.pending_joins), set(group.parked_joins)
+    members, pending, joined = dict(group.members), set(group.soft.pending_joins), set(group.soft.parked_joins)
     timer = deadlines[TimerKey(TimerKind.JOIN, GROUP)]
     sessions = {
         member_id: deadlines[TimerKey(TimerKind.SESSION, GROUP, member_id)]

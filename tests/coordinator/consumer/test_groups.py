@@ -3,10 +3,10 @@ and what operators see and do."""
 
 import pytest
 
-from kgm.coordinator.consumer.group import ConsumerGroup
-from kgm.coordinator.consumer.member import ConsumerMember
 from kgm.coordinator.contract.topic_image import Topic, TopicImage
 from kgm.coordinator.contract.topic_image import topic_id as made_id
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.consumer_member import ConsumerMember
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from kgm.records.messages.consumer_group_target_assignment_member_key import ConsumerGroupTargetAssignmentMemberKey
@@ -161,7 +161,7 @@ def test_b107_only_what_changed_is_written(h):
 def test_b107_who_gets_nothing_has_a_target_too(h):
     h.beat("m1")
     h.beat("m2", names=["nowhere"])
-    assert h.engine._groups["g"].targets["m2"] == {}
+    assert h.engine._state.groups["g"].targets["m2"] == {}
     assert h.log[-2].value.assignment_epoch == 3
 
 
@@ -240,7 +240,7 @@ def test_without_an_image_topics_have_ids_made_of_their_names():
     )
     reply = h.got(h.send(message, 1))
     assert [(row.topic_id, row.partitions) for row in reply.assignment.topic_partitions] == [(made_id("a"), [0, 1])]
-    h.engine._topics = {"a": 2, "b": 1}
+    h.engine._dispatcher.topics = {"a": 2, "b": 1}
     h.take(h.runtime.topics_changed(now=h.now))
     assert set(h.engine.image) == {"a", "b"}
     assert len(h.engine.image) == 2

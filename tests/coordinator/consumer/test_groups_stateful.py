@@ -22,10 +22,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kgm.coordinator.consumer.group import ConsumerGroup
-from kgm.coordinator.consumer.member import AWAY, MemberState
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.engine import Coordinator
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.consumer_member import AWAY, MemberState
 from kgm.model.errors import ErrorCode as E
 from kgm.records.record import decode_record, encode_record
 from tests.coordinator.consumer.harness import Consumers, assigned
@@ -96,7 +96,7 @@ class Members(RuleBasedStateMachine):
 
     @property
     def group(self):
-        return self.h.engine._groups.get(GROUP)
+        return self.h.engine._state.groups.get(GROUP)
 
     @property
     def members(self):
@@ -450,7 +450,7 @@ class Members(RuleBasedStateMachine):
         engine = Coordinator(new_member_id=str, image=self.h.engine.image)
         for record in self.h.log:
             engine.replay(decode_record(*encode_record(record)))
-        assert same(engine._groups[GROUP], self.group)
+        assert same(engine._state.groups[GROUP], self.group)
         assert engine.offsets.by_group == self.h.engine.offsets.by_group
 
     def teardown(self):

@@ -206,7 +206,7 @@ def test_b095_topics_that_change_cost_an_epoch(h):
 def test_b095_the_hash_is_looked_at_again_after_a_month(h):
     h.beat("m1")
     h.beat("m1", 2)
-    group = h.engine._groups["g"]
+    group = h.engine._state.groups["g"]
     deadline = group.refresh.deadline_ms
     assert deadline == h.now + 2**31 - 1
     assert not group.metadata_expired(deadline - 1)

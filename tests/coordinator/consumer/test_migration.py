@@ -233,7 +233,7 @@ def test_b111_a_stable_classic_group(h):
     assert current.assigned_partitions[0].assignment_epochs == [1] * 6
     # It waits for what the classic member has to give up.
     assert (reply.member_epoch, assigned(reply), h.member("new").state) == (2, {}, "UNRELEASED_PARTITIONS")
-    assert h.member(x).speaks_classic
+    assert h.member(x).uses_classic
     assert h.deadline(TimerKind.SESSION, x) == 10_000
     assert h.deadline(TimerKind.SESSION, "new") == 45_000
 
@@ -319,7 +319,7 @@ def test_b111_kafka_goes_through_the_members_in_the_order_of_its_map():
     c, d = "c-57eaca11-d381-4edf-bebf-d851cd8ab97e", "d-2f1efcce-cd85-473a-9617-f58a58688300"
     h = Consumers(group_consumer_assignors="range,uniform")
     given = iter([d, c])
-    h.engine._new_member_id = lambda _prefix: next(given)
+    h.engine._dispatcher.new_member_id = lambda _prefix: next(given)
     h.topics({"a": 6})
     ids = classic(h, {"d": [1, 4], "c": [2, 5]})
     assert ids == {"d": d, "c": c}

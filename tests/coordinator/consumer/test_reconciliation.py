@@ -4,8 +4,8 @@ Partitions of topics `t` and `u`; a member is at epoch 10 unless its state says 
 
 import pytest
 
-from kgm.coordinator.consumer.member import ConsumerMember, MemberState
 from kgm.coordinator.consumer.reconciliation import Reconciliation, UnknownStateError
+from kgm.coordinator.groups.consumer_member import ConsumerMember, MemberState
 
 S, UNREVOKED, UNRELEASED, UNKNOWN = (
     MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS, MemberState.UNKNOWN,
@@ -44,7 +44,7 @@ def step(
         is_subscribed=lambda topic: ("t" if topic == T else "u") in wants,
         owner_epoch=lambda topic, partition: 10 if (topic, partition) in others else None,
         owned=None if owned is None else held(owned),
-        wants_nothing=not wants,
+        subscribes_to_nothing=not wants,
         subscription_changed=changed,
     ).next()
     if after is member:

@@ -31,7 +31,7 @@ def test_the_whole_name_has_to_match_in_the_syntax_of_re2(h):
     for regex, found in {"a": ["a"], "(?i)a": ["A", "a"], "[ab]+": ["a", "ab"], r"\w\.\w": ["x.y"], "": []}.items():
         h.beat("m1", group=f"g{regex}", regex=regex)
         h.sleep(0)
-        row = h.engine._groups[f"g{regex}"].resolved.get(regex)
+        row = h.engine._state.groups[f"g{regex}"].resolved.get(regex)
         assert sorted(row.topics if row else ()) == found
 
 
@@ -40,7 +40,7 @@ def test_a_long_one_takes_no_time(h):
     h.topics({"a" * 200: 1})
     assert h.error(regex="(a*)*b") == E.NONE
     h.sleep(0)
-    assert h.engine._groups["g"].resolved["(a*)*b"].topics == frozenset()
+    assert h.engine._state.groups["g"].resolved["(a*)*b"].topics == frozenset()
 
 
 def test_an_expression_that_is_resolved_already_counts_at_once(h):
@@ -81,7 +81,7 @@ def test_new_topics_are_found_after_some_rest(h):
     h.sleep(1)
     h.beat("m1", 2)
     h.sleep(0)
-    assert h.engine._groups["g"].resolved[".*"].topics == {"a", "b", "c"}
+    assert h.engine._state.groups["g"].resolved[".*"].topics == {"a", "b", "c"}
     h.calm()
     assert h.held()["m1"]["c"] == (0, 1)
     # When nothing is new, nothing happens, until the refresh interval is over.
@@ -114,4 +114,4 @@ def test_expressions_that_cannot_be_written_wait_for_the_next_heartbeat(h):
     h.fail_with = None
     h.beat("m1", 1)
     h.sleep(0)
-    assert h.engine._groups["g"].resolved["a"].topics == {"a"}
+    assert h.engine._state.groups["g"].resolved["a"].topics == {"a"}

@@ -6,9 +6,9 @@ Kafka's bytes are those that we would write."""
 
 import pytest
 
-from kgm.coordinator.consumer.group import ResolvedRegex
 from kgm.coordinator.contract.outcome import Request, Ticket, TimerKind
 from kgm.coordinator.engine import Coordinator
+from kgm.coordinator.groups.consumer_group import ResolvedRegex
 from kgm.coordinator.runtime import Runtime
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -73,7 +73,7 @@ def loaded(*records):
 
 
 def group_of(*records):
-    return loaded(*records)._groups.get("g")
+    return loaded(*records)._state.groups.get("g")
 
 
 # -- B114: one record, and its tombstone
@@ -173,7 +173,7 @@ def test_b114_whatever_is_cleaned_the_group_is_the_same():
     live = []
 
     def note():
-        live.append((len(h.entries), h.engine._groups["g"].copy()))
+        live.append((len(h.entries), h.engine._state.groups["g"].copy()))
 
     for act in (
         lambda: h.beat("m1", instance="i"),
@@ -193,7 +193,7 @@ def test_b114_whatever_is_cleaned_the_group_is_the_same():
         note()
     for length, group in live:
         for entries in (h.entries[:length], compacted(h.entries[:length])):
-            again = loaded(*((record.key, record.value) for record, _ in entries))._groups["g"]
+            again = loaded(*((record.key, record.value) for record, _ in entries))._state.groups["g"]
             assert same(again, group)
 
 
@@ -264,7 +264,7 @@ def test_their_records_are_kept_byte_by_byte(number):
     view = engine.group("f")
     kind = "share" if number < 16 else "streams"
     assert (view.group_type, view.state) == (kind, "Stable" if number in FOREIGN else "Empty")
-    (kept,) = engine._groups["f"].records.values()
+    (kept,) = engine._state.groups["f"].records.values()
     assert encode_record(kept) == encode_record(record)
     engine.replay(Record(record.key, None))
     assert engine.group("f") is None

@@ -364,7 +364,7 @@ def test_a_group_record_without_leader_or_protocol_is_read_as_far_as_it_goes():
     value = GroupMetadataValue(protocol_type="consumer", generation=4, protocol=None, leader=None, members=[member])
     machine.replay(Record(GroupMetadataKey(group="g"), value))
     assert machine.group("g").leader == "m"
-    assert machine._groups["g"].subscribed_topics is None
+    assert machine._state.groups["g"].subscribed_topics is None
 
 
 def test_a_later_record_of_a_group_takes_the_place_of_an_earlier_one(h):

@@ -11,12 +11,12 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from kgm.coordinator.consumer.group import CONSUMER, ConsumerGroup, Refresh
-from kgm.coordinator.consumer.member import AWAY, MemberState
 from kgm.coordinator.contract.outcome import Millis, Producer, Request, Ticket, TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.contract.topic_image import Topic, TopicImage
 from kgm.coordinator.engine import Coordinator
+from kgm.coordinator.groups.consumer_group import CONSUMER, ConsumerGroup, MetadataRefresh
+from kgm.coordinator.groups.consumer_member import AWAY, MemberState
 from kgm.coordinator.runtime import AppendError, Runtime
 from kgm.java.hash_set import copied_set_order
 from kgm.model.errors import DecodeError, ErrorCode
@@ -333,7 +333,7 @@ class Lockstep:
                 self.seen["member away"] += member["epoch"] == AWAY
 
     def _compare_groups(self):
-        groups = self.engine._groups
+        groups = self.engine._state.groups
         ours = {group_id: _state(group) for group_id, group in groups.items()}
         theirs = {group_id: _normal(group) for group_id, group in self.answer["groups"].items()}
         # A simple group's first timestamp is not in the log: Kafka takes the time of replay, we take none.
@@ -345,7 +345,7 @@ class Lockstep:
             if theirs[group_id].get("refresh") == [0, 0]:
                 # Kafka's index of who subscribes to what forgets nothing when a group becomes a classic one, and then
                 # looks at the topics once more for nothing.
-                groups[group_id].refresh = Refresh()
+                groups[group_id].refresh = MetadataRefresh()
                 group["refresh"] = [0, 0]
             names = {name for name in {*group, *theirs[group_id]} if group.get(name) != theirs[group_id].get(name)}
             difference = [f"{name}\nours   {group.get(name)}\nKafka's {theirs[group_id].get(name)}" for name in names]
@@ -396,7 +396,7 @@ class Lockstep:
         return meant
 
     def _kafka_key(self, key):
-        in_consumer_group = isinstance(self.engine._groups.get(key.group_id), ConsumerGroup)
+        in_consumer_group = isinstance(self.engine._state.groups.get(key.group_id), ConsumerGroup)
         match key.kind:
             case TimerKind.SESSION:
                 return f"{'session-timeout' if in_consumer_group else 'heartbeat'}-{key.group_id}-{key.member_id}"
@@ -491,15 +491,15 @@ def _state(group):
         return _consumer_state(group)
     return {
         "state": group.state.value,
-        "previous": group.previous_state.value,
+        "previous": group.soft.previous_state.value,
         "timestamp": -1 if group.state_timestamp_ms is None else group.state_timestamp_ms,
         "generation": group.generation,
         "protocol_type": group.protocol_type,
         "protocol": group.protocol,
         "leader": group.leader,
-        "pending_joins": set(group.pending_joins),
-        "pending_syncs": set(group.pending_syncs),
-        "new_member_added": group.new_member_added,
+        "pending_joins": set(group.soft.pending_joins),
+        "pending_syncs": set(group.soft.pending_syncs),
+        "new_member_added": group.soft.new_member_added,
         "topics": None if group.subscribed_topics is None else sorted(group.subscribed_topics),
         "static": group.static_ids,
         "members": {
@@ -511,8 +511,8 @@ def _state(group):
                 "session": member.session_timeout_ms,
                 "assignment": _text(_sorted_assignment(member.assignment)),
                 "new": member.is_new,
-                "joining": member.member_id in group.parked_joins,
-                "syncing": member.member_id in group.parked_syncs,
+                "joining": member.member_id in group.soft.parked_joins,
+                "syncing": member.member_id in group.soft.parked_syncs,
                 "protocols": [[name, _text(metadata)] for name, metadata in member.protocols],
             }
             for member in group.members.values()

@@ -14,7 +14,7 @@ import pytest
 
 pytest.register_assert_rewrite("tests.coordinator.lockstep.driver")
 
-from kgm.coordinator.contract import overlay  # noqa: E402
+from kgm.coordinator.groups import overlay  # noqa: E402
 from kgm.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol  # noqa: E402
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest  # noqa: E402
 from tests.coordinator.classic.mutants import MUTANTS  # noqa: E402

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kgm.coordinator.classic.group import topics_of
+from kgm.coordinator.groups.classic_group import topics_in
 from kgm.coordinator.offsets.store import CommittedOffset
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.messages.offset_commit_request import (
@@ -326,13 +326,13 @@ def test_b087_topics_are_read_by_the_common_prefix():
         Subscription(topics=("b", "c"), owned_partitions={"b": [0]}, generation_id=3, rack_id="r")
     )
     garbled_tail = subscription("d") + b"\xff\xff\xff"
-    assert topics_of([subscription("a"), newest, garbled_tail]) == {"a", "b", "c", "d"}
-    assert topics_of([]) == frozenset()
+    assert topics_in([subscription("a"), newest, garbled_tail]) == {"a", "b", "c", "d"}
+    assert topics_in([]) == frozenset()
 
 
 @pytest.mark.parametrize("blob", [b"", b"x", b"\x00\x00", b"\x00\x00\x7f\xff\xff\xff", b"\x00\x00\xff\xff\xff\xff"])
 def test_b087_unreadable_metadata_counts_as_subscribed_to_everything(h, blob):
-    assert topics_of([subscription("a"), blob]) is None
+    assert topics_in([subscription("a"), blob]) is None
     (a,) = h.stable("a", protocols={"range": blob})
     assert h.commit(a, 1, topic="anything") == E.NONE
     assert h.delete_offset("anything") == (E.NONE, E.GROUP_SUBSCRIBED_TO_TOPIC)

@@ -1,11 +1,11 @@
-"""Overlays behave as copies do, and what they are made from stays as it is until they are settled."""
+"""Overlays behave as copies do, and what they are made from stays as it is until they are merged."""
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from kgm.coordinator.contract import overlay
-from kgm.coordinator.contract.overlay import Overlay, copied, overlaid, whole
+from kgm.coordinator.groups import overlay
+from kgm.coordinator.groups.overlay import Overlay, copied, overlaid, whole
 from kgm.model.errors import ErrorCode as E
 from tests.coordinator.harness import Harness
 
@@ -53,17 +53,17 @@ def test_an_overlay_is_a_copy(start, deeds):
             if key in copy:
                 assert lazy[key] == copy[key]
         assert list(start.items()) == list(base.items())
-    assert list(lazy.settle().items()) == list(copy.items())
+    assert list(lazy.merge().items()) == list(copy.items())
 
 
 @given(st.dictionaries(KEYS, st.integers(0, 99)), CHANGES)
-def test_settling_costs_what_was_changed(start, deeds):
+def test_merging_costs_what_was_changed(start, deeds):
     """Unless somebody went through all of it, what comes out is the base itself."""
     lazy = Overlay(start)
     for deed in deeds:
         change(lazy, deed)
     through = any(deed[0] in ("iterate", "whole set", "clear") for deed in deeds)
-    assert (lazy.settle() is start) is not through
+    assert (lazy.merge() is start) is not through
 
 
 def test_what_is_missing_is_missing():
@@ -77,13 +77,13 @@ def test_what_is_missing_is_missing():
         lazy.pop(1)
 
 
-def test_small_mappings_are_copied_and_shared_ones_are_never_settled_into():
+def test_small_mappings_are_copied_and_shared_ones_are_never_merged_into():
     small, large = {1: 1}, dict.fromkeys(range(overlay.SMALL + 1))
     assert type(overlaid(small)) is dict
     assert type(copied(large)) is dict
     assert type(overlaid(large)) is Overlay
     assert type(copied(Overlay(large))) is dict
-    assert overlaid(large).settle() is large
+    assert overlaid(large).merge() is large
 
 
 # -- groups as if they were large
@@ -103,15 +103,15 @@ def parts(group):
 
 def test_an_aborted_restart_leaves_the_group_as_it_was(h):
     h.stable("a", "b", "c")
-    before = parts(h.engine._groups["g"])
+    before = parts(h.engine._state.groups["g"])
     h.fail_with = E.NOT_ENOUGH_REPLICAS
     assert h.got(h.join("", "b")).error_code == E.COORDINATOR_NOT_AVAILABLE
-    assert parts(h.engine._groups["g"]) == before
+    assert parts(h.engine._state.groups["g"]) == before
 
 
 def test_a_draft_is_all_of_a_group_and_nothing_of_it_is_in_effect(h):
     h.stable("a", "b", dynamic=1)
-    group = h.engine._groups["g"]
+    group = h.engine._state.groups["g"]
     before = parts(group)
     draft = group.draft()
     assert parts(draft) == before
@@ -123,15 +123,15 @@ def test_a_draft_is_all_of_a_group_and_nothing_of_it_is_in_effect(h):
 def test_a_fork_and_its_origin_go_their_own_ways(h):
     _, b, _ = h.stable("a", "b", "c")
     twin = h.runtime.fork()
-    before = parts(twin.engine._groups["g"])
+    before = parts(twin.engine._state.groups["g"])
     assert h.leave((b, "b")).members[0].error_code == E.NONE
     h.join("", "a")
-    assert parts(twin.engine._groups["g"]) == before
-    after = parts(h.engine._groups["g"])
+    assert parts(twin.engine._state.groups["g"]) == before
+    after = parts(h.engine._state.groups["g"])
     twin.advance(h.now + 60_000)
     assert twin.engine.group("g").state == "Empty"
-    assert parts(h.engine._groups["g"]) == after
-    assert len(h.engine._groups["g"].members) == 2
+    assert parts(h.engine._state.groups["g"]) == after
+    assert len(h.engine._state.groups["g"].members) == 2
 
 
 def test_rows_of_a_record_are_remembered_and_never_stale(h):
@@ -140,7 +140,7 @@ def test_rows_of_a_record_are_remembered_and_never_stale(h):
     for instance, session in (("b", 10_000), ("a", 20_000), ("b", 30_000)):
         h.joined(h.join("", instance, v=9, session=session))
         written = h.log[-1].value
-        members = h.engine._groups["g"].members
+        members = h.engine._state.groups["g"].members
         assert [(row.member_id, row.session_timeout, row.assignment) for row in written.members] == [
             (member.member_id, member.session_timeout_ms, member.assignment) for member in members.values()
         ]

@@ -1,16 +1,23 @@
-"""The data of one consumer group (KIP-848), as the log has it, and what follows from it (Kafka: ConsumerGroup).
+"""A consumer group (KIP-848) as data: what the log says, and what follows from it (Kafka: ConsumerGroup).
 
-A group is written to by `consumer_records.replay` only, one record after the other; what handles a request reads it and
-says which records there are to be. So there are no drafts here. What follows from the records is kept beside them, so
-that no event costs more than what it changes: who has a partition, how many members want a topic, how many are where
-they are to be."""
+Only `consumer.records.replay` writes to a group, one record after the other. The rules that handle a request read the
+group and write records, so there are no drafts here. What follows from the records is kept up to date with each of
+them, so that no event costs more than what it changes: who has a partition, how many members subscribe to a topic, how
+many have reached the target epoch."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from kgm.coordinator.consumer.member import NO_TARGET, Assigned, ConsumerMember, Listed, MemberState, Target
 from kgm.coordinator.contract.outcome import Millis
+from kgm.coordinator.groups.consumer_member import (
+    NO_TARGET,
+    Assigned,
+    ConsumerMember,
+    ListedTarget,
+    MemberState,
+    Target,
+)
 from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.model.errors import ErrorCode
 from kgm.protocol.subscription import PROTOCOL_TYPE
@@ -18,41 +25,48 @@ from kgm.protocol.subscription import PROTOCOL_TYPE
 K = TypeVar("K")
 
 CONSUMER = "consumer"
-#: Epochs of a group that has just been made; 0 up to Kafka 4.2.
+#: Group and assignment epoch of a new group; 0 up to Kafka 4.2.
 FIRST_EPOCH = 1
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that a regular expression matched. version: of the topic image; timestamp_ms: when that was."""
+    """The topics that a regular expression matches. version: of the topic image; timestamp_ms: when it was resolved."""
 
     topics: frozenset[str]
     version: int
     timestamp_ms: Millis
 
 
-class Refresh(NamedTuple):
-    """Until when the metadata hash need not be looked at, as long as the group has got to this epoch."""
+class MetadataRefresh(NamedTuple):
+    """Until when the metadata hash need not be computed again, provided that the group has reached this epoch. (If not,
+    the record with the last hash was lost.)"""
 
     deadline_ms: int = 0
     epoch: int = 0
 
 
-NEVER_LOOKED = Refresh()
+NOT_REFRESHED = MetadataRefresh()
 
 
 @dataclass(slots=True, kw_only=True)
 class ConsumerGroup:
     """A consumer group. Members are in the order in which they were first written.
 
-    partition_epochs: for each partition that somebody has, or has still to give up, the epoch of that member.
-    names, regexes: how many members subscribe to a topic by name, and to a regular expression. matched: how many
-    resolved expressions match a topic. stable_at: how many Stable members there are at an epoch. classic_members,
-    classic_protocols: those that speak the classic protocol, and what they offer.
-    odd_orders: the partitions of some topics of a target as Kafka goes through them, where that is not how it usually
-    does.
-    Not in the log: refresh. is_shared: a fork has the same group, so that it is to be copied before it is written to.
-    _homogeneous: what was so when a member was last written, if expressions have been resolved since."""
+    Hard state, from the log: everything up to has_partition_metadata. targets: target assignments by member id;
+    odd_orders: by member id and topic, the partitions of a target in Kafka's order, where that is not the usual order
+    (`consumer.target_order`). resolved: resolved regular expressions.
 
+    Derived from it: partition_epochs, for each partition that a member has, or has to give up, the epoch of that
+    member. names, regexes: how many members subscribe to a topic by name, and to a regular expression. matched: how
+    many resolved expressions match a topic. server_assignors: how many members prefer an assignor. stable_at: how many
+    Stable members are at an epoch. classic_members, classic_protocols: how many members use the classic protocol, and
+    how many of them offer an assignor. order, resolved_order: Kafka's order of members and of expressions.
+    _homogeneous: what `is_homogeneous` was when a member was last written, if an expression has been resolved since.
+
+    Soft state: refresh, the one thing that a request writes at once. is_shared: a fork has the same object, so it is
+    copied before it is written to."""
+
+    group_type: ClassVar[str] = CONSUMER
     group_id: str
     group_epoch: int = FIRST_EPOCH
     metadata_hash: int = 0
@@ -74,12 +88,12 @@ class ConsumerGroup:
     classic_protocols: dict[str, int] = field(default_factory=dict)
     order: TimelineOrder = field(default_factory=TimelineOrder)
     resolved_order: TimelineOrder = field(default_factory=TimelineOrder)
-    refresh: Refresh = NEVER_LOOKED
+    refresh: MetadataRefresh = NOT_REFRESHED
     is_shared: bool = False
     _homogeneous: bool | None = None
 
     def copy(self) -> "ConsumerGroup":
-        """A group like this one that shares nothing with it that could be changed."""
+        """A group like this one that shares nothing mutable with it."""
         twin = ConsumerGroup(group_id=self.group_id)
         for name in self.__slots__:
             value = getattr(self, name)
@@ -98,7 +112,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> str:
-        """Empty, Assigning (a target is to be computed), Reconciling, or Stable."""
+        """Empty, Assigning (a new target assignment is due), Reconciling, or Stable."""
         if not self.members:
             return "Empty"
         if self.group_epoch > self.assignment_epoch:
@@ -110,26 +124,26 @@ class ConsumerGroup:
         return not self.members
 
     def in_order(self) -> list[ConsumerMember]:
-        """The members as Kafka goes through them."""
+        """The members in the order in which Kafka iterates over them."""
         return [self.members[member_id] for member_id in self.order.sorted(self.members)]
 
     def last_resolved(self) -> ResolvedRegex | None:
-        """The resolution that Kafka takes for the last one: the first that it comes upon. (One may be left of an
-        expression that nobody subscribes to any more.)"""
+        """The resolution that Kafka takes for the last one: the first one that it iterates over. (The resolution of an
+        expression may remain when no member subscribes to it any longer.)"""
         return next((self.resolved[regex] for regex in self.resolved_order.sorted(self.resolved)), None)
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member of an instance id; None also where `lost_its_member`."""
+        """The member with an instance id; None if there is none, or if it `lost_its_member`."""
         member_id = None if instance_id is None else self.static_ids.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
     def lost_its_member(self, instance_id: str) -> bool:
-        """Whether an instance id is that of a member that is gone. A member that joins again under another instance id
-        has both, and takes only the last one along; Kafka then knows no member whoever comes with the first."""
+        """Whether an instance id belongs to a member that is gone. A member that joins again with another instance id
+        has both ids, and only the last one is removed with it. From then on Kafka knows no member for the first id."""
         return instance_id in self.static_ids and self.static_ids[instance_id] not in self.members
 
     def find(self, member_id: str, instance_id: str | None) -> ConsumerMember | ErrorCode:
-        """The member, by its instance id if one is given, which then has to be of this member id."""
+        """The member, by its instance id if one is given, which must then belong to this member id."""
         if instance_id is None:
             return self.members.get(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
         member = self.static_member(instance_id)
@@ -138,17 +152,17 @@ class ConsumerGroup:
         return member if member.member_id == member_id else ErrorCode.FENCED_INSTANCE_ID
 
     def target_of(self, member_id: str, instance_id: str | None = None) -> Target:
-        """The target assignment of a member, or of who is in its place."""
+        """The target assignment of a member, or of the member that has its instance id."""
         return self.targets.get(member_id if instance_id is None else self.static_ids.get(instance_id, ""), NO_TARGET)
 
-    def listed_target(self, member_id: str) -> Listed:
-        """The target assignment of a member, topics and partitions as Kafka goes through them."""
+    def listed_target(self, member_id: str) -> ListedTarget:
+        """The target assignment of a member, with topics and partitions in Kafka's order."""
         target = self.targets.get(member_id, NO_TARGET)
         odd = self.odd_orders.get(member_id)
         return target if odd is None else {t: odd.get(t, partitions) for t, partitions in target.items()}
 
     def owner_epoch(self, topic_id: bytes, partition: int) -> int | None:
-        """The epoch of who has a partition; None if nobody has it."""
+        """The epoch of the member that has a partition; None if no member has it."""
         epochs = self.partition_epochs.get(topic_id)
         return None if epochs is None else epochs.get(partition)
 
@@ -156,12 +170,12 @@ class ConsumerGroup:
         return topic in self.names or topic in self.matched
 
     def metadata_expired(self, now: Millis) -> bool:
-        """Whether the metadata hash has to be looked at: the topics have changed, or a record was lost."""
+        """Whether the metadata hash is to be computed again: the topics have changed, or a record was lost."""
         return now >= self.refresh.deadline_ms or self.group_epoch < self.refresh.epoch
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether Kafka takes all members for subscribers of the same topics. It looks when a member is written, and
+        """Whether all members subscribe to the same topics, in Kafka's view, which changes when a member is written but
         not when a regular expression is resolved."""
         if self._homogeneous is not None:
             return self._homogeneous
@@ -170,7 +184,7 @@ class ConsumerGroup:
     def counts_with(
         self, before: ConsumerMember | None, after: ConsumerMember
     ) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-        """(names, matched, regexes) as they are when a member is changed like this."""
+        """(names, matched, regexes) after a member has changed from `before` to `after`."""
         names, matched, regexes = self.names, self.matched, self.regexes
         old_names = frozenset[str]() if before is None else before.subscribed_topic_names
         if old_names != after.subscribed_topic_names:
@@ -189,28 +203,29 @@ class ConsumerGroup:
     def preferred_assignor(
         self, before: ConsumerMember | None = None, after: ConsumerMember | None = None
     ) -> str | None:
-        """The server assignor that most members ask for, after a member is changed like this; None if none does."""
+        """The server assignor that most members prefer, after a member has changed from `before` to `after`; None if no
+        member prefers one."""
         order, counts = TimelineOrder().sorted(self.server_assignors), self.server_assignors
         for member, by in ((before, -1), (after, +1)):
             if member is not None and member.server_assignor is not None:
                 counts = counted(counts, [member.server_assignor], by)
-                # Both names are in one bucket of Kafka's hash map, and what is counted anew comes to its front.
+                # Both names share a bucket of Kafka's hash map, and a name that is counted again comes first in it.
                 order = [*(counts.keys() - order), *(name for name in order if name in counts)]
         most = max(counts.values(), default=0)
         return next((name for name in order if counts[name] == most), None)
 
     def only_classic_without(self, leaving: Iterable[ConsumerMember]) -> bool:
-        """Whether all members but these speak the classic protocol."""
+        """Whether all members but these use the classic protocol."""
         gone = list(leaving)
         return self.classic_members - sum(m.classic is not None for m in gone) == len(self.members) - len(gone)
 
     def supports_classic(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a member that speaks the classic protocol may be in the group with these protocols."""
+        """Whether a member that uses the classic protocol may be in the group with these protocols."""
         counts = self.classic_protocols
         return protocol_type == PROTOCOL_TYPE and any(counts.get(name, 0) == self.classic_members for name in names)
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether something of its target is not free yet."""
+        """Whether another member still has a partition of this member's target assignment."""
         return member.state is MemberState.UNRELEASED_PARTITIONS and any(
             partition not in member.assigned.get(topic_id, {}) and self.owner_epoch(topic_id, partition) is not None
             for topic_id, partitions in self.target_of(member.member_id).items()
@@ -220,7 +235,7 @@ class ConsumerGroup:
     # -- changes: by replay only
 
     def put(self, member: ConsumerMember) -> None:
-        """Write a member, in the place of the one that has its id, if there is one."""
+        """Add a member, or replace the one with its id."""
         before = self.members.get(member.member_id)
         self._homogeneous = None
         self.order.put(len(self.members))
@@ -242,7 +257,7 @@ class ConsumerGroup:
             self.static_ids.pop(member.group_instance_id, None)
 
     def resolve(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """A regular expression has been resolved, or is wanted by nobody any more."""
+        """A regular expression was resolved; None: no member subscribes to it any longer."""
         self._homogeneous = self.is_homogeneous
         if resolved is not None:
             self.resolved_order.put(len(self.resolved))
@@ -272,7 +287,7 @@ class ConsumerGroup:
         for topic_id, partitions in _both(member):
             epochs = self.partition_epochs.setdefault(topic_id, {})
             for partition in partitions:
-                # An older record of somebody else may come later, when a log has been cleaned in part.
+                # In a partly cleaned log an older record of another member may come later.
                 epochs[partition] = max(epoch, epochs.get(partition, epoch))
             if not epochs:
                 del self.partition_epochs[topic_id]
@@ -306,15 +321,15 @@ def _count_all(counts: dict[K, int], keys: Iterable[K], by: int) -> None:
 
 
 def counted(counts: Mapping[K, int], keys: Iterable[K], by: int) -> dict[K, int]:
-    """A copy of the counts in which these are one more, or one less."""
+    """A copy of the counts with `by` added for each key."""
     changed: dict[Any, int] = dict(counts)
     _count_all(changed, keys, by)
     return changed
 
 
 def homogeneous(names: Mapping[str, int], matched: Mapping[str, int], regexes: Mapping[str, int], members: int) -> bool:
-    """Whether all members subscribe to the same topics, as far as Kafka looks (ConsumerGroup.subscriptionType): by the
-    same names, or by one regular expression and no names."""
+    """Whether all members subscribe to the same topics in Kafka's view (ConsumerGroup.subscriptionType): by the same
+    names, or by one regular expression and no names."""
     if not regexes:
         return all(count == members for count in names.values()) and (not members or matched.keys() <= names.keys())
     if next(iter(regexes.values())) != members:

@@ -1,8 +1,8 @@
-"""One member of a consumer group (KIP-848), as the log has it (Kafka: ConsumerGroupMember).
+"""A member of a consumer group (KIP-848), as the log has it (Kafka: ConsumerGroupMember).
 
-Epochs: 0 a member that has just joined; -1 one that is being removed; -2 a static member that is away and whose place
-is kept (KIP-848). Partitions go by topic id; those that a member has come with the epoch in which it got them
-(KIP-1251)."""
+Member epochs: 0 for a member that has just joined; -1 for one that is being removed; -2 for a static member that is
+away and whose assignment is kept. Partitions are given by topic id; the partitions that a member has are given with the
+epoch in which they were assigned (KIP-1251)."""
 
 import enum
 from collections.abc import Mapping, Sequence
@@ -11,38 +11,39 @@ from typing import NamedTuple
 LEAVING = -1
 AWAY = -2
 
-#: Partitions by topic id; each with the member epoch in which it was assigned.
+#: Partitions by topic id, each with the member epoch in which it was assigned.
 Assigned = Mapping[bytes, Mapping[int, int]]
 #: Partitions by topic id, ascending.
 Target = Mapping[bytes, tuple[int, ...]]
-#: Likewise, as the coordinator goes through them (`target_order`).
-Listed = Mapping[bytes, Sequence[int]]
+#: Partitions by topic id, topics and partitions in the order in which Kafka iterates over them
+#: (`consumer.target_order`).
+ListedTarget = Mapping[bytes, Sequence[int]]
 NOTHING: Assigned = {}
 NO_TARGET: Target = {}
 
 
 class MemberState(enum.IntEnum):
-    """How far a member is on its way to its target assignment; the number is the one in the log."""
+    """How far the reconciliation of a member with its target assignment is; the value is the number in the log."""
 
     STABLE = 0
-    """At the epoch that it was last given, with nothing to revoke and nothing to wait for."""
+    """The member has nothing to revoke and nothing to wait for."""
     UNREVOKED_PARTITIONS = 1
-    """It has to give up partitions before it gets to the next epoch."""
+    """The member has to revoke partitions before it advances to the next epoch."""
     UNRELEASED_PARTITIONS = 2
-    """At the next epoch, but others have not given up all that it is to get."""
+    """The member has advanced to the next epoch, but other members have not released all of its partitions."""
     UNKNOWN = 127
-    """Of a later version of Kafka."""
+    """A state of a later version of Kafka."""
 
 
 class ClassicProtocols(NamedTuple):
-    """What a member of a consumer group that speaks the classic protocol said in JoinGroup: (name, metadata) each."""
+    """What a member that uses the classic protocol sent in JoinGroup; protocols: (name, metadata)."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
 
 
 class ConsumerMember(NamedTuple):
-    """A member. classic: not None for one that speaks the classic protocol. Never changed, but replaced."""
+    """A member. classic: None unless the member uses the classic protocol. Immutable: members are replaced."""
 
     member_id: str
     member_epoch: int = 0
@@ -64,7 +65,7 @@ class ConsumerMember(NamedTuple):
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
     def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
-        """The epoch in which the member got a partition that it has or has to give up; None if it has it not."""
+        """The epoch in which the member got a partition that it has, or has to give up; None if it does not have it."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.pending_revocation.get(topic_id, {}).get(partition) if epoch is None else epoch
 

@@ -1,10 +1,13 @@
-"""A draft of what one event does: changed groups, records, timers, replies. Nothing of it is in effect yet."""
+"""What one event changes, before it takes effect: drafts of groups, records, timers, replies.
+
+An event is a request, an alarm, or something that the caller reports (`Coordinator.topics_changed`). The rules record
+in an `EventDraft` what there is to do; the coordinator makes an outcome of it, and lets the drafts of groups take
+effect when the outcome's records are replayed."""
 
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgm.coordinator.classic.group import ClassicGroup
 from kgm.coordinator.contract.outcome import (
     CancelTimer,
     Millis,
@@ -18,6 +21,7 @@ from kgm.coordinator.contract.outcome import (
 )
 from kgm.coordinator.contract.settings import BrokerSettings, GroupConfig
 from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.protocol.struct import Message
 from kgm.records.record import Record
 
@@ -25,28 +29,29 @@ NO_TOPICS = TopicImage()
 
 
 class OnAppendFailure(enum.Enum):
-    """What becomes of the draft when its records cannot be appended (Kafka: the appendFuture callbacks)."""
+    """What takes the place of the event when its records cannot be appended (Kafka: the appendFuture callbacks)."""
 
     REVERT = enum.auto()
-    """As if the request had not been made; it is answered with the error."""
+    """Nothing changes, and the request is answered with the error."""
     KEEP = enum.auto()
-    """A group became Empty: it stays so in memory, and only the request at hand hears of the error."""
+    """A group became Empty: it stays Empty in memory, and only the request at hand is answered with the error."""
     REBALANCE = enum.auto()
-    """The leader's SyncGroup: every parked SyncGroup gets the error, and the members have to join again."""
+    """The leader's SyncGroup: every parked SyncGroup is answered with the error, and a rebalance starts."""
     WITHOUT_PLANS = enum.auto()
-    """A spare was to take somebody's place (`standby`): what is done is what is done where there is none."""
+    """A spare was to take the place of a member (`classic.standby`): the event is handled as if there were no
+    spares."""
 
 
 @dataclass(slots=True, kw_only=True)
 class EventDraft:
-    """One event at work. `request` and `ticket` are None when the event is an alarm, and `alarm` when it is not.
+    """One event at work. request, ticket: None unless the event is a request. alarm: None unless it is an alarm.
 
-    live: the timers that are set, by deadline. image: the topics that there are. configs: what is set for single
-    groups."""
+    live_timers: the timers that are set, with their deadlines. image: the topics that exist. configs: group configs by
+    group id. groups: drafts by group id. timers: what changes, a new deadline or None for a cancelled timer."""
 
     now: Millis
     settings: BrokerSettings
-    live: Mapping[TimerKey, Millis]
+    live_timers: Mapping[TimerKey, Millis]
     image: TopicImage = NO_TOPICS
     configs: Mapping[str, GroupConfig] = field(default_factory=dict)
     request: Request | None = None
@@ -60,7 +65,7 @@ class EventDraft:
     producer: Producer | None = None
 
     def draft(self, group: ClassicGroup) -> ClassicGroup:
-        """The group as this event may change it."""
+        """A draft of the group, which this event may change."""
         draft = self.groups[group.group_id] = group.draft()
         return draft
 
@@ -68,15 +73,15 @@ class EventDraft:
         self.records.append(record)
 
     def set_timer(self, key: TimerKey, delay_ms: int) -> None:
-        """Fire `key` that long from now, instead of when it was to fire."""
+        """Fire `key` after this delay; replaces its deadline if it is set."""
         if key in self.timers:
             del self.timers[key]
         self.timers[key] = Millis(self.now + delay_ms)
 
     def cancel_timer(self, key: TimerKey) -> None:
-        """Do not fire `key`, if it is set at all."""
+        """Cancel `key`, if it is set."""
         self.timers.pop(key, None)
-        if key in self.live:
+        if key in self.live_timers:
             self.timers[key] = None
 
     def reply(self, ticket: Ticket, message: Message) -> None:
@@ -86,6 +91,19 @@ class EventDraft:
         """Reply to the request at hand."""
         assert self.ticket is not None
         self.replies.append(Reply(self.ticket, message))
+
+    def refuse(self, message: Message) -> None:
+        """Reply to the request at hand, and drop the records and timers of this draft. Drafts of groups, and replies to
+        other requests, stay."""
+        self.records.clear()
+        self.timers.clear()
+        self.answer(message)
+
+    @property
+    def version(self) -> int:
+        """The version of the request at hand."""
+        assert self.request is not None
+        return self.request.version
 
     def outcome(self) -> Outcome:
         timers = [

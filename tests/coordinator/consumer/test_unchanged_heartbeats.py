@@ -50,7 +50,7 @@ def both_ways(h, monkeypatch, **said):
         twin.now = h.now + 1_000
         with monkeypatch.context() as patch:
             if is_long:
-                patch.setattr(heartbeat, "_calm", lambda *_: None)
+                patch.setattr(heartbeat, "_unchanged", lambda *_: None)
             epoch = h.epochs()[0]
             answer = twin.beat(**{"member": "m1", "epoch": epoch, **said})
         found.append((answer, twin.log, dict(twin.engine.deadlines)))
@@ -71,7 +71,7 @@ def test_who_has_not_got_there_yet_goes_the_long_way(h, monkeypatch):
 
 
 def test_almost_all_heartbeats_go_the_short_way(h, monkeypatch):
-    monkeypatch.setattr(heartbeat, "_beat", None)
+    monkeypatch.setattr(heartbeat, "_join_or_stay", None)
     epoch = h.epochs()[0]
     assert h.beat("m1", epoch).error_code == E.NONE
     assert h.beat("s1", epoch, instance="app-1").member_epoch == epoch

@@ -1,7 +1,7 @@
-"""A dictionary that can be changed without changing the one it is made from, at the price of what is changed.
+"""A dictionary that can be changed without changing the one it is made from, at the cost of what is changed.
 
-A draft of a group (`classic_group`) may touch one member of a thousand; a copy would cost the thousand. An overlay
-notes what is different and reads the rest through. Whoever goes through all of it pays for a copy, once."""
+A draft of a group (`classic_group`) may change one member of a thousand, and a copy would cost a thousand. An overlay
+records what is different and reads everything else from its base. Iterating over it costs a copy, once."""
 
 from collections.abc import ItemsView, Iterator, KeysView, MutableMapping, ValuesView
 from typing import Any, Final, TypeVar
@@ -16,17 +16,17 @@ _NONE: Final[frozenset[Any]] = frozenset()
 
 
 def overlaid(base: "Table[K, V]") -> "Table[K, V]":
-    """A table equal to `base`, to be changed instead of it, until it is settled."""
+    """A table equal to `base`, to be changed instead of it until it is merged."""
     return base.copy() if len(base) <= SMALL else Overlay(base)
 
 
 def copied(base: "Table[K, V]") -> "Table[K, V]":
-    """A table equal to `base`, which will never be changed for it."""
+    """A table equal to `base` that is never merged into it."""
     return base.copy()
 
 
 class Overlay(MutableMapping[K, V]):
-    """What is different from a base. Order is a dictionary's: a key that is taken out and put back is the last."""
+    """What is different from a base. The order is a dictionary's: a key that is removed and added again is the last."""
 
     __slots__ = ("_base", "_changed", "_gone", "_is_whole", "_size")
 
@@ -38,7 +38,8 @@ class Overlay(MutableMapping[K, V]):
         self._is_whole = False
 
     def flatten(self) -> dict[K, V]:
-        """Everything, in order, and from now on independent of the base; the overlay changes as this does."""
+        """Everything, in order. From now on the overlay is independent of the base, and changes with this
+        dictionary."""
         if not self._is_whole:
             self._is_whole = True
             everything = dict(self._base)
@@ -48,8 +49,9 @@ class Overlay(MutableMapping[K, V]):
             self._base, self._changed, self._gone = {}, everything, _NONE
         return self._changed
 
-    def settle(self) -> "Table[K, V]":
-        """Put the changes into the base, which is returned, or else everything. The overlay is not to be used then."""
+    def merge(self) -> "Table[K, V]":
+        """The base with the changes made to it; if the overlay was flattened, its own dictionary. The overlay must not
+        be used afterwards."""
         if self._is_whole:
             return self._changed
         for key in self._gone:
@@ -121,10 +123,10 @@ class Overlay(MutableMapping[K, V]):
         return self.flatten().items()
 
 
-#: A dictionary, or what is to become of one.
+#: A dictionary, or an overlay of one.
 Table = dict[K, V] | Overlay[K, V]
 
 
 def whole(table: Table[K, V]) -> dict[K, V]:
-    """A table as a dictionary, for those who go through all of it. Changes to the one are changes to the other."""
+    """A table as a dictionary, to iterate over it. Changes to one are changes to the other."""
     return table if isinstance(table, dict) else table.flatten()

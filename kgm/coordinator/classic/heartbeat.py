@@ -1,0 +1,30 @@
+"""Heartbeat (v0-4) for classic groups (Kafka: GroupMetadataManager.classicGroupHeartbeatToClassicGroup)."""
+
+from kgm.coordinator.classic.rebalance import extend_session
+from kgm.coordinator.groups.classic_group import ClassicGroup
+from kgm.coordinator.groups.classic_state import ClassicState
+from kgm.coordinator.groups.event_draft import EventDraft
+from kgm.model.errors import ErrorCode
+from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
+from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
+
+
+def handle_heartbeat(message: HeartbeatRequest, installed: ClassicGroup | None, event: EventDraft) -> None:
+    """A Heartbeat. It extends the session, also of a member that is told to join again."""
+    error = ErrorCode.INVALID_GROUP_ID if not message.group_id else _heartbeat_error(message, installed)
+    if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+        assert installed is not None
+        extend_session(installed, installed.members[message.member_id], event)
+    event.answer(HeartbeatResponse(error_code=error))
+
+
+def _heartbeat_error(message: HeartbeatRequest, group: ClassicGroup | None) -> ErrorCode:
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if group.state is ClassicState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error := group.check_member(message.member_id, message.group_instance_id):
+        return error
+    if message.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING_REBALANCE else ErrorCode.NONE

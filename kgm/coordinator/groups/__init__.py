@@ -1,0 +1,9 @@
+"""What the coordinator knows of a group: the three types of group as data, and drafts of them. No rules of any request.
+
+- `group`: `Group`, the closed union of the three types
+- `classic_group`, `classic_state`: a group of the classic protocol, its hard and its soft state; its states, and what
+  each request does in each state
+- `consumer_group`, `consumer_member`: a group of the consumer protocol (KIP-848) and its members
+- `foreign_group`: share and streams groups, kept as the log has them
+- `event_draft`: what one event changes, before it takes effect; `overlay`: drafts of large tables
+"""
