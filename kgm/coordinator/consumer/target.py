@@ -1,8 +1,8 @@
-"""The target assignment of a consumer group: who is to have what (Kafka: TargetAssignmentBuilder).
+"""The target assignment of a consumer group (Kafka: TargetAssignmentBuilder).
 
-It is computed when the group's epoch is ahead of the assignment's and the last one is old enough; what changed is
-written, member by member, and then the epoch. The order of members and topics is that of Kafka's hash maps, since the
-assignors' answers hang on it."""
+It is computed when the group epoch is ahead of the assignment epoch and the last target is old enough. The targets of
+members that have changed are written, and then the epoch. Members and topics are in the order of Kafka's hash maps,
+because the answers of the assignors depend on it."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -38,9 +38,9 @@ def update(
     is_homogeneous: bool,
     listed: Sequence[str] | None = None,
 ) -> tuple[int, Target]:
-    """The assignment epoch and the target of a member that is changed like this: new ones if they are due.
+    """The assignment epoch and the target of a member that changes from `before` to `after`; new ones if they are due.
 
-    listed: the topics that its request names, as it names them; from the log they come sorted."""
+    listed: the topics that the request names, in its order (the log has them sorted)."""
     if group.assignment_epoch >= group_epoch or not is_due(group, event):
         return group.assignment_epoch, group.target_of(after.member_id, after.group_instance_id)
     name = group.preferred_assignor(before, after) or event.settings.consumer_assignors[0]
@@ -61,7 +61,7 @@ def compute(
     is_homogeneous: bool,
     listed: Sequence[str] | None = None,
 ) -> dict[str, tuple[Target, ListedTarget]]:
-    """The targets of all members, one of them updated or new, in the order of Kafka's hash map."""
+    """The targets of all members, of which one is updated or new, in the order of Kafka's hash map."""
     replaced = None if updated.group_instance_id is None else group.static_ids.get(updated.group_instance_id)
     members = {member.member_id: member for member in group.in_order()}
     members[updated.member_id] = updated
@@ -95,12 +95,13 @@ def _assign(
     is_range: bool,
     is_homogeneous: bool,
 ) -> dict[str, tuple[Target, ListedTarget]]:
-    """One assignor's answer, by topic id. named: how many topics each member names, with those that do not exist."""
+    """The answer of an assignor, by topic id. named: how many topics each member subscribes to, with those that do not
+    exist."""
     if is_homogeneous:
-        # Kafka looks at one member only.
+        # Kafka takes the subscription of one member for all.
         first = by_identity(specs)[0] if is_range else specs[0]
         if any(spec.topics != first.topics for spec in specs):
-            specs = [_wanting(spec, first.topics) for spec in specs]
+            specs = [_subscribed_to(spec, first.topics) for spec in specs]
         names: Collection[str] = first.topics
     else:
         names = {name for topics in {spec.topics for spec in specs} for name in topics}
@@ -134,7 +135,7 @@ def _assign(
     return {spec.member_id: pair for spec, pair in zip(specs, zip(after, listed, strict=True), strict=True)}
 
 
-def _wanting(spec: MemberSpec, topics: tuple[str, ...]) -> MemberSpec:
+def _subscribed_to(spec: MemberSpec, topics: tuple[str, ...]) -> MemberSpec:
     return MemberSpec(
         member_id=spec.member_id,
         group_instance_id=spec.group_instance_id,
@@ -145,7 +146,7 @@ def _wanting(spec: MemberSpec, topics: tuple[str, ...]) -> MemberSpec:
 
 
 class _Subscriptions:
-    """The topics that members subscribe to and that exist: one tuple for all members that want the same."""
+    """The existing topics that members subscribe to: one tuple for all members with the same subscription."""
 
     def __init__(self, group: ConsumerGroup, image: TopicImage) -> None:
         self._group = group
@@ -163,7 +164,7 @@ class _Subscriptions:
         return self._known[key]
 
     def count(self, member: ConsumerMember) -> int:
-        """How many a member names, with those that do not exist."""
+        """How many topics a member subscribes to, with those that do not exist."""
         key = member.subscribed_topic_names, member.subscribed_topic_regex
         if key not in self._counts:
             self._counts[key] = len(subscription(self._group, member))
@@ -175,23 +176,23 @@ class _Subscriptions:
 
 
 def _union(names: list[str], others: list[str]) -> list[str]:
-    """Two sets, one after the other as Kafka's UnionSet has them: the larger first."""
+    """Two sets one after the other, the larger one first, as Kafka's UnionSet has them."""
     large, small = (names, others) if len(names) > len(others) else (others, names)
     return [*large, *(name for name in small if name not in large)]
 
 
 def subscription(group: ConsumerGroup, member: ConsumerMember) -> frozenset[str]:
-    """The topics that a member subscribes to, by name or by an expression that is resolved."""
+    """The topics that a member subscribes to, by name or by a resolved expression."""
     return member.subscribed_topic_names | matched(group, member)
 
 
 def matched(group: ConsumerGroup, member: ConsumerMember) -> frozenset[str]:
-    """The topics that match the expression of a member, as far as it is resolved."""
+    """The topics that the expression of a member matches, if it is resolved."""
     resolved = group.resolved.get(member.subscribed_topic_regex or "")
     return frozenset() if resolved is None else resolved.topics
 
 
 def _by_name(target: ListedTarget, image: TopicImage) -> Mapping[str, Sequence[int]]:
-    """A target with names; topics that are gone are left out."""
+    """A target with topic names, without deleted topics."""
     by_id = image.by_id
     return {by_id[topic_id].name: partitions for topic_id, partitions in target.items() if topic_id in by_id}

@@ -1,13 +1,13 @@
-"""The order in which the coordinator goes through the topics and partitions of a member's target.
+"""The order in which Kafka's coordinator iterates over the topics and partitions of a member's target.
 
-It is that of hash maps and sets (`Assignment.fromRecord`), so it hangs on the ids of topics and on the numbers of
-partitions; but where two of them share a bucket, on the order in which the record has them, and that on how the
-assignor has put the map together: a copy of the old one, less what the member lost, every topic that is new to it at
-the head of its bucket, every partition that is new to it at the end of its. Who has to give up partitions gives up the
-last ones, so the past of a member decides what moves. (Of topics, one pair in 16 has to do with it; of partitions those
-whose numbers are 16 apart, or as many as a member's set has buckets.)
+It is the order of hash maps and sets (`Assignment.fromRecord`), so it depends on topic ids and partition numbers. Where
+two of them share a bucket, it depends on their order in the record, and that on how the assignor has built the map: a
+copy of the old one, without what the member has lost, every topic that is new to the member first in its bucket, every
+new partition last in its bucket. A member that has to revoke partitions revokes the last ones, so the history of the
+member decides what moves. (This concerns one pair of topics in 16, and partitions whose numbers are 16 apart, or as
+many as a member's set has buckets.)
 
-A `Target` has its topics in this order and its partitions ascending; `ListedTarget` has both in this order."""
+A `Target` has its topics in this order and its partitions ascending; a `ListedTarget` has both in this order."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,28 +20,28 @@ from kgm.java.hash_set import NumberSetOrder, copied_set_order
 
 
 def replayed(rows: Mapping[bytes, Sequence[int]]) -> tuple[Target, Mapping[bytes, tuple[int, ...]]]:
-    """A target as a record has it; and the partitions, as the coordinator goes through them, of topics in which their
-    order does not follow from what they are."""
+    """A target from a record, and the listed partitions of those topics for which the order does not follow from the
+    partition numbers."""
     if len(rows) > 1:
         rows = {topic_id: rows[topic_id] for topic_id in uuid_map_order([*rows])}
     target = {topic_id: tuple(sorted(partitions)) for topic_id, partitions in rows.items()}
-    odd = {}
+    unusual = {}
     for topic_id, partitions in target.items():
         if may_share(partitions):
             listed = copied_set_order(rows[topic_id])
             if listed != copied_set_order(partitions):
-                odd[topic_id] = tuple(listed)
-    return target, odd
+                unusual[topic_id] = tuple(listed)
+    return target, unusual
 
 
 def may_share(partitions: Sequence[int]) -> bool:
-    """Whether two partitions, given in order, may share a bucket of a set of them."""
+    """Whether two of these partitions, given ascending, may share a bucket of a set of them."""
     return len(partitions) > 1 and partitions[-1] - partitions[0] >= DEFAULT_CAPACITY
 
 
 def of_range(after: Target, subscribed: Iterable[bytes], room: int) -> ListedTarget:
-    """A target of `range`, as its record has it. subscribed: the topics of the member, in the order of a hash set of
-    their names. room: how many its map is made for."""
+    """A target of the `range` assignor, as its record has it. subscribed: the topics of the member, in the order of a
+    hash set of their names. room: the number of topics for which the map is made."""
     order = UuidMapOrder(int(room / 0.75 + 1))
     for topic_id in subscribed:
         if topic_id in after:
@@ -50,7 +50,7 @@ def of_range(after: Target, subscribed: Iterable[bytes], room: int) -> ListedTar
 
 
 def rooms(topics: Iterable[Topic], subscribed: Iterable[Iterable[bytes]]) -> dict[bytes, int]:
-    """For how many partitions of each topic `uniform` makes a set, where members subscribe to different ones."""
+    """For how many partitions of each topic `uniform` makes a set, if members have different subscriptions."""
     counts = Counter(topic_id for each in subscribed for topic_id in each)
     return {t.topic_id: int(-(-t.partitions // counts[t.topic_id]) / 0.75 + 1) for t in topics}
 
@@ -63,29 +63,30 @@ def of_uniform(
     ids: Mapping[str, bytes],
     room_of: Mapping[bytes, int],
 ) -> list[ListedTarget]:
-    """Targets of `uniform`, as their records have them. subscribed: the topics of each member. gains: what changed
-    hands, in order. ids: of topics by name. room_of: for how many partitions of a topic a new set is made,
-    if not for as many as usual."""
+    """Targets of the `uniform` assignor, as their records have them. subscribed: the topics of each member. gains: the
+    partitions that moved, in order. ids: topic ids by name. room_of: for how many partitions of a topic a new set is
+    made, if not for the usual number."""
     buckets = {topic_id: uuid_bucket(topic_id) for topic_id in ids.values()}
-    told: dict[int, list[Gain]] = {
+    gains_of: dict[int, list[Gain]] = {
         at: []
         for at, (had, target) in enumerate(zip(before, after, strict=True))
         if any(map(may_share, target.values())) or len({buckets[topic_id] for topic_id in target}) < len(target)
     }
-    if not told:
+    if not gains_of:
         return [*after]
     for gain in gains:
         for at in gain[3:]:
-            if at in told:
-                told[at].append(gain)
+            if at in gains_of:
+                gains_of[at].append(gain)
     listed: list[ListedTarget] = [*after]
-    for at, mine in told.items():
-        found = before[at]
-        if mine or found.keys() - subscribed[at]:
-            found = _replayed_gains(at, found, subscribed[at], mine, ids, room_of)
-        # It could be more than the target if two owned a partition, or one that is not there: no broker writes that.
-        if {topic_id: tuple(sorted(partitions)) for topic_id, partitions in found.items()} == after[at]:
-            listed[at] = found
+    for at, mine in gains_of.items():
+        order = before[at]
+        if mine or order.keys() - subscribed[at]:
+            order = _replayed_gains(at, order, subscribed[at], mine, ids, room_of)
+        # They differ only if two members owned a partition, or one owned a partition that does not exist, which no
+        # broker writes.
+        if {topic_id: tuple(sorted(partitions)) for topic_id, partitions in order.items()} == after[at]:
+            listed[at] = order
     return listed
 
 
@@ -102,7 +103,7 @@ def _replayed_gains(
     ids: Mapping[str, bytes],
     room_of: Mapping[bytes, int],
 ) -> ListedTarget:
-    """`AssignorHelpers.deepCopyAssignment`, and what an assignor then does to the copy."""
+    """`AssignorHelpers.deepCopyAssignment`, and how the assignor then changes the copy."""
     order = UuidMapOrder(len(before))
     for topic_id in before:
         order.put(topic_id)

@@ -1,13 +1,13 @@
-"""What an operator has planned for a group: how many members it is to have, and which instance ids are to come.
+"""The planned size and the planned instance ids of a group.
 
-Apache Kafka has none of this: it is what KIP-345 lists as future work (pre-registration, `target.group.size`), under
-names of kgm's own, and off unless set. Settings are per group:
+Apache Kafka does not have this: KIP-345 lists it as future work (pre-registration, `target.group.size`). The names are
+kgm's own, and nothing is planned unless set. Settings are per group:
 
     kgm.group.target.size.GROUP = 7
     kgm.group.pre.registered.instance.ids.GROUP = app-1,app-2,app-3
 
-GROUP is a group id or a glob; left out with its dot, all groups are meant. A group id counts before a glob, and an
-earlier glob before a later one. The rules that follow from a plan are in `standby`."""
+GROUP is a group id or a glob; without GROUP and its dot, a setting is for all groups. A group id takes precedence over
+a glob, and an earlier glob over a later one. The rules for a planned group are in `classic.standby`."""
 
 import re
 from collections.abc import Iterable
@@ -22,16 +22,16 @@ T = TypeVar("T")
 TARGET_SIZE = "kgm.group.target.size"
 INSTANCE_IDS = "kgm.group.pre.registered.instance.ids"
 _EVERY_GROUP = "*"
-#: What clients allow (Kafka: JoinGroupRequest.validateGroupInstanceId); no broker checks it.
+#: What clients allow (Kafka: JoinGroupRequest.validateGroupInstanceId). Brokers do not check it.
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
-    """The plan for one group. target_size: members that it is to have; None: nobody says.
+    """The plan for one group. target_size: the number of members that it is to have; None: not planned.
 
-    instance_ids: group instance ids that have a place of their own, whether they are there yet or not."""
+    instance_ids: group instance ids for which places are reserved."""
 
     target_size: int | None = None
     instance_ids: frozenset[str] = frozenset()
@@ -39,7 +39,7 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlans:
-    """All plans, by pattern of group ids, in the order given. False when there are none."""
+    """All plans, by pattern of group ids, in the order given. False if there are none."""
 
     target_sizes: tuple[tuple[str, int], ...] = ()
     instance_ids: tuple[tuple[str, frozenset[str]], ...] = ()
@@ -48,7 +48,7 @@ class GroupPlans:
         return bool(self.target_sizes or self.instance_ids)
 
     def of(self, group_id: str) -> GroupPlan | None:
-        """The plan for a group, or None: everything is as in Apache Kafka."""
+        """The plan for a group; None if there is none: then the group is as in Apache Kafka."""
         if not self:
             return None
         target_size = _find(self.target_sizes, group_id)
@@ -62,12 +62,12 @@ NO_PLANS = GroupPlans()
 
 
 def is_plan(name: str) -> bool:
-    """Whether a setting's name is one of a plan."""
+    """Whether a setting is one of a plan, by its name."""
     return any(name == kind or name.startswith(f"{kind}.") for kind in (TARGET_SIZE, INSTANCE_IDS))
 
 
 def plans_from(settings: Iterable[tuple[str, str | int]]) -> GroupPlans:
-    """Plans from settings for which `is_plan` holds. Raises UsageError for a value that is none."""
+    """Plans from settings for which `is_plan` holds. Raises UsageError for a value that is not valid."""
     target_sizes: list[tuple[str, int]] = []
     instance_ids: list[tuple[str, frozenset[str]]] = []
     for name, value in settings:
@@ -100,11 +100,11 @@ def _size(name: str, value: str | int) -> int:
 def _ids(name: str, value: str | int) -> frozenset[str]:
     ids = [part.strip() for part in str(value).split(",")]
     if not all(ids):
-        raise UsageError(f"setting {name} holds an empty instance id: {value!r}", hint="write a,b,c")
+        raise UsageError(f"setting {name} has an empty instance id: {value!r}", hint="write a,b,c")
     illegal = [each for each in ids if not _LEGAL_ID.fullmatch(each) or each in (".", "..")]
     if illegal:
         raise UsageError(
-            f"setting {name}: {illegal[0]!r} cannot be a group.instance.id, and would never come",
-            facts=("clients allow letters, digits, '.', '_' and '-', 249 at most",),
+            f"setting {name}: {illegal[0]!r} is not a valid group.instance.id",
+            facts=("clients allow letters, digits, '.', '_' and '-', and at most 249 characters",),
         )
     return frozenset(ids)

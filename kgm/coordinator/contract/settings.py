@@ -11,21 +11,21 @@ _INT32 = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """Kafka's name of a setting is the field's name with dots: `group.initial.rebalance.delay.ms`.
+    """Kafka's name of a setting is the name of the field with dots: `group.initial.rebalance.delay.ms`.
 
-    What begins with `kgm` is kgm's own, see `planned`: Apache Kafka has no such setting."""
+    Settings that begin with `kgm` are kgm's own, see `scale_out_plan`: Apache Kafka does not have them."""
 
     group_initial_rebalance_delay_ms: int = 3_000
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = _INT32
     offset_metadata_max_bytes: int = 4_096
-    """Compared with the number of UTF-16 units, not of bytes, as Kafka does."""
+    """Compared with the number of UTF-16 code units, not of bytes, as in Kafka."""
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     offsets_topic_num_partitions: int = 50
     group_coordinator_rebalance_protocols: str = "classic,consumer"
-    """Without `consumer` in it no consumer group can be made or joined (UNSUPPORTED_VERSION)."""
+    """Without `consumer` no consumer group can be created or joined (UNSUPPORTED_VERSION)."""
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_min_session_timeout_ms: int = 45_000
     group_consumer_max_session_timeout_ms: int = 60_000
@@ -34,21 +34,23 @@ class BrokerSettings:
     group_consumer_max_heartbeat_interval_ms: int = 15_000
     group_consumer_max_size: int = _INT32
     group_consumer_assignors: str = "uniform,range"
-    """The first one is used where the members ask for none."""
+    """The first one is the default, where members prefer none."""
     group_consumer_migration_policy: str = "bidirectional"
-    """Which groups with members may change their protocol: bidirectional, upgrade, downgrade or disabled."""
+    """How groups with members may change their type: bidirectional, upgrade, downgrade or disabled."""
     group_consumer_assignment_interval_ms: int = 1_000
-    """How long after a target assignment the next one may be computed."""
+    """The least time between two target assignments of a group."""
     group_consumer_min_assignment_interval_ms: int = 0
     group_consumer_max_assignment_interval_ms: int = 15_000
     group_consumer_regex_refresh_interval_ms: int = 600_000
     kgm_group_newcomer_max_wait_ms: int = _INT32
-    """How long a newcomer may be held back for a plan, if its own rebalance timeout is longer than that."""
+    """The longest time for which a newcomer is held back for a planned scale-out; its rebalance timeout counts if that
+    is shorter."""
     plans: GroupPlans = NO_PLANS
 
     @classmethod
     def from_overrides(cls, overrides: Mapping[str, str | int]) -> "BrokerSettings":
-        """Settings by Kafka's dotted names. Raises UsageError for an unknown name, no number, or one out of range."""
+        """Settings by Kafka's dotted names. Raises UsageError for an unknown name, and for a value that is not a number
+        or out of range."""
         known = cls.names()
         values: dict[str, int | str] = {}
         for name, text in overrides.items():
@@ -72,7 +74,7 @@ class BrokerSettings:
 
     @classmethod
     def names(cls) -> dict[str, str]:
-        """The settings: Kafka's name -> the field's."""
+        """The names of the fields by Kafka's name."""
         return {field.name.replace("_", "."): field.name for field in fields(cls) if field.name != "plans"}
 
     @property
@@ -90,15 +92,16 @@ class BrokerSettings:
 
     @property
     def may_downgrade(self) -> bool:
-        """Whether a consumer group may become a classic one when its last member of the new protocol goes."""
+        """Whether a consumer group may become a classic group when its last member of the consumer protocol is
+        removed."""
         return self.group_consumer_migration_policy in ("bidirectional", "downgrade")
 
 
-#: Settings that are followed by a group.
+#: Settings whose name ends with a group.
 PER_GROUP = (f"{TARGET_SIZE}.GROUP", f"{INSTANCE_IDS}.GROUP")
 
 
-#: Settings that may be lower than 1 (GroupCoordinatorConfig).
+#: The lowest value of settings for which it is not 1 (GroupCoordinatorConfig).
 _LOWEST = {
     "group_initial_rebalance_delay_ms": 0,
     "offset_metadata_max_bytes": 0,
@@ -109,14 +112,14 @@ _LOWEST = {
     "group_consumer_regex_refresh_interval_ms": 10_000,
 }
 
-#: Settings that are words, and those that they may be; several with a comma between them where True.
+#: Settings whose value is a word, with the words that are allowed; True: a list of words with commas.
 _CHOICES = {
     "group_coordinator_rebalance_protocols": (("classic", "consumer", "share", "streams"), True),
     "group_consumer_assignors": (("uniform", "range"), True),
     "group_consumer_migration_policy": (("bidirectional", "upgrade", "downgrade", "disabled"), False),
 }
 
-#: lowest, value, highest.
+#: Settings that have a range: lowest value, value, highest value.
 _RANGES = tuple(
     (f"group.consumer.min.{what}", f"group.consumer.{what}", f"group.consumer.max.{what}")
     for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
@@ -144,7 +147,7 @@ def _chosen(name: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """What is set for one group, by Kafka's config resource GROUP; None where nothing is."""
+    """The configs of one group (Kafka's config resource GROUP); None: not set."""
 
     consumer_session_timeout_ms: int | None = None
     consumer_heartbeat_interval_ms: int | None = None
@@ -152,11 +155,11 @@ class GroupConfig:
 
     @classmethod
     def of(cls, values: Mapping[str, str | int], settings: BrokerSettings) -> "GroupConfig":
-        """By Kafka's dotted names, each held within the bounds that the broker's settings have for it.
+        """Configs by Kafka's dotted names, each limited to the range that the broker's settings have for it.
 
-        Raises UsageError for an unknown name or no number."""
+        Raises UsageError for an unknown name, and for a value that is not a number."""
         known = {field.name.replace("_", "."): field.name for field in fields(cls)}
-        found: dict[str, int] = {}
+        configs: dict[str, int] = {}
         for name, text in values.items():
             if name not in known:
                 raise UsageError(f"group setting {name} is not known to kgm", facts=(f"known: {', '.join(known)}",))
@@ -165,12 +168,12 @@ class GroupConfig:
                 getattr(settings, known[name].replace("consumer", f"group_consumer_{bound}"))
                 for bound in ("min", "max")
             )
-            found[known[name]] = min(max(number, low), high)
-        return cls(**found)
+            configs[known[name]] = min(max(number, low), high)
+        return cls(**configs)
 
 
 def session_timeout_ms(settings: BrokerSettings, config: GroupConfig | None) -> int:
-    """How long a member of a consumer group may be silent."""
+    """The session timeout of members of a consumer group that use the consumer protocol."""
     own = None if config is None else config.consumer_session_timeout_ms
     return settings.group_consumer_session_timeout_ms if own is None else own
 
@@ -185,5 +188,5 @@ def assignment_interval_ms(settings: BrokerSettings, config: GroupConfig | None)
     return settings.group_consumer_assignment_interval_ms if own is None else own
 
 
-#: How long a member that has no member id yet may wait in a join phase; fixed in Kafka.
+#: The session timeout of a new member in a join phase, which does not know its member id yet; fixed in Kafka.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000

@@ -1,8 +1,8 @@
-"""The topics that the coordinator knows of: names, ids, partition counts, racks (Kafka: CoordinatorMetadataImage).
+"""The topics that exist: names, ids, partition counts, racks (Kafka: CoordinatorMetadataImage).
 
-An image is never changed; when topics come, grow or go, the coordinator is told so with the next one
-(`Coordinator.topics_changed`), whose version is higher. Groups are told by a hash that something has changed in the
-topics that they subscribe to (Kafka: Utils.computeTopicHash, Utils.computeGroupHash)."""
+An image is immutable. When topics are created, changed or deleted, the coordinator gets a new one with a higher version
+(`Coordinator.topics_changed`). A consumer group notices by a hash that the topics that it subscribes to have changed
+(Kafka: Utils.computeTopicHash, Utils.computeGroupHash)."""
 
 import hashlib
 import struct
@@ -24,7 +24,7 @@ _SIGN = 1 << 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic. racks: for each partition those of its replicas; without any when nobody knows them."""
+    """A topic. racks: for each partition the racks of its replicas; empty if they are not known."""
 
     name: str
     topic_id: bytes
@@ -32,7 +32,7 @@ class Topic:
     racks: tuple[tuple[str, ...], ...] = ()
 
     def hash(self) -> int:
-        """What Kafka keeps of a topic to notice changes: a signed 64-bit number."""
+        """The hash by which Kafka notices changes of a topic: a signed 64-bit number."""
         high, low = _JAVAS_LONGS.unpack(self.topic_id)
         parts = [_MAGIC, _LONGS.pack(high, low), _text(self.name), _INT.pack(self.partitions)]
         for partition in range(self.partitions):
@@ -43,7 +43,7 @@ class Topic:
 
 
 def topic_id(name: str) -> bytes:
-    """An id made from a name, the same in every run. The first bit is 0, so that its text never begins with a dash."""
+    """An id made from a name, the same in every run. The first bit is 0, so that its text never starts with a dash."""
     digest = bytearray(hashlib.sha256(b"kgm topic " + name.encode()).digest()[:_ID_SIZE])
     digest[0] &= 0x7F
     return bytes(digest)
@@ -51,8 +51,8 @@ def topic_id(name: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:
-    """All topics at one time. version: grows with each image. new_topics_version: of the last image in which there
-    was a topic that had not been there before."""
+    """All topics at one time. version: grows with each image. new_topics_version: the version of the last image with a
+    new topic."""
 
     version: int = 0
     new_topics_version: int = 0
@@ -68,7 +68,7 @@ class TopicImage:
 
     @classmethod
     def counted(cls, partitions: Mapping[str, int], *, version: int = 0) -> "TopicImage":
-        """Topics of which only the partitions are known; their ids are made from the names."""
+        """Topics of which only the partition counts are known; their ids are made from the names."""
         return cls.of(
             (Topic(name=name, topic_id=topic_id(name), partitions=count) for name, count in partitions.items()),
             version=version,
@@ -92,18 +92,18 @@ class TopicImage:
         return _hash(b"".join([hashes[name].to_bytes(8, "little", signed=True) for name in known]))
 
     def after(self, before: "TopicImage") -> "TopicImage":
-        """The same image as the one that follows another: it remembers whether there are new topics."""
+        """The image as the successor of another one, which determines new_topics_version."""
         is_new = not self.by_id.keys() <= before.by_id.keys()
         return replace(self, new_topics_version=self.version if is_new else before.new_topics_version)
 
     def changed_since(self, before: "TopicImage") -> frozenset[str]:
-        """The names of topics that came, went or are different from what they were."""
+        """The names of topics that were created, changed or deleted."""
         names = self.by_name.keys() | before.by_name.keys()
         return frozenset(name for name in names if self.by_name.get(name) != before.by_name.get(name))
 
 
 def _text(text: str) -> bytes:
-    """A string as hash4j puts it into a stream: UTF-16 units, and how many there are."""
+    """A string as hash4j puts it into a stream: UTF-16 code units, and how many there are."""
     return text.encode("utf-16-le", "surrogatepass") + _INT.pack(string_length(text))
 
 

@@ -53,8 +53,8 @@ class ConsumerGroup:
     """A consumer group. Members are in the order in which they were first written.
 
     Hard state, from the log: everything up to has_partition_metadata. targets: target assignments by member id;
-    odd_orders: by member id and topic, the partitions of a target in Kafka's order, where that is not the usual order
-    (`consumer.target_order`). resolved: resolved regular expressions.
+    unusual_orders: by member id and topic, the partitions of a target in Kafka's order, where that is not the usual
+    order (`consumer.target_order`). resolved: resolved regular expressions.
 
     Derived from it: partition_epochs, for each partition that a member has, or has to give up, the epoch of that
     member. names, regexes: how many members subscribe to a topic by name, and to a regular expression. matched: how
@@ -75,7 +75,7 @@ class ConsumerGroup:
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     static_ids: dict[str, str] = field(default_factory=dict)
     targets: dict[str, Target] = field(default_factory=dict)
-    odd_orders: dict[str, Mapping[bytes, tuple[int, ...]]] = field(default_factory=dict)
+    unusual_orders: dict[str, Mapping[bytes, tuple[int, ...]]] = field(default_factory=dict)
     resolved: dict[str, ResolvedRegex] = field(default_factory=dict)
     has_partition_metadata: bool = False
     partition_epochs: dict[bytes, dict[int, int]] = field(default_factory=dict)
@@ -158,8 +158,8 @@ class ConsumerGroup:
     def listed_target(self, member_id: str) -> ListedTarget:
         """The target assignment of a member, with topics and partitions in Kafka's order."""
         target = self.targets.get(member_id, NO_TARGET)
-        odd = self.odd_orders.get(member_id)
-        return target if odd is None else {t: odd.get(t, partitions) for t, partitions in target.items()}
+        unusual = self.unusual_orders.get(member_id)
+        return target if unusual is None else {t: unusual.get(t, partitions) for t, partitions in target.items()}
 
     def owner_epoch(self, topic_id: bytes, partition: int) -> int | None:
         """The epoch of the member that has a partition; None if no member has it."""
