@@ -1,23 +1,22 @@
-"""Who gets which partitions: Kafka's assignors, six of them, as functions.
+"""Kafka's six assignors as pure functions: a `GroupSpec` in, partitions by member and topic out.
 
 `range`, `roundrobin`, `sticky` and `cooperative-sticky` run in the client that leads a classic group; `consumer-range`
-and `consumer-uniform` run in the coordinator of a KIP-848 group. All are pure: a `GroupSpec` in, partitions by member
-and topic out, the same today and tomorrow. They answer what Kafka 4.3.0 answers, to the partition, because who keeps
-what in a bounce hangs on details: on the order of static and dynamic members, on ties between equally loaded members,
-and in the sticky ones on the order of a Java hash map, which `java` computes from the member ids.
+and `consumer-uniform` run in the coordinator of a consumer group (KIP-848). They give the answers of Kafka 4.3.0
+exactly, because what moves in a bounce depends on details: the order of static and dynamic members, ties between
+equally loaded members, and for the sticky assignors the order of a Java hash map, which `kgm.java` computes from the
+member ids.
 
-Clients built on librdkafka bring assignors of their own under the same names (`librdkafka`); whose answer counts
-depends on which member leads.
+Clients based on librdkafka have assignors of their own with the same names. Which of them counts depends on the leader.
 
-An assignor numbers the partitions of the topics it deals with (`layout`) and works on integers; names come back at the
-end (`answers`). What client-side ones know of topics is what somebody subscribes to; the rest is left out.
+An assignor numbers the partitions of its topics (`partition_numbers`), works on integers, and puts the names back at
+the end (`result`). Client-side assignors leave out topics that no member subscribes to.
 
-    spec      what goes in            range, round_robin    one module each, as in Kafka
-    layout    partitions as numbers   sticky                eager and cooperative; _claims, _even, _mixed, _moves
-    answers   what comes out          uniform, server_range the coordinator's; _mixed for unequal subscriptions
-    java      hashes and hash maps    librdkafka            what its consumers answer as leaders
-    case      groups written as JSON  custom                assignors of somebody's own, by entry points
-    foreign   groups that are refused: Kafka Streams, Connect, share groups
+- `contract`: what goes in and what comes out
+- `client/`: `range`, `round_robin`, `sticky` and its parts, and `librdkafka`: the assignors of the leader
+- `server/`: `range`, `uniform` (`uniform_heterogeneous` for different subscriptions): the assignors of the coordinator;
+  `broker_view`: in which order it gives them members and topics
+- `custom`: assignors that are installed beside kgm, by entry points
+- `json_cases`: groups as JSON, for `kgm assign`; `unsupported_groups`: Kafka Streams, Connect, share groups
 """
 
 from collections.abc import Callable
@@ -47,19 +46,19 @@ _ASSIGNORS: Final[dict[str, Callable[[GroupSpec], Assigned]]] = {
 NAMES: Final = tuple(_ASSIGNORS)
 
 
-#: Whose client leads the group; `consumer-*` run in the coordinator and do not depend on it.
+#: The client libraries whose assignors are known; `consumer-*` run in the coordinator and do not depend on the library.
 LIBRARIES: Final = ("java", "librdkafka")
 
 
 def assign(name: str, group: GroupSpec, library: str = "java") -> Assigned:
     """Partitions by member id and topic: every member, no empty topic, partitions sorted.
 
-    name: a built-in assignor, or one that is installed beside kgm (`custom`), which runs whatever the library is.
-    Raises UsageError for an assignor (or a library) that kgm does not know, for `sticky` in librdkafka, which has none,
-    and from `consumer-*` for a topic that is not there; RefusedError for Kafka Streams' assignor; AssignorError for an
-    installed one that is broken."""
+    name: a built-in assignor, or one that is installed beside kgm (`custom`), for which the library does not matter.
+    Raises UsageError for an unknown assignor or library, for `sticky` in librdkafka, which does not have it, and from
+    `consumer-*` for a topic that does not exist; RefusedError for the assignor of Kafka Streams; AssignorError for an
+    installed assignor that is broken."""
     if library not in LIBRARIES:
-        raise UsageError(f"library {library!r} is not known", hint=f"known are {', '.join(LIBRARIES)}")
+        raise UsageError(f"library {library!r} is not known", hint=f"known: {', '.join(LIBRARIES)}")
     assignor = _ASSIGNORS.get(name)
     if assignor is None:
         return _assign_custom(name, group)
@@ -80,18 +79,18 @@ def _assign_custom(name: str, group: GroupSpec) -> Assigned:
         known = ", ".join([*NAMES, *custom.installed()])
         raise UsageError(
             f"assignor {name!r} is not known",
-            hint=f"known are {known}; an assignor of your own joins them by an entry point {custom.ENTRY_POINTS!r}",
+            hint=f"known: {known}; a custom assignor is installed with an entry point {custom.ENTRY_POINTS!r}",
         )
     return custom.run(name, assignor, group)
 
 
 def is_known(name: str) -> bool:
-    """Whether `assign` has an assignor of this name, built in or installed. Raises AssignorError for a broken one."""
+    """Whether `assign` has an assignor with this name, built in or installed. Raises AssignorError for a broken one."""
     return name in _ASSIGNORS or _is_installed(name)
 
 
 def is_cooperative(name: str) -> bool:
-    """Whether members of the group keep their partitions while it rebalances (KIP-429). Raises as `is_known`."""
+    """Whether members keep their partitions while the group rebalances (KIP-429). Raises what `is_known` raises."""
     if name in _ASSIGNORS:
         return name == "cooperative-sticky"
     return _is_installed(name, cooperative=True)

@@ -1,4 +1,5 @@
-"""What an assignor is told: members with their subscriptions and what they own, and the topics of the cluster."""
+"""What goes into an assignor, and what comes out: members with subscriptions and owned partitions, topics,
+assignments."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,19 +7,19 @@ from dataclasses import dataclass, field
 from kgm.java.strings import string_order
 from kgm.model.errors import UsageError
 
-#: What an assignor answers: partitions by member id and topic, sorted; every member, no empty topic. Parts may be
-#: shared between members and with what the members own: nobody changes them.
+#: The answer of an assignor: partitions by member id and topic, sorted; every member, no empty topic. Parts of it may
+#: be shared between members and with what the members own, so it must not be changed.
 Assigned = dict[str, Mapping[str, tuple[int, ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSpec:
-    """A member as its leader (or the coordinator, for `consumer-*`) sees it.
+    """A member as the leader sees it, or the coordinator for `consumer-*`.
 
-    topics: what it subscribes to, a regular expression already resolved. owned: what it claims to own; for `consumer-*`
-    its target assignment. generation: the one in which it got what it owns, None when it never was in one.
-    names_generation: whether the generation stands in its subscription (version 2 and later, KIP-792) and not only in
-    its user data, as with Java clients before 3.5 or just after a member was fenced.
+    topics: the topics that it subscribes to, a regular expression already resolved. owned: the partitions that it
+    claims to own; for `consumer-*` its target assignment. generation: the generation in which it got them, None if it
+    has not been in one. names_generation: whether its subscription has the generation (version 2 and later, KIP-792),
+    and not only its user data, as with Java clients before 3.5 or just after a member was fenced.
     """
 
     member_id: str
@@ -32,7 +33,7 @@ class MemberSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
-    """A topic. racks: for each partition the racks of its replicas; None when nobody knows them."""
+    """A topic. racks: for each partition the racks of its replicas; None if they are not known."""
 
     name: str
     partitions: int
@@ -41,12 +42,12 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
-    """A group to assign: members and topics in an order that counts for `consumer-*` and, among members whose ids fall
-    into one bucket of a Java hash map, for the sticky assignors. Raises UsageError on a group that cannot be.
+    """A group to assign. The order of members and topics matters for `consumer-*` and, among members whose ids share a
+    bucket of a Java hash map, for the sticky assignors. Raises UsageError for a group that is not possible.
 
-    is_listed: topics and partitions that members own come as the coordinator goes through them, which counts for
-    `consumer-uniform`: who has to give up something gives up the last ones. It does not follow from what they are where
-    two of them share a bucket of a hash map (`kgm.coordinator.consumer.target_order`)."""
+    is_listed: owned topics and partitions are in the order in which the coordinator iterates over them, which matters
+    for `consumer-uniform`: a member that has to revoke partitions revokes the last ones. The order does not follow from
+    the partitions where two of them share a bucket of a hash map (`kgm.coordinator.consumer.target_order`)."""
 
     members: tuple[MemberSpec, ...]
     topics: tuple[TopicSpec, ...]
@@ -72,7 +73,7 @@ def _refuse_repeats(what: str, names: Sequence[str]) -> None:
 
 def by_identity(members: Sequence[MemberSpec]) -> list[MemberSpec]:
     """Static members by instance id, then dynamic members by member id: the order of Java's `MemberInfo`, and of the
-    coordinator's range assignor. Sorting is stable: two members with one instance id stay as they are."""
+    coordinator's range assignor. Two members with the same instance id keep their order."""
     static = [member for member in members if member.group_instance_id is not None]
     dynamic = [member for member in members if member.group_instance_id is None] if static else members
     order = string_order([member.group_instance_id or "" for member in static])

@@ -1,4 +1,4 @@
-"""Groups to assign, written down as JSON: one case as `kgm assign` reads it, or a group as `kgm describe` prints it."""
+"""Groups to assign, as JSON: a case as `kgm assign` reads it, or a group as `kgm describe` prints it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,26 +7,26 @@ from typing import Any, TypeGuard
 
 from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec
 from kgm.assignors.server.broker_view import as_the_broker_sees
-from kgm.assignors.unsupported_groups import refuse_foreign
+from kgm.assignors.unsupported_groups import refuse_unsupported
 from kgm.model.assignment import Partitions
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, snapshot_from_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """A group and the assignor to run on it. case: whatever the author called it, echoed."""
+class AssignmentCase:
+    """A group and the assignor to run on it. case: the value that names it, which is echoed."""
 
     case: Any
     assignor: str
     group: GroupSpec
 
 
-def cases_from_json(data: Any, assignor: str | None = None) -> list[Case]:
-    """Read a JSON value: a case, a group of a snapshot, or the whole answer of `kgm describe -o json`.
+def cases_from_json(data: Any, assignor: str | None = None) -> list[AssignmentCase]:
+    """Read a JSON value: a case, a group of a snapshot, or the whole output of `kgm describe -o json`.
 
-    assignor: the one to run whatever is written down. Raises UsageError that names the key that is wrong, RefusedError
-    for a group that is not one of consumers."""
+    assignor: overrides the assignor in the JSON. Raises UsageError, which names the wrong key, and RefusedError for a
+    group whose assignment cannot be predicted."""
     if not isinstance(data, Mapping):
         raise UsageError("not a JSON object")
     inner = data.get("data")
@@ -37,14 +37,14 @@ def cases_from_json(data: Any, assignor: str | None = None) -> list[Case]:
     return [_case(data, assignor)]
 
 
-def _case(data: Mapping[str, Any], assignor: str | None) -> Case:
+def _case(data: Mapping[str, Any], assignor: str | None) -> AssignmentCase:
     topics = tuple(
         _topic(_object(item, f"topics[{i}]"), f"topics[{i}]") for i, item in enumerate(_list(data, "topics"))
     )
     members = tuple(
         _member(_object(item, f"members[{i}]"), f"members[{i}]") for i, item in enumerate(_list(data, "members"))
     )
-    return Case(
+    return AssignmentCase(
         case=data.get("case"),
         assignor=assignor or _text(data, "assignor"),
         group=GroupSpec(members=members, topics=topics),
@@ -91,18 +91,18 @@ def _member(data: Mapping[str, Any], where: str) -> MemberSpec:
     )
 
 
-def _snapshot_case(snapshot: GroupSnapshot, assignor: str | None) -> Case:
-    refuse_foreign(snapshot)
+def _snapshot_case(snapshot: GroupSnapshot, assignor: str | None) -> AssignmentCase:
+    refuse_unsupported(snapshot)
     name = assignor or snapshot.assignor
     if name is None:
         raise UsageError(f"group {snapshot.group_id} has no assignor", hint="name one: --assignor NAME")
     if snapshot.type == "consumer" and not name.startswith("consumer-"):
         name = f"consumer-{name}"
-    return Case(case=snapshot.group_id, assignor=name, group=group_of(snapshot))
+    return AssignmentCase(case=snapshot.group_id, assignor=name, group=group_of(snapshot))
 
 
 def group_of(snapshot: GroupSnapshot) -> GroupSpec:
-    """A described group as its assignor sees it: everybody claims what they are assigned, at the current generation."""
+    """A described group as its assignor sees it: every member claims its assignment, at the current generation."""
     topics = tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in snapshot.topics)
     names = [topic.name for topic in topics]
     members = tuple(
@@ -133,7 +133,7 @@ def _owned(member: MemberSnapshot) -> Partitions:
 def subscribed_topics(member: MemberSnapshot, names: Sequence[str]) -> tuple[str, ...]:
     """The known topics that a member subscribes to, by name or by its regular expression.
 
-    Raises UsageError for an expression that Python does not read (the broker's is RE2/J)."""
+    Raises UsageError for an expression that is not valid in Python (the broker's are RE2/J)."""
     wanted = dict.fromkeys(name for name in member.topics if name in names)
     if member.regex:
         try:

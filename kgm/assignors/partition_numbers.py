@@ -1,7 +1,7 @@
 """Partitions as numbers: topic after topic, so that the order of numbers is the order of (topic, partition).
 
-An assignor then works on lists of small integers and never makes an object for a partition. Most often the list has one
-entry for each partition: the position of its owner."""
+So an assignor works on lists of small integers and never creates an object for a partition. Most of these lists have
+one entry for each partition: the position of its owner."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain, repeat
@@ -10,11 +10,11 @@ from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec
 from kgm.java.strings import utf16_key
 
 #: The owner of a partition that has none.
-NOBODY = -1
+NO_OWNER = -1
 
 
 class Layout:
-    """The topics that are assigned, in an order that the assignor chose.
+    """The topics that are assigned, in the order that the assignor chooses.
 
     starts[t] is the number of partition 0 of topic t; starts[-1] is the number of partitions of all topics."""
 
@@ -41,7 +41,8 @@ class Layout:
     def owned(self, member: MemberSpec) -> Iterable[int]:
         """The numbers that a member claims, without repeats, unknown topics and partitions that do not exist.
 
-        (Java keeps a partition beyond the end of a topic that was made anew with fewer; such an answer cannot work.)"""
+        (Java keeps a partition beyond the end of a topic that was created again with fewer partitions; such an answer
+        cannot work.)"""
         for name, partitions in member.owned.items():
             topic = self.index.get(name)
             if topic is not None:
@@ -51,7 +52,7 @@ class Layout:
                         yield start + partition
 
     def subscribed(self, members: Sequence[MemberSpec]) -> list[list[int]]:
-        """For each member the positions of the topics that it subscribes to, ascending, as far as they are here.
+        """For each member the positions of the topics that it subscribes to, ascending, without unknown topics.
 
         Members with equal subscriptions share one list."""
         by_value: dict[tuple[str, ...], list[int]] = {}
@@ -69,7 +70,7 @@ class Layout:
 
         Topics that all members subscribe to share one list."""
         kinds: dict[tuple[str, ...], list[int]] = {}
-        same: dict[int, list[int]] = {}  # subscriptions that are one object need not be compared
+        same: dict[int, list[int]] = {}  # subscriptions that are the same object need not be compared
         for position, member in enumerate(members):
             known = same.get(id(member.topics))
             if known is None:
@@ -86,13 +87,13 @@ class Layout:
 
 
 def distinct_subscriptions(members: Sequence[MemberSpec]) -> Iterable[tuple[str, ...]]:
-    """The subscriptions that there are, each object once (to look at an object is quicker than to hash its names)."""
+    """The different subscriptions, each object once (comparing objects is faster than hashing their names)."""
     return {id(member.topics): member.topics for member in members}.values()
 
 
 def client_layout(group: GroupSpec, order: Callable[[str], bytes] = utf16_key) -> Layout:
-    """The topics a client-side leader assigns: those that somebody subscribes to and that have partitions, by name
-    (`AbstractPartitionAssignor` leaves out what its metadata does not know)."""
+    """The topics that a leader assigns, by name: those that a member subscribes to and that have partitions
+    (`AbstractPartitionAssignor` leaves out topics that its metadata does not have)."""
     wanted: set[str] = set().union(*distinct_subscriptions(group.members))
     topics = [topic for topic in group.topics if topic.partitions and topic.name in wanted]
     return Layout(sorted(topics, key=lambda topic: order(topic.name)))

@@ -1,9 +1,9 @@
-"""From who gets which numbers to the answer: partitions by member and topic.
+"""From the owners of numbers to the answer: partitions by member and topic.
 
 A large answer has a million entries, and most are alike: partition 7 of this topic and of all the others. So tuples are
-cut once from one run of integers and shared. And where most members have something of most topics the answer is kept
-as columns, one list for each topic with an entry for each member, whose `Row`s read like dictionaries: topics that are
-handed out alike share one column."""
+cut once from one run of integers and shared. And where most members have something of most topics the answer is kept as
+columns, one list for each topic with an entry for each member, whose `AnswerRow`s read like dictionaries: topics that
+are handed out alike share one column."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
@@ -12,7 +12,7 @@ from itertools import chain, compress, repeat
 from typing import Final
 
 from kgm.assignors.contract import Assigned, MemberSpec
-from kgm.assignors.partition_numbers import NOBODY, Layout
+from kgm.assignors.partition_numbers import NO_OWNER, Layout
 
 _Pieces = list[tuple[int, ...]]
 
@@ -25,8 +25,8 @@ _FEW: Final = 8
 _NOTHING: Final[tuple[int, ...]] = ()
 
 
-class Row(Mapping[str, tuple[int, ...]]):
-    """What one member gets: its line through the columns. Topics of which it gets nothing are not in it."""
+class AnswerRow(Mapping[str, tuple[int, ...]]):
+    """What one member gets: its row in the columns, without the topics of which it gets nothing."""
 
     __slots__ = ("columns", "position")
 
@@ -54,7 +54,7 @@ class Row(Mapping[str, tuple[int, ...]]):
         return _Values(self)
 
     def _entries(self) -> list[tuple[int, ...]]:
-        """What it gets of every topic, nothing included."""
+        """What the member gets of every topic, which may be nothing."""
         position = self.position
         return [column[position] for column in self.columns.values()]
 
@@ -64,7 +64,7 @@ class Row(Mapping[str, tuple[int, ...]]):
         return zip(compress(self.columns, entries), filter(None, entries), strict=True)
 
     def parts(self) -> Iterator[tuple[int, ...]]:
-        """Partitions of each topic that it gets something of."""
+        """Partitions of each topic of which the member gets any."""
         return filter(None, self._entries())
 
     def __repr__(self) -> str:
@@ -72,26 +72,26 @@ class Row(Mapping[str, tuple[int, ...]]):
 
 
 class _Items(ItemsView[str, tuple[int, ...]]):
-    """The items of a row, without looking each topic up."""
+    """The items of a row, without a lookup of each topic."""
 
-    _mapping: Row
+    _mapping: AnswerRow
 
     def __iter__(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         return self._mapping.pairs()
 
 
 class _Values(ValuesView[tuple[int, ...]]):
-    """Likewise for the values."""
+    """The values of a row, without a lookup of each topic."""
 
-    _mapping: Row
+    _mapping: AnswerRow
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         return self._mapping.parts()
 
 
 def numbers_below(count: int) -> tuple[int, ...]:
-    """The integers from 0 on, as one tuple to cut pieces from; at least as many as asked for. Pieces of it are quickly
-    compared with each other, as their integers are the same objects."""
+    """At least `count` integers from 0 on, as one tuple to cut pieces from. Comparing pieces is fast, because their
+    integers are the same objects."""
     size = _SMALLEST_RUN
     while size < count:
         size *= 2
@@ -104,7 +104,7 @@ def _run(size: int) -> tuple[int, ...]:
 
 
 class _Answer:
-    """An answer in the making. entries: about how many it will have."""
+    """An answer that is being built. entries: approximately how many it will have."""
 
     def __init__(self, layout: Layout, members: Sequence[MemberSpec], entries: int) -> None:
         self._members = members
@@ -115,9 +115,10 @@ class _Answer:
         self._filled: dict[int, _Pieces] = {}
 
     def deal(self, topic: str, subscribers: Sequence[int], first: int, pieces: _Pieces) -> None:
-        """One topic: the first piece to the first subscriber, and so on in a circle until there are no more pieces.
+        """Assign one topic: the first piece to the first subscriber, and so on in a circle until there are no more
+        pieces.
 
-        Whoever deals the same pieces again must pass the same list, which must live on."""
+        To deal the same pieces again, pass the same list object, which must stay alive."""
         if not self.is_dense:
             rows = self.rows
             for position, piece in zip(chain(subscribers[first:], subscribers[:first]), pieces, strict=False):
@@ -136,12 +137,13 @@ class _Answer:
     def done(self) -> Assigned:
         if self.is_dense:
             ids = [member.member_id for member in self._members]
-            return dict(zip(ids, map(Row, repeat(self.columns), range(len(ids))), strict=True))
+            return dict(zip(ids, map(AnswerRow, repeat(self.columns), range(len(ids))), strict=True))
         return {member.member_id: row for member, row in zip(self._members, self.rows, strict=True)}
 
 
 def in_blocks(layout: Layout, members: Sequence[MemberSpec]) -> Assigned:
-    """Each topic in contiguous blocks over its subscribers, in the order of the members; the first get one more."""
+    """Each topic in contiguous blocks over its subscribers, in the order of the members; the first ones get one
+    more."""
     numbers = _numbers(layout)
     subscribers_of = layout.subscribers(members)
     answer = _Answer(layout, members, _entries(layout, subscribers_of))
@@ -156,7 +158,7 @@ def in_blocks(layout: Layout, members: Sequence[MemberSpec]) -> Assigned:
 
 
 def in_turn(layout: Layout, members: Sequence[MemberSpec], subscribers_of: Sequence[Sequence[int]]) -> Assigned:
-    """All partitions in one walk in a circle over the members, each to the next one that subscribes to the topic.
+    """All partitions round robin over the members, each to the next member that subscribes to the topic.
 
     subscribers_of: for each topic their positions, ascending."""
     numbers = _numbers(layout)
@@ -184,7 +186,7 @@ def by_owner(layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int]
     for topic, start, end in zip(layout.topics, layout.starts, layout.starts[1:], strict=False):
         owners = owner[start:end]
         if answer.is_dense:
-            column = [_NOTHING] * (len(members) + 1)  # the last entry is what nobody gets
+            column = [_NOTHING] * (len(members) + 1)  # the last entry is for partitions without an owner
             different = len(set(owners))
             if different == len(owners):
                 for position, single in zip(owners, singles, strict=False):
@@ -195,7 +197,7 @@ def by_owner(layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int]
             else:
                 for position, partitions in _gathered(owners).items():
                     column[position] = tuple(partitions)
-            del column[NOBODY]
+            del column[NO_OWNER]
             answer.columns[topic.name] = column
         else:
             for position, partitions in _gathered(owners).items():
@@ -204,17 +206,17 @@ def by_owner(layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int]
 
 
 def lines_of(members: Sequence[MemberSpec]) -> tuple[Mapping[str, Sequence[tuple[int, ...]]], list[int]] | None:
-    """The columns and, line by line, the position of the member that owns that line (NOBODY: nobody does any more), if
-    all that these members own is lines of one earlier answer in columns. None otherwise."""
+    """If all that these members own are rows of one earlier answer in columns: its columns, and for each row the
+    position of the member that owns it (NO_OWNER: none). None otherwise."""
     columns: Mapping[str, Sequence[tuple[int, ...]]] | None = None
     lines: list[int] = []
     for position, member in enumerate(members):
         row = member.owned
-        if type(row) is Row:
+        if type(row) is AnswerRow:
             if columns is None:
                 columns = row.columns
-                lines = [NOBODY] * max(map(len, columns.values()), default=0)
-            if row.columns is not columns or lines[row.position] != NOBODY:
+                lines = [NO_OWNER] * max(map(len, columns.values()), default=0)
+            if row.columns is not columns or lines[row.position] != NO_OWNER:
                 return None
             lines[row.position] = position
         elif row:
@@ -225,9 +227,9 @@ def lines_of(members: Sequence[MemberSpec]) -> tuple[Mapping[str, Sequence[tuple
 def with_changes(
     layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int], changed: Mapping[int, int]
 ) -> Assigned:
-    """As `by_owner`, where members have what they own, which came from an answer, but for some changed partitions.
+    """As `by_owner`, if the members have what they own, which came from an answer, except for some changed partitions.
 
-    changed: for each of their numbers who had it before (a position or NOBODY)."""
+    changed: for each changed number its owner before (a position or NO_OWNER)."""
     gained: dict[tuple[int, int], set[int]] = {}
     lost: dict[tuple[int, int], set[int]] = {}
     for number, before in changed.items():
@@ -237,7 +239,7 @@ def with_changes(
         gained.setdefault((owner[number], topic), set()).add(partition)
     rows: dict[int, dict[str, tuple[int, ...]]] = {}
     for position, topic in sorted(gained.keys() | lost.keys()):
-        if position != NOBODY:
+        if position != NO_OWNER:
             mine, name = members[position].owned, layout.topics[topic].name
             row = rows.get(position)
             if row is None:
@@ -265,12 +267,12 @@ def by_member(layout: Layout, members: Sequence[MemberSpec], numbers: Sequence[S
 
 
 def _numbers(layout: Layout) -> tuple[int, ...]:
-    """The partitions of the largest topic; those of every other are a part of them."""
+    """The partitions of the largest topic, which include those of every other topic."""
     return numbers_below(max((topic.partitions for topic in layout.topics), default=0))
 
 
 def _entries(layout: Layout, subscribers_of: Sequence[Sequence[int]]) -> int:
-    """At most so many members have something of a topic, over all topics."""
+    """The largest number of entries: members with partitions of a topic, over all topics."""
     return sum(
         min(topic.partitions, len(subscribers))
         for topic, subscribers in zip(layout.topics, subscribers_of, strict=True)
@@ -278,7 +280,7 @@ def _entries(layout: Layout, subscribers_of: Sequence[Sequence[int]]) -> int:
 
 
 def _blocks(numbers: tuple[int, ...], partitions: int, subscribers: int) -> _Pieces:
-    """As many blocks as there are subscribers, or partitions if they are fewer."""
+    """A block for each subscriber, or for each partition if there are fewer."""
     if not subscribers:
         return []
     size, over = divmod(partitions, subscribers)
@@ -290,7 +292,7 @@ def _blocks(numbers: tuple[int, ...], partitions: int, subscribers: int) -> _Pie
 
 
 def _gathered(owners: Sequence[int]) -> dict[int, list[int]]:
-    """The partitions of one topic by their owners."""
+    """The partitions of one topic by owner."""
     held: dict[int, list[int]] = {}
     for partition, position in enumerate(owners):
         if position in held:

@@ -12,7 +12,7 @@ from itertools import islice
 import pytest
 
 from kgm.assignors import NAMES, result
-from kgm.assignors.client.sticky_constrained import EvenBuilder
+from kgm.assignors.client.sticky_constrained import ConstrainedBuilder
 from kgm.java.hash_map import map_order
 from tests.assignors.groups import SEQUENCES, every_case, solve
 from tests.assignors.kafka import AssignOracle
@@ -57,7 +57,7 @@ def _shown(case, oracle):
 @pytest.mark.slow
 def test_a_mistake_is_found_and_made_small(oracle, monkeypatch):
     """Suppose that trimming took topic by topic what is too much, instead of partition by partition."""
-    monkeypatch.setattr(EvenBuilder, "_cut", _cut_by_topic)
+    monkeypatch.setattr(ConstrainedBuilder, "_cut", _cut_by_topic)
     wrong = next(case for case in every_case("sticky") if size(case) > 100 and oracle.refutes(case, solve(case)))
     small = shrink(wrong, lambda candidate: oracle.refutes(candidate, solve(candidate)))
     # It takes two topics, and a member that owns too much of both.

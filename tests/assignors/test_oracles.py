@@ -62,7 +62,7 @@ def test_it_does_not_matter_whether_what_is_owned_is_an_earlier_answer_as_it_cam
     for number, case in enumerate(islice(every_case(name), 200)):
         group, rng = group_of(case), random.Random(number)
         given = assignors.assign(name, group)
-        rows += any(isinstance(row, result.Row) for row in given.values())
+        rows += any(isinstance(row, result.AnswerRow) for row in given.values())
         topics = [
             dataclasses.replace(topic, partitions=max(0, topic.partitions + rng.choice([0, 0, 0, 2, -1])), racks=None)
             for topic in group.topics
@@ -94,7 +94,7 @@ def test_it_does_not_matter_whether_what_is_owned_is_an_earlier_answer_as_it_cam
 
 def test_rows_read_like_dictionaries():
     columns = {"t": [(0,), ()], "u": [(1,), (0, 2)], "v": [(), ()]}
-    one, other = result.Row(columns, 0), result.Row(columns, 1)
+    one, other = result.AnswerRow(columns, 0), result.AnswerRow(columns, 1)
     assert one == {"t": (0,), "u": (1,)}
     assert other == {"u": (0, 2)}
     assert (list(one), len(other), list(other.values()), "v" in one) == (["t", "u"], 1, [(0, 2)], False)

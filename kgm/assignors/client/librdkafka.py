@@ -1,15 +1,15 @@
-"""The assignors of librdkafka (the library under Python's, Go's, Rust's and .NET's clients), as its consumers run them
-when one of them leads a group: `range`, `roundrobin` and `cooperative-sticky` of 2.x.
+"""The assignors of librdkafka (on which the clients for Python, Go, Rust and .NET are based) when one of its consumers
+leads a group: `range`, `roundrobin` and `cooperative-sticky` of 2.x.
 
-They are ports of Java's with differences that show. Members are compared by instance id only when both are static,
-else by member id, so that in a mixed group static members do not come first (and the comparison may run in circles:
-what comes out is what a merge sort makes of it, as glibc's `qsort` is one). `range` matches racks for co-partitioned
-topics always and never for a member without a rack. `cooperative-sticky` is Java's before Kafka 2.4: one algorithm for
-equal and unequal subscriptions, and partitions that are free are handed out from the last of the last topic down. What
-it holds back it finds by comparing with what members claim, stale claims included.
+They are ports of Java's assignors with visible differences. Members are compared by instance id only if both are
+static, and by member id otherwise, so that static members do not come first in a mixed group. (This comparison may be
+cyclic; then the order is what a merge sort makes of it, because glibc's `qsort` is one.) `range` always matches racks
+for co-partitioned topics, but never for a member without a rack. `cooperative-sticky` is Java's before Kafka 2.4: one
+algorithm for equal and different subscriptions, which assigns free partitions from the last one of the last topic down.
+It holds back partitions by comparing with what members claim, including stale claims.
 
-The order of members is that of the JoinGroup response, the order of topics that of the leader's metadata (which
-`with_metadata_order` makes).
+The order of members is that of the JoinGroup response, the order of topics that of the leader's metadata (see
+`with_metadata_order`).
 (rdkafka_range_assignor.c, rdkafka_roundrobin_assignor.c, rdkafka_sticky_assignor.c, rdkafka_cgrp.c, rdmap.c.)
 """
 
@@ -21,10 +21,10 @@ from typing import Final
 
 from kgm.assignors.client.range import assign_blocks
 from kgm.assignors.client.sticky_claims import NO_GENERATION, Racks
-from kgm.assignors.client.sticky_general import MixedStickyBuilder, fewest_subscribers_first
+from kgm.assignors.client.sticky_general import GeneralBuilder, fewest_subscribers_first
 from kgm.assignors.client.sticky_moves import Movements
 from kgm.assignors.contract import Assigned, GroupSpec, MemberSpec
-from kgm.assignors.partition_numbers import NOBODY, Layout, client_layout
+from kgm.assignors.partition_numbers import NO_OWNER, Layout, client_layout
 from kgm.assignors.result import by_member, in_turn
 from kgm.java.scala_set import scala_set_order
 
@@ -41,20 +41,20 @@ def assign_round_robin(group: GroupSpec) -> Assigned:
 
 
 def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
-    """Partitions that another member claims are left out for this round."""
+    """Partitions that another member claims are left out for this rebalance."""
     layout = client_layout(group, order=_utf8)
-    # Who subscribes to nothing is taken for somebody whose subscription cannot be read, and left out.
+    # A member without a subscription counts as one whose subscription cannot be read, and is left out.
     members = [member for member in group.members if member.topics]
     answer: Assigned = {member.member_id: {} for member in group.members}
     if not layout.total:
         return answer
     claims = _Claims(members, layout)
     subscribed = layout.subscribed(members)
-    owner = [NOBODY] * layout.total
+    owner = [NO_OWNER] * layout.total
     for position, numbers in enumerate(claims.owned):
         for number in numbers:
             owner[number] = position
-    builder = MixedStickyBuilder(
+    builder = GeneralBuilder(
         layout=layout,
         subscribed=subscribed,
         owner=owner,
@@ -72,11 +72,11 @@ def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
 
 
 def with_metadata_order(group: GroupSpec) -> GroupSpec:
-    """The group with its topics in the order in which a Kafka broker tells them to the leader.
+    """The group with its topics in the order in which a Kafka broker returns them to the leader.
 
-    The leader asks for topics as members mention them, and the broker goes through them as a Scala set."""
-    asked = scala_set_order(list(dict.fromkeys(name for member in group.members for name in member.topics)))
-    place = {name: position for position, name in enumerate(asked)}
+    The leader requests topics in the order in which members name them, and the broker puts them into a Scala set."""
+    requested = scala_set_order(list(dict.fromkeys(name for member in group.members for name in member.topics)))
+    place = {name: position for position, name in enumerate(requested)}
     ordered = sorted(group.topics, key=lambda topic: place.get(topic.name, len(place)))
     return dataclasses.replace(group, topics=tuple(ordered))
 
@@ -96,13 +96,13 @@ def _utf8(text: str) -> bytes:
 
 
 def _sorted(members: Sequence[MemberSpec]) -> list[MemberSpec]:
-    """Members that subscribe to something, sorted; the others after them."""
-    silent = [member for member in members if not member.topics]
-    return [*merge_sort([member for member in members if member.topics], compare), *silent]
+    """Members with a subscription, sorted; then the others."""
+    others = [member for member in members if not member.topics]
+    return [*merge_sort([member for member in members if member.topics], compare), *others]
 
 
 def merge_sort(items: list[MemberSpec], order: Callable[[MemberSpec, MemberSpec], int]) -> list[MemberSpec]:
-    """What glibc's `qsort` makes of the items, also when the order is none: a merge sort by halves."""
+    """The result of glibc's `qsort`, also for a comparison that is not an order: a merge sort by halves."""
     if len(items) < 2:
         return items
     half = len(items) // 2
@@ -119,9 +119,9 @@ def merge_sort(items: list[MemberSpec], order: Callable[[MemberSpec, MemberSpec]
 
 
 class _Claims:
-    """Who owned what: a partition that two members claim at one generation, whichever, is nobody's; else the newest
-    claim counts, and the one before it is remembered. When a partition is to be moved, it is looked for with whoever
-    claimed it last in the order of members (`misfiled`), whatever the generation."""
+    """Who owned what. A partition that two members claim at the same generation has no owner; otherwise the newest
+    claim counts, and the one before it is kept. A partition that is to be moved is looked up at the member that claims
+    it last in the order of members (`misfiled`), whatever the generation."""
 
     def __init__(self, members: Sequence[MemberSpec], layout: Layout) -> None:
         self.owned: list[list[int]] = [[] for _ in members]
@@ -143,12 +143,13 @@ class _Claims:
 
 
 def _order(group: GroupSpec, layout: Layout, subscribed: Sequence[Sequence[int]], claims: _Claims) -> list[int]:
-    """The order in which partitions are handed out and looked at (`sortPartitions`)."""
+    """The order in which partitions are assigned and checked (`sortPartitions`)."""
     if any(len(topics) < len(layout.topics) for topics in subscribed):
         return fewest_subscribers_first(layout, subscribed)
     if not any(claims.owned):
         return list(range(layout.total))
-    # What is owned, one by one from whoever has most left, first what somebody else claimed before ...
+    # Owned partitions, one at a time from the member that has most left, first those that another member claimed before
+    # ...
     queues = [
         sorted(numbers, key=lambda number: (number not in claims.older, number), reverse=True)
         for numbers in claims.owned
@@ -165,7 +166,7 @@ def _order(group: GroupSpec, layout: Layout, subscribed: Sequence[Sequence[int]]
             heapq.heapreplace(heap, (left + 1, rank, position))
         else:
             heapq.heappop(heap)
-    # ... then the rest, as a map is walked: what came last comes first.
+    # ... then the rest, in the order of a map: the last one first.
     named = [layout.index[topic.name] for topic in group.topics if topic.name in layout.index]
     taken = set(order)
     rest = chain.from_iterable(reversed(layout.range(topic)) for topic in reversed(named))
@@ -173,18 +174,19 @@ def _order(group: GroupSpec, layout: Layout, subscribed: Sequence[Sequence[int]]
 
 
 def _adjusted(members: Sequence[MemberSpec], given: Assigned) -> Assigned:
-    """What is left for this round (`rd_kafka_cooperative_protocol_adjust_assignment`): partitions that nobody claims,
-    and those claimed by their new owner. What is claimed and given to nobody, as its topic is gone or has lost its last
-    subscriber, goes back to the claimant. Where several claim a partition or are given it, the last member counts."""
+    """What is assigned in this rebalance (`rd_kafka_cooperative_protocol_adjust_assignment`): partitions that no member
+    claims, and those that their new owner claims. A partition that is claimed and not assigned, because its topic was
+    deleted or has lost its last subscriber, goes back to the claimant. If several members claim a partition or get it,
+    the last one counts."""
     owner = {(topic, p): m for m in members for topic, ps in given[m.member_id].items() for p in ps}
     claimant = {(topic, p): m for m in members for topic, ps in m.owned.items() for p in ps}
-    found: dict[str, dict[str, list[int]]] = {member.member_id: {} for member in members}
+    adjusted: dict[str, dict[str, list[int]]] = {member.member_id: {} for member in members}
     for topic, partition in sorted(owner.keys() | claimant.keys()):
         new = owner.get((topic, partition), claimant.get((topic, partition)))
         old = claimant.get((topic, partition), new)
         if new is not None and old is not None and compare(old, new) == 0:
-            found[old.member_id].setdefault(topic, []).append(partition)
-    return {id_: {topic: tuple(numbers) for topic, numbers in topics.items()} for id_, topics in found.items()}
+            adjusted[old.member_id].setdefault(topic, []).append(partition)
+    return {id_: {topic: tuple(numbers) for topic, numbers in topics.items()} for id_, topics in adjusted.items()}
 
 
 ASSIGNORS: Final[dict[str, Callable[[GroupSpec], Assigned]]] = {

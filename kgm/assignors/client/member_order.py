@@ -1,4 +1,4 @@
-"""The members as a Java leader holds them: in the order of its hash map."""
+"""The order of members in a Java leader, which keeps them in a hash map."""
 
 from collections.abc import Sequence
 
@@ -7,5 +7,5 @@ from kgm.java.hash_map import map_order
 
 
 def in_map_order(members: Sequence[MemberSpec]) -> list[MemberSpec]:
-    """The members as `ConsumerCoordinator.onLeaderElected` puts them, one by one, into a `HashMap`."""
+    """The members in the order of the `HashMap` into which `ConsumerCoordinator.onLeaderElected` puts them."""
     return [members[position] for position in map_order([member.member_id for member in members])]

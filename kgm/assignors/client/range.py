@@ -1,8 +1,9 @@
 """`range`: for each topic, contiguous blocks of partitions over its sorted subscribers (`RangeAssignor`, KIP-881).
 
-With racks in play, blocks give way: a first pass hands out only partitions with a replica in the consumer's rack, and
-topics with the same subscribers and as many partitions are handed out together, so that co-partitioned topics stay so.
-A second pass gives away the rest regardless of racks. How many each consumer gets per topic is the same either way.
+With racks there are no blocks: a first pass assigns only partitions with a replica in the consumer's rack, and topics
+with the same subscribers and the same number of partitions are assigned together, so that co-partitioned topics stay
+co-partitioned. A second pass assigns the rest regardless of racks. The number of partitions of a topic that each
+consumer gets is the same either way.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,10 +21,10 @@ def assign_range(group: GroupSpec) -> Assigned:
 
 
 def assign_blocks(layout: Layout, members: Sequence[MemberSpec], *, strict_racks: bool = False) -> Assigned:
-    """Hand out the partitions of a layout to members in the order given.
+    """Assign the partitions of a layout to members in the order given.
 
-    strict_racks: co-partitioned topics are matched whether or not that matters for some topic, and a member without a
-    rack matches nothing there."""
+    strict_racks: co-partitioned topics are matched even if racks do not matter for them, and a member without a rack
+    matches nothing."""
     if not any(member.rack for member in members):
         return in_blocks(layout, members)
     given: list[list[int]] = [[] for _ in members]
@@ -39,7 +40,7 @@ def assign_blocks(layout: Layout, members: Sequence[MemberSpec], *, strict_racks
 
 
 class _Share:
-    """One topic while it is handed out: who subscribes, what is left, how many each may still get."""
+    """One topic while it is assigned: its subscribers, what is left, and how many partitions each may still get."""
 
     __slots__ = ("_given", "_got", "_left", "_over", "_quota", "consumers", "needs_racks", "racks", "racks_of", "start")
 
@@ -60,7 +61,8 @@ class _Share:
         self.needs_racks = bool(self.racks) and racks_count(self.racks.values(), self.racks_of)
 
     def matches(self, consumer: int, partition: int) -> bool:
-        """Whether a consumer is near a partition; one without a rack is near to all."""
+        """Whether a partition has a replica in the consumer's rack. A consumer without a rack matches all
+        partitions."""
         rack = self.racks.get(consumer)
         return rack is None or rack in self.racks_of[partition]
 
@@ -104,7 +106,7 @@ def _match_racks(shares: Sequence[_Share], *, strict_racks: bool) -> None:
 
 
 def _match_co_partitioned(shares: Sequence[_Share], partitions: int, *, strict_racks: bool) -> None:
-    """Give partition p of all topics to the first consumer that is near all of them and has room in all."""
+    """Assign partition p of all topics to the first consumer that matches all of them and has room in all."""
     remaining = list(shares[0].racks) if strict_racks else list(shares[0].consumers)
     for partition in range(partitions):
         consumer = next(

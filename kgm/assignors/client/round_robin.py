@@ -1,4 +1,4 @@
-"""`roundrobin`: deal all partitions in turn, skipping whoever does not subscribe (`RoundRobinAssignor`)."""
+"""`roundrobin`: assign all partitions in turn, skipping members that do not subscribe (`RoundRobinAssignor`)."""
 
 from kgm.assignors.client.member_order import in_map_order
 from kgm.assignors.contract import Assigned, GroupSpec, by_identity
@@ -7,6 +7,6 @@ from kgm.assignors.result import in_turn
 
 
 def assign_round_robin(group: GroupSpec) -> Assigned:
-    """One walk in a circle over the members (static first), through the topics by name."""
+    """Round robin over the members (static ones first), through the topics by name."""
     layout, members = client_layout(group), by_identity(in_map_order(group.members))
     return in_turn(layout, members, layout.subscribers(members))

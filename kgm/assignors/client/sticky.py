@@ -1,32 +1,32 @@
-"""`sticky` and `cooperative-sticky`: balance first, then as few moves as that allows (KIP-54, KIP-429, KIP-792).
+"""`sticky` and `cooperative-sticky`: balance first, then as few moves as possible (KIP-54, KIP-429, KIP-792).
 
-Both run the same algorithm, one of two: `sticky_even` when all members subscribe to the same topics, `sticky_mixed`
+Both run one of two algorithms: `sticky_constrained` if all members subscribe to the same topics, and `sticky_general`
 otherwise. They differ in that the cooperative one holds back, for one rebalance, each partition that its previous owner
-must give up first. (And in where a member says what it owned, which does not matter here: user data for `sticky`, the
-subscription for `cooperative-sticky`.)
-(`AbstractStickyAssignor`, `StickyAssignor`, `CooperativeStickyAssignor`.)
+has to revoke first. (And in where a member reports what it owned, which does not matter here: in the user data for
+`sticky`, in the subscription for `cooperative-sticky`.) (`AbstractStickyAssignor`, `StickyAssignor`,
+`CooperativeStickyAssignor`.)
 """
 
 from collections.abc import Iterable, Sequence
 
 from kgm.assignors.client.member_order import in_map_order
-from kgm.assignors.client.sticky_claims import Claims, Racks, older_claims, settle, subscribe_alike
-from kgm.assignors.client.sticky_constrained import EvenBuilder
-from kgm.assignors.client.sticky_general import MixedStickyBuilder, fewest_subscribers_first
+from kgm.assignors.client.sticky_claims import Claims, Racks, older_claims, resolve_claims, subscribe_alike
+from kgm.assignors.client.sticky_constrained import ConstrainedBuilder
+from kgm.assignors.client.sticky_general import GeneralBuilder, fewest_subscribers_first
 from kgm.assignors.client.sticky_moves import Movements
 from kgm.assignors.contract import Assigned, GroupSpec, MemberSpec, by_member_id
-from kgm.assignors.partition_numbers import NOBODY, Layout, client_layout
+from kgm.assignors.partition_numbers import NO_OWNER, Layout, client_layout
 from kgm.assignors.result import by_owner, in_turn
 from kgm.java.strings import utf16_key
 
 
 def assign_sticky(group: GroupSpec) -> Assigned:
-    """The eager one: everybody has revoked everything, so that partitions change hands at once."""
+    """The eager one: all members have revoked all partitions, so partitions move at once."""
     return _assign(group, is_cooperative=False)
 
 
 def assign_cooperative_sticky(group: GroupSpec) -> Assigned:
-    """Partitions that somebody else still owns are left out; members revoke them, rejoin, and get them then."""
+    """Partitions that another member still owns are left out. Members revoke them, join again, and get them then."""
     return _assign(group, is_cooperative=True)
 
 
@@ -35,25 +35,25 @@ def _assign(group: GroupSpec, *, is_cooperative: bool) -> Assigned:
     layout = client_layout(group)
     if not members or not layout.total:
         return {member.member_id: {} for member in members}
-    claims = settle(members, layout)
+    claims = resolve_claims(members, layout)
     racks = Racks(members, layout)
     if not subscribe_alike(members):
-        owner = _mixed(members, layout, claims, racks)
+        owner = _assign_general(members, layout, claims, racks)
         held_back: Iterable[int] = _transferring(members, layout, owner) if is_cooperative else ()
     elif racks.rivals or claims.disputed or any(claims.loads):
-        even = EvenBuilder(members, layout, claims, racks)
+        even = ConstrainedBuilder(members, layout, claims, racks)
         owner = even.build()
         held_back = even.transferring() if is_cooperative else ()
-    else:  # a new group: all is dealt
+    else:  # a new group
         return in_turn(layout, by_member_id(members), [range(len(members))] * len(layout.topics))
     for number in held_back:
-        owner[number] = NOBODY
+        owner[number] = NO_OWNER
     return by_owner(layout, members, owner)
 
 
-def _mixed(members: Sequence[MemberSpec], layout: Layout, claims: Claims, racks: Racks) -> list[int]:
+def _assign_general(members: Sequence[MemberSpec], layout: Layout, claims: Claims, racks: Racks) -> list[int]:
     subscribed = layout.subscribed(members)
-    return MixedStickyBuilder(
+    return GeneralBuilder(
         layout=layout,
         subscribed=subscribed,
         owner=claims.owner,
@@ -66,7 +66,7 @@ def _mixed(members: Sequence[MemberSpec], layout: Layout, claims: Claims, racks:
 
 
 def _transferring(members: Sequence[MemberSpec], layout: Layout, owner: Sequence[int]) -> set[int]:
-    """Partitions that are new to their owner and that somebody else claims, at whatever generation."""
+    """Partitions that are new to their owner and that another member claims, at any generation."""
     kept: set[int] = set()
     revoked: set[int] = set()
     for position, member in enumerate(members):

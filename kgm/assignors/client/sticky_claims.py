@@ -1,8 +1,10 @@
-"""Who owned what before, as far as a sticky leader believes it (`AbstractStickyAssignor.allSubscriptionsEqual`).
+"""Which member owned which partition before, in the view of a sticky leader
+(`AbstractStickyAssignor.allSubscriptionsEqual`).
 
-Members claim partitions at a generation. When two claim the same one the newer generation wins, and at the same
-generation neither has it. The claim looked at counts with the member's own generation, the claim on record with the
-one in that member's subscription only: among members that do not name it there, who comes later in the hash map wins.
+Members claim partitions at a generation. If two members claim the same partition, the newer generation wins, and at the
+same generation neither has it. A new claim counts with the generation of its member, an earlier one only with the
+generation in that member's subscription: among members whose subscription has no generation, the one that is later in
+the hash map wins.
 """
 
 from collections import Counter
@@ -11,17 +13,17 @@ from dataclasses import dataclass
 
 from kgm.assignors.client.racks import racks_count
 from kgm.assignors.contract import MemberSpec
-from kgm.assignors.partition_numbers import NOBODY, Layout
+from kgm.assignors.partition_numbers import NO_OWNER, Layout
 
-#: A member that never was in a generation.
+#: The generation of a member that has not been in one.
 NO_GENERATION = -1
 
 
 @dataclass(slots=True)
 class Claims:
-    """owner: for each partition the position of the member that it is left to, or NOBODY. loads: how many are left to
-    each member. disputed: partitions claimed by several members of one generation. max_generation: the newest that
-    anybody claims."""
+    """owner: for each partition the position of the member whose claim counts, or NO_OWNER. loads: how many partitions
+    each member has by that. disputed: partitions that several members claim at one generation. max_generation: the
+    newest generation of a claim."""
 
     owner: list[int]
     loads: list[int]
@@ -29,9 +31,9 @@ class Claims:
     max_generation: int
 
 
-def settle(members: Sequence[MemberSpec], layout: Layout) -> Claims:
-    """Go through the members in the order given."""
-    owner, contested = [NOBODY] * layout.total, []
+def resolve_claims(members: Sequence[MemberSpec], layout: Layout) -> Claims:
+    """Decide which claims count, with the members in the order given."""
+    owner, contested = [NO_OWNER] * layout.total, []
     find, starts, sizes = layout.index.get, layout.starts, [topic.partitions for topic in layout.topics]
     loads = []
     for position, member in enumerate(members):
@@ -44,7 +46,7 @@ def settle(members: Sequence[MemberSpec], layout: Layout) -> Claims:
             for partition in partitions:
                 if 0 <= partition < count:
                     number = start + partition
-                    if owner[number] == NOBODY:
+                    if owner[number] == NO_OWNER:
                         owner[number] = position
                         load += 1
                     elif owner[number] != position:
@@ -53,29 +55,29 @@ def settle(members: Sequence[MemberSpec], layout: Layout) -> Claims:
     generations = [generation_of(member) for member in members]
     claims = Claims(owner=owner, loads=loads, disputed=set(), max_generation=max(generations, default=NO_GENERATION))
     if contested:
-        _judge(contested, members, generations, claims)
+        _resolve(contested, members, generations, claims)
     return claims
 
 
-def _judge(
+def _resolve(
     contested: Sequence[tuple[int, int]], members: Sequence[MemberSpec], generations: Sequence[int], claims: Claims
 ) -> None:
     """contested: (member, partition) of each claim that was not the first on its partition, in order."""
     owner = claims.owner
-    on_record: dict[int, int] = {}
+    earlier: dict[int, int] = {}
     for position, number in contested:
-        other = on_record.get(number, owner[number])
+        other = earlier.get(number, owner[number])
         if other == position:
             continue
         rival = generations[other] if members[other].names_generation else NO_GENERATION
         if generations[position] < rival:
             continue
-        on_record[number] = position
-        if owner[number] != NOBODY:
+        earlier[number] = position
+        if owner[number] != NO_OWNER:
             claims.loads[owner[number]] -= 1
         if generations[position] == rival:
             claims.disputed.add(number)
-            owner[number] = NOBODY
+            owner[number] = NO_OWNER
         else:
             owner[number] = position
             claims.loads[position] += 1
@@ -87,7 +89,7 @@ def generation_of(member: MemberSpec) -> int:
 
 
 def older_claims(members: Sequence[MemberSpec], layout: Layout, newest: int) -> dict[int, int]:
-    """For each partition who claimed it last, before the newest generation."""
+    """For each partition the member that claimed it last before the newest generation."""
     latest: dict[int, tuple[int, int]] = {}
     for position, member in enumerate(members):
         generation = generation_of(member)
@@ -99,10 +101,10 @@ def older_claims(members: Sequence[MemberSpec], layout: Layout, newest: int) -> 
 
 
 def subscribe_alike(members: Sequence[MemberSpec]) -> bool:
-    """Whether a sticky leader takes all subscriptions for equal.
+    """Whether all subscriptions are equal in the view of a sticky leader.
 
-    Members without any topic are passed over until the first with one, as Kafka does; such a leader then hands
-    partitions to members that did not ask for them, who have to rejoin."""
+    As in Kafka, members without a topic are skipped until the first one with topics. Such a leader assigns partitions
+    to members that do not subscribe to them, and these have to join again."""
     first: tuple[str, ...] = ()
     for member in members:
         if not first:
@@ -113,7 +115,7 @@ def subscribe_alike(members: Sequence[MemberSpec]) -> bool:
 
 
 class Racks:
-    """Where members and partitions are, when that counts (KIP-881); all empty otherwise."""
+    """The racks of members and partitions (KIP-881); empty if racks do not matter."""
 
     __slots__ = ("consumers", "in_use", "partitions", "rivals")
 
@@ -138,6 +140,6 @@ class Racks:
             self.consumers, self.partitions = racks, partitions
 
     def mismatch(self, consumer: int, number: int) -> bool:
-        """Whether a consumer has a rack and the partition no replica there."""
+        """Whether a consumer has a rack, and the partition has no replica in it."""
         rack = self.consumers[consumer]
         return rack is not None and rack not in self.partitions[number]

@@ -1,10 +1,10 @@
 """The sticky assignment of a group whose members all subscribe to the same topics (`ConstrainedAssignmentBuilder`).
 
-With P partitions and M members everybody gets floor(P/M) partitions, and P mod M members, the big ones, one more.
- 1. In the order of the hash map each member keeps what it owned: all of it below the floor; one above the floor if it
-    has that many and there is still room for a big member; else the floor.
- 2. With racks in play, free partitions go round robin to members in a rack with a replica, within these sizes.
- 3. What is left goes round robin to members below the floor, by member id, then one each to members at the floor.
+With P partitions and M members each member gets floor(P/M) partitions, and P mod M members, the big ones, get one more.
+ 1. In the order of the hash map each member keeps what it owned: all of it up to the floor; one more if it has that
+   many and another big member is allowed; else the floor.
+ 2. If racks matter, free partitions are assigned round robin to members in a rack with a replica, within these sizes.
+ 3. The rest is assigned round robin to members below the floor, by member id, then one each to members at the floor.
 """
 
 from bisect import bisect_right
@@ -14,12 +14,12 @@ from heapq import nlargest
 
 from kgm.assignors.client.sticky_claims import Claims, Racks
 from kgm.assignors.contract import MemberSpec
-from kgm.assignors.partition_numbers import NOBODY, Layout
+from kgm.assignors.partition_numbers import NO_OWNER, Layout
 from kgm.java.strings import utf16_key
 
 
-class EvenBuilder:
-    """One computation; members are positions in the order of the leader's hash map, partitions numbers."""
+class ConstrainedBuilder:
+    """One computation. Members are positions in the order of the leader's hash map, partitions are numbers."""
 
     def __init__(self, members: Sequence[MemberSpec], layout: Layout, claims: Claims, racks: Racks) -> None:
         self._members = members
@@ -38,15 +38,15 @@ class EvenBuilder:
     def build(self) -> list[int]:
         """For each partition its owner."""
         for number in self._claims.disputed:
-            if self._owner[number] != NOBODY:
+            if self._owner[number] != NO_OWNER:
                 self._loads[self._owner[number]] -= 1
-                self._owner[number] = NOBODY
+                self._owner[number] = NO_OWNER
         for position in range(len(self._members)):
             self._keep_owned(position)
         ids = [utf16_key(member.member_id) for member in self._members]
         self._below.sort(key=ids.__getitem__)
         self._at_floor = deque(sorted(self._at_floor, key=ids.__getitem__))
-        free = [number for number, owner in enumerate(self._owner) if owner == NOBODY]
+        free = [number for number, owner in enumerate(self._owner) if owner == NO_OWNER]
         if self._racks.rivals:
             free.sort(key=self._racks.rivals.__getitem__)
         if self._racks.in_use:
@@ -61,7 +61,7 @@ class EvenBuilder:
 
     def _keep_owned(self, position: int) -> None:
         if self._racks.in_use:
-            self._leave_far(position)
+            self._revoke_far(position)
         keep = self._loads[position]
         if keep < self._floor:
             self._below.append(position)
@@ -77,14 +77,14 @@ class EvenBuilder:
         if keep < self._loads[position]:
             self._cut(position, keep)
 
-    def _leave_far(self, position: int) -> None:
-        """Take away what has no replica in the member's rack."""
+    def _revoke_far(self, position: int) -> None:
+        """Revoke the partitions without a replica in the member's rack."""
         for number in self._layout.owned(self._members[position]):
             if self._owner[number] == position and self._racks.mismatch(position, number):
                 self._take(number, position)
 
     def _cut(self, position: int, keep: int) -> None:
-        """Take away what is too much: by partition, then topic, so that all topics lose evenly."""
+        """Revoke the surplus: by partition, then topic, so that all topics lose evenly."""
         starts = self._layout.starts
         mine = [
             (number - starts[bisect_right(starts, number) - 1], number)
@@ -95,18 +95,18 @@ class EvenBuilder:
             self._take(number, position)
 
     def _take(self, number: int, position: int) -> None:
-        self._owner[number] = NOBODY
+        self._owner[number] = NO_OWNER
         self._loads[position] -= 1
         self._revoked_from[number] = position
 
     def _give(self, number: int, consumer: int) -> int:
-        """Hand a partition out; returns how many its new owner has."""
+        """Assign a partition. Returns how many its new owner has."""
         self._owner[number] = consumer
         self._loads[consumer] += 1
         return self._loads[consumer]
 
     def _deal_within_racks(self, free: list[int]) -> list[int]:
-        """Hand out partitions to members in one of their racks; returns the partitions that are left."""
+        """Assign partitions to members in one of their racks. Returns the partitions that are left."""
         left, turn = [], 0
         waiting = Counter(self._racks.consumers[consumer] for consumer in self._below)
         for number in free:
@@ -134,7 +134,7 @@ class EvenBuilder:
         return left
 
     def _next_below(self, racks: frozenset[str], turn: int) -> int:
-        """Where in the list of members below the floor the next one in one of the racks is."""
+        """The position of the next member in one of the racks in the list of members below the floor."""
         count = len(self._below)
         while self._racks.consumers[self._below[turn]] not in racks:
             turn = (turn + 1) % count
@@ -144,7 +144,7 @@ class EvenBuilder:
         return next((consumer for consumer in self._at_floor if self._racks.consumers[consumer] in racks), None)
 
     def _deal(self, free: Sequence[int]) -> None:
-        """Hand out the rest regardless of racks: lap after lap to those below the floor, who leave as they reach it."""
+        """Assign the rest regardless of racks: lap after lap to the members below the floor, until they reach it."""
         takers: list[int] = []
         below, at_floor, lap = self._below, list(self._at_floor), 0
         while below:

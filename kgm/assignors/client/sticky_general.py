@@ -1,13 +1,14 @@
 """The sticky assignment of a group whose members subscribe to different topics (`GeneralAssignmentBuilder`).
 
- 1. Members keep what they owned, but for topics they have left and, with racks in play, partitions far from them.
- 2. Free partitions, those of topics with fewest subscribers first, go to the least loaded subscriber (by load, then
-    member id), with racks in play first to one in a rack with a replica.
- 3. Partitions move from subscribers with more to subscribers with less, until no move helps. First only those of step
-    2 move, unless step 1 took something away. Whoever claimed a partition at an older generation is preferred.
- 4. If the group is not more even than before step 3, and it was not new, step 3 is undone.
+ 1. Members keep what they owned, except for topics that they no longer subscribe to and, if racks matter, partitions
+    without a replica in their rack.
+ 2. Free partitions, those of topics with the fewest subscribers first, are assigned to the least loaded subscriber (by
+   load, then member id); if racks matter, first to one in a rack with a replica.
+ 3. Partitions move from subscribers with more to subscribers with fewer, until no move helps. First only those of step
+   2 move, unless step 1 revoked a partition. The member that claimed a partition at an older generation is preferred.
+ 4. If the group is not better balanced than before step 3, and was not new, step 3 is undone.
 
-Java scans the group before every partition it looks at; here what that scan would find is kept per topic.
+Java scans the group before every partition that it considers; here the result of that scan is kept per topic.
 """
 
 import heapq
@@ -18,7 +19,7 @@ from types import MappingProxyType
 
 from kgm.assignors.client.sticky_claims import Racks
 from kgm.assignors.client.sticky_moves import Movements
-from kgm.assignors.partition_numbers import NOBODY, Layout
+from kgm.assignors.partition_numbers import NO_OWNER, Layout
 
 
 def subscribers_of(layout: Layout, subscribed: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -31,21 +32,21 @@ def subscribers_of(layout: Layout, subscribed: Sequence[Sequence[int]]) -> list[
 
 
 def fewest_subscribers_first(layout: Layout, subscribed: Sequence[Sequence[int]]) -> list[int]:
-    """All partitions, topics with fewest subscribers first, then by name."""
+    """All partitions, topics with the fewest subscribers first, then by name."""
     count = [len(subscribers) for subscribers in subscribers_of(layout, subscribed)]
     order = sorted(range(len(layout.topics)), key=lambda topic: (count[topic], topic))
     return [number for topic in order for number in layout.range(topic)]
 
 
-class MixedStickyBuilder:
-    """One computation; members are positions in an order that does not matter, partitions numbers.
+class GeneralBuilder:
+    """One computation. Members are positions in an order that does not matter, partitions are numbers.
 
-    subscribed: for each member the positions of its topics in the layout. owner: for each partition who owned it, or
-    NOBODY; it is worked on. older_claims: for each partition who claimed it last before the newest generation. ids:
-    what breaks ties between members. order: all partitions, those that are given away and looked at first coming first.
-    misfiled (librdkafka): owned partitions whose owner is taken for another member when it comes to moving them; they
-    then go to their new owner and stay with their old one too. slack: by how many partitions an owner may be ahead of
-    a subscriber before the group counts as unbalanced."""
+    subscribed: for each member the positions of its topics in the layout. owner: for each partition its owner before,
+    or NO_OWNER; it is modified. older_claims: for each partition the member that claimed it last before the newest
+    generation. ids: break ties between members. order: all partitions, in the order in which they are assigned and
+    considered. misfiled (librdkafka): owned partitions that are looked up at another member when they are to be moved;
+    they then go to their new owner, and stay with the old one too. slack: by how many partitions an owner may be ahead
+    of a subscriber before the group counts as unbalanced."""
 
     def __init__(
         self,
@@ -77,14 +78,14 @@ class MixedStickyBuilder:
             self._rank[position] = rank
         self._owner = owner
         self._loads = [0] * len(ids)
-        # Who really has a partition that is misfiled, and what was moved without being taken from them.
+        # The members that really have misfiled partitions, and partitions that they keep although they were moved.
         self._holder: dict[int, int] = {}
         self._kept_too: list[tuple[int, int]] = []
 
     def build(self) -> list[int]:
         """For each partition its owner."""
         was_revoked = self._keep_owned()
-        free = [number for number in self._order if self._owner[number] == NOBODY]
+        free = [number for number in self._order if self._owner[number] == NO_OWNER]
         is_new = not any(self._loads)
         left = self._assign_free(free, within_racks=True) if self._racks.in_use else free
         self._assign_free(left, within_racks=False)
@@ -101,17 +102,17 @@ class MixedStickyBuilder:
         return given
 
     def _keep_owned(self) -> bool:
-        """Returns whether somebody had to give up a partition."""
+        """Returns whether a member had to revoke a partition."""
         was_revoked = False
         owners, loads, misfiled = self._owner, self._loads, self._misfiled
         for topic, subscribers in enumerate(self._subscribers):
             may_have = set(subscribers)
             for number in self._layout.range(topic):
                 owner = owners[number]
-                if owner == NOBODY:
+                if owner == NO_OWNER:
                     continue
                 if owner not in may_have or (self._racks.in_use and self._racks.mismatch(owner, number)):
-                    owners[number] = NOBODY
+                    owners[number] = NO_OWNER
                     was_revoked = True
                     continue
                 loads[owner] += 1
@@ -121,14 +122,14 @@ class MixedStickyBuilder:
         return was_revoked
 
     def _assign_free(self, numbers: Sequence[int], *, within_racks: bool) -> list[int]:
-        """Give partitions to the least loaded subscribers; returns those that nobody in reach may have."""
-        loads, left, topic = self._loads, [], NOBODY
+        """Assign partitions to the least loaded subscribers. Returns those for which there is none (in the racks)."""
+        loads, left, topic = self._loads, [], NO_OWNER
         heaps: dict[frozenset[str], list[tuple[int, int, int]]] = {}
-        nowhere: frozenset[str] = frozenset()
+        no_racks: frozenset[str] = frozenset()
         for number in numbers:
             if self._topic_of[number] != topic:
                 topic, heaps = self._topic_of[number], {}
-            racks = self._racks.partitions[number] if within_racks else nowhere
+            racks = self._racks.partitions[number] if within_racks else no_racks
             heap = heaps.get(racks)
             if heap is None:
                 near = (p for p in self._subscribers[topic] if not within_racks or not self._racks.mismatch(p, number))
@@ -137,7 +138,7 @@ class MixedStickyBuilder:
             if not heap:
                 left.append(number)
                 continue
-            # Loads only grow here: an entry that is out of date goes back with its true load.
+            # Loads only grow here: an outdated entry is put back with its current load.
             load, rank, consumer = heap[0]
             while load != loads[consumer]:
                 heapq.heapreplace(heap, (loads[consumer], rank, consumer))
@@ -151,11 +152,11 @@ class MixedStickyBuilder:
         movable = [len(subscribers) >= 2 for subscribers in self._subscribers]
         fixed = self._fixed(movable)
         owner_before, loads_before, holder_before = list(self._owner), list(self._loads), dict(self._holder)
-        # A claimant that can take nothing is passed over, where a Java leader fails with a NullPointerException.
+        # A claimant that can take nothing is skipped, where a Java leader fails with a NullPointerException.
         older_claims = {number: position for number, position in self._claims.items() if position not in fixed}
-        evening = self.evening(movable, older_claims)
-        evening.move([number for number in free if movable[self._topic_of[number]]])
-        moved = evening.move([number for number in self._order if movable[self._topic_of[number]]])
+        balancing = self.balancing(movable, older_claims)
+        balancing.move([number for number in free if movable[self._topic_of[number]]])
+        moved = balancing.move([number for number in self._order if movable[self._topic_of[number]]])
         loose = [position for position in range(len(self._loads)) if position not in fixed]
         if moved and not is_new:
             after = _unevenness(self._loads[position] for position in loose)
@@ -164,7 +165,7 @@ class MixedStickyBuilder:
                 self._kept_too.clear()
 
     def _fixed(self, movable: Sequence[bool]) -> set[int]:
-        """Members that can neither give nor take: they have all that they can have, and nobody else can have it."""
+        """Members that can neither give nor take: they have all that they can have, and no other member can have it."""
         held_movable = [False] * len(self._loads)
         for number, owner in enumerate(self._owner):
             if movable[self._topic_of[number]]:
@@ -175,9 +176,9 @@ class MixedStickyBuilder:
             if self._loads[position] >= most and not held_movable[position]
         }
 
-    def evening(self, movable: Sequence[bool], older_claims: Mapping[int, int]) -> "_Evening":
-        """Step 3, at work on the owners and loads of this builder."""
-        return _Evening(
+    def balancing(self, movable: Sequence[bool], older_claims: Mapping[int, int]) -> "_Balancing":
+        """Step 3, on the owners and loads of this builder."""
+        return _Balancing(
             topic_of=self._topic_of,
             subscribers=self._subscribers,
             rank=self._rank,
@@ -194,7 +195,7 @@ class MixedStickyBuilder:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Evening:
+class _Balancing:
     """Step 3. A topic is uneven while one of its owners is ahead of one of its subscribers by more than the slack; the
     group is balanced when no topic is uneven.
 
@@ -217,7 +218,7 @@ class _Evening:
     _held: list[Counter[int]] = field(default_factory=list)
     _version: int = 0
     _lightest: dict[int, tuple[int, int]] = field(default_factory=dict)
-    _checked: int = NOBODY
+    _checked: int = NO_OWNER
     _uneven: int | None = None
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What the two assignors of the coordinator share."""
+"""Members and topics in the order in which the coordinator gives them to its assignors, and the layout of both."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -16,11 +16,12 @@ T = TypeVar("T")
 def in_broker_order(
     topics: Sequence[T], id_of: Callable[[T], bytes], *, is_homogeneous: bool, named: int | None = None
 ) -> list[T]:
-    """Topics that somebody subscribes to, each once, as the coordinator's assignors go through them.
+    """Topics that members subscribe to, each once, in the order in which the coordinator's assignors iterate over them.
 
-    Where all members subscribe to the same ones (UniformHomogeneousAssignmentBuilder) that is the order of a hash set
-    of their ids, filled in the order given, which has to be that of the names in a subscription (`copied_name_order`);
-    else the order of the ids. named: how many a subscription names, if some of them do not exist."""
+    If all members subscribe to the same topics (UniformHomogeneousAssignmentBuilder), that is the order of a hash set
+    of their ids, which is filled in the order given; that has to be the order of the names in a subscription
+    (`copied_name_order`). Otherwise it is the order of the ids. named: how many topics a subscription names, if some of
+    them do not exist."""
     if is_homogeneous:
         return copied_uuid_order(topics, id_of, named)
     return sorted(topics, key=lambda topic: uuid_key(id_of(topic)))
@@ -34,9 +35,9 @@ def as_the_broker_sees(
     is_homogeneous: bool,
     is_listed: bool,
 ) -> GroupSpec:
-    """A consumer group that has been described, its members in the order in which the broker lists them: with members
-    and topics as the coordinator's assignors go through them. ids: of topics; where one is not known their order is not
-    either. is_homogeneous, is_listed: see `assign_uniform` and `GroupSpec`."""
+    """A described consumer group, with members and topics in the order in which the coordinator's assignors iterate
+    over them. members: in the order in which the broker lists them. ids: topic ids by name; if one is missing, the
+    order is not known. is_homogeneous, is_listed: see `assign_uniform` and `GroupSpec`."""
     known = {topic.name: topic for topic in topics}
     names = copied_name_order({name for member in members for name in member.topics})
     listed = [known[name] for name in names if name in known]
@@ -49,9 +50,9 @@ def as_the_broker_sees(
 def server_layout(group: GroupSpec) -> Layout:
     """All topics in the order given, which stands for the order of their ids.
 
-    Raises UsageError when a member subscribes to a topic that is not there, where Kafka's classes throw
-    PartitionAssignorException. A broker never gets that far: it drops such names beforehand (`TopicIds`), and so must
-    whoever calls in its place."""
+    Raises UsageError if a member subscribes to a topic that does not exist, where Kafka's classes throw
+    PartitionAssignorException. In a broker this does not happen: it drops such names before (`TopicIds`), as other
+    callers have to."""
     layout = Layout(group.topics)
     if not all(layout.index.keys() >= set(topics) for topics in set(distinct_subscriptions(group.members))):
         member, missing = next((m, name) for m in group.members for name in m.topics if name not in layout.index)

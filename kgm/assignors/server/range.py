@@ -8,5 +8,5 @@ from kgm.assignors.server.broker_view import server_layout
 
 
 def assign_server_range(group: GroupSpec) -> Assigned:
-    """Raises UsageError when a member subscribes to a topic that is not there."""
+    """Raises UsageError if a member subscribes to a topic that does not exist."""
     return in_blocks(server_layout(group), by_identity(group.members))

@@ -1,9 +1,9 @@
 """`uniform` of the coordinator (KIP-848), for groups in which every member subscribes to the same topics.
 
-Members are walked twice in the order given: first each keeps what it owns up to its quota, then those below their
-quota are filled. Some members may have one partition more than the others; whoever owns that many already keeps
-them, first come first served, and a member that does not passes the chance on as long as enough members follow.
-(`UniformHomogeneousAssignmentBuilder`; unequal subscriptions are in `uniform_mixed`.)
+There are two passes over the members in the order given: first each keeps what it owns up to its quota, then those
+below their quota are filled. Some members may have one partition more than the others. A member that owns that many
+already keeps them, first come first served; a member that does not gets one more only if too few members follow.
+(`UniformHomogeneousAssignmentBuilder`; for different subscriptions see `uniform_heterogeneous`.)
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,38 +11,38 @@ from functools import partial
 from itertools import repeat
 
 from kgm.assignors.contract import Assigned, GroupSpec
-from kgm.assignors.partition_numbers import NOBODY
+from kgm.assignors.partition_numbers import NO_OWNER
 from kgm.assignors.result import numbers_below
 from kgm.assignors.server.broker_view import server_layout
-from kgm.assignors.server.uniform_heterogeneous import Gain, MixedBuilder
+from kgm.assignors.server.uniform_heterogeneous import Gain, HeterogeneousBuilder
 from kgm.java.hash_set import copied_run_order, copied_set_order
 
 _Row = Mapping[str, tuple[int, ...]]
-#: Partitions of a topic that nobody has: its name, the first and the first one after.
+#: Partitions of a topic without an owner: its name, the first and the first one after.
 _Run = tuple[str, int, int]
 
 
 def assign_uniform(group: GroupSpec, *, is_homogeneous: bool = True, gains: list[Gain] | None = None) -> Assigned:
-    """Racks are ignored (KAFKA-19909). Raises UsageError when a member subscribes to a topic that is not there.
+    """Racks are ignored (KAFKA-19909). Raises UsageError if a member subscribes to a topic that does not exist.
 
-    is_homogeneous: False if the coordinator takes equal subscriptions for different ones, which it does when they name
-    topics that do not exist, or come from different regular expressions. gains: gets what changes hands, in order, some
-    of it more than once."""
+    is_homogeneous: False if the coordinator treats equal subscriptions as different, which it does if they name topics
+    that do not exist, or come from different regular expressions. gains: is filled with the partitions that move, in
+    order; a partition may occur more than once."""
     layout, members = server_layout(group), group.members
     subscribed = layout.subscribed(members)
     if not any(subscribed):
         return {member.member_id: {} for member in members}
     if not is_homogeneous or subscribed.count(subscribed[0]) < len(subscribed):
-        return MixedBuilder(layout, subscribed, members, gains).build()
+        return HeterogeneousBuilder(layout, subscribed, members, gains).build()
     sizes = {layout.topics[topic].name: layout.topics[topic].partitions for topic in subscribed[0]}
     owned = [member.owned for member in members]
     walk = partial(_Walk, sizes, is_listed=group.is_listed, gains=gains)
     if not any(owned):
         rows = _new(sizes, len(members))
         if gains is not None:
-            gains += [(t, p[0], p[-1] + 1, NOBODY, at) for at, row in enumerate(rows) for t, p in row.items()]
-    elif (found := _plain(owned, sizes)) is not None:
-        rows = walk(*found, set_order=copied_run_order).build()
+            gains += [(t, p[0], p[-1] + 1, NO_OWNER, at) for at, row in enumerate(rows) for t, p in row.items()]
+    elif (plain := _plain(owned, sizes)) is not None:
+        rows = walk(*plain, set_order=copied_run_order).build()
     else:
         rows = walk(*_cleaned(owned, sizes), set_order=copied_set_order).build()
         rows = [{name: tuple(sorted(partitions)) for name, partitions in row.items()} for row in rows]
@@ -50,7 +50,7 @@ def assign_uniform(group: GroupSpec, *, is_homogeneous: bool = True, gains: list
 
 
 def _new(sizes: Mapping[str, int], members: int) -> list[_Row]:
-    """Nobody owns anything: one partition after the other, and the last members get one more."""
+    """No member owns anything: one partition after the other, and the last members get one more."""
     least, extras = divmod(sum(sizes.values()), members)
     numbers = numbers_below(max(sizes.values()))
     rows: list[_Row] = []
@@ -74,8 +74,8 @@ def _new(sizes: Mapping[str, int], members: int) -> list[_Row]:
 def _plain(
     owned: Sequence[Mapping[str, Sequence[int]]], sizes: Mapping[str, int]
 ) -> tuple[list[_Row], list[int], list[_Run]] | None:
-    """What members own, how much that is, and what is free, if it is as an assignor would have left it: ascending runs
-    without gaps of topics that they subscribe to, no partition twice. None otherwise."""
+    """What members own, how much that is, and what is free, if an assignor could have left it like that: ascending runs
+    without gaps, of topics that they subscribe to, and no partition twice. None otherwise."""
     pieces: dict[str, list[Sequence[int]]] = {name: [] for name in sizes}
     loads = []
     try:
@@ -187,7 +187,7 @@ class _Walk:
                 ordered = self._set_order(partitions)
                 self._free += [(name, partition, partition + 1) for partition in ordered[quota:]]
                 if self._gains is not None:
-                    self._gains += [(name, p, p + 1, position, NOBODY) for p in ordered[quota:]]
+                    self._gains += [(name, p, p + 1, position, NO_OWNER) for p in ordered[quota:]]
                 partitions = tuple(sorted(ordered[:quota]))
             if partitions:
                 kept[name] = partitions
@@ -208,7 +208,7 @@ class _Walk:
                 piece = numbers[first : first + taken]
                 row[name] = tuple(sorted(row[name] + piece)) if name in row else piece
                 if self._gains is not None:
-                    self._gains.append((name, first, first + taken, NOBODY, position))
+                    self._gains.append((name, first, first + taken, NO_OWNER, position))
                 first += taken
                 left -= taken
             self._rows[position] = row

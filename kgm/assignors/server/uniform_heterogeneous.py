@@ -1,8 +1,9 @@
 """`uniform` of the coordinator (KIP-848), for groups whose members subscribe to different topics.
 
 Three steps (`UniformHeterogeneousAssignmentBuilder`): members keep what they own of topics that they still subscribe
-to; what nobody owns goes, topic by topic, to the least loaded subscribers; then, topic by topic and at most 16 times
-around, partitions go from the most to the least loaded subscribers until they differ by one or nothing can be given.
+to; partitions without an owner are assigned, topic by topic, to the least loaded subscribers; then, topic by topic and
+at most 16 times around, partitions move from the most to the least loaded subscribers, until these differ by one or
+nothing can be moved.
 """
 
 from collections import Counter
@@ -11,16 +12,16 @@ from itertools import chain, islice
 from typing import Final
 
 from kgm.assignors.contract import Assigned, MemberSpec
-from kgm.assignors.partition_numbers import NOBODY, Layout
+from kgm.assignors.partition_numbers import NO_OWNER, Layout
 from kgm.assignors.result import by_owner, lines_of, with_changes
 
 _MOST_ROUNDS: Final = 16
-#: Partitions that change hands: the topic, the first and the first one after, who loses and who gets them (positions in
-#: the group, or NOBODY).
+#: Partitions that move: the topic, the first one and the first one after, the owner before and after (positions in the
+#: group, or NO_OWNER).
 Gain = tuple[str, int, int, int, int]
 
 
-class MixedBuilder:
+class HeterogeneousBuilder:
     """One computation. Members, topics and partitions are numbers: positions in the group and in the layout."""
 
     def __init__(
@@ -34,20 +35,20 @@ class MixedBuilder:
         self._gains = gains
         self._members = members
         self._subscribers = layout.subscribers(members)
-        # Partitions that go to somebody else, with who owned them; None: nobody keeps track.
+        # Partitions that move, with their owner before; None: not tracked.
         self._changed: dict[int, int] | None = {}
         columns = self._columns_of_lines()
         if columns is None:
             self._changed = None
             columns = self._columns_of_members(subscribed) if any(member.owned for member in members) else []
-        self._owner = list(chain.from_iterable(columns)) or [NOBODY] * layout.total
+        self._owner = list(chain.from_iterable(columns)) or [NO_OWNER] * layout.total
         loads = Counter(self._owner if columns else ())
         self._loads = [loads[position] for position in range(len(members))]
 
     def _columns_of_members(self, subscribed: Sequence[Sequence[int]]) -> list[list[int]]:
         """For each topic the owners of its partitions."""
         topics = self._layout.topics
-        columns = [[NOBODY] * topic.partitions for topic in topics]
+        columns = [[NO_OWNER] * topic.partitions for topic in topics]
         mine: dict[str, list[int]] = {}
         for position, member in enumerate(self._members):
             if not position or subscribed[position] is not subscribed[position - 1]:
@@ -56,7 +57,8 @@ class MixedBuilder:
         return columns
 
     def _columns_of_lines(self) -> list[list[int]] | None:
-        """Likewise, and quicker, when what members own comes from one earlier answer: it owns nothing twice."""
+        """The same, and faster, if what members own comes from one earlier answer, in which no partition has two
+        owners."""
         found = lines_of(self._members)
         if found is None:
             return None
@@ -64,15 +66,15 @@ class MixedBuilder:
         changed: dict[int, int] = {}
         columns = []
         for topic, start, subscribers in zip(self._layout.topics, self._layout.starts, self._subscribers, strict=False):
-            column = [NOBODY] * topic.partitions
+            column = [NO_OWNER] * topic.partitions
             may_have = set(subscribers)
             try:
                 for position, partitions in zip(lines, before.get(topic.name, ()), strict=False):
                     if partitions and position in may_have:
                         for partition in partitions:
                             column[partition] = position
-                    elif partitions and position != NOBODY:  # a topic that it has left
-                        changed.update((start + p, position) for p in partitions if column[p] == NOBODY)
+                    elif partitions and position != NO_OWNER:  # a topic that it has left
+                        changed.update((start + p, position) for p in partitions if column[p] == NO_OWNER)
             except IndexError:  # the topic was larger once
                 return None
             columns.append(column)
@@ -82,7 +84,7 @@ class MixedBuilder:
         return columns
 
     def build(self) -> Assigned:
-        """Who gets what."""
+        """The assignment."""
         topics = sorted((t for t, those in enumerate(self._subscribers) if those), key=self._topic_key)
         self._assign_free(topics)
         self._balance([topic for topic in topics if len(self._subscribers[topic]) > 1])
@@ -100,7 +102,7 @@ class MixedBuilder:
         for topic in topics:
             numbers = self._layout.range(topic)
             column = self._owner[numbers.start : numbers.stop]
-            count = column.count(NOBODY)
+            count = column.count(NO_OWNER)
             if not count:
                 continue
             takers = _least_loaded(self._subscribers[topic], loads, count)
@@ -108,20 +110,20 @@ class MixedBuilder:
                 loads[taker] += 1
             if self._gains is not None:
                 name = self._layout.topics[topic].name
-                free = (partition for partition, owner in enumerate(column) if owner == NOBODY)
-                self._gains += [(name, p, p + 1, NOBODY, taker) for p, taker in zip(free, takers, strict=True)]
+                free = (partition for partition, owner in enumerate(column) if owner == NO_OWNER)
+                self._gains += [(name, p, p + 1, NO_OWNER, taker) for p, taker in zip(free, takers, strict=True)]
             if self._changed is not None:
                 for number, owner in zip(numbers, column, strict=True):
-                    if owner == NOBODY:
-                        self._changed.setdefault(number, NOBODY)
+                    if owner == NO_OWNER:
+                        self._changed.setdefault(number, NO_OWNER)
             if count < len(column):
                 given = iter(takers)
-                takers = [next(given) if owner == NOBODY else owner for owner in column]
+                takers = [next(given) if owner == NO_OWNER else owner for owner in column]
             self._owner[numbers.start : numbers.stop] = takers
 
     def _give(self, topic: int, number: int, member: int) -> None:
         before = self._owner[number]
-        if before != NOBODY:
+        if before != NO_OWNER:
             self._loads[before] -= 1
         if self._gains is not None:
             partition = number - self._layout.starts[topic]
@@ -154,10 +156,10 @@ class MixedBuilder:
         moved = 0
         while True:
             heaviest = scales.heaviest()
-            while heaviest != NOBODY and not to_give.get(heaviest):
+            while heaviest != NO_OWNER and not to_give.get(heaviest):
                 scales.exclude_heaviest()
                 heaviest = scales.heaviest()
-            if heaviest == NOBODY:
+            if heaviest == NO_OWNER:
                 return moved
             number = to_give[heaviest].pop()
             lightest = scales.lightest()
@@ -170,17 +172,18 @@ class MixedBuilder:
 def _keep_owned(position: int, member: MemberSpec, columns: Mapping[str, list[int]]) -> None:
     """Enter what a member owns into the columns of the topics that it subscribes to.
 
-    A partition claimed twice stays with the first (no broker has such)."""
+    A partition that two members claim stays with the first (this does not happen in a broker)."""
     for name, partitions in member.owned.items():
         column = columns.get(name)
         if column is not None:
             for partition in partitions:
-                if NOBODY < partition < len(column) and column[partition] == NOBODY:
+                if NO_OWNER < partition < len(column) and column[partition] == NO_OWNER:
                     column[partition] = position
 
 
 def _least_loaded(members: Sequence[int], loads: Sequence[int], count: int) -> list[int]:
-    """Who gets one after the other: everybody on the lowest level, then again with those that are on the next, ..."""
+    """The members that get a partition, one after the other: all with the lowest load, then again with those that have
+    the next load, and so on."""
     if count < len(members):
         level = min(map(loads.__getitem__, members))
         lowest = list(islice((member for member in members if loads[member] == level), count))
@@ -198,9 +201,9 @@ def _least_loaded(members: Sequence[int], loads: Sequence[int], count: int) -> l
 
 
 class _Scales:
-    """The subscribers of one topic by load, with a light range that fills up from the left and a heavy range that
-    empties from the right. Each range moves level by level: everybody in it gets (or gives) one before anybody gets
-    (or gives) a second, then neighbours on the new level join it."""
+    """The subscribers of one topic by load, with a light range that grows from the left and a heavy range that grows
+    from the right. Each range moves level by level: all members in it get (or give) one partition before one of them
+    gets (or gives) a second one, then the neighbours on the new level join it."""
 
     __slots__ = (
         "_heavy_end", "_heavy_level", "_heavy_next", "_heavy_start", "_light_end", "_light_level", "_light_next",
@@ -221,7 +224,7 @@ class _Scales:
         return self._heavy_level - self._light_level <= 1
 
     def lightest(self) -> int:
-        """The member to get the next partition; the scales count it as given."""
+        """The member to get the next partition, which counts as assigned."""
         if self._light_next >= self._light_end:
             self._light_level += 1
             order, loads = self._order, self._loads
@@ -233,11 +236,11 @@ class _Scales:
         return member
 
     def heaviest(self) -> int:
-        """The member to give up a partition, or -1; the scales count it as taken."""
+        """The member to give a partition, or NO_OWNER; the partition counts as taken."""
         if self._heavy_next < self._heavy_start:
             order, loads = self._order, self._loads
             if self._heavy_end <= self._heavy_start and self._heavy_start > 0:
-                # Everybody in the range was excluded: go on at the level of the next one.
+                # All members of the range were excluded: continue at the level of the next one.
                 self._heavy_level = loads[order[self._heavy_start - 1]]
             else:
                 self._heavy_level -= 1
@@ -245,13 +248,13 @@ class _Scales:
                 self._heavy_start -= 1
             self._heavy_next = self._heavy_end - 1
         if self._heavy_next < 0:
-            return NOBODY
+            return NO_OWNER
         member = self._order[self._heavy_next]
         self._heavy_next -= 1
         return member
 
     def exclude_heaviest(self) -> None:
-        """Take the member that `heaviest` returned last out of the heavy range: it has nothing to give."""
+        """Remove the member that `heaviest` returned last from the heavy range: it has nothing to give."""
         order, position, last = self._order, self._heavy_next + 1, self._heavy_end - 1
         order[position], order[last] = order[last], order[position]
         self._heavy_end = last

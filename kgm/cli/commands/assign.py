@@ -16,10 +16,10 @@ from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from kgm.assignors.json_cases import Case
+    from kgm.assignors.json_cases import AssignmentCase
     from kgm.model.assignment import Assignment
 
-    _Answer: TypeAlias = tuple[Case, dict[str, dict[str, Sequence[int]]]]
+    _Answer: TypeAlias = tuple[AssignmentCase, dict[str, dict[str, Sequence[int]]]]
 
 SCHEMA = "kgm.assign/v1"
 
@@ -147,7 +147,7 @@ def _report(answers: Sequence[_Answer]) -> Report:
     )
 
 
-def _loads_and_moves(case: Case, assignment: Assignment) -> list[Table]:
+def _loads_and_moves(case: AssignmentCase, assignment: Assignment) -> list[Table]:
     """For people, of a single case: how much everybody has, before and after, and what goes from whom to whom."""
     from kgm.model.assignment import as_ranges, count, moves
 

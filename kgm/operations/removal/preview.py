@@ -36,12 +36,12 @@ def expected_moves(
     lead: how the leader of a classic group assigns; by default as Kafka's Java client does. tell: gets the reason when
     the group is none of consumers or its assignor, one that was installed beside kgm, does not work."""
     from kgm.assignors import is_known
-    from kgm.assignors.unsupported_groups import why_foreign
+    from kgm.assignors.unsupported_groups import why_unsupported
 
     removed = set(removed_member_ids)
     name = f"consumer-{group.assignor}" if group.type == "consumer" else group.assignor
     settled = group.type == "consumer" or group.state == "Stable"
-    foreign = why_foreign(group)
+    foreign = why_unsupported(group)
     if foreign is not None:
         tell(f"group {group.group_id} {foreign}")
         return None

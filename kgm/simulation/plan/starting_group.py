@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign
 from kgm.assignors.server.broker_view import as_the_broker_sees
-from kgm.assignors.unsupported_groups import STREAMS, refuse_foreign
+from kgm.assignors.unsupported_groups import STREAMS, refuse_unsupported
 from kgm.coordinator.contract.topic_image import Topic, TopicImage, topic_id
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.java.timeline_hash_map import timeline_capacity
@@ -96,7 +96,7 @@ def origin_of(snapshot: GroupSnapshot, what_if: WhatIf) -> Origin:
     _refuse_unplayable(snapshot)
     other = what_if.assignor not in (None, STREAMS) or what_if.protocol is GroupProtocol.CONSUMER
     if snapshot.assignor == STREAMS and other:
-        refuse_foreign(snapshot)  # another assignor would share out partitions, where these members share out tasks
+        refuse_unsupported(snapshot)  # another assignor would share out partitions, where these members share out tasks
     snapshot = snapshot.in_listed_order()
     protocol = what_if.protocol or GroupProtocol(snapshot.type)
     assignor = _assignor(snapshot, what_if, protocol)
@@ -167,7 +167,7 @@ def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
     if snapshot.state == "Dead":
         raise NotFoundError(f"group {group_id} does not exist", group_id=group_id)
     if snapshot.type not in ("classic", "consumer") or (snapshot.members and snapshot.assignor != STREAMS):
-        refuse_foreign(snapshot)
+        refuse_unsupported(snapshot)
     if any(member.protocol == "classic" for member in snapshot.members) and snapshot.type == "consumer":
         raise RefusedError(
             f"group {group_id} is on its way from the classic protocol to KIP-848: members of both are in it",

@@ -142,7 +142,7 @@ SNAPSHOT = {
         ({"type": "streams", "protocol_type": "streams"}, "is a streams group (KIP-1071)"),
         ({"type": "share", "protocol_type": "share"}, "is a share group (KIP-932)"),
         ({"protocol_type": "connect", "assignor": "sessioned"}, "is a Kafka Connect group"),
-        ({"protocol_type": "sr"}, "has protocol type sr: its members are no consumers"),
+        ({"protocol_type": "sr"}, "has protocol type sr: its members are not consumers"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
