@@ -63,7 +63,7 @@ class Dispatcher:
     # -- requests
 
     def handle(self, request: Request, event: EventDraft) -> None:
-        """Raises TypeError for a message that is no request to a group coordinator."""
+        """Raises TypeError for a message that is not a request to a group coordinator."""
         groups, offsets = self.state.groups, self.state.offsets
         match request.message:
             case HeartbeatRequest() as message:
@@ -96,7 +96,7 @@ class Dispatcher:
                 operations = describe_list_delete.authorized_operations(message.include_authorized_operations)
                 consumer_describe.handle_describe(message, groups, event, operations=operations)
             case other:
-                raise TypeError(f"{type(other).__name__} is no request to a group coordinator")
+                raise TypeError(f"{type(other).__name__} is not a request to a group coordinator")
 
     # To requests of the classic protocol, groups that are neither classic nor consumer groups do not exist, but their
     # ids are taken.

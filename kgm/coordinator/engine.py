@@ -63,7 +63,7 @@ class Coordinator:
     def handle(self, request: Request, *, ticket: Ticket, now: Millis) -> Outcome:
         """A request has arrived. If the outcome has records, `replay` each of them, or `abort`, before anything else.
 
-        Raises TypeError for a message that is no request to a group coordinator."""
+        Raises TypeError for a message that is not a request to a group coordinator."""
         event = self._event(now, request=request, ticket=ticket)
         self._dispatcher.handle(request, event)
         return self._finish(event)

@@ -1,5 +1,9 @@
-"""The values that every layer speaks of: ids, error codes and errors, assignments and moves, and the group snapshot.
+"""The values that every layer uses. Nothing here connects to a cluster.
 
-Nothing here does anything to a cluster. A `GroupSnapshot` is what `kgm describe -o json` prints and what
-`simulate-bounce`, `diff` and `assign` read: the one bridge between the layers that look outward and those that don't.
+- `ids`: typed ids, and Kafka's text for UUIDs
+- `error_code`, `errors`: Kafka's error codes, and the tree of kgm's errors with their exit codes
+- `assignment`: who owns what, and what moves; `changes`: what has changed between two snapshots
+- `snapshot`: `GroupSnapshot`, which `kgm describe -o json` prints and `simulate-bounce`, `diff` and `assign` read
+- `client_settings`: the settings of Kafka clients, and what they mean to kgm
+- `gc_threshold`: the garbage-collector threshold of the process
 """

@@ -11,7 +11,7 @@ Assignment = Mapping[str, Partitions]
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Move:
-    """One partition whose owner is another than before. None: nobody owned it, or nobody owns it now."""
+    """A partition whose owner has changed. None: it had no owner, or has none now."""
 
     topic: str
     partition: int
@@ -20,7 +20,7 @@ class Move:
 
 
 def owners(assignment: Assignment) -> dict[tuple[str, int], str]:
-    """The owner of each (topic, partition). An assignment with two owners of one partition keeps the last by name."""
+    """The owner of each (topic, partition). Of two owners of one partition the last one by name counts."""
     return {
         (topic, partition): owner
         for owner in sorted(assignment)
@@ -30,7 +30,7 @@ def owners(assignment: Assignment) -> dict[tuple[str, int], str]:
 
 
 def moves(before: Assignment, after: Assignment) -> tuple[Move, ...]:
-    """What changes hands between two assignments, by topic and partition."""
+    """The partitions that move between two assignments, by topic and partition."""
     old, new = owners(before), owners(after)
     changed = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     return tuple(
@@ -39,13 +39,13 @@ def moves(before: Assignment, after: Assignment) -> tuple[Move, ...]:
 
 
 def less(partitions: Partitions, others: Partitions) -> dict[str, tuple[int, ...]]:
-    """Those of `partitions` that are not among `others`; topics of which none is left are left out."""
+    """The partitions that are not among `others`, without topics that have none left."""
     left: dict[str, tuple[int, ...]] = {}
     for topic, numbers in partitions.items():
-        gone = others.get(topic)
-        kept = tuple(sorted(set(numbers).difference(gone))) if gone else tuple(numbers)
-        if kept:
-            left[topic] = kept
+        other = others.get(topic)
+        rest = tuple(sorted(set(numbers).difference(other))) if other else tuple(numbers)
+        if rest:
+            left[topic] = rest
     return left
 
 
@@ -55,7 +55,7 @@ def count(partitions: Partitions) -> int:
 
 
 def as_ranges(partitions: Iterable[int]) -> str:
-    """`0-2,5` for [0, 1, 2, 5]: how people read partitions."""
+    """`0-2,5` for [0, 1, 2, 5]."""
     runs: list[list[int]] = []
     for partition in sorted(partitions):
         if runs and partition == runs[-1][1] + 1:

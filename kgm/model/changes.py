@@ -1,7 +1,7 @@
-"""What became of a group between two snapshots of it: members, owners of partitions, and everything that has one value.
+"""What has changed in a group between two snapshots: members, owners of partitions, and single values.
 
-Members are compared by identity, so that a static member that comes back under a new member id is *replaced*, and its
-partitions have not moved. What a snapshot does not know (None) is no change."""
+Members are compared by identity, so a static member that joins again with a new member id is *replaced*, and its
+partitions have not moved. A value that a snapshot does not know (None) has not changed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from typing import Final
 from kgm.model.assignment import Assignment, Move, moves
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
-#: Values of a group that are compared as they are, in the order in which they are told.
+#: Single values of a group that are compared, in the order in which they are reported.
 VALUES: Final = (
     "type", "state", "protocol_type", "assignor", "generation", "group_epoch", "assignment_epoch",
     "session_timeout_ms", "rebalance_timeout_ms",
 )  # fmt: skip
-#: States of a classic group in which the coordinator tells nobody's subscription and assignment.
+#: States of a classic group in which the coordinator does not return subscriptions and assignments.
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """One value of the group, a topic or a member. name: which; None: it was not there, or is not there any more."""
+    """One value of the group, a topic or a member. name: which one; None: it did not exist, or no longer exists."""
 
     name: str
     before: str | int | None
@@ -30,7 +30,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replaced:
-    """Another member id under the same group instance id: the process behind the seat was started anew."""
+    """Another member id with the same group instance id: the static member was restarted."""
 
     identity: str
     member_id_before: str
@@ -39,7 +39,7 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resubscribed:
-    """A member that subscribes to something else."""
+    """A member whose subscription has changed."""
 
     identity: str
     topics_before: tuple[str, ...]
@@ -50,7 +50,7 @@ class Resubscribed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """All of it, each by identity or name. moves: None where one of the two does not tell who owns what."""
+    """All changes, by identity or name. moves: None if one of the snapshots does not know who owns what."""
 
     joined: tuple[MemberSnapshot, ...] = ()
     left: tuple[MemberSnapshot, ...] = ()
@@ -64,7 +64,7 @@ class Changes:
 
     @property
     def any(self) -> bool:
-        """Whether anything but what a member is doing at the moment (its status) is another than before."""
+        """Whether anything has changed except the status of members."""
         return bool(
             self.joined or self.left or self.replaced or self.resubscribed or self.moves or self.values
             or self.coordinator or self.topics
@@ -72,7 +72,7 @@ class Changes:
 
 
 def changes(before: GroupSnapshot, after: GroupSnapshot) -> Changes:
-    """From one snapshot to a later one of the same group."""
+    """The changes from one snapshot to a later one of the same group."""
     old, new = by_identity(before), by_identity(after)
     both = sorted(old.keys() & new.keys())
     known = knows_owners(before) and knows_owners(after)
@@ -113,12 +113,12 @@ def by_identity(snapshot: GroupSnapshot) -> Mapping[str, MemberSnapshot]:
 
 
 def owned(snapshot: GroupSnapshot) -> Assignment:
-    """What each identity owns."""
+    """The partitions that each identity owns."""
     return {member.identity: member.assignment for member in snapshot.members}
 
 
 def knows_owners(snapshot: GroupSnapshot) -> bool:
-    """Whether the snapshot tells who owns what: a classic group does not while it rebalances."""
+    """Whether the snapshot knows who owns what, which is not so for a classic group that rebalances."""
     return not (snapshot.type == "classic" and snapshot.state in REBALANCING)
 
 
@@ -138,7 +138,7 @@ def _coordinator(before: GroupSnapshot, after: GroupSnapshot) -> Changed | None:
 
 
 def _topics(before: GroupSnapshot, after: GroupSnapshot) -> tuple[Changed, ...]:
-    """Topics that come, go, or have another number of partitions; nothing while a snapshot knows none."""
+    """Topics that are new, gone, or have another number of partitions; none if one of the snapshots knows no topics."""
     old = {topic.name: topic.partitions for topic in before.topics}
     new = {topic.name: topic.partitions for topic in after.topics}
     if not old or not new:

@@ -1,4 +1,4 @@
-"""Every setting of a Kafka client by what it means to kgm: used, secret, without meaning here, or not done.
+"""The settings of Kafka clients, by what they mean to kgm: used, secret, ignored, or not supported.
 
 From `AdminClientConfig`, `ConsumerConfig`, `ProducerConfig` of Kafka 4.3 and librdkafka's CONFIGURATION.md."""
 
@@ -21,13 +21,14 @@ _LIBRDKAFKA = (
     "sasl.oauthbearer.method", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret",
     "sasl.oauthbearer.extensions", "https.ca.location", "https.ca.pem", "metadata.broker.list",
 )  # fmt: skip
-#: Ours. The first sends a password in the clear over SASL_PLAINTEXT; the second is a program that prints a token.
+#: kgm's own. The first one allows a password in plaintext over SASL_PLAINTEXT; the second is a program that prints a
+#: token.
 ALLOW_PLAINTEXT, TOKEN_COMMAND = "kgm.allow.plaintext.password", "kgm.oauthbearer.token.command"
 
 #: What kgm reads.
 USED = frozenset(_JAVA + _LIBRDKAFKA + (ALLOW_PLAINTEXT, TOKEN_COMMAND))
 
-#: What would change how kgm logs in, and what kgm does not do: worth a warning.
+#: Settings that would change how kgm logs in, and that kgm does not support: they cause a warning.
 NOT_DONE = frozenset({
     "config.providers", "sasl.client.callback.handler.class", "sasl.login.class",
     "sasl.oauthbearer.jwt.retriever.class", "security.providers",
@@ -36,7 +37,7 @@ NOT_DONE = frozenset({
     "ssl.providers", "ssl.engine.location", "sasl.oauthbearer.grant.type",
 })  # fmt: skip
 
-#: What has no meaning for kgm and does no harm: a client.properties is shared with other tools.
+#: Settings that kgm ignores: a client.properties is shared with other tools.
 _OTHERS = frozenset({
     "acks", "allow.auto.create.topics", "auto.offset.reset", "batch.size", "bootstrap.controllers", "buffer.memory",
     "check.crcs", "client.dns.lookup", "client.id", "client.rack", "compression.type", "connections.max.idle.ms",
@@ -57,26 +58,26 @@ _SECRET = re.compile(
     r"password|passphrase|secret|jaas\.config|credential|bearer\.config|user\.info|\btoken\b(?!\.endpoint|\.command)|"
     r"(^|\.)(private\.)?key(\.pem)?$|api\.key"
 )
-#: Keys that match by accident.
+#: Keys that match the pattern and are not secret.
 _NOT_SECRET = frozenset({"sasl.oauthbearer.client.credentials.client.id", ALLOW_PLAINTEXT, "ssl.key.location"})
 
 
 def is_secret(key: str) -> bool:
-    """Whether a setting's value must never be shown, by its name; also for names that nobody knows."""
+    """Whether the value of a setting must never be shown, by its name, which may be unknown."""
     return key not in _NOT_SECRET and _SECRET.search(key.lower()) is not None
 
 
 def is_known(key: str) -> bool:
-    """Whether Kafka's clients, librdkafka or kgm have such a setting."""
+    """Whether Kafka's clients, librdkafka or kgm have this setting."""
     return key in USED or key in NOT_DONE or key in _OTHERS or key.startswith(_OTHER_GROUPS)
 
 
 def nearest(key: str, also: Iterable[str] = ()) -> str | None:
-    """The setting that was probably meant; `also` may be meant too."""
+    """The setting that was probably meant, of those that kgm uses and of `also`."""
     import difflib
 
-    found = difflib.get_close_matches(key, sorted({*USED, *also}), n=1, cutoff=0.8)
-    return found[0] if found else None
+    matches = difflib.get_close_matches(key, sorted({*USED, *also}), n=1, cutoff=0.8)
+    return matches[0] if matches else None
 
 
 def environment_name(key: str) -> str:
@@ -85,7 +86,7 @@ def environment_name(key: str) -> str:
 
 
 def scrubbed(text: str, secrets: tuple[str, ...]) -> str:
-    """The text without the secrets: a broker may well repeat what it was sent."""
+    """The text without the secrets: a broker may repeat what it was sent."""
     for secret in secrets:
         if secret:
             text = text.replace(secret, "***")

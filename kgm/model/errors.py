@@ -1,4 +1,4 @@
-"""The one tree of errors. Each leaf has the exit code that runbooks rely on (cli.md section 3 of the design notes)."""
+"""The tree of errors. Each leaf has the exit code on which runbooks rely (docs/exit-codes.md)."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -13,10 +13,10 @@ __all__ = [
 
 
 class KgmError(Exception):
-    """Something that kgm tells a person.
+    """An error that is reported to the user.
 
     message: what failed, with the names that the user typed. facts: lines of evidence (broker, API, Kafka's error name
-    in capitals). hint: a command that can be run, or what to try. code: machine-readable, as in the JSON `errors`."""
+    in capitals). hint: a command to run, or what to try. code: machine-readable, as in the JSON `errors`."""
 
     exit_code: ClassVar[int] = 1
     code: ClassVar[str] = "INTERNAL"
@@ -34,50 +34,50 @@ class KgmError(Exception):
 
     @property
     def json_code(self) -> str:
-        """The Kafka error's name where there is one, otherwise the class's own code."""
+        """The name of the Kafka error if there is one, otherwise the code of the class."""
         return error_name(self.kafka_error) or self.code
 
 
 class DecodeError(KgmError):
-    """Bytes that are no message of the kind that was expected."""
+    """Bytes are not a message of the expected kind."""
 
     code = "DECODE_ERROR"
 
 
 class EncodeError(KgmError):
-    """A message that cannot be written at the version asked for."""
+    """A message cannot be encoded at the requested version."""
 
     code = "ENCODE_ERROR"
 
 
 class BrokerError(KgmError):
-    """The broker answered with an error that has no exit code of its own."""
+    """The broker has returned an error without an exit code of its own."""
 
     code = "BROKER_ERROR"
 
 
 class UnsupportedError(BrokerError):
-    """The broker does not speak the API version that the command needs."""
+    """The broker does not support the API version that the command needs."""
 
     code = "UNSUPPORTED_VERSION"
 
 
 class UsageError(KgmError):
-    """The command line, or a file it names, is not understood."""
+    """The command line, or a file that it names, is not valid."""
 
     exit_code = 2
     code = "USAGE"
 
 
 class NotFoundError(KgmError):
-    """A group, an instance id or a file is not there."""
+    """A group, an instance id or a file does not exist."""
 
     exit_code = 3
     code = "NOT_FOUND"
 
 
 class AuthenticationError(KgmError):
-    """The cluster does not accept who we are."""
+    """The cluster does not accept the credentials."""
 
     exit_code = 4
     code = "AUTHENTICATION"
@@ -91,28 +91,28 @@ class AuthorizationError(KgmError):
 
 
 class UnreachableError(KgmError):
-    """No broker answered within the budget, and nothing was changed."""
+    """No broker has answered in time, and nothing was changed."""
 
     exit_code = 5
     code = "UNREACHABLE"
 
 
 class RefusedError(KgmError):
-    """A guard said no, or the operator did; nothing was changed."""
+    """A guard has refused, or the operator has declined; nothing was changed."""
 
     exit_code = 6
     code = "REFUSED"
 
 
 class PartialError(KgmError):
-    """Some of it was done and some not, or the outcome is unknown."""
+    """A part was done and a part was not, or the outcome is unknown."""
 
     exit_code = 7
     code = "PARTIAL"
 
 
 class ConditionNotMet(KgmError):  # noqa: N818  (a result of `wait` and of gates, not a failure)
-    """A gate, an expectation or a wait was not met."""
+    """The condition of a gate, an expectation or a wait was not met."""
 
     exit_code = 8
     code = "CONDITION_NOT_MET"

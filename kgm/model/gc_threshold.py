@@ -1,9 +1,9 @@
-"""How often Python looks for cycles."""
+"""The garbage-collector threshold of the process."""
 
 import gc
 
 
 def collect_rarely() -> None:
-    """For a process with very many objects and hardly any cycles, as those of the `kgm` command and its workers are:
-    looking as often as Python does by default costs an eighth of a `describe` of thousands of members."""
+    """Raise the threshold, for a process with many objects and few cycles, such as the `kgm` command and its workers:
+    with Python's default, collections take an eighth of the time of a `describe` of thousands of members."""
     gc.set_threshold(50_000, 20, 20)

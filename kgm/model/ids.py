@@ -1,4 +1,4 @@
-"""Nominal ids, so that a member id is never passed where a group instance id is meant; and how Kafka writes UUIDs."""
+"""Typed ids, so that a member id is never passed for a group instance id, and Kafka's text for UUIDs."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
@@ -6,11 +6,11 @@ from typing import NewType
 
 GroupId = NewType("GroupId", str)
 MemberId = NewType("MemberId", str)
-#: `group.instance.id` (KIP-345): set by the operator, survives restarts.
+#: `group.instance.id` (KIP-345): set by the operator, the same after a restart.
 InstanceId = NewType("InstanceId", str)
-#: What a member is known by across restarts: its group instance id, or its member id when dynamic.
+#: What identifies a member across restarts: its group instance id, or its member id if it is dynamic.
 Identity = NewType("Identity", str)
-#: Milliseconds, of a clock or as a span.
+#: Milliseconds, as a time or as a duration.
 Millis = NewType("Millis", int)
 
 _UUID_BYTES, _UUID_LETTERS = 16, 22
@@ -22,9 +22,9 @@ def uuid_text(uuid: bytes) -> str:
 
 
 def uuid_of(text: str) -> bytes | None:
-    """The 16 bytes again; None for what is no such text."""
+    """The 16 bytes of such a text; None if it is not one."""
     try:
-        found = urlsafe_b64decode(text + "==") if len(text) == _UUID_LETTERS and text.isascii() else b""
+        uuid = urlsafe_b64decode(text + "==") if len(text) == _UUID_LETTERS and text.isascii() else b""
     except (Error, ValueError):
         return None
-    return found if len(found) == _UUID_BYTES and uuid_text(found) == text else None
+    return uuid if len(uuid) == _UUID_BYTES and uuid_text(uuid) == text else None

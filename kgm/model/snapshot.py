@@ -1,7 +1,7 @@
 """The group snapshot: what `kgm describe -o json` prints for one group, and what offline commands read.
 
-Every key is always there; what is not known is null, never -1 and never 0. Reading is strict about what kgm relies on
-and indifferent to keys that a later version adds."""
+Every key is always present; an unknown value is null, never -1 and never 0. Reading is strict about the keys that kgm
+uses, and ignores keys that a later version adds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ class CoordinatorNode:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSnapshot:
     """A topic that the group subscribes to or has committed offsets for. topic_id: 16 bytes; in JSON Kafka's text for
-    them. The broker's assignors (KIP-848) take topics in an order that hangs on it."""
+    them. The order in which the broker's assignors (KIP-848) process topics depends on it."""
 
     name: str
     partitions: int
@@ -40,15 +40,14 @@ class TopicSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSnapshot:
-    """One member. Its *identity* is its group instance id, or its member id when it is dynamic.
+    """One member. Its *identity* is its group instance id, or its member id if it is dynamic.
 
-    status `away`: a static member of a `consumer` group at member epoch -2 (KIP-848). protocol: `classic` or
-    `consumer`,
-    which a group on its way from one to the other has both of. client_library: None unless it gave itself away.
-    listed_at: its place in the broker's answer, which is the order of a hash map: of a classic group its leader may get
-    to see it, in a consumer group the broker's own assignor does; None where it is not known or means nothing.
-    listed_target: what a member of a consumer group is to have, topics and partitions as the broker lists them, which
-    is the order of hash maps too: who has to give up something gives up the last."""
+    status: `away` is a static member of a `consumer` group at member epoch -2 (KIP-848). protocol: `classic` or
+    `consumer`; during a migration a group has members of both. client_library: None if it is not known. listed_at: its
+    position in the broker's response, which is the order of a hash map that assignors may depend on; None if it is not
+    known or has no meaning. listed_target: the target assignment of a member of a consumer group, topics and partitions
+    in the order of the broker's response, which is the order of hash maps too: a member that has to revoke partitions
+    revokes the last ones."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -119,7 +118,7 @@ class OffsetSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSnapshot:
-    """One group as it was seen. Times are in milliseconds."""
+    """One group at the time of the snapshot. Times are in milliseconds."""
 
     group_id: str
     type: str
@@ -138,9 +137,9 @@ class GroupSnapshot:
 
     @property
     def lag(self) -> int | None:
-        """Records that the group is behind, over the partitions of which it is known; None if it is of none.
+        """The lag of the group in records, over the partitions for which it is known; None if it is known for none.
 
-        An empty partition that nobody committed for (end 0) lags by nothing."""
+        An empty partition (end 0) without a committed offset has no lag."""
         lags = [0 if row.committed is None and row.end == 0 else row.lag for row in self.offsets]
         known = [lag for lag in lags if lag is not None]
         return sum(known) if known else None
@@ -151,7 +150,7 @@ class GroupSnapshot:
         return all(member.listed_at is not None for member in self.members)
 
     def in_listed_order(self) -> "GroupSnapshot":
-        """The snapshot with its members as the broker lists them, where that is known."""
+        """The snapshot with its members in the order in which the broker lists them, if that is known."""
         if not self.knows_listed_order:
             return self
         return replace(self, members=tuple(sorted(self.members, key=lambda member: member.listed_at or 0)))
@@ -184,7 +183,7 @@ def _sorted(partitions: Partitions) -> dict[str, list[int]]:
 
 
 def snapshot_from_json(data: Any) -> GroupSnapshot:
-    """Read one group of `data.groups[]`. Raises UsageError that names the key that is wrong."""
+    """Read one group of `data.groups[]`. Raises UsageError, which names the wrong key."""
     group = _Reader(data, "group")
     coordinator = group.get("coordinator", (dict,), optional=True)
     return GroupSnapshot(
@@ -206,7 +205,7 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
 
 
 class _Reader:
-    """One JSON object and where it stands, so that errors name the place."""
+    """One JSON object and its place, which errors name."""
 
     def __init__(self, data: Any, where: str) -> None:
         if not isinstance(data, Mapping):
@@ -281,7 +280,7 @@ def _topic(data: Any, index: int) -> TopicSnapshot:
     written = reader.get("topic_id", (str,), optional=True)
     topic_id = None if written is None else uuid_of(written)
     if written is not None and topic_id is None:
-        raise UsageError(f"topics[{index}].topic_id is {written!r}, which is no topic id")
+        raise UsageError(f"topics[{index}].topic_id is {written!r}, which is not a topic id")
     return TopicSnapshot(name=reader.text("name"), partitions=partitions, topic_id=topic_id)
 
 

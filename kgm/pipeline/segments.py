@@ -20,7 +20,7 @@ from kgm.history.decode.record_tables import decoded
 from kgm.history.folders import GZIPPED, Folder, Reading, folders, read_folder
 from kgm.history.schema import RAW, chosen_columns
 from kgm.model.errors import UsageError
-from kgm.records.segment import LOG, SWAP, BadBatch, Rest, base_offset_of, batches
+from kgm.records.segment import LOG, SWAP, BadBatch, FileTail, base_offset_of, batches
 
 NAME = "kgm-segments"
 #: So many records in one Arrow batch on its way through the JVM, at most: group metadata may take 10 KB each.
@@ -217,7 +217,7 @@ class Ends:
         if inode != stat.st_ino or stat.st_size < position:
             position, next_offset = 0, _base_offset(path)
         with path.open("rb") as file:
-            rest = Rest(file, position)
+            rest = FileTail(file, position)
             begun = position
             try:
                 for at, batch in batches(rest, stat.st_size - begun, from_offset=next_offset):

@@ -1,8 +1,12 @@
 """Bytes <-> messages. No sockets, no clock.
 
-Theory of operation: `tools/generate_messages.py` turns the schemas inside Kafka's jars into one module per message
-(`messages/`): slots, Kafka's defaults, and a table of facts. `compiler` turns such a table, for one version, into a
-straight-line decoder and encoder the first time they are needed; `codec` keeps them and maps every low-level failure
-to `DecodeError` or `EncodeError`. `wire` puts headers in front, `subscription` reads and writes the consumer
-protocol's blobs inside the group messages (KIP-792's generation among them).
+- `messages/`: a class for each message, generated from the schemas in Kafka's jars by `tools/generate_messages.py`:
+  slots, Kafka's defaults, and a table of fields (`struct`)
+- `compiler`: compiles such a table, for one version, into a straight-line decoder and encoder when they are first
+  needed
+- `codec`: encodes and decodes messages; turns every low-level error into `DecodeError` or `EncodeError`
+- `primitives`: varints, lengths and tags
+- `apis`, `api_table`: API keys and versions
+- `wire`: request and response headers; `subscription`: the consumer protocol's subscription and assignment inside the
+  group messages (with the generation of KIP-792)
 """

@@ -1,4 +1,4 @@
-"""The APIs that kgm speaks: keys, versions, and the classes of their requests and responses."""
+"""The APIs that kgm supports: keys, versions, and the classes of their requests and responses."""
 
 import enum
 import importlib
@@ -14,7 +14,7 @@ __all__ = ["API", "KAFKA_RELEASE", "ApiInfo", "ApiKey", "request_class", "respon
 
 @dataclass(frozen=True, slots=True)
 class ApiInfo:
-    """Versions are inclusive; from `flexible_from` on messages have compact lengths and tags (KIP-482)."""
+    """An API. Versions are inclusive; from `flexible_from` on, messages have compact lengths and tags (KIP-482)."""
 
     name: str
     min_version: int
@@ -73,20 +73,20 @@ class ApiKey(enum.IntEnum):
 
 
 def request_class(key: int) -> type[Message]:
-    """The request's class, imported on first use. Raises DecodeError for an API that kgm does not speak."""
+    """The request's class, imported on first use. Raises DecodeError for an API that kgm does not support."""
     return _class(key, "Request")
 
 
 def response_class(key: int) -> type[Message]:
-    """The response's class, imported on first use. Raises DecodeError for an API that kgm does not speak."""
+    """The response's class, imported on first use. Raises DecodeError for an API that kgm does not support."""
     return _class(key, "Response")
 
 
 def _class(key: int, suffix: str) -> type[Message]:
     info = API.get(key)
     if info is None:
-        raise DecodeError(f"API key {key} is not one that kgm speaks")
+        raise DecodeError(f"API key {key} is not supported")
     stem = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", info.name).lower()
     module = importlib.import_module(f"kgm.protocol.messages.{stem}_{suffix.lower()}")
-    found: type[Message] = getattr(module, info.name + suffix)
-    return found
+    message_class: type[Message] = getattr(module, info.name + suffix)
+    return message_class

@@ -1,7 +1,7 @@
-"""Bytes <-> messages. Codecs are compiled on first use, about a millisecond for each message and version.
+"""Encodes and decodes messages. Codecs are compiled on first use, about a millisecond for each message and version.
 
-Errors: `DecodeError` for bytes that are no such message, `EncodeError` for a message that has no such bytes, and
-`ValueError` never: whatever goes wrong underneath is turned into one of the two here."""
+Errors: `DecodeError` for bytes that are not such a message, `EncodeError` for a message that cannot be encoded. Every
+low-level error becomes one of these two."""
 
 import struct
 from typing import Any, TypeVar
@@ -11,15 +11,15 @@ from kgm.protocol.compiler import compile_decoder, compile_encoder
 from kgm.protocol.struct import Message
 
 M = TypeVar("M", bound=Message)
-#: What compiled code raises on hostile bytes (UnicodeDecodeError and Malformed are ValueErrors).
+#: What compiled code raises for malformed bytes (UnicodeDecodeError and Malformed are ValueErrors).
 LOW_LEVEL = (struct.error, IndexError, ValueError, OverflowError, MemoryError)
 _decoders: dict[tuple[type[Message], int], Any] = {}
 _encoders: dict[tuple[type[Message], int], Any] = {}
 
 
 def encode(message: Message, version: int) -> bytes:
-    """The body of a message at a version. Raises EncodeError when a value does not fit the field, or when a field is
-    set that this version cannot carry and Kafka does not mark as ignorable."""
+    """The body of a message at a version. Raises EncodeError if a value does not fit its field, or if a field is set
+    that this version does not have and Kafka does not mark as ignorable."""
     cls = message.__class__
     encoder = _encoders.get((cls, version))
     if encoder is None:
@@ -34,8 +34,8 @@ def encode(message: Message, version: int) -> bytes:
 
 
 def decode(cls: type[M], data: bytes, version: int, *, offset: int = 0, allow_trailing: bool = False) -> M:
-    """The message in `data[offset:]`. Raises DecodeError; trailing bytes are one too unless allowed (brokers must
-    allow them in requests: librdkafka sends some)."""
+    """The message in `data[offset:]`. Raises DecodeError, also for trailing bytes unless they are allowed. (Brokers
+    have to allow them in requests: librdkafka sends some.)"""
     end = len(data)
     compiled = _decoders.get((cls, version)) or decoder(cls, version)
     try:
@@ -48,13 +48,13 @@ def decode(cls: type[M], data: bytes, version: int, *, offset: int = 0, allow_tr
 
 
 def decoder(cls: type[Message], version: int) -> Any:
-    """The compiled function (bytes, position, end) -> (message, next position) under `decode`, which raises what is in
-    LOW_LEVEL and does not look whether the end was met. Raises DecodeError for a version that there is not."""
-    found = _decoders.get((cls, version))
-    if found is None:
+    """The compiled function (bytes, position, end) -> (message, next position) that `decode` uses. It raises the errors
+    of LOW_LEVEL, and does not check where the message ends. Raises DecodeError for an unknown version."""
+    compiled = _decoders.get((cls, version))
+    if compiled is None:
         _check_version(cls, version, DecodeError)
-        found = _decoders[cls, version] = compile_decoder(cls, version)
-    return found
+        compiled = _decoders[cls, version] = compile_decoder(cls, version)
+    return compiled
 
 
 def _check_version(cls: type[Message], version: int, error: type[Exception]) -> None:

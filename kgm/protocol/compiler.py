@@ -1,7 +1,7 @@
 """Turns a message class's table into straight-line Python: one decoder and one encoder per (class, version).
 
-Interpreting the tables field by field costs five to ten times as much as this. The source that is compiled here holds
-only names from the generated tables and literals made with repr(); nothing from the network enters it."""
+Interpreting the tables field by field takes five to ten times as long. The source that is compiled here consists of
+names from the generated tables and of literals made with repr(); nothing from the network gets into it."""
 
 import struct
 from typing import Any
@@ -17,7 +17,7 @@ def _within(version: int, span: tuple[int, int] | None) -> bool:
 
 
 class _Plan:
-    """What both directions know about one message at one version."""
+    """What decoder and encoder have in common, for one message at one version."""
 
     def __init__(self, cls: type[Message], version: int) -> None:
         self.cls, self.version = cls, version
@@ -53,7 +53,7 @@ class _Plan:
         return _within(self.version, row.versions)
 
     def min_size(self, kind: str, seen: tuple[str, ...] = ()) -> int:
-        """The fewest bytes that one value of this kind takes: the bound for array counts."""
+        """The least number of bytes of a value of this kind, which limits array counts."""
         if kind in primitives.WIDTH:
             return primitives.WIDTH[kind]
         if kind == "uuid":
@@ -90,7 +90,7 @@ class _Decoder(_Plan):
         return self.scope["decode"]
 
     def fields(self, depth: int, struct_name: str) -> str:
-        """Decode one struct; returns the variable that holds it."""
+        """Emit the decoding of one struct. Returns the variable that has it."""
         cls = self.struct(struct_name)
         arguments = []
         tagged = []
@@ -119,7 +119,7 @@ class _Decoder(_Plan):
         return result
 
     def flush(self, depth: int, run: list[tuple[str, Field]]) -> None:
-        """Neighbouring fixed-width fields are unpacked in one go."""
+        """Emit the decoding of adjacent fixed-width fields, which are unpacked together."""
         if run:
             letters = "".join(primitives.FIXED[row.kind] for _, row in run)
             targets = ", ".join(variable for variable, _ in run)
@@ -135,7 +135,7 @@ class _Decoder(_Plan):
         return repr(row.default)
 
     def length(self, depth: int, wide: str) -> str:
-        """Read a length in front of a string (h), bytes or array (i); -1 means null."""
+        """Emit the decoding of the length of a string (h), of bytes or of an array (i); -1 means null."""
         n = self.name("n")
         if self.flexible:
             self.line(depth, f"{n} = b[p]")
@@ -272,12 +272,13 @@ class _Encoder(_Plan):
             self.line(depth, f"if {o}.unknown_tags: raise ValueError('tags need a flexible version')")
 
     def reject_set(self, depth: int, o: str, row: Field, struct_name: str) -> None:
-        """Kafka refuses to drop a value silently unless the field is marked ignorable; so do we."""
+        """Emit an error for a value that this version cannot carry, unless the field is marked as ignorable (as
+        Kafka)."""
         text = f"{struct_name}.{row.name} cannot be sent at version {self.version}"
         self.line(depth, f"if {self.differs(o, row)}: raise ValueError({text!r})")
 
     def differs(self, o: str, row: Field) -> str:
-        """Source of a test that the value is not Kafka's default."""
+        """The source of a test that the value is not Kafka's default."""
         value = f"{o}.{row.name}"
         if row.default == () and row.kind.startswith("[]"):
             return f"{value} is None or {value}"
@@ -380,5 +381,5 @@ def compile_decoder(cls: type[Message], version: int) -> Any:
 
 
 def compile_encoder(cls: type[Message], version: int) -> Any:
-    """A function (message, append) that hands byte strings to `append`."""
+    """A function (message, append) that calls `append` with byte strings."""
     return _Encoder(cls, version).build()

@@ -1,7 +1,7 @@
 """Building blocks of the compiled codec: fixed-width packers, unsigned varints and length checks.
 
-Every length is checked against the bytes that are there before anything of that length is made. Functions here raise
-`Malformed` or one of the low-level errors listed in `codec.LOW_LEVEL`; `codec` turns them all into `DecodeError`."""
+Every length is checked against the bytes that exist before anything of that length is created. Functions here raise
+`Malformed` or one of the low-level errors in `codec.LOW_LEVEL`; `codec` turns them all into `DecodeError`."""
 
 import struct
 
@@ -11,13 +11,13 @@ FIXED = {
 WIDTH = {kind: struct.calcsize(">" + letter) for kind, letter in FIXED.items()}
 I16 = struct.Struct(">h")
 I32 = struct.Struct(">i")
-#: Encoded unsigned varints below 1,024, the lengths that occur all the time.
+#: Encoded unsigned varints below 1,024, the most frequent lengths.
 SMALL_UVARINTS = [bytes([n]) if n < 128 else bytes([n & 127 | 128, n >> 7]) for n in range(1024)]
 MAX_UVARINT = 0xFFFFFFFF
 
 
 class Malformed(ValueError):  # noqa: N818  (it never leaves the package)
-    """Bytes that are no such message; the text says what is wrong and where."""
+    """Bytes are not a message of the expected kind. The text says what is wrong, and where."""
 
 
 def uvarint(value: int) -> bytes:
@@ -25,7 +25,7 @@ def uvarint(value: int) -> bytes:
     if 0 <= value < 1024:
         return SMALL_UVARINTS[value]
     if not 0 <= value <= MAX_UVARINT:
-        raise ValueError(f"{value} is no unsigned varint of 32 bits")
+        raise ValueError(f"{value} is not an unsigned varint of 32 bits")
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -51,16 +51,17 @@ def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def bad_length(what: str, length: int, position: int, end: int) -> Malformed:
-    """The error for a length that does not fit in what is left."""
+    """The error for a length that is larger than what is left."""
     return Malformed(f"{what} has length {length} at byte {position}, but {end - position} bytes are left")
 
 
 def read_tags(buffer: bytes, position: int, end: int) -> tuple[list[tuple[int, int, int]], int]:
-    """Decode a tag section into (tag, start, stop) triples, tags strictly rising; returns (triples, next position)."""
+    """Decode a tag section into (tag, start, stop) triples, tags strictly ascending; returns (triples, next
+    position)."""
     count, position = read_uvarint(buffer, position)
     if count > (end - position) // 2:
         raise bad_length("a tag section", count, position, end)
-    found = []
+    triples = []
     last = -1
     for _ in range(count):
         tag, position = read_uvarint(buffer, position)
@@ -70,19 +71,19 @@ def read_tags(buffer: bytes, position: int, end: int) -> tuple[list[tuple[int, i
         if size > end - position:
             raise bad_length(f"tag {tag}", size, position, end)
         last = tag
-        found.append((tag, position, position + size))
+        triples.append((tag, position, position + size))
         position += size
-    return found, position
+    return triples, position
 
 
 def write_tags(known: list[tuple[int, bytes]], unknown: tuple[tuple[int, bytes], ...]) -> bytes:
-    """Encode a tag section: known tags that are not at their default, and what an unknown newer Kafka had sent."""
+    """Encode a tag section: known tags that do not have their default, and unknown tags that a newer Kafka has sent."""
     tags = sorted([*known, *unknown])
     parts = [uvarint(len(tags))]
     last = -1
     for tag, data in tags:
         if tag == last:
-            raise ValueError(f"tag {tag} stands twice")
+            raise ValueError(f"tag {tag} occurs twice")
         last = tag
         parts += (uvarint(tag), uvarint(len(data)), data)
     return b"".join(parts)

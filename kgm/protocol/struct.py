@@ -1,4 +1,4 @@
-"""What every generated message class is: slots, Kafka's defaults, and the table the codec compiles from."""
+"""The bases of the generated message classes: slots, Kafka's defaults, and the table of fields that is compiled."""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,7 +11,7 @@ Versions = tuple[int, int]
 
 
 class Field(NamedTuple):
-    """One row of a struct's table. Versions are inclusive; a default of () stands for an empty array or struct."""
+    """One field of a struct. Versions are inclusive; a default of () stands for an empty array or struct."""
 
     name: str
     kind: str
@@ -24,9 +24,9 @@ class Field(NamedTuple):
 
 
 class Struct:
-    """A struct of Kafka's protocol. Fields carry Kafka's names in snake_case; types are in the annotations.
+    """A struct of Kafka's protocol. Fields have Kafka's names in snake_case; types are in the annotations.
 
-    `unknown_tags` keeps tagged fields of a newer Kafka as (tag, bytes), so that re-encoding loses nothing (KIP-482)."""
+    unknown_tags: tagged fields of a newer Kafka as (tag, bytes), so that encoding it again loses nothing (KIP-482)."""
 
     __slots__ = ("unknown_tags",)
     FIELDS: ClassVar[tuple[Any, ...]] = ()

@@ -1,7 +1,7 @@
 """The consumer protocol's blobs inside JoinGroup, SyncGroup and DescribeGroups: subscription and assignment, v0-v3.
 
-Version 1 brought owned partitions (KIP-429), version 2 the generation in which they were owned (KIP-792), version 3
-the rack (KIP-881). A newer version is read by the prefix that is known (ConsumerProtocol.deserializeSubscription)."""
+Version 1 brought owned partitions (KIP-429), version 2 the generation in which they were owned (KIP-792), version 3 the
+rack (KIP-881). Of a newer version the known prefix is read (ConsumerProtocol.deserializeSubscription)."""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _VERSION = struct.Struct(">h")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """What a member says of itself in JoinGroup.
+    """The subscription of a member in JoinGroup.
 
     owned_partitions: partitions by topic, owned in generation `generation_id` (-1: none, or from before KIP-792)."""
 
@@ -36,7 +36,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberAssignment:
-    """What the leader gives a member: partitions by topic. A topic that stands twice is merged (librdkafka does it)."""
+    """The assignment of a member: partitions by topic. A topic that occurs twice is merged (librdkafka writes such)."""
 
     partitions: Mapping[str, Sequence[int]] = field(default_factory=dict)
     user_data: bytes | None = None
@@ -44,7 +44,7 @@ class MemberAssignment:
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """The blob, its version in front."""
+    """The bytes of a subscription, with its version in front."""
     version = subscription.version
     owned = [OwnedTopic(topic=t, partitions=list(p)) for t, p in sorted(subscription.owned_partitions.items())]
     message = ConsumerProtocolSubscription(
@@ -58,7 +58,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """Read the blob. Raises DecodeError; an empty blob is one too."""
+    """Decode a subscription. Raises DecodeError, also for no bytes at all."""
     version, known = _versions(data, "subscription")
     message = codec.decode(ConsumerProtocolSubscription, data, known, offset=2, allow_trailing=True)
     return Subscription(
@@ -72,15 +72,15 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def encode_assignment(assignment: MemberAssignment) -> bytes:
-    """The blob, its version in front; topics in the order given."""
+    """The bytes of an assignment, with its version in front; topics in the order given."""
     topics = [AssignedTopic(topic=t, partitions=list(p)) for t, p in assignment.partitions.items()]
     message = ConsumerProtocolAssignment(assigned_partitions=topics, user_data=assignment.user_data)
     return _VERSION.pack(assignment.version) + codec.encode(message, assignment.version)
 
 
 def decode_assignment(data: bytes, *, is_listed: bool = False) -> MemberAssignment:
-    """Read the blob; no bytes at all mean that nothing is assigned. is_listed: leave the partitions in the order in
-    which they are written. Raises DecodeError."""
+    """Decode an assignment; no bytes at all mean that nothing is assigned. is_listed: keep the partitions in the order
+    in which they are written. Raises DecodeError."""
     if not data:
         return MemberAssignment()
     version, known = _versions(data, "assignment")
@@ -90,7 +90,7 @@ def decode_assignment(data: bytes, *, is_listed: bool = False) -> MemberAssignme
 
 
 def _versions(data: bytes, what: str) -> tuple[int, int]:
-    """(the version that is written, the version to read it with)."""
+    """(the version of the bytes, the version to decode them with)."""
     if len(data) < _VERSION.size:
         raise DecodeError(f"a consumer protocol {what} of {len(data)} bytes has no version")
     version = _VERSION.unpack_from(data)[0]

@@ -1,7 +1,7 @@
-"""Frames: a header and a body. A *frame* here is what stands behind the four bytes of its length.
+"""Frames: a header and a body. A *frame* does not include the four bytes of its length.
 
-Request header v1 (v2 when the API's version is flexible), response header v0 (v1 when flexible). ApiVersions responses
-always have header v0, because the client cannot know yet what the broker speaks (KIP-511)."""
+Request header v1 (v2 if the API's version is flexible), response header v0 (v1 if flexible). ApiVersions responses
+always have header v0, because the client does not know yet what the broker supports (KIP-511)."""
 
 import struct
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ _API_VERSIONS = int(ApiKey.API_VERSIONS)  # an IntEnum compares slowly
 
 
 class RequestHeader(NamedTuple):
-    """The header of a request; `body_at` is the offset of its body in the frame. (One for every request: hence a named
-    tuple.)"""
+    """The header of a request. body_at: the offset of its body in the frame. (A named tuple, because every request has
+    one.)"""
 
     api_key: int
     version: int
@@ -53,13 +53,14 @@ def encode_request(message: Message, *, version: int, correlation_id: int, clien
     return header + tags + codec.encode(message, version)
 
 
-def _behind_tags(frame: bytes, at: int) -> int:
-    """The offset behind the tag section of a header, which nearly always is empty. Raises what codecs raise."""
+def _after_tags(frame: bytes, at: int) -> int:
+    """The offset after the tag section of a header, which is nearly always empty. Raises the errors of
+    codec.LOW_LEVEL."""
     return at + 1 if frame[at] == 0 else read_tags(frame, at, len(frame))[1]
 
 
 def decode_request_header(frame: bytes) -> RequestHeader:
-    """The header alone: enough to answer an unknown version. Raises DecodeError."""
+    """The header only, which is enough to answer an unknown version. Raises DecodeError."""
     try:
         key, version, correlation_id, length = _REQUEST.unpack_from(frame)
         at = _REQUEST.size + max(length, 0)
@@ -67,16 +68,16 @@ def decode_request_header(frame: bytes) -> RequestHeader:
             raise DecodeError(f"client id of {length} bytes in a frame of {len(frame)}")
         client_id = None if length < 0 else frame[_REQUEST.size : at].decode()
         info = API.get(key)
-        # An ApiVersions request of a version unknown to us still has a flexible header; its body is not read then.
+        # An ApiVersions request of an unknown version has a flexible header, too; its body is not decoded then.
         if info is not None and version >= info.flexible_from:
-            at = _behind_tags(frame, at)
+            at = _after_tags(frame, at)
     except codec.LOW_LEVEL as error:
         raise DecodeError(f"request header: {error}") from error
     return RequestHeader(key, version, correlation_id, client_id, at)
 
 
 def decode_request(frame: bytes) -> RequestFrame:
-    """A whole request; trailing bytes are tolerated as Kafka does. Raises DecodeError."""
+    """A complete request. Trailing bytes are allowed, as in Kafka. Raises DecodeError."""
     header = decode_request_header(frame)
     cls = request_class(header.api_key)
     message = codec.decode(cls, frame, header.version, offset=header.body_at, allow_trailing=True)
@@ -94,8 +95,8 @@ def correlation_of(frame: bytes) -> int:
     """The correlation id of a response frame. Raises DecodeError."""
     if len(frame) < _LENGTH.size:
         raise DecodeError(f"a response of {len(frame)} bytes has no header")
-    found: int = _LENGTH.unpack_from(frame)[0]
-    return found
+    correlation_id: int = _LENGTH.unpack_from(frame)[0]
+    return correlation_id
 
 
 def decode_response(cls: type[M], frame: bytes, *, version: int) -> tuple[int, M]:
@@ -104,12 +105,12 @@ def decode_response(cls: type[M], frame: bytes, *, version: int) -> tuple[int, M
     at = _LENGTH.size
     if version >= cls.FLEXIBLE_FROM and cls.API_KEY != _API_VERSIONS:
         try:
-            at = _behind_tags(frame, at)
+            at = _after_tags(frame, at)
         except codec.LOW_LEVEL as error:
             raise DecodeError(f"response header: {error}") from error
     return correlation_id, codec.decode(cls, frame, version, offset=at, allow_trailing=True)
 
 
 def framed(frame: bytes) -> bytes:
-    """The frame behind its length, as it goes out on a connection."""
+    """The frame with its length in front, as it is sent on a connection."""
     return _LENGTH.pack(len(frame)) + frame

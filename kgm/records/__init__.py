@@ -1,9 +1,8 @@
-"""What is written in `__consumer_offsets`: keys and values of every record type of Kafka's group coordinator; and the
-log itself, on disk.
+"""What is written in `__consumer_offsets`: the records, and the log on disk. (The caller provides the time.)
 
-`messages/` is generated from the schemas in Kafka's group-coordinator jar; `record` puts the record type in front of
-keys and the version in front of values, and picks the versions that Kafka's brokers write. `batch` and `compression`
-are Kafka's record batches, `segment` a file of them, `log` a partition's directory, `compaction` its cleaner.
-
-Files are read and written here, and the time is told by the caller.
+- `record_types`, `record`: the record types of Kafka's group coordinator, and a record as bytes: the type in front of
+  the key, the version in front of the value; which versions brokers write
+- `messages/`: keys and values, generated from the schemas in Kafka's group-coordinator jar
+- `batch`, `compression`: Kafka's record batches
+- `segment`, `log`, `compaction`: a file of batches, the directory of a partition, and its cleaner
 """

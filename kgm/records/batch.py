@@ -1,10 +1,10 @@
 """Record batches of format v2 (KIP-98), the unit that Kafka's logs, producers and fetches are made of.
 
 A batch is a header of 61 bytes and its records, which are varints and bytes, compressed together or not. The checksum
-(CRC32C) covers everything behind itself, so a broker may write base offset and leader epoch into a batch it was sent.
-Formats v0 and v1 (message sets of brokers before 0.11) are refused: no Kafka since 4.0 can write them.
+(CRC32C) covers everything after itself, so that a broker can write base offset and leader epoch into a batch of a
+producer. Formats v0 and v1 (message sets of brokers before 0.11) are refused: Kafka cannot write them since 4.0.
 
-Hostile bytes: only DecodeError escapes, and every length is checked against the bytes that are there."""
+For any bytes, only DecodeError is raised, and every length is checked against the bytes that exist."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from kgm.records.compression import CODECS, Compression, decompress
 #: base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max timestamp,
 #: producer id, producer epoch, base sequence, number of records (org.apache.kafka.common.record.DefaultRecordBatch)
 HEADER = struct.Struct(">qiibIhiqqqhii")
-#: `length` counts what is behind it.
+#: `length` counts the bytes after itself.
 BEHIND_LENGTH = 12
 LENGTH_AT = 8
 LENGTH = struct.Struct(">i")
@@ -28,19 +28,19 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-#: The base timestamp is when tombstones and markers of this batch may go (KAFKA-8522).
+#: The base timestamp is the time from which tombstones and markers of this batch may be removed (KAFKA-8522).
 DELETE_HORIZON = 0x40
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
-#: What one compressed batch may grow to, in bytes.
+#: The largest size of a decompressed batch, in bytes.
 MAX_UNCOMPRESSED = 128 << 20
 
 CRC_AT = 17
 _CRC = struct.Struct(">I")
 #: The crc covers a batch from here on.
 ATTRIBUTES_AT = 21
-#: A record has at least a length, attributes, two deltas, two lengths and a count of headers.
+#: A record has at least a length, attributes, two deltas, two lengths and a count of headers, of a byte each.
 _LEAST_RECORD = 7
 _MARKER_KEY = struct.Struct(">hh")
 _MARKER_VALUE = struct.Struct(">hi")
@@ -71,14 +71,14 @@ class ProducerInfo:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The end of a transaction, as a control batch says it."""
+    """The end of a transaction, from a control batch."""
 
     commit: bool
     coordinator_epoch: int
 
 
 class Batch(NamedTuple):
-    """One batch: its header, and its bytes. Records are decoded when they are asked for."""
+    """One batch: its header, and its bytes. Records are decoded when they are accessed."""
 
     base_offset: int
     length: int
@@ -97,7 +97,7 @@ class Batch(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The offset of its last record, which compaction may have taken away; inclusive."""
+        """The offset of its last record, which compaction may have removed."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -114,17 +114,19 @@ class Batch(NamedTuple):
 
     @property
     def producer(self) -> ProducerInfo | None:
-        """Of a transactional batch: the producer; its records count when the producer's next marker is a COMMIT."""
+        """The producer of a transactional batch, whose records count if the producer's next marker is a COMMIT; else
+        None."""
         return ProducerInfo(self.producer_id, self.producer_epoch) if self.transactional else None
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones in it may go, or None if the cleaner has not seen it yet."""
+        """From when on its tombstones may be removed; None if the cleaner has not seen the batch yet."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     @property
     def records(self) -> tuple[RawRecord, ...]:
-        """The records, in order of their offsets, which may have gaps. Decodes each time. Raises DecodeError."""
+        """The records, in the order of their offsets, which may have gaps. Decodes them each time. Raises
+        DecodeError."""
         codec = self.attributes & CODEC_MASK
         try:
             if codec == Compression.NONE:
@@ -135,7 +137,7 @@ class Batch(NamedTuple):
 
     @property
     def marker(self) -> Marker | None:
-        """Of a control batch: the end of a transaction. None for another kind of control record. Raises DecodeError."""
+        """The end of a transaction, of a control batch; None for other kinds of batches. Raises DecodeError."""
         if not self.is_control or self.record_count == 0:
             return None
         record = self.records[0]
@@ -151,16 +153,17 @@ class Batch(NamedTuple):
 
 
 def parse_batch(data: bytes, at: int = 0) -> Batch:
-    """The batch at a position, whole and with the right checksum; its records are not looked at. Raises DecodeError."""
+    """The batch at a position, complete and with the right checksum; its records are not decoded. Raises
+    DecodeError."""
     left = len(data) - at
     if left < HEADER.size:
-        raise DecodeError(f"{left} bytes are no batch: a header has {HEADER.size}")
+        raise DecodeError(f"{left} bytes are not a batch, whose header has {HEADER.size}")
     header = HEADER.unpack_from(data, at)
     length = header[1]
     if header[3] != MAGIC:
-        raise DecodeError(f"record format v{header[3]} is not read, only v{MAGIC}")
+        raise DecodeError(f"record format v{header[3]} is not supported, only v{MAGIC}")
     if not HEADER.size - BEHIND_LENGTH <= length <= left - BEHIND_LENGTH:
-        raise DecodeError(f"a batch says that {length} bytes follow, but {left - BEHIND_LENGTH} do")
+        raise DecodeError(f"a batch has a length of {length} bytes, but {left - BEHIND_LENGTH} bytes follow")
     batch = _new(Batch, (*header, data[at : at + BEHIND_LENGTH + length]))
     if checksum(batch.data[ATTRIBUTES_AT:]) != batch.crc:
         raise DecodeError("the checksum of a batch is wrong")
@@ -177,26 +180,26 @@ def parse_batch(data: bytes, at: int = 0) -> Batch:
 
 
 def decode_batches(data: bytes) -> list[Batch]:
-    """Every batch in a run of whole ones, as in a segment file or in a Fetch response. Raises DecodeError."""
-    found = []
+    """All batches of a sequence of complete ones, as in a segment file. Raises DecodeError."""
+    decoded = []
     at = 0
     while at < len(data):
         batch = parse_batch(data, at)
-        found.append(batch)
+        decoded.append(batch)
         at += len(batch.data)
-    return found
+    return decoded
 
 
 def whole_batches(data: bytes) -> list[Batch]:
-    """The batches of a Fetch response, the last of which may be cut off: it is left out. Raises DecodeError."""
-    found = []
+    """The batches of a Fetch response, without the last one if it is cut off. Raises DecodeError."""
+    complete = []
     at = 0
     while (
         len(data) - at >= HEADER.size and LENGTH.unpack_from(data, at + LENGTH_AT)[0] <= len(data) - at - BEHIND_LENGTH
     ):
-        found.append(parse_batch(data, at))
-        at += len(found[-1].data)
-    return found
+        complete.append(parse_batch(data, at))
+        at += len(complete[-1].data)
+    return complete
 
 
 def encode_batch(
@@ -204,7 +207,7 @@ def encode_batch(
     attributes: int = 0, leader_epoch: int = 0, producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH, base_sequence: int = 0,
 ) -> bytes:  # fmt: skip
-    """An uncompressed batch. The records' offsets rise from base_offset to last_offset, and may leave gaps."""
+    """An uncompressed batch. The offsets of the records ascend from base_offset to last_offset, and may have gaps."""
     assert attributes & CODEC_MASK == 0, "batches are written uncompressed"
     parts = [b""]
     for record in records:
@@ -225,8 +228,8 @@ def new_batch(
     pairs: Sequence[tuple[bytes, bytes | None]], *, base_offset: int, timestamp_ms: int, leader_epoch: int = 0,
     producer: ProducerInfo | None = None,
 ) -> bytes:  # fmt: skip
-    """The batch that Kafka's coordinator makes of the records of one write: base sequence 0 with and without a
-    producer (CoordinatorRuntime)."""
+    """The batch that Kafka's coordinator makes of the records of one write: base sequence 0, with or without a producer
+    (CoordinatorRuntime)."""
     return encode_batch(
         [RawRecord(base_offset + at, timestamp_ms, key, value) for at, (key, value) in enumerate(pairs)],
         base_offset=base_offset,
@@ -262,7 +265,7 @@ def marker_batch(
 
 @cache
 def checksum_function() -> Callable[[bytes], int]:
-    """CRC32C, for very many."""
+    """The function that computes CRC32C, for many calls."""
     from google_crc32c import value
 
     return value  # type: ignore[no-any-return]
@@ -276,12 +279,13 @@ def checksum(data: bytes) -> int:
 # -- records
 
 
-#: Makes a named tuple of its fields, in half the time that calling it takes.
+#: Makes a named tuple from its fields, in half the time of a call of its class.
 _new = tuple.__new__
 
 
 def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
-    """Straight-line, because reloading a coordinator is this loop: nearly every varint here has one byte."""
+    """Straight-line code, because most of the time of loading a coordinator is spent here. Nearly every varint has one
+    byte."""
     base_offset, base_timestamp, count = batch.base_offset, batch.base_timestamp, batch.record_count
     last_delta = batch.last_offset_delta
     append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
@@ -327,14 +331,14 @@ def _decode_records(batch: Batch, b: bytes, p: int) -> tuple[RawRecord, ...]:
         else:
             headers, p = _headers(b, p, stop)
         if p != stop:
-            raise DecodeError(f"a record of {length} bytes has its end elsewhere")
+            raise DecodeError(f"the fields of a record of {length} bytes do not fill it")
         if not previous < delta <= last_delta:
             raise DecodeError(f"a record with offset delta {delta} after {previous}")
         previous = delta
         stamp = stamp if append_time is None else append_time
         found.append(_new(RawRecord, (base_offset + delta, stamp, key, value, headers)))
     if p != end:
-        raise DecodeError(f"{end - p} bytes are left over behind the records of a batch")
+        raise DecodeError(f"{end - p} bytes are left over after the records of a batch")
     return tuple(found)
 
 

@@ -1,17 +1,18 @@
-"""Compaction: of every key the last record stays (Kafka: org.apache.kafka.storage.internals.log.Cleaner).
+"""Compaction: keeps the last record of every key (Kafka: org.apache.kafka.storage.internals.log.Cleaner).
 
-What is kept. Offsets never change; what goes leaves gaps. A tombstone stays until the delete retention has passed since
-a compaction first saw it; that moment is written into its batch (KAFKA-8522). Records of aborted transactions go at
-once. A marker stays as long as a record of its transaction was met, and then as long as a tombstone. The segment that
-is appended to is not touched, nor is any from the first transaction on that has not ended. The last batch looked at
-stays, empty if need be. Unlike Kafka's cleaner this one keeps no batch for the sake of the sequence numbers of a
-producer that is still known, of which the coordinator's batches have none; it looks at whole segments only; and the
-batches that it has to rewrite it writes uncompressed.
+What is kept. Offsets never change; removed records leave gaps. A tombstone is kept until the delete retention has
+passed since the first compaction that saw it; that time is written into its batch (KAFKA-8522). Records of aborted
+transactions are removed at once. A marker is kept as long as there is a record of its transaction, and then as long as
+a tombstone. The active segment is not changed, nor is any segment from the first open transaction on. The last batch of
+the compacted segments is kept, without records if necessary. Unlike Kafka's cleaner, this one does not keep batches for
+the sequence numbers of known producers, which the coordinator's batches do not have; it works on whole segments only;
+and it writes the batches that it rewrites uncompressed.
 
 How it survives a crash. Small neighbours are merged: a group of segments becomes one file, `.log.cleaned`, which is
-made durable and renamed to `.log.swap`. From then on it counts: `finish_swaps` completes on the next opening what is
-left to do, which is to remove the old segments and to take the first one's name. Old segments go in rising order, so
-that whatever survives a crash is later than everything that supersedes it would be: no deleted key comes back."""
+made durable and renamed to `.log.swap`. From then on it is valid: the next opening completes the rest with
+`finish_swaps`, which is to remove the old segments and to rename the new one to the first of them. Old segments are
+removed in ascending order, so that a crash never leaves a record whose successor was removed: no deleted key comes
+back."""
 
 import os
 from bisect import bisect_right
@@ -52,13 +53,14 @@ _MAX_OFFSETS = (1 << 31) - 1
 _FILE_MODE = 0o600
 
 
-class HalfDoneError(OSError):
-    """The files are no longer what they were, and not yet what they will be: the next opening finishes it."""
+class IncompleteSwapError(OSError):
+    """The old segments are partly replaced. The next opening completes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """What a compaction did, of the segments it looked at. clean_until: all before this offset has been looked at."""
+    """What a compaction has done, for the segments that it has compacted. clean_until: the offset after the last
+    one."""
 
     clean_until: int = 0
     segments_before: int = 0
@@ -71,7 +73,7 @@ class CompactionReport:
 
 @dataclass(slots=True)
 class _Transactions:
-    """Where each producer's transactions end."""
+    """Where the transactions of each producer end."""
 
     markers: dict[int, list[tuple[int, bool]]] = field(default_factory=dict)
     open_since: dict[int, int] = field(default_factory=dict)
@@ -86,7 +88,8 @@ class _Transactions:
             self.open_since.setdefault(batch.producer_id, batch.base_offset)
 
     def is_aborted(self, batch: Batch) -> bool:
-        """Of a data batch in a part of the log in which all transactions have ended."""
+        """Whether a data batch belongs to an aborted transaction, in a part of the log where all transactions have
+        ended."""
         if not batch.transactional:
             return False
         ends = self.markers[batch.producer_id]
@@ -95,28 +98,28 @@ class _Transactions:
 
 @dataclass(slots=True)
 class _Cleaning:
-    """One compaction: what is known of the log, and what has been counted."""
+    """One compaction: what is known about the log, and counters."""
 
     now_ms: int
     delete_retention_ms: int
     transactions: _Transactions
     latest: dict[bytes, int]
-    #: Of the last batch that is looked at: it stays, without its records if need be, so that the log keeps its end.
+    #: The last offset of the last batch that is compacted. That batch is kept, so that the log keeps its end.
     last_offset: int
-    #: Producers of which a batch was met since their last marker.
-    met: set[int] = field(default_factory=set)
+    #: Producers with a batch since their last marker.
+    with_batches: set[int] = field(default_factory=set)
     records_before: int = 0
     records_after: int = 0
 
     def cleaned(self, batch: Batch) -> bytes | None:
-        """What stays of a batch; None: nothing."""
+        """What is kept of a batch; None: nothing."""
         self.records_before += batch.record_count
         data = self._control(batch) if batch.is_control else self._data(batch)
         return _empty(batch) if data is None and batch.last_offset == self.last_offset else data
 
     def _control(self, batch: Batch) -> bytes | None:
-        ends_something = batch.producer_id in self.met
-        self.met.discard(batch.producer_id)
+        ends_something = batch.producer_id in self.with_batches
+        self.with_batches.discard(batch.producer_id)
         horizon = batch.delete_horizon_ms
         if batch.record_count == 0:
             return None
@@ -128,7 +131,7 @@ class _Cleaning:
 
     def _data(self, batch: Batch) -> bytes | None:
         if batch.transactional:
-            self.met.add(batch.producer_id)
+            self.with_batches.add(batch.producer_id)
         if self.transactions.is_aborted(batch):
             return None
         horizon = batch.delete_horizon_ms
@@ -164,7 +167,7 @@ class _Cleaning:
 
 
 def _empty(batch: Batch) -> bytes:
-    """What is left of a batch that stays without its records (Kafka: DefaultRecordBatch.writeEmptyHeader)."""
+    """A batch that is kept without its records (Kafka: DefaultRecordBatch.writeEmptyHeader)."""
     return encode_batch(
         (),
         base_offset=batch.base_offset,
@@ -182,7 +185,7 @@ def _empty(batch: Batch) -> bytes:
 def compact(
     directory: Path, segments: list[Segment], *, now_ms: int, delete_retention_ms: int, segment_bytes: int
 ) -> CompactionReport:
-    """Compact all but the last of `segments`, which is changed as the files are. Raises OSError, CorruptLogError."""
+    """Compact all but the last of `segments`; the list is updated with the files. Raises OSError, CorruptLogError."""
     transactions = _Transactions()
     for segment in segments:
         for batch in _read(segment):
@@ -212,7 +215,7 @@ def compact(
 
 
 def finish_swaps(directory: Path) -> tuple[Path, ...]:
-    """Complete the compactions that a crash has interrupted; returns the segments that were put in place.
+    """Complete the compactions that a crash has interrupted. Returns the new segments.
 
     Raises OSError, and CorruptLogError if a compacted file is damaged."""
     for path in directory.glob(f"*{LOG}{CLEANED}"):
@@ -228,14 +231,14 @@ def finish_swaps(directory: Path) -> tuple[Path, ...]:
         old = [
             other
             for other in sorted(directory.iterdir())
-            if (found := base_offset_of(other)) is not None and base_offset <= found < swap.next_offset
+            if (start := base_offset_of(other)) is not None and base_offset <= start < swap.next_offset
         ]
         finished.append(_put_in_place(directory, path, base_offset, old))
     return tuple(finished)
 
 
 def _latest_offsets(segments: Sequence[Segment], transactions: _Transactions) -> dict[bytes, int]:
-    """The last offset of every key; records of aborted transactions supersede nothing."""
+    """The last offset of every key, without records of aborted transactions, which supersede nothing."""
     return {
         record.key: record.offset
         for segment in segments
@@ -247,11 +250,11 @@ def _latest_offsets(segments: Sequence[Segment], transactions: _Transactions) ->
 
 
 def _groups(segments: Sequence[Segment], segment_bytes: int) -> Iterator[list[Segment]]:
-    """Neighbours that fit together into one segment, as large as they are before they are cleaned."""
+    """Neighbours that fit together into one segment, by their size before compaction."""
     group: list[Segment] = []
     for segment in segments:
         if group and (
-            sum(found.size for found in group) + segment.size > segment_bytes
+            sum(member.size for member in group) + segment.size > segment_bytes
             or segment.next_offset - group[0].base_offset > _MAX_OFFSETS
         ):
             yield group
@@ -261,7 +264,7 @@ def _groups(segments: Sequence[Segment], segment_bytes: int) -> Iterator[list[Se
 
 
 def _clean_group(directory: Path, group: list[Segment], segments: list[Segment], cleaning: _Cleaning) -> int:
-    """Write what stays of a group into one segment, and put it in place of the group; returns its size."""
+    """Write what is kept of a group into one segment, which replaces the group. Returns its size."""
     first = group[0]
     path = directory / file_name(first.base_offset, LOG + CLEANED)
     try:
@@ -278,7 +281,7 @@ def _clean_group(directory: Path, group: list[Segment], segments: list[Segment],
         sync_directory(directory)
         _put_in_place(directory, swap, first.base_offset, [segment.path for segment in group])
     except OSError as error:
-        raise HalfDoneError(error.errno, error.strerror, str(swap)) from error
+        raise IncompleteSwapError(error.errno, error.strerror, str(swap)) from error
     at = segments.index(first)
     segments[at : at + len(group)] = [Segment(first.base_offset, first.path, size, group[-1].next_offset)]
     return size
@@ -298,7 +301,7 @@ def _write_cleaned(path: Path, group: list[Segment], cleaning: _Cleaning) -> int
 
 
 def _put_in_place(directory: Path, swap: Path, base_offset: int, old: Sequence[Path]) -> Path:
-    """Remove the old segments, in rising order, and give the new one its name."""
+    """Remove the old segments, in ascending order, and rename the new one."""
     target = directory / file_name(base_offset)
     for path in old:
         for suffix in INDEXES:

@@ -1,7 +1,7 @@
-"""Decompression of record batches, bounded: what comes out is never larger than the caller allows.
+"""Decompression of record batches, limited: the result is never larger than the caller allows.
 
-gzip needs nothing but Python; snappy, lz4 and zstd need cramjam (`pip install 'kgm[compression]'`). Kafka's
-coordinators write `__consumer_offsets` uncompressed unless `offsets.topic.compression.codec` says otherwise."""
+gzip needs only Python; snappy, lz4 and zstd need cramjam (`pip install 'kgm[compression]'`). Kafka's coordinators write
+`__consumer_offsets` uncompressed unless `offsets.topic.compression.codec` is set."""
 
 import enum
 import importlib
@@ -29,14 +29,14 @@ _GZIP_WINDOW = 31
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
 _I32 = struct.Struct(">i")
-#: The first guess at how much comes out, as a multiple of what went in, and its least.
+#: The first estimate of the decompressed size, as a multiple of the compressed size, and its minimum.
 _GUESS = 4
 _LEAST = 1 << 16
 
 
 def decompress(codec: int, data: bytes, *, limit: int) -> bytes:
-    """The records of a batch compressed with codec 0-4. Raises DecodeError for anything that is no such stream, for
-    one that gives more than `limit` bytes, and for a codec that nothing here can read."""
+    """The records of a batch compressed with codec 0-4. Raises DecodeError for bytes that are not in the codec's
+    format, for more than `limit` bytes of records, and for an unknown codec."""
     match codec:
         case Compression.NONE:
             return data
@@ -55,7 +55,7 @@ def _too_large(name: str, limit: int) -> DecodeError:
 
 
 def _gunzip(data: bytes, limit: int) -> bytes:
-    """One gzip member or several behind each other."""
+    """One gzip member or a sequence of them."""
     out = bytearray()
     while data:
         stream = zlib.decompressobj(_GZIP_WINDOW)
@@ -80,7 +80,7 @@ def _cramjam(name: str) -> Any:
 
 
 def _unsnappy(data: bytes, limit: int) -> bytes:
-    """Raw snappy in the frames of snappy-java, or one bare block, as other clients send it."""
+    """Raw snappy in the frames of snappy-java, or a single block, as other clients send it."""
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _unsnappy_blocks([data], limit)
     blocks = []
@@ -111,7 +111,7 @@ def _unsnappy_blocks(blocks: list[bytes], limit: int) -> bytes:
 
 
 def _grow(name: str, data: bytes, limit: int) -> bytes:
-    """Decompress into a buffer that is doubled until it is enough. Neither format promises to say its size."""
+    """Decompress into a buffer that is doubled until it is large enough, because neither format always has its size."""
     cramjam = _cramjam(name)
     size = min(limit, max(_GUESS * len(data), _LEAST))
     while True:

@@ -1,18 +1,17 @@
 """A partition of `__consumer_offsets` on disk, in Kafka's own format: segments of record batches.
 
-How it works
-------------
-One `append` is one batch: all of its records are in the log, or none. A batch boundary is therefore the boundary of an
-outcome of the coordinator. `append` hands the batch to the operating system, `flush` makes everything appended so far
-durable; a server appends for many requests and flushes once before the replies leave.
+How it works ------------ One `append` is one batch: either all of its records are in the log, or none. So a batch is an
+outcome of the coordinator. `append` writes the batch to the operating system; `flush` makes everything appended so far
+durable. A server appends for many requests and flushes once before it sends the replies.
 
-A process that is killed may leave half a batch at the end. `open` cuts it off and says so in `recovered`. Bytes that
-are wrong anywhere else are an error that names file and offset, and nothing is cut then.
+A process that is killed may leave a part of a batch at the end. `open` cuts it off and reports it in `recovered`. Wrong
+bytes anywhere else are an error that names file and offset, and nothing is cut then.
 
-One process at a time has the directory, by a lock on its file `.lock`. Kafka's brokers and tools read the segments;
-indexes are theirs to build. `compact` (see `compaction`) may run while the log is open, between two appends.
+Only one process at a time can open the directory, which is locked with its file `.lock`. Kafka's brokers and tools read
+the segments, and build the indexes themselves. `compact` (see `compaction`) may run while the log is open, between two
+appends.
 
-No clock in here: whoever appends says what time it is."""
+There is no clock in here: the caller provides the time."""
 
 import errno
 import fcntl
@@ -47,13 +46,13 @@ _FILE_MODE = 0o600
 
 
 class LogLockedError(KgmError):
-    """Another process has the directory."""
+    """Another process has opened the directory."""
 
     code = "LOG_LOCKED"
 
 
 class BatchTooLargeError(KgmError):
-    """A batch above `max_batch_bytes`: nothing was written."""
+    """A batch is larger than `max_batch_bytes`; nothing was written."""
 
     code = "MESSAGE_TOO_LARGE"
 
@@ -62,9 +61,9 @@ class BatchTooLargeError(KgmError):
 class Recovery:
     """What `open` had to repair.
 
-    cut_bytes: the size of the torn tail that was cut off `file` at byte `position`, and cut_batches how many batches
-    it was the beginning of: 1, or 0 if nothing was cut. reason: what was wrong with it. finished_swaps: compacted
-    segments that had been written in full and were put in place now."""
+    cut_bytes: the size of the torn tail that was cut off `file` at byte `position`; cut_batches: how many batches were
+    cut, 1 or 0. reason: what was wrong with the tail. finished_swaps: compacted segments that had been written
+    completely, and have now replaced the old ones."""
 
     cut_bytes: int = 0
     cut_batches: int = 0
@@ -79,14 +78,14 @@ class Recovery:
 
 
 class OffsetsLog:
-    """An open log. Not safe for threads. Make it with `OffsetsLog.open`; it is a context manager that closes it."""
+    """An open log. Not thread-safe. Create it with `OffsetsLog.open`; it is a context manager that closes it."""
 
     def __init__(
         self, directory: Path, lock: int, *, segment_bytes: int, leader_epoch: int, max_batch_bytes: int | None
     ) -> None:
         self.directory = directory
         self.recovered = Recovery()
-        #: Written into every batch; never below what is in the log already.
+        #: Written into every batch; at least the last one in the log.
         self.leader_epoch = leader_epoch
         self._lock = lock
         self._segment_bytes = segment_bytes
@@ -96,21 +95,21 @@ class OffsetsLog:
         self._unflushed = False
         self._new_files = False
         self._broken: OSError | None = None
-        self._looked_until = 0
+        self._compacted_until = 0
 
     @classmethod
     def open(
         cls, directory: Path, *, segment_bytes: int = SEGMENT_BYTES, leader_epoch: int = 0,
         max_batch_bytes: int | None = None,
     ) -> "OffsetsLog":  # fmt: skip
-        """Open a log, and make it if there is none. Every batch is checked.
+        """Open a log; create it if there is none. Every batch is checked.
 
-        leader_epoch: of the broker that leads the partition now (the log's own last one, if that is higher).
-        max_batch_bytes: larger batches are refused (Kafka's `max.message.bytes`); None: none is.
-        Raises LogLockedError, CorruptLogError, OSError."""
-        made = not directory.exists()
+        leader_epoch: of the current leader of the partition (the last one in the log, if that is higher).
+        max_batch_bytes: larger batches are refused (Kafka's `max.message.bytes`); None: no limit. Raises
+        LogLockedError, CorruptLogError, OSError."""
+        is_new = not directory.exists()
         directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
-        if made:
+        if is_new:
             sync_directory(directory.parent)
         lock = _lock(directory)
         log = cls(
@@ -132,7 +131,7 @@ class OffsetsLog:
 
     @property
     def start_offset(self) -> int:
-        """The first offset that the log may hold."""
+        """The first offset that the log may have."""
         return self._segments[0].base_offset
 
     @property
@@ -147,15 +146,15 @@ class OffsetsLog:
 
     @property
     def dirty_ratio(self) -> float:
-        """How much of the closed segments has been closed since the last compaction, or since `open`; from 0 to 1, and
-        0 if there are none. Kafka compacts from 0.5 on (`min.cleanable.dirty.ratio`)."""
+        """The share of the closed segments, by size, that was closed since the last compaction, or since `open`: from 0
+        to 1, and 0 if there are none. Kafka compacts from 0.5 on (`min.cleanable.dirty.ratio`)."""
         closed = self._segments[:-1]
-        dirty = sum(segment.size for segment in closed if segment.next_offset > self._looked_until)
+        dirty = sum(segment.size for segment in closed if segment.next_offset > self._compacted_until)
         return dirty / sum(segment.size for segment in closed) if dirty else 0.0
 
     def read(self) -> Iterator[Batch]:
-        """Every batch that is in the log when the first one is asked for, in order, whatever is appended or compacted
-        meanwhile. Raises CorruptLogError if the disk has changed under us, OSError."""
+        """Every batch that is in the log when the iteration starts, in order, whatever is appended or compacted
+        meanwhile. Raises CorruptLogError if the files were changed by others, OSError."""
         with ExitStack() as files:
             views = [
                 (segment, segment.size, files.enter_context(segment.path.open("rb"))) for segment in self._segments
@@ -172,15 +171,16 @@ class OffsetsLog:
     # -- writing
 
     def append(self, records: Sequence[Record], *, now_ms: int, producer: ProducerInfo | None = None) -> int:
-        """Append records as one batch, for a transactional producer if one is given; returns the first one's offset.
+        """Append records as one batch, for a transactional producer if one is given. Returns the offset of the first
+        one.
 
-        Raises OSError (ENOSPC, for one) and BatchTooLargeError; the log is as it was then."""
+        Raises OSError (such as ENOSPC) and BatchTooLargeError; then the log is unchanged."""
         return self.append_raw([encode_record(record) for record in records], now_ms=now_ms, producer=producer)
 
     def append_raw(
         self, pairs: Sequence[tuple[bytes, bytes | None]], *, now_ms: int, producer: ProducerInfo | None = None
     ) -> int:
-        """The same for (key bytes, value bytes)."""
+        """`append` for records as (key bytes, value bytes)."""
         base_offset = self.next_offset
         if pairs:
             data = new_batch(
@@ -190,7 +190,7 @@ class OffsetsLog:
         return base_offset
 
     def append_marker(self, producer: ProducerInfo, *, commit: bool, now_ms: int, coordinator_epoch: int = 0) -> int:
-        """End the producer's transaction; returns the marker's offset. Raises OSError."""
+        """End the producer's transaction. Returns the offset of the marker. Raises OSError."""
         base_offset = self.next_offset
         data = marker_batch(
             producer,
@@ -203,9 +203,9 @@ class OffsetsLog:
         return base_offset
 
     def flush(self) -> None:
-        """fsync: when it returns, everything appended is durable.
+        """Make everything appended so far durable (fsync).
 
-        Raises OSError, and then nobody knows what is on the disk: the log takes no more appends."""
+        Raises OSError. Then it is not known what is on the disk, and the log accepts no more appends."""
         self._check()
         try:
             if self._unflushed:
@@ -219,7 +219,7 @@ class OffsetsLog:
             raise
 
     def roll(self) -> None:
-        """Close the segment that is appended to, and begin a new one, unless it is empty. Raises OSError."""
+        """Close the active segment and begin a new one, unless it is empty. Raises OSError."""
         self._check()
         if self._segments[-1].size == 0:
             return
@@ -227,9 +227,9 @@ class OffsetsLog:
         self._begin(self.next_offset)
 
     def compact(self, *, now_ms: int, delete_retention_ms: int = DELETE_RETENTION_MS) -> CompactionReport:
-        """Keep the last record of each key in the closed segments, as Kafka's log cleaner does; `roll` before it to
-        have everything looked at. Raises CorruptLogError and OSError, and the log is as it was; or HalfDoneError, and
-        it takes no more appends."""
+        """Keep the last record of each key in the closed segments, as Kafka's log cleaner does. Call `roll` before to
+        compact all records. Raises CorruptLogError and OSError, then the log is unchanged; or IncompleteSwapError, then
+        it accepts no more appends."""
         self.flush()
         try:
             report = compaction.compact(
@@ -239,14 +239,15 @@ class OffsetsLog:
                 delete_retention_ms=delete_retention_ms,
                 segment_bytes=self._segment_bytes,
             )
-        except compaction.HalfDoneError as error:
+        except compaction.IncompleteSwapError as error:
             self._broken = error
             raise
-        self._looked_until = self._segments[-1].base_offset
+        self._compacted_until = self._segments[-1].base_offset
         return report
 
     def close(self) -> None:
-        """Give the directory back. What is not flushed may be lost if the machine dies, not if the process does."""
+        """Close and unlock the directory. Batches that are not flushed may be lost if the machine fails, but not if the
+        process does."""
         for fd in (self._active, self._lock):
             if fd != -1:
                 os.close(fd)
@@ -284,8 +285,8 @@ class OffsetsLog:
         active.next_offset += count
 
     def _take_back(self, size: int) -> None:
-        """Cut off what a failed write may have left. If not even that works the log is out of use: the next `open`
-        will find a torn tail."""
+        """Cut off what a failed write may have left. If that fails too, the log cannot be used, and the next `open`
+        finds a torn tail."""
         try:
             os.ftruncate(self._active, size)
         except OSError as error:
@@ -320,7 +321,8 @@ class OffsetsLog:
             os.fsync(self._active)
 
     def _load(self, path: Path, *, is_last: bool) -> Recovery:
-        """Check a segment and add it; says what has to be cut off its end, which only the last one may need."""
+        """Check a segment and add it. Returns what has to be cut off its end, which is allowed for the last one
+        only."""
         base_offset = base_offset_of(path)
         assert base_offset is not None
         size = path.stat().st_size

@@ -17,9 +17,9 @@ from kgm.records.record_types import TYPES, RecordType
 
 _SHORT = struct.Struct(">h")
 
-#: What decodes key and value of a record, by the first two bytes of each (None: a tombstone).
+#: The decoders of key and value, by the first two bytes of each (None: a tombstone).
 _decoders: dict[tuple[bytes, bytes | None], tuple[Any, Any]] = {}
-#: Value versions that 4.3 brokers write where it is not 0 (a group's metadata stays at 3, KAFKA-16115 and KIP-915).
+#: The value versions that 4.3 brokers write, if it is not 0 (3 for GroupMetadata, KAFKA-16115 and KIP-915).
 WRITTEN_VERSIONS = {RecordType.OFFSET_COMMIT.value: 4, RecordType.GROUP_METADATA.value: 3}
 
 
@@ -45,11 +45,11 @@ def encode_record(record: Record) -> tuple[bytes, bytes | None]:
 
 def decode_record(key: bytes, value: bytes | None) -> Record:
     """Raises DecodeError for an unknown record type, an unknown value version, or malformed bytes."""
-    # A log holds few kinds of records, many times each: what decodes a kind is looked up once, by its bytes.
-    found = _decoders.get((key[:2], None if value is None else value[:2]))
-    if found is None:
+    # A log has few kinds of records, each many times, so the decoders are cached by the first bytes.
+    decoders = _decoders.get((key[:2], None if value is None else value[:2]))
+    if decoders is None:
         return _decode_first(key, value)
-    decode_key, decode_value = found
+    decode_key, decode_value = decoders
     try:
         message, position = decode_key(key, 2, len(key))
         if value is None:
@@ -61,12 +61,12 @@ def decode_record(key: bytes, value: bytes | None) -> Record:
 
 
 def _decode_first(key: bytes, value: bytes | None) -> Record:
-    """The same by the codec, which says what is wrong with bytes."""
+    """`decode_record` with the codec, whose errors say what is wrong."""
     kind = _short(key, "key")
     if kind not in TYPES:
         raise DecodeError(f"record type {kind} is not known")
     key_class, value_class = message_classes(kind)
-    # The key schemas of Kafka say version 0 only: the record type in front is what tells them apart.
+    # Key schemas have version 0 only; the record type in front identifies them.
     message = codec.decode(key_class, key, key_class.MIN_VERSION, offset=2, allow_trailing=True)
     if value is None:
         _decoders[key[:2], None] = codec.decoder(key_class, key_class.MIN_VERSION), None

@@ -1,7 +1,7 @@
-"""One segment file: `00000000000000000042.log`, batches behind each other, named after the first offset it may hold.
+"""One segment file: `00000000000000000042.log`, a sequence of batches, named after the first offset that it may have.
 
-Reading tells three ends apart: the file ends with a batch (good); it ends in the middle of what was being written when
-the process or the machine died (a torn tail: nothing whole follows); or bytes in its middle are wrong (damage)."""
+A file can end in three ways: with a batch (good); in the middle of what was being written when the process or the
+machine failed (a torn tail: no complete batch follows); or there are wrong bytes before its end (damage)."""
 
 import os
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from kgm.model.errors import DecodeError, KgmError
 from kgm.records.batch import BEHIND_LENGTH, HEADER, LENGTH, LENGTH_AT, MAGIC, MAGIC_AT, Batch, parse_batch
 
 LOG = ".log"
-#: Written by a compaction that has not finished; of no value.
+#: Written by a compaction that has not finished; without value.
 CLEANED = ".cleaned"
-#: A finished compaction's file, which has yet to take the place of the old ones. (Kafka's names, both.)
+#: The file of a finished compaction, which has not replaced the old ones yet. (Both are Kafka's names.)
 SWAP = ".swap"
-#: Files that Kafka keeps beside a segment and makes anew when they are missing.
+#: Files that Kafka keeps beside a segment, and creates again when they are missing.
 INDEXES = (".index", ".timeindex", ".txnindex", ".snapshot")
 _NAME_DIGITS = 20
 _WINDOW = 1 << 20
@@ -25,13 +25,13 @@ _PLAUSIBLE_OFFSETS = 1 << 40
 
 
 class CorruptLogError(KgmError):
-    """Bytes in the middle of a log are wrong. Nothing was cut."""
+    """There are wrong bytes in the middle of a log. Nothing was cut."""
 
     code = "CORRUPT_LOG"
 
 
 class BadBatch(DecodeError):  # noqa: N818  (it never leaves the package)
-    """No batch at a position of a segment. whole: there is one, but it does not belong there."""
+    """There is no valid batch at a position of a segment. whole: there is one, but its offsets are wrong."""
 
     def __init__(self, position: int, reason: str, *, whole: bool = False) -> None:
         super().__init__(reason)
@@ -41,7 +41,7 @@ class BadBatch(DecodeError):  # noqa: N818  (it never leaves the package)
 
 @dataclass(slots=True)
 class Segment:
-    """One segment of an open log. Offsets from base_offset to next_offset - 1 belong to it; size in bytes."""
+    """One segment of an open log, for the offsets from base_offset to next_offset - 1. size: in bytes."""
 
     base_offset: int
     path: Path
@@ -54,14 +54,14 @@ def file_name(base_offset: int, suffix: str = LOG) -> str:
 
 
 def base_offset_of(path: Path, suffix: str = LOG) -> int | None:
-    """The offset in a segment's file name, or None if it is no segment."""
+    """The offset in a segment's file name; None if it is not a segment."""
     stem = path.name.removesuffix(suffix)
     whole = len(stem) == _NAME_DIGITS and stem.isascii() and stem.isdigit()
     return int(stem) if whole and path.name.endswith(suffix) else None
 
 
-class Rest:
-    """A file from a position on."""
+class FileTail:
+    """A file from a position on, as a file of its own."""
 
     def __init__(self, file: BinaryIO, position: int) -> None:
         self._file, self._position = file, position
@@ -73,9 +73,9 @@ class Rest:
         return self._file.read(size)
 
 
-def batches(file: BinaryIO | Rest, size: int, *, from_offset: int = 0) -> Iterator[tuple[int, Batch]]:
-    """(position, batch) of each batch in the first `size` bytes of a file; their offsets rise, from `from_offset` at
-    the least. Raises BadBatch.
+def batches(file: BinaryIO | FileTail, size: int, *, from_offset: int = 0) -> Iterator[tuple[int, Batch]]:
+    """(position, batch) of each batch in the first `size` bytes of a file. Their offsets ascend, from at least
+    `from_offset` on. Raises BadBatch.
 
     Memory: a window of 1 MiB, or the largest batch."""
     window, at, position = b"", 0, 0
@@ -95,7 +95,7 @@ def batches(file: BinaryIO | Rest, size: int, *, from_offset: int = 0) -> Iterat
             raise BadBatch(position, error.message) from error
         base_offset = batch.base_offset
         if base_offset < next_offset:
-            reason = f"a batch at offset {base_offset}, where {next_offset} is the least"
+            reason = f"a batch at offset {base_offset}, but the next offset is {next_offset}"
             raise BadBatch(position, reason, whole=True)
         next_offset = base_offset + batch.last_offset_delta + 1
         yield position, batch
@@ -105,9 +105,10 @@ def batches(file: BinaryIO | Rest, size: int, *, from_offset: int = 0) -> Iterat
 
 
 def is_torn_tail(file: BinaryIO, bad: BadBatch, size: int, next_offset: int) -> bool:
-    """Whether nothing whole follows a bad batch: then it is what was being written when the writer died.
+    """Whether no complete batch follows a bad one: then it is what was being written when the writer failed.
 
-    Looks for a batch at every byte: when the bad one's own length is wrong, nothing says where the next one starts."""
+    Looks for a batch at every byte: if the length of the bad one is wrong, it is not known where the next one
+    starts."""
     if bad.whole:
         return False
     file.seek(bad.position)
@@ -116,7 +117,7 @@ def is_torn_tail(file: BinaryIO, bad: BadBatch, size: int, next_offset: int) -> 
     while at != -1:
         start = at - MAGIC_AT
         offset = int.from_bytes(data[start : start + LENGTH_AT], "big")
-        if abs(offset - next_offset) < _PLAUSIBLE_OFFSETS:  # spares most checksums of what is no batch
+        if abs(offset - next_offset) < _PLAUSIBLE_OFFSETS:  # avoids most checksums
             try:
                 parse_batch(data, start)
                 return False

@@ -156,7 +156,7 @@ def fetch_refusal(request: OffsetFetchRequest, error: ErrorCode, version: int) -
 
 
 def refusal(request: Request, error: ErrorCode) -> Message:
-    """The response to a request that is refused as a whole. Raises TypeError for a message that is no request to a
+    """The response to a request that is refused as a whole. Raises TypeError for a message that is not a request to a
     group coordinator."""
     match request.message:
         case JoinGroupRequest():
@@ -190,4 +190,4 @@ def refusal(request: Request, error: ErrorCode) -> Message:
         case ConsumerGroupHeartbeatRequest():
             return ConsumerGroupHeartbeatResponse(error_code=error)
         case other:
-            raise TypeError(f"{type(other).__name__} is no request to a group coordinator")
+            raise TypeError(f"{type(other).__name__} is not a request to a group coordinator")

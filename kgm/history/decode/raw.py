@@ -34,7 +34,7 @@ from kgm.records.batch import (
     parse_batch,
 )
 from kgm.records.compression import CODECS, decompress
-from kgm.records.segment import BadBatch, Rest, batches
+from kgm.records.segment import BadBatch, FileTail, batches
 
 _CHUNK_BYTES = 16 << 20
 _CHUNK_RECORDS = 400_000
@@ -81,7 +81,7 @@ def segment_records(partition: int, file: BinaryIO, size: int, *, from_offset: i
         from_offset = int(header[-1, 0] + header[-1, 6]) + 1
         position += end
     if position < size:
-        rest = Rest(file, position)
+        rest = FileTail(file, position)
         yield from _slowly(partition, rest, size - position, position, from_offset)
 
 
@@ -141,7 +141,7 @@ def _in_place(
     return _in_order([walked, *(_chunk(partition, others) if others else [])])
 
 
-def _slowly(partition: int, rest: Rest, size: int, position: int, from_offset: int) -> Iterator[pa.RecordBatch]:
+def _slowly(partition: int, rest: FileTail, size: int, position: int, from_offset: int) -> Iterator[pa.RecordBatch]:
     found = []
     bad = None
     try:
