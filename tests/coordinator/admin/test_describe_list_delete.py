@@ -8,6 +8,7 @@ from kgm.model.errors import ErrorCode as E
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from kgm.protocol.messages.fetch_request import FetchRequest
+from tests.coordinator.behaviours import rule
 from tests.coordinator.harness import Harness, subscription
 
 
@@ -16,7 +17,8 @@ def h():
     return Harness()
 
 
-def test_b077_describe_a_stable_group(h):
+@rule("B077")
+def test_describe_a_stable_group(h):
     a, b = h.stable("a", dynamic=1)
     (group,) = h.describe("g")
     assert (group.group_state, group.protocol_type, group.protocol_data) == ("Stable", "consumer", "range")
@@ -29,7 +31,8 @@ def test_b077_describe_a_stable_group(h):
     ]
 
 
-def test_b077_describe_a_rebalancing_group(h):
+@rule("B077")
+def test_describe_a_rebalancing_group(h):
     a, b = h.stable("a", "b")
     h.join(a, "a")
     (group,) = h.describe("g")
@@ -40,10 +43,11 @@ def test_b077_describe_a_rebalancing_group(h):
     assert (group.group_state, group.protocol_data) == ("CompletingRebalance", "")
 
 
+@rule("B078")
 @pytest.mark.parametrize(
     ("v", "error", "message"), [(5, E.NONE, None), (6, E.GROUP_ID_NOT_FOUND, "Group x not found.")]
 )
-def test_b078_describe_a_missing_group(h, v, error, message):
+def test_describe_a_missing_group(h, v, error, message):
     (group,) = h.describe("x", v=v)
     assert (group.error_code, group.error_message, group.group_state, group.members) == (error, message, "Dead", [])
 
@@ -60,6 +64,7 @@ def test_describe_answers_repeated_ids_each_time_and_tells_operations_when_asked
     assert [g.authorized_operations for g in h.describe("g")] == [-(2**31)]
 
 
+@rule("B079")
 @pytest.mark.parametrize(
     ("states", "types", "found"),
     [
@@ -79,7 +84,7 @@ def test_describe_answers_repeated_ids_each_time_and_tells_operations_when_asked
         (("Empty",), ("consumer",), []),
     ],
 )
-def test_b079_list_with_filters(h, states, types, found):
+def test_list_with_filters(h, states, types, found):
     h.commit(group="simple")
     h.stable("a")
     h.stable("e", group="empty")
@@ -87,7 +92,8 @@ def test_b079_list_with_filters(h, states, types, found):
     assert [group.group_id for group in h.list(states, types)] == found
 
 
-def test_b079_what_is_listed(h):
+@rule("B079")
+def test_listed_groups(h):
     h.commit(group="simple")
     h.stable("a")
     assert [(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in h.list()] == [
@@ -96,7 +102,8 @@ def test_b079_what_is_listed(h):
     ]
 
 
-def test_b080_delete(h):
+@rule("B080")
+def test_delete(h):
     h.stable("a")
     h.stable("e", group="empty")
     h.commit("e-2", 1, group="empty", topic="t2")
@@ -116,8 +123,9 @@ def test_b080_delete(h):
     assert h.reload().list()[0].group_id == "g"
 
 
+@rule("B080")
 @pytest.mark.parametrize("act", ["join", "sync"])
-def test_b080_delete_of_a_group_in_a_rebalance(h, act):
+def test_delete_of_a_group_in_a_rebalance(h, act):
     a, b = h.stable("a", "b")
     h.join(a, "a")
     if act == "sync":
@@ -125,20 +133,23 @@ def test_b080_delete_of_a_group_in_a_rebalance(h, act):
     assert h.delete("g") == {"g": E.NON_EMPTY_GROUP}
 
 
-def test_b080_delete_voids_ids_that_were_given_out(h):
+@rule("B080")
+def test_delete_voids_ids_that_were_given_out(h):
     pending = h.got(h.join(v=4)).member_id
     assert h.delete("g") == {"g": E.NONE}
     assert h.runtime.next_deadline() is None
     assert h.got(h.join(pending, v=4)).error_code == E.UNKNOWN_MEMBER_ID
 
 
-def test_b080_delete_of_a_dead_group(h):
+@rule("B080")
+def test_delete_of_a_dead_group(h):
     h.stable("a")
     h.take(h.runtime.unload(now=h.now))
     assert h.delete("g") == {"g": E.GROUP_ID_NOT_FOUND}
 
 
-def test_b080_a_delete_that_cannot_be_logged(h):
+@rule("B080")
+def test_a_delete_that_cannot_be_appended(h):
     h.commit()
     h.fail_with = E.NOT_LEADER_OR_FOLLOWER
     assert h.delete("g") == {"g": E.NOT_COORDINATOR}

@@ -9,6 +9,7 @@ import pytest
 from kgm.coordinator.groups.classic_state import ClassicState, can_move
 from kgm.model.errors import ErrorCode as E
 from kgm.records.record import Record
+from tests.coordinator.behaviours import rule
 from tests.coordinator.harness import REBALANCE_MS, SESSION_MS, Harness, subscription
 
 TWO = {"range": subscription(), "roundrobin": subscription()}
@@ -27,13 +28,15 @@ def empty_record(record: Record):
 # -- creation and refusals
 
 
+@rule("B001")
 @pytest.mark.parametrize("how", [{"v": 3}, {"v": 4}, {"instance": "i", "v": 5}])
-def test_b001_unknown_group_and_no_member_id_creates_the_group(h, how):
+def test_unknown_group_and_no_member_id_creates_the_group(h, how):
     h.join(**how)
     assert [empty_record(record) for record in h.log] == [(0, "", None, None, [])]
     assert h.engine.group("g") is not None
 
 
+@rule("B002")
 @pytest.mark.parametrize(
     ("failure", "told"),
     [
@@ -49,7 +52,7 @@ def test_b001_unknown_group_and_no_member_id_creates_the_group(h, how):
         (OSError("disk full"), E.NOT_COORDINATOR),
     ],
 )
-def test_b002_failure_to_append_the_new_group_is_told(h, failure, told):
+def test_the_error_of_a_new_group_that_cannot_be_appended(h, failure, told):
     h.fail_with = failure
     reply = h.got(h.join(v=3))
     assert (reply.error_code, reply.member_id, reply.generation_id) == (told, "", -1)
@@ -57,38 +60,44 @@ def test_b002_failure_to_append_the_new_group_is_told(h, failure, told):
     assert h.runtime.next_deadline() is None
 
 
+@rule("B003")
 @pytest.mark.parametrize("instance", [None, "i"])
-def test_b003_unknown_group_with_a_member_id(h, instance):
+def test_unknown_group_with_a_member_id(h, instance):
     reply = h.got(h.join("member", instance))
     assert (reply.error_code, reply.member_id) == (E.UNKNOWN_MEMBER_ID, "member")
     assert h.log == []
 
 
-def test_b004_unknown_member_in_an_existing_group(h):
+@rule("B004")
+def test_unknown_member_in_an_existing_group(h):
     h.stable("a")
     reply = h.got(h.join("other"))
     assert (reply.error_code, reply.member_id) == (E.UNKNOWN_MEMBER_ID, "other")
 
 
+@rule("B005")
 @pytest.mark.parametrize("member", ["", "a-1"])
-def test_b005_dead_group(h, member):
+def test_dead_group(h, member):
     h.stable("a")
     h.take(h.runtime.unload(now=h.now))
     reply = h.got(h.join(member, "a"))
     assert (reply.error_code, reply.member_id) == (E.COORDINATOR_NOT_AVAILABLE, member)
 
 
+@rule("B006")
 @pytest.mark.parametrize(("session", "ok"), [(5_999, False), (6_000, True), (1_800_000, True), (1_800_001, False)])
-def test_b006_session_timeout_bounds(h, session, ok):
+def test_session_timeout_bounds(h, session, ok):
     reply = h.got(h.join(session=session, v=4))
     assert (reply.error_code == E.INVALID_SESSION_TIMEOUT) is not ok
 
 
-def test_b006_invalid_session_timeout_echoes_the_member_id(h):
+@rule("B006")
+def test_invalid_session_timeout_echoes_the_member_id(h):
     assert h.got(h.join("me", session=1)).member_id == "me"
 
 
-def test_b007_empty_group_id(h):
+@rule("B007")
+def test_empty_group_id(h):
     assert h.got(h.join("m", group="")).error_code == E.INVALID_GROUP_ID
     assert h.got(h.sync("m", 1, group="")).error_code == E.INVALID_GROUP_ID
     assert h.heartbeat("m", 1, group="") == E.INVALID_GROUP_ID
@@ -96,30 +105,34 @@ def test_b007_empty_group_id(h):
     assert h.delete_offset(group="") == (E.INVALID_GROUP_ID, None)
 
 
+@rule("B008")
 @pytest.mark.parametrize("how", [{"protocol_type": ""}, {"protocols": {}}])
-def test_b008_empty_protocol_type_or_list(h, how):
+def test_empty_protocol_type_or_list(h, how):
     assert h.got(h.join(v=3, **how)).error_code == E.INCONSISTENT_GROUP_PROTOCOL
     # The refused join has created the group, as in Kafka.
     assert len(h.log) == 1
     assert h.state() == "Empty"
 
 
-def test_b009_other_protocol_type_or_no_common_protocol(h):
+@rule("B009")
+def test_other_protocol_type_or_no_common_protocol(h):
     h.stable("a")
     assert h.got(h.join(v=3, protocol_type="connect")).error_code == E.INCONSISTENT_GROUP_PROTOCOL
     assert h.got(h.join(v=3, protocols={"sticky": b""})).error_code == E.INCONSISTENT_GROUP_PROTOCOL
     assert h.state() == "Stable"
 
 
-def test_b010_known_member_comes_back_with_an_unsupported_protocol(h):
+@rule("B010")
+def test_a_known_member_joins_again_with_an_unsupported_protocol(h):
     (a,) = h.stable("a")
     for how in ({"protocols": {"sticky": b""}}, {"protocol_type": "connect"}):
         reply = h.got(h.join(a, "a", **how))
         assert (reply.error_code, reply.member_id) == (E.INCONSISTENT_GROUP_PROTOCOL, a)
 
 
+@rule("B011")
 @pytest.mark.parametrize(("v", "no_name"), [(0, ""), (6, ""), (7, None), (9, None)])
-def test_b011_protocol_type_in_success_only(h, v, no_name):
+def test_protocol_type_in_success_only(h, v, no_name):
     ticket = h.join("", "i" if v >= 5 else None, v=v if v >= 5 else 3)
     (reply,) = h.until_answered(ticket)
     assert (reply.protocol_type, reply.protocol_name) == ("consumer", "range")
@@ -130,19 +143,22 @@ def test_b011_protocol_type_in_success_only(h, v, no_name):
 # -- dynamic and static newcomers
 
 
-def test_b012_dynamic_newcomers_from_v4_need_a_member_id(h):
+@rule("B012")
+def test_dynamic_newcomers_from_v4_need_a_member_id(h):
     first = h.got(h.join(v=4, client_id="app"))
     assert (first.error_code, first.member_id, first.generation_id) == (E.MEMBER_ID_REQUIRED, "app-1", -1)
     (reply,) = h.until_answered(h.join("app-1", v=4))
     assert (reply.error_code, reply.member_id, reply.leader, reply.generation_id) == (E.NONE, "app-1", "app-1", 1)
 
 
+@rule("B013")
 @pytest.mark.parametrize("v", [0, 1, 2, 3])
-def test_b013_dynamic_newcomers_before_v4_join_at_once(h, v):
+def test_dynamic_newcomers_before_v4_join_at_once(h, v):
     assert h.until_answered(h.join(v=v))[0].error_code == E.NONE
 
 
-def test_b013_static_newcomers_never_need_a_member_id(h):
+@rule("B013")
+def test_static_newcomers_never_need_a_member_id(h):
     (reply,) = h.until_answered(h.join("", "i", v=9))
     assert (reply.error_code, reply.member_id, reply.leader) == (E.NONE, "i-1", "i-1")
     assert [(m.member_id, m.group_instance_id) for m in reply.members] == [("i-1", "i")]
@@ -152,8 +168,9 @@ def test_null_client_id_gives_an_empty_prefix(h):
     assert h.got(h.join(v=4, client_id=None)).member_id == "-1"
 
 
+@rule("B014")
 @pytest.mark.parametrize("instance", [None, "extra"])
-def test_b014_group_max_size(instance):
+def test_group_max_size(instance):
     h = Harness(group_max_size=2)
     h.stable("a", "b")
     reply = h.got(h.join("", instance))
@@ -161,14 +178,16 @@ def test_b014_group_max_size(instance):
     assert h.state() == "Stable"
 
 
-def test_b014_group_max_size_in_the_first_join_phase():
+@rule("B014")
+def test_group_max_size_in_the_first_join_phase():
     h = Harness(group_max_size=2)
     tickets = [h.join("", f"i{n}") for n in range(3)]
     assert h.got(tickets[2]).error_code == E.GROUP_MAX_SIZE_REACHED
     assert [reply.error_code for reply in h.until_answered(*tickets[:2])] == [E.NONE, E.NONE]
 
 
-def test_b014_pending_ids_are_not_counted_but_are_dropped_when_refused():
+@rule("B014")
+def test_pending_ids_are_not_counted_but_are_dropped_when_refused():
     h = Harness(group_max_size=1)
     pending = [h.got(h.join(v=4)).member_id for _ in range(2)]
     h.until_answered(h.join(pending[0], v=4))
@@ -176,7 +195,8 @@ def test_b014_pending_ids_are_not_counted_but_are_dropped_when_refused():
     assert h.engine.group("g").pending_member_ids == ()
 
 
-def test_b014_who_is_refused_is_removed_and_the_join_phase_goes_on_until_its_timer():
+@rule("B014")
+def test_a_refused_member_is_removed_and_the_join_phase_lasts_until_its_timer():
     """Kafka does not look whether everybody who is left has joined."""
     h = Harness(group_max_size=4)
     a, b = h.stable("a", "b", rebalance=15_000)
@@ -188,14 +208,16 @@ def test_b014_who_is_refused_is_removed_and_the_join_phase_goes_on_until_its_tim
     assert [h.joined(ticket).generation_id for ticket in waiting] == [2] * 4
 
 
-def test_b015_known_members_come_back_at_the_limit():
+@rule("B015")
+def test_known_members_join_again_at_the_limit():
     h = Harness(group_max_size=2)
     a, b = h.stable("a", "b")
     tickets = [h.join(a, "a"), h.join(b, "b")]
     assert [reply.error_code for reply in h.until_answered(*tickets)] == [E.NONE, E.NONE]
 
 
-def test_b015_the_last_to_come_back_are_dropped_when_over_the_limit():
+@rule("B015")
+def test_the_last_members_to_join_again_are_dropped_when_over_the_limit():
     before = Harness()
     ids = before.stable(dynamic=4)
     h = before.reload(group_max_size=2)
@@ -206,7 +228,8 @@ def test_b015_the_last_to_come_back_are_dropped_when_over_the_limit():
     assert h.member_ids() == ids[:2]
 
 
-def test_b016_a_loaded_group_over_the_limit_rebalances():
+@rule("B016")
+def test_a_loaded_group_over_the_limit_rebalances():
     before = Harness()
     before.stable("a", "b", "c")
     assert before.reload(group_max_size=2).state() == "PreparingRebalance"
@@ -216,7 +239,8 @@ def test_b016_a_loaded_group_over_the_limit_rebalances():
 # -- initial delay and timers of the join phase
 
 
-def test_b017_initial_delay_holds_the_first_generation():
+@rule("B017")
+def test_initial_delay_holds_the_first_generation():
     h = Harness(group_initial_rebalance_delay_ms=3_000)
     ticket = h.join("", "a")
     h.sleep(2_999)
@@ -225,14 +249,16 @@ def test_b017_initial_delay_holds_the_first_generation():
     assert h.got(ticket).generation_id == 1
 
 
-def test_b017_no_initial_delay():
+@rule("B017")
+def test_no_initial_delay():
     h = Harness(group_initial_rebalance_delay_ms=0)
     ticket = h.join("", "a")
     h.sleep(0)
     assert h.got(ticket).generation_id == 1
 
 
-def test_b018_a_joiner_inside_the_window_extends_it():
+@rule("B018")
+def test_a_joiner_inside_the_window_extends_it():
     h = Harness(group_initial_rebalance_delay_ms=3_000)
     first = h.join("", "a")
     h.sleep(2_999)
@@ -245,7 +271,8 @@ def test_b018_a_joiner_inside_the_window_extends_it():
     assert {h.got(first).generation_id, h.got(second).generation_id} == {1}
 
 
-def test_b019_the_extension_is_capped_by_the_rebalance_timeout():
+@rule("B019")
+def test_the_extension_is_capped_by_the_rebalance_timeout():
     h = Harness(group_initial_rebalance_delay_ms=3_000)
     first = h.join("", "a", rebalance=7_000)
     for n in range(7):
@@ -255,7 +282,8 @@ def test_b019_the_extension_is_capped_by_the_rebalance_timeout():
     assert h.got(first).generation_id == 1
 
 
-def test_b019_the_cap_is_that_of_the_members_known_at_the_start():
+@rule("B019")
+def test_the_cap_is_that_of_the_members_known_at_the_start():
     h = Harness(group_initial_rebalance_delay_ms=3_000)
     first = h.join("", "a", rebalance=2_000)
     h.sleep(1_000)
@@ -264,7 +292,8 @@ def test_b019_the_cap_is_that_of_the_members_known_at_the_start():
     assert h.got(first).generation_id == 1
 
 
-def test_b020_a_new_member_that_waits_is_expired_after_300_s(h):
+@rule("B020")
+def test_a_new_member_that_waits_is_expired_after_300_s(h):
     (a,) = h.stable("a", session=1_800_000, rebalance=1_800_000)
     newcomer = h.join(v=3, rebalance=1_800_000)
     h.sleep(299_999)
@@ -275,7 +304,8 @@ def test_b020_a_new_member_that_waits_is_expired_after_300_s(h):
     assert h.member_ids() == [a]
 
 
-def test_b021_after_the_first_generation_the_session_timeout_applies(h):
+@rule("B021")
+def test_after_the_first_generation_the_session_timeout_applies(h):
     (reply,) = h.until_answered(h.join(v=3))
     h.sleep(SESSION_MS - 1)
     assert h.member_ids() == [reply.member_id]
@@ -283,7 +313,8 @@ def test_b021_after_the_first_generation_the_session_timeout_applies(h):
     assert h.state() == "Empty"
 
 
-def test_b022_a_pending_id_expires_and_unblocks_the_join_phase(h):
+@rule("B022")
+def test_a_pending_id_expires_and_unblocks_the_join_phase(h):
     (a,) = h.stable("a")
     h.join(v=4, session=6_000)
     ticket = h.join(a, "a", rebalance=30_000)
@@ -292,7 +323,8 @@ def test_b022_a_pending_id_expires_and_unblocks_the_join_phase(h):
     assert h.got(ticket).generation_id == 2
 
 
-def test_b022_a_pending_id_does_not_hold_the_join_phase_beyond_the_rebalance_timeout(h):
+@rule("B022")
+def test_a_pending_id_does_not_hold_the_join_phase_beyond_the_rebalance_timeout(h):
     (a,) = h.stable("a", session=60_000)
     h.join(v=4, session=60_000)
     ticket = h.join(a, "a", rebalance=30_000)
@@ -300,13 +332,15 @@ def test_b022_a_pending_id_does_not_hold_the_join_phase_beyond_the_rebalance_tim
     assert h.got(ticket).generation_id == 2
 
 
-def test_b022_a_pending_id_of_an_empty_group_just_goes(h):
+@rule("B022")
+def test_a_pending_id_of_an_empty_group_expires(h):
     h.join(v=4)
     h.sleep(SESSION_MS)
     assert (h.state(), h.engine.group("g").pending_member_ids) == ("Empty", ())
 
 
-def test_b023_the_join_phase_completes_when_the_pending_member_joins(h):
+@rule("B023")
+def test_the_join_phase_completes_when_the_pending_member_joins(h):
     (a,) = h.stable("a")
     pending = h.got(h.join(v=4)).member_id
     first = h.join(a, "a")
@@ -314,7 +348,8 @@ def test_b023_the_join_phase_completes_when_the_pending_member_joins(h):
     assert (h.got(first).generation_id, h.got(second).generation_id) == (2, 2)
 
 
-def test_b024_a_pending_id_with_an_instance_id_is_an_internal_error(h):
+@rule("B024")
+def test_a_pending_id_with_an_instance_id_is_an_internal_error(h):
     pending = h.got(h.join(v=4)).member_id
     reply = h.got(h.join(pending, "i"))
     assert (reply.error_code, reply.member_id) == (E.UNKNOWN_SERVER_ERROR, "")
@@ -323,7 +358,8 @@ def test_b024_a_pending_id_with_an_instance_id_is_an_internal_error(h):
 # -- rejoining
 
 
-def test_b025_an_unchanged_follower_of_a_stable_group(h):
+@rule("B025")
+def test_an_unchanged_follower_of_a_stable_group(h):
     a, b = h.stable("a", "b")
     reply = h.got(h.join(b, "b", session=SESSION_MS + 1))
     assert (reply.error_code, reply.generation_id, reply.leader, reply.members) == (E.NONE, 1, a, [])
@@ -332,13 +368,15 @@ def test_b025_an_unchanged_follower_of_a_stable_group(h):
     assert h.engine.group("g").members[1].session_timeout_ms == SESSION_MS
 
 
-def test_b026_the_leader_of_a_stable_group_asks_for_a_rebalance(h):
+@rule("B026")
+def test_the_leader_of_a_stable_group_asks_for_a_rebalance(h):
     a, _ = h.stable("a", "b")
     assert h.got(h.join(a, "a")) is None
     assert h.state() == "PreparingRebalance"
 
 
-def test_b027_changed_metadata_in_stable_rebalances(h):
+@rule("B027")
+def test_changed_metadata_in_stable_rebalances(h):
     _, b = h.stable("a", "b")
     assert h.got(h.join(b, "b", protocols={"range": subscription("other")})) is None
     assert h.state() == "PreparingRebalance"
@@ -350,7 +388,8 @@ def completing(h, *instances):
     return [reply.member_id for reply in replies]
 
 
-def test_b027_in_completing_the_same_metadata_gets_the_same_generation(h):
+@rule("B027")
+def test_in_completing_the_same_metadata_gets_the_same_generation(h):
     a, b = completing(h, "a", "b")
     leader, follower = h.got(h.join(a, "a")), h.got(h.join(b, "b"))
     assert [m.member_id for m in leader.members] == [a, b]
@@ -358,7 +397,8 @@ def test_b027_in_completing_the_same_metadata_gets_the_same_generation(h):
     assert not leader.skip_assignment
 
 
-def test_b027_in_completing_changed_metadata_rebalances(h):
+@rule("B027")
+def test_in_completing_changed_metadata_rebalances(h):
     a, b = completing(h, "a", "b")
     parked = h.sync(b, 1, instance="b")
     assert h.got(h.join(a, "a", protocols=TWO)) is None
@@ -366,14 +406,16 @@ def test_b027_in_completing_changed_metadata_rebalances(h):
     assert h.state() == "PreparingRebalance"
 
 
-def test_b028_a_known_member_of_an_empty_group(h):
+@rule("B028")
+def test_a_known_member_of_an_empty_group(h):
     (a,) = h.stable("a")
     h.leave((a, "a"))
     assert h.state() == "Empty"
     assert h.got(h.join(a, "a")).error_code == E.UNKNOWN_MEMBER_ID
 
 
-def test_b029_only_dynamic_members_are_dropped_when_the_join_phase_times_out(h):
+@rule("B029")
+def test_only_dynamic_members_are_dropped_when_the_join_phase_times_out(h):
     a, b, _d1, _d2 = h.stable("a", "b", dynamic=2, session=1_800_000)
     ticket = h.join(a, "a", session=1_800_000)
     h.sleep(REBALANCE_MS)
@@ -382,7 +424,8 @@ def test_b029_only_dynamic_members_are_dropped_when_the_join_phase_times_out(h):
     assert [m.member_id for m in h.got(ticket).members] == [a, b]
 
 
-def test_b030_nobody_joined_the_phase_is_extended(h):
+@rule("B030")
+def test_the_join_phase_is_extended_when_no_member_has_joined(h):
     a, b = h.stable("a", "b", session=1_800_000)
     h.leave((a, "a"))
     for _ in range(3):
@@ -391,7 +434,8 @@ def test_b030_nobody_joined_the_phase_is_extended(h):
     assert h.engine.group("g").deadline_ms == h.now + REBALANCE_MS
 
 
-def test_b031_a_static_member_that_does_not_join_keeps_its_seat_and_holds_the_phase(h):
+@rule("B031")
+def test_a_static_member_that_does_not_join_stays_and_holds_the_phase(h):
     a, b = h.stable("a", "b", session=1_800_000)
     ticket = h.join(a, "a", session=1_800_000)
     h.sleep(REBALANCE_MS - 1)
@@ -401,7 +445,8 @@ def test_b031_a_static_member_that_does_not_join_keeps_its_seat_and_holds_the_ph
     assert h.member_ids() == [a, b]
 
 
-def test_b032_a_static_leader_that_is_late_is_replaced_as_leader_and_stays(h):
+@rule("B032")
+def test_a_static_leader_that_is_late_is_replaced_as_leader_and_stays(h):
     a, b = h.stable("a", "b", session=1_800_000)
     ticket = h.join(b, "b", session=1_800_000, protocols=TWO)
     h.sleep(REBALANCE_MS)
@@ -409,14 +454,16 @@ def test_b032_a_static_leader_that_is_late_is_replaced_as_leader_and_stays(h):
     assert (reply.leader, [m.member_id for m in reply.members]) == (b, [a, b])
 
 
-def test_b033_a_static_follower_that_is_late_stays(h):
+@rule("B033")
+def test_a_static_follower_that_is_late_stays(h):
     a, b = h.stable("a", "b", session=1_800_000)
     ticket = h.join(a, "a", session=1_800_000)
     h.sleep(REBALANCE_MS)
     assert (h.got(ticket).leader, h.member_ids()) == (a, [a, b])
 
 
-def test_b034_a_rebalance_without_the_old_members_completes_when_they_time_out(h):
+@rule("B034")
+def test_a_rebalance_without_the_old_members_completes_when_they_time_out(h):
     h.stable(dynamic=2, session=30_000)
     newcomer = h.join("", "new", session=30_000, rebalance=REBALANCE_MS)
     h.sleep(29_999)
@@ -426,7 +473,8 @@ def test_b034_a_rebalance_without_the_old_members_completes_when_they_time_out(h
     assert [m.group_instance_id for m in h.got(newcomer).members] == ["new"]
 
 
-def test_b035_the_generation_grows_by_one_per_rebalance(h):
+@rule("B035")
+def test_the_generation_grows_by_one_per_rebalance(h):
     (a,) = h.stable("a")
     for generation in range(2, 6):
         assert h.got(h.join(a, "a")).generation_id == generation
@@ -439,6 +487,7 @@ def vote(*offers):
     return replies[0].protocol_name if not replies[0].error_code else None
 
 
+@rule("B036")
 @pytest.mark.parametrize(
     ("offers", "chosen"),
     [
@@ -453,7 +502,7 @@ def vote(*offers):
         (["sticky roundrobin", "roundrobin sticky"], "sticky"),
     ],
 )
-def test_b036_the_vote_for_a_protocol(offers, chosen):
+def test_the_vote_for_a_protocol(offers, chosen):
     assert vote(*[offer.split() for offer in offers]) == chosen
 
 
@@ -465,12 +514,14 @@ LEGAL = {
 }  # fmt: skip
 
 
+@rule("B037")
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(ClassicState, repeat=2)))
-def test_b037_legal_moves(before, after):
+def test_legal_transitions(before, after):
     assert can_move(before, after) is ((before.value, after.value) in LEGAL)
 
 
-def test_b037_an_illegal_move_is_a_bug(h):
+@rule("B037")
+def test_an_illegal_transition_is_a_bug(h):
     h.stable("a")
     draft = h.engine._state.groups["g"].draft()
     with pytest.raises(AssertionError):

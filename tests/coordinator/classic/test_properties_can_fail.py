@@ -13,7 +13,7 @@ INVARIANTS = [
     "s11_every_step_is_what_the_log_makes", "s11_the_log_makes_the_same_group", "s11_through_bytes_and_compaction",
     "s13_timers_belong_to_somebody", "s14_states_follow_each_other_as_in_kafka", "s1_s12_members_and_indexes_agree",
     "s2_nobody_shares_an_assignment", "s3_members_have_what_their_leader_gave_them", "s7_generations_grow_by_one",
-    "s8_who_waits_is_parked_and_everybody_else_has_one_answer",
+    "s8_who_waits_is_parked_and_everybody_else_has_one_answer", "s15_a_group_at_rest_changes_in_replay_only",
 ]  # fmt: skip
 ENDINGS = ["all_ends_well", "s11_every_prefix_is_what_it_was_and_so_is_its_compaction"]
 RULES = None
@@ -38,6 +38,7 @@ CASES = [
     (Coordination, "s1_s12_members_and_indexes_agree", "s12_nobody_leads_when_the_leader_has_gone"),
     (Coordination, "s13_timers_belong_to_somebody", "kafka_12890_a_sync_phase_may_last_for_ever"),
     (Coordination, "s14_states_follow_each_other_as_in_kafka", "s14_a_group_is_stable_at_once"),
+    (Coordination, "s15_a_group_at_rest_changes_in_replay_only", "kafka_10284_the_new_id_is_not_written"),
     (Coordination, "all_ends_well", "static_members_outlive_their_session"),  # L1
     (Consumers, "l2_a_join_phase_ends_when_it_must", "l3_a_join_phase_goes_on_until_everybody_is_there"),
     (Consumers, "l3_nobody_waits_beyond_its_time", "l3_a_join_phase_goes_on_until_everybody_is_there"),

@@ -60,6 +60,8 @@ class Coordination(RuleBasedStateMachine):
         self.moves = []
         # Generations with which join phases began, and with which they ended.
         self.begun, self.ended = set(), set()
+        # (state, number of batches) and hard state of a group that is Stable or Empty.
+        self.at_rest = None
         self.patch = pytest.MonkeyPatch()
         self.see_moves()
         self.batches = [0]
@@ -240,7 +242,7 @@ class Coordination(RuleBasedStateMachine):
         # What was not written is lost with its coordinator: generations, and the restart of a static member.
         self.fenced = {(m, i) for m, i in self.fenced if not self.group or m not in self.group.members}
         self.generation = self.group.generation if self.group else 0
-        self.state = None
+        self.state = self.at_rest = None
 
     # -- what holds
 
@@ -318,6 +320,16 @@ class Coordination(RuleBasedStateMachine):
     def s11_the_log_makes_the_same_group(self):
         if self.group and self.group.state in (ClassicState.STABLE, ClassicState.EMPTY) and self.unbroken():
             assert hard(self.h.reload().engine).get(GROUP) == hard(self.h.engine).get(GROUP)
+
+    @invariant()
+    def s15_a_group_at_rest_changes_in_replay_only(self):
+        """Hard state: without a record nothing of it changes while the group is Stable or Empty."""
+        now = None
+        if self.group and self.group.state in (ClassicState.STABLE, ClassicState.EMPTY):
+            now = (self.group.state, len(self.h.batches)), hard(self.h.engine)[GROUP][:-1]
+        if self.at_rest and now and self.at_rest[0] == now[0]:
+            assert self.at_rest[1] == now[1]
+        self.at_rest = now
 
     @invariant()
     def s11_through_bytes_and_compaction(self):

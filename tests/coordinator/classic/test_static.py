@@ -4,6 +4,7 @@ import pytest
 
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.model.errors import ErrorCode as E
+from tests.coordinator.behaviours import rule
 from tests.coordinator.harness import REBALANCE_MS, SESSION_MS, Harness, subscription
 
 TWO = {"range": subscription(), "roundrobin": subscription()}
@@ -20,8 +21,9 @@ def record_of(h):
     return value.generation, value.leader, [(m.member_id, m.group_instance_id, m.assignment) for m in value.members]
 
 
+@rule("B038")
 @pytest.mark.parametrize("v", [5, 9])
-def test_b038_a_restart_in_stable_keeps_generation_and_assignment(h, v):
+def test_a_restart_in_stable_keeps_generation_and_assignment(h, v):
     a, b = h.stable("a", "b")
     logged = len(h.log)
     reply = h.got(h.join("", "b", v=v))
@@ -34,8 +36,9 @@ def test_b038_a_restart_in_stable_keeps_generation_and_assignment(h, v):
     assert record_of(h) == (1, a, [(a, "a", b"a"), (reply.member_id, "b", b"b")])
 
 
+@rule("B039")
 @pytest.mark.parametrize("instance", ["a", "b"])
-def test_b039_a_restart_that_cannot_be_logged_changes_nothing(h, instance):
+def test_a_restart_that_cannot_be_appended_changes_nothing(h, instance):
     a, b = h.stable("a", "b")
     before = h.engine.group("g")
     h.sleep(SESSION_MS - 1)
@@ -54,7 +57,8 @@ def test_b039_a_restart_that_cannot_be_logged_changes_nothing(h, instance):
     assert h.heartbeat(old.member_id, 1, instance) == E.NONE
 
 
-def test_b040_a_restarted_leader_v9_leads_and_skips_the_assignment(h):
+@rule("B040")
+def test_a_restarted_leader_v9_leads_and_skips_the_assignment(h):
     a, b = h.stable("a", "b")
     reply = h.got(h.join("", "a", v=9))
     assert reply.leader == reply.member_id != a
@@ -63,33 +67,38 @@ def test_b040_a_restarted_leader_v9_leads_and_skips_the_assignment(h):
     assert (h.state(), h.engine.group("g").leader) == ("Stable", reply.member_id)
 
 
+@rule("B040")
 @pytest.mark.parametrize("v", [5, 8])
-def test_b040_an_older_restarted_leader_is_told_its_old_id_as_leader(h, v):
+def test_before_v9_a_restarted_leader_gets_its_old_id_as_the_leader(h, v):
     a, _ = h.stable("a", "b")
     reply = h.got(h.join("", "a", v=v))
     assert (reply.leader, reply.skip_assignment, reply.members) == (a, False, [])
     assert h.engine.group("g").leader == reply.member_id
 
 
-def test_b041_a_leader_with_its_member_id_rebalances(h):
+@rule("B041")
+def test_a_leader_with_its_member_id_rebalances(h):
     a, _ = h.stable("a", "b")
     assert h.got(h.join(a, "a")) is None
     assert h.state() == "PreparingRebalance"
 
 
-def test_b042_a_restarted_follower_does_not_rebalance(h):
+@rule("B042")
+def test_a_restarted_follower_does_not_rebalance(h):
     _a, _b = h.stable("a", "b")
     reply = h.got(h.join("", "b"))
     assert (reply.error_code, reply.generation_id, h.state()) == (E.NONE, 1, "Stable")
 
 
-def test_b043_a_follower_with_its_member_id_and_nothing_new(h):
+@rule("B043")
+def test_a_follower_joins_again_with_its_member_id_and_no_change(h):
     _, b = h.stable("a", "b")
     reply = h.got(h.join(b, "b"))
     assert (reply.error_code, reply.generation_id, reply.member_id, h.state()) == (E.NONE, 1, b, "Stable")
 
 
-def test_b044_a_restart_that_changes_the_selected_protocol_rebalances(h):
+@rule("B044")
+def test_a_restart_that_changes_the_selected_protocol_rebalances(h):
     a, _b = h.stable("a", "b", protocols=TWO)
     ticket = h.join("", "b", protocols={"roundrobin": subscription()})
     assert (h.got(ticket), h.state()) == (None, "PreparingRebalance")
@@ -99,13 +108,15 @@ def test_b044_a_restart_that_changes_the_selected_protocol_rebalances(h):
     assert [m.group_instance_id for m in h.got(other).members] == ["a", "b"]
 
 
-def test_b045_a_restart_that_keeps_the_selected_protocol_does_not(h):
+@rule("B045")
+def test_a_restart_that_keeps_the_selected_protocol_does_not(h):
     h.stable("a", "b", protocols=TWO)
     reply = h.got(h.join("", "b", protocols={"range": subscription(), "other": b""}))
     assert (reply.error_code, reply.generation_id, h.state()) == (E.NONE, 1, "Stable")
 
 
-def test_b045_nor_does_a_changed_subscription(h):
+@rule("B045")
+def test_a_restart_with_a_changed_subscription_does_not_rebalance(h):
     """A known gap of Kafka's: KAFKA-12759."""
     h.stable("a", "b")
     assert h.got(h.join("", "b", protocols=OTHER_TOPIC)).generation_id == 1
@@ -117,7 +128,8 @@ def in_completing(h, *instances):
     return [reply.member_id for reply in replies]
 
 
-def test_b046_a_restart_in_completing_rebalances(h):
+@rule("B046")
+def test_a_restart_in_completing_rebalances(h):
     a, b = in_completing(h, "a", "b")
     waiting = h.sync(a, 1, instance="a") if h.engine.group("g").leader != a else h.sync(b, 1, instance="b")
     ticket = h.join("", "a")
@@ -125,8 +137,9 @@ def test_b046_a_restart_in_completing_rebalances(h):
     assert h.got(waiting).error_code == E.REBALANCE_IN_PROGRESS
 
 
+@rule("B047")
 @pytest.mark.parametrize("instance", ["a", "b"])
-def test_b047_a_duplicate_in_preparing_fences_the_parked_join(h, instance):
+def test_a_duplicate_in_preparing_fences_the_parked_join(h, instance):
     ids = dict(zip("abc", h.stable("a", "b", "c"), strict=True))
     first = h.join(ids["a"], "a")
     if instance == "b":
@@ -140,15 +153,17 @@ def test_b047_a_duplicate_in_preparing_fences_the_parked_join(h, instance):
     assert {h.got(ticket).generation_id for ticket in [second, *others]} == {2}
 
 
-def test_b048_a_duplicate_in_completing_fences_the_parked_sync(h):
+@rule("B048")
+def test_a_duplicate_in_completing_fences_the_parked_sync(h):
     _, b = in_completing(h, "a", "b")
     parked = h.sync(b, 1, instance="b")
     h.join("", "b")
     assert h.got(parked).error_code == E.FENCED_INSTANCE_ID
 
 
+@rule("B049")
 @pytest.mark.parametrize("mine", ["a", "b"])
-def test_b049_a_member_id_with_another_instance_id_is_fenced(h, mine):
+def test_a_member_id_with_another_instance_id_is_fenced(h, mine):
     ids = dict(zip("ab", h.stable("a", "b"), strict=True))
     other = "b" if mine == "a" else "a"
     reply = h.got(h.join(ids[mine], other))
@@ -156,20 +171,23 @@ def test_b049_a_member_id_with_another_instance_id_is_fenced(h, mine):
     assert h.state() == "Stable"
 
 
-def test_b050_an_unknown_instance_id_with_a_known_member_id(h):
+@rule("B050")
+def test_an_unknown_instance_id_with_a_known_member_id(h):
     a, _ = h.stable("a", "b")
     reply = h.got(h.join(a, "nobody"))
     assert (reply.error_code, reply.member_id) == (E.UNKNOWN_MEMBER_ID, a)
 
 
-def test_b051_every_restart_gets_another_id(h):
+@rule("B051")
+def test_every_restart_gets_another_id(h):
     h.stable("a", "b")
     ids = {h.got(h.join("", "b")).member_id for _ in range(5)}
     assert len(ids) == 5
     assert all(member.startswith("b-") for member in ids)
 
 
-def test_b052_a_restart_takes_the_new_timeouts(h):
+@rule("B052")
+def test_a_restart_takes_the_new_timeouts(h):
     h.stable("a", "b")
     member = h.got(h.join("", "b", session=20_000, rebalance=90_000)).member_id
     view = h.engine.group("g").members[1]
@@ -180,14 +198,16 @@ def test_b052_a_restart_takes_the_new_timeouts(h):
     assert h.engine.group("g").members[1].session_deadline_ms == h.now + 20_000
 
 
-def test_b053_a_static_member_to_replace_in_an_empty_group_is_a_bug(h):
+@rule("B053")
+def test_a_static_member_to_replace_in_an_empty_group_is_a_bug(h):
     h.stable("a")
     h.engine._state.groups["g"].state = ClassicState.EMPTY
     with pytest.raises(AssertionError):
         h.join("", "a")
 
 
-def test_b054_the_old_id_is_fenced_by_instance_id_and_unknown_without(h):
+@rule("B054")
+def test_the_old_id_is_fenced_by_instance_id_and_unknown_without(h):
     a, _ = h.stable("a", "b")
     new = h.got(h.join("", "a", v=9)).member_id
     assert h.got(h.sync(a, 1, instance="a")).error_code == E.FENCED_INSTANCE_ID

@@ -4,6 +4,7 @@ import pytest
 
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from tests.coordinator.behaviours import rule
 from tests.coordinator.harness import REBALANCE_MS, SESSION_MS, Harness
 
 
@@ -21,7 +22,8 @@ def completing(h, *instances, dynamic=0, **how):
 # -- SyncGroup
 
 
-def test_b055_sync_of_unknown_group_and_member_and_generation(h):
+@rule("B055")
+def test_sync_of_unknown_group_and_member_and_generation(h):
     assert h.got(h.sync("m", 1)).error_code == E.UNKNOWN_MEMBER_ID
     (a,) = h.stable("a")
     assert h.got(h.sync("m", 1)).error_code == E.UNKNOWN_MEMBER_ID
@@ -33,12 +35,14 @@ def test_b055_sync_of_unknown_group_and_member_and_generation(h):
     assert h.got(h.sync(a, 2)).error_code == E.UNKNOWN_MEMBER_ID
 
 
-def test_b055_sync_of_a_dead_group(h):
+@rule("B055")
+def test_sync_of_a_dead_group(h):
     (a,) = h.stable("a")
     h.take(h.runtime.unload(now=h.now))
     assert h.got(h.sync(a, 1)).error_code == E.COORDINATOR_NOT_AVAILABLE
 
 
+@rule("B056")
 @pytest.mark.parametrize(
     ("said", "v", "error"),
     [
@@ -50,7 +54,7 @@ def test_b055_sync_of_a_dead_group(h):
         ({}, 5, E.NONE),
     ],
 )
-def test_b056_sync_says_type_and_name(h, said, v, error):
+def test_sync_checks_protocol_type_and_name(h, said, v, error):
     a, _ = completing(h, "a", "b")
     ticket = h.sync(a, 1, {a: b"x"}, v=v, **said)
     reply = h.got(ticket)
@@ -58,7 +62,8 @@ def test_b056_sync_says_type_and_name(h, said, v, error):
     assert (reply.protocol_type, reply.protocol_name) == (("consumer", "range") if not error else (None, None))
 
 
-def test_b057_a_follower_waits_for_the_leader(h):
+@rule("B057")
+def test_a_follower_waits_for_the_leader(h):
     a, b = completing(h, "a", "b")
     follower = h.sync(b, 1)
     assert h.got(follower) is None
@@ -67,26 +72,30 @@ def test_b057_a_follower_waits_for_the_leader(h):
     assert h.state() == "Stable"
 
 
-def test_b057_after_the_leader_a_follower_is_answered_at_once(h):
+@rule("B057")
+def test_after_the_leader_a_follower_is_answered_at_once(h):
     a, b = completing(h, "a", "b")
     h.sync(a, 1, {a: b"1", b: b"2"})
     assert h.got(h.sync(b, 1)).assignment == b"2"
 
 
-def test_b057_in_preparing_sync_is_told_to_rejoin(h):
+@rule("B057")
+def test_a_sync_in_preparing_is_refused(h):
     a, _ = h.stable("a", "b")
     h.join(a, "a")
     assert h.got(h.sync(a, 1)).error_code == E.REBALANCE_IN_PROGRESS
 
 
-def test_b058_members_without_an_assignment_get_an_empty_one_and_strangers_none(h):
+@rule("B058")
+def test_members_without_an_assignment_get_an_empty_one_and_unknown_ids_none(h):
     a, b = completing(h, "a", "b")
     h.sync(a, 1, {a: b"1", "stranger": b"3"})
     assert h.assignments() == {a: b"1", b: b""}
     assert [(m.member_id, m.assignment) for m in h.log[-1].value.members] == [(a, b"1"), (b, b"")]
 
 
-def test_b059_an_assignment_that_cannot_be_logged(h):
+@rule("B059")
+def test_an_assignment_that_cannot_be_appended(h):
     a, b = completing(h, "a", "b")
     follower = h.sync(b, 1)
     logged = len(h.log)
@@ -101,7 +110,8 @@ def test_b059_an_assignment_that_cannot_be_logged(h):
     assert [h.got(t).generation_id for t in tickets] == [2, 2]
 
 
-def test_b060_the_leader_dies_before_it_assigned(h):
+@rule("B060")
+def test_the_leader_expires_before_it_has_assigned(h):
     a, b = completing(h, "a", "b")
     parked = h.sync(b, 1)
     h.sleep(SESSION_MS)
@@ -110,8 +120,9 @@ def test_b060_the_leader_dies_before_it_assigned(h):
     assert h.heartbeat(a, 1) == E.UNKNOWN_MEMBER_ID
 
 
+@rule("B061")
 @pytest.mark.parametrize("silent", [(0,), (1,), (2,), (1, 2), (0, 1, 2)])
-def test_b061_members_that_never_sync_are_removed_static_or_not(h, silent):
+def test_members_that_never_sync_are_removed_static_or_not(h, silent):
     ids = completing(h, "a", "b", dynamic=1, rebalance=9_000)
     parked = [
         h.sync(member, 1, dict.fromkeys(ids, b"x") if n == 0 else None)
@@ -128,7 +139,8 @@ def test_b061_members_that_never_sync_are_removed_static_or_not(h, silent):
         assert [h.got(t).error_code for t in parked] == [E.REBALANCE_IN_PROGRESS] * len(left)
 
 
-def test_b062_with_all_synced_the_timer_is_gone(h):
+@rule("B062")
+def test_the_timer_is_cancelled_when_all_members_have_synced(h):
     a, b = completing(h, "a", "b", rebalance=9_000)
     h.sync(a, 1, {})
     assert h.engine.group("g").deadline_ms is not None
@@ -164,7 +176,8 @@ def test_assignments_of_before_are_gone_when_a_sync_phase_is_broken_off(h):
 # -- Heartbeat
 
 
-def test_b063_heartbeats_that_are_refused(h):
+@rule("B063")
+def test_refused_heartbeats(h):
     assert h.heartbeat("m", 1) == E.UNKNOWN_MEMBER_ID
     (a,) = h.stable("a")
     assert h.heartbeat("m", 1) == E.UNKNOWN_MEMBER_ID
@@ -176,7 +189,8 @@ def test_b063_heartbeats_that_are_refused(h):
     assert h.heartbeat(a, 2) == E.COORDINATOR_NOT_AVAILABLE
 
 
-def test_b064_heartbeats_by_state(h):
+@rule("B064")
+def test_heartbeats_by_state(h):
     a, b = completing(h, "a", "b")
     assert h.heartbeat(a, 1) == E.NONE
     h.sync(a, 1, {})
@@ -185,7 +199,8 @@ def test_b064_heartbeats_by_state(h):
     assert h.heartbeat(b, 1) == E.REBALANCE_IN_PROGRESS
 
 
-def test_b064_a_heartbeat_in_preparing_extends_the_session(h):
+@rule("B064")
+def test_a_heartbeat_in_preparing_extends_the_session(h):
     a, b = h.stable("a", "b")
     h.join(a, "a")
     for _ in range(4):
@@ -194,13 +209,15 @@ def test_b064_a_heartbeat_in_preparing_extends_the_session(h):
     assert h.member_ids() == [a, b]
 
 
-def test_b065_a_heartbeat_with_a_fenced_id(h):
+@rule("B065")
+def test_a_heartbeat_with_a_fenced_id(h):
     a, _b = h.stable("a", "b")
     assert h.heartbeat(a, 1, "b") == E.FENCED_INSTANCE_ID
     assert h.heartbeat("other", 1, "a") == E.FENCED_INSTANCE_ID
 
 
-def test_b066_heartbeats_and_commits_keep_the_session(h):
+@rule("B066")
+def test_heartbeats_and_commits_keep_the_session(h):
     (a,) = h.stable("a")
     for alive in (lambda: h.heartbeat(a, 1), lambda: h.commit(a, 1, "a")):
         for _ in range(3):
@@ -210,7 +227,8 @@ def test_b066_heartbeats_and_commits_keep_the_session(h):
     assert h.state() == "Empty"
 
 
-def test_b067_a_session_that_ends_removes_the_member(h):
+@rule("B067")
+def test_an_expired_session_removes_the_member(h):
     a, _b = h.stable("a", "b")
     logged = len(h.log)
     h.sleep(SESSION_MS - 1)
@@ -226,14 +244,16 @@ def test_b067_a_session_that_ends_removes_the_member(h):
     assert (value.protocol_type, value.current_state_timestamp) == ("consumer", h.now - 1)
 
 
-def test_b068_a_session_that_ends_in_a_rebalance(h):
+@rule("B068")
+def test_a_session_expires_during_a_rebalance(h):
     a, _b = h.stable("a", "b")
     ticket = h.join(a, "a")
     h.sleep(SESSION_MS)
     assert (h.got(ticket).generation_id, h.member_ids()) == (2, [a])
 
 
-def test_b068_who_waits_for_a_reply_does_not_expire(h):
+@rule("B068")
+def test_a_member_that_waits_for_a_reply_does_not_expire(h):
     a, b = h.stable("a", "b", session=6_000)
     ticket = h.join(a, "a", session=6_000)
     for _ in range(9):
@@ -246,7 +266,8 @@ def test_b068_who_waits_for_a_reply_does_not_expire(h):
     assert h.engine.group("g").members[0].session_deadline_ms == h.now + 6_000
 
 
-def test_b068_a_parked_sync_does_not_expire_and_is_watched_again_after_it(h):
+@rule("B068")
+def test_a_session_does_not_expire_while_a_sync_is_parked(h):
     a, b = completing(h, "a", "b", session=6_000)
     parked = h.sync(b, 1)
     h.sleep(4_000)
@@ -258,7 +279,8 @@ def test_b068_a_parked_sync_does_not_expire_and_is_watched_again_after_it(h):
     assert h.engine.group("g").members[1].session_deadline_ms == h.now + 6_000
 
 
-def test_b067_the_empty_group_is_kept_in_memory_when_it_cannot_be_logged(h):
+@rule("B067")
+def test_a_group_stays_empty_in_memory_when_that_cannot_be_appended(h):
     (_a,) = h.stable("a")
     h.fail_with = E.NOT_LEADER_OR_FOLLOWER
     h.sleep(SESSION_MS)
@@ -268,8 +290,9 @@ def test_b067_the_empty_group_is_kept_in_memory_when_it_cannot_be_logged(h):
 # -- LeaveGroup
 
 
+@rule("B069")
 @pytest.mark.parametrize("v", [0, 1, 2, 3, 4, 5])
-def test_b069_leave_of_an_unknown_group_or_member(h, v):
+def test_leave_of_an_unknown_group_or_member(h, v):
     def errors():
         reply = h.leave(("m", None), v=v)
         if v < 3:
@@ -285,16 +308,18 @@ def test_b069_leave_of_an_unknown_group_or_member(h, v):
     assert h.state() == "Stable"
 
 
+@rule("B070")
 @pytest.mark.parametrize("v", [2, 5])
-def test_b070_leave_of_a_dead_group(h, v):
+def test_leave_of_a_dead_group(h, v):
     (a,) = h.stable("a")
     h.take(h.runtime.unload(now=h.now))
     reply = h.leave((a, "a"), v=v)
     assert (reply.error_code, reply.members) == (E.COORDINATOR_NOT_AVAILABLE, [])
 
 
+@rule("B071")
 @pytest.mark.parametrize("v", [0, 5])
-def test_b071_leave_by_member_id(h, v):
+def test_leave_by_member_id(h, v):
     a, b = h.stable("a", dynamic=1)
     h.leave((a, None), v=v)
     assert (h.state(), h.member_ids(), h.engine.group("g").leader) == ("PreparingRebalance", [b], b)
@@ -302,7 +327,8 @@ def test_b071_leave_by_member_id(h, v):
     assert (h.state(), h.generation(), h.member_ids()) == ("Empty", 2, [])
 
 
-def test_b072_leave_by_instance_id_echoes_the_empty_member_id(h):
+@rule("B072")
+def test_leave_by_instance_id_echoes_the_empty_member_id(h):
     _, b = h.stable("a", "b")
     reply = h.leave(("", "a"))
     assert reply.error_code == E.NONE
@@ -310,14 +336,16 @@ def test_b072_leave_by_instance_id_echoes_the_empty_member_id(h):
     assert h.member_ids() == [b]
 
 
-def test_b073_leave_with_another_member_id(h):
+@rule("B073")
+def test_leave_with_another_member_id(h):
     ids = h.stable("a", "b")
     reply = h.leave(("x", "a"), ("", "b"))
     assert [m.error_code for m in reply.members] == [E.FENCED_INSTANCE_ID, E.NONE]
     assert h.member_ids() == ids[:1]
 
 
-def test_b073_nothing_happens_when_all_are_refused(h):
+@rule("B073")
+def test_a_batch_of_refused_members_changes_nothing(h):
     ids = h.stable("a", "b")
     reply = h.leave(("x", "a"), ("", "nobody"), ("", None), ("y", None), ("z", "nobody"))
     assert [m.error_code for m in reply.members] == [
@@ -329,7 +357,8 @@ def test_b073_nothing_happens_when_all_are_refused(h):
     assert (h.state(), h.member_ids(), h.generation()) == ("Stable", ids, 1)
 
 
-def test_b074_a_batch_costs_one_rebalance(h):
+@rule("B074")
+def test_a_batch_costs_one_rebalance(h):
     a, b, _c = h.stable("a", "b", "c")
     reply = h.leave((b, "b"), ("", "c"))
     assert [(m.member_id, m.group_instance_id, m.error_code) for m in reply.members] == [
@@ -340,7 +369,8 @@ def test_b074_a_batch_costs_one_rebalance(h):
     assert h.got(h.join(a, "a")).generation_id == 2
 
 
-def test_b074_a_batch_counts_as_one_moment(h):
+@rule("B074")
+def test_a_batch_starts_one_rebalance_at_its_end(h):
     """The join phase waits as long as those want who are left after the whole batch."""
     tickets = [h.join("", i, rebalance=ms, session=1_800_000) for i, ms in (("a", 9_000), ("b", 60_000), ("c", 90_000))]
     ids = [reply.member_id for reply in h.until_answered(*tickets)]
@@ -350,25 +380,29 @@ def test_b074_a_batch_counts_as_one_moment(h):
     assert h.engine.group("g").deadline_ms == h.now + 9_000
 
 
-def test_b074_an_unknown_instance_in_a_batch(h):
+@rule("B074")
+def test_an_unknown_instance_in_a_batch(h):
     _a, _b = h.stable("a", "b")
     reply = h.leave(("", "nobody"), ("", "a"))
     assert [m.error_code for m in reply.members] == [E.UNKNOWN_MEMBER_ID, E.NONE]
 
 
-def test_b074_the_same_identity_twice(h):
+@rule("B074")
+def test_the_same_identity_twice(h):
     h.stable("a", "b")
     reply = h.leave(("", "a"), ("", "a"))
     assert [m.error_code for m in reply.members] == [E.NONE, E.UNKNOWN_MEMBER_ID]
 
 
-def test_b074_an_empty_batch(h):
+@rule("B074")
+def test_an_empty_batch(h):
     h.stable("a")
     reply = h.leave()
     assert (reply.error_code, reply.members, h.state()) == (E.NONE, [], "Stable")
 
 
-def test_b075_a_pending_id_leaves(h):
+@rule("B075")
+def test_a_pending_id_leaves(h):
     pending = h.got(h.join(v=4)).member_id
     reply = h.leave((pending, None))
     assert [m.error_code for m in reply.members] == [E.NONE]
@@ -377,7 +411,8 @@ def test_b075_a_pending_id_leaves(h):
     assert h.got(h.join(pending)).error_code == E.UNKNOWN_MEMBER_ID
 
 
-def test_b075_a_batch_of_joined_pending_and_unknown_ones(h):
+@rule("B075")
+def test_a_batch_of_joined_pending_and_unknown_ones(h):
     (a,) = h.stable("a")
     pending = h.got(h.join(v=4)).member_id
     reply = h.leave(("unknown", None), (pending, None), (a, "a"))
@@ -385,7 +420,8 @@ def test_b075_a_batch_of_joined_pending_and_unknown_ones(h):
     assert (h.state(), h.generation()) == ("Empty", 2)
 
 
-def test_b075_a_pending_id_that_leaves_unblocks_the_join_phase(h):
+@rule("B075")
+def test_a_pending_id_that_leaves_unblocks_the_join_phase(h):
     (a,) = h.stable("a")
     pending = h.got(h.join(v=4)).member_id
     ticket = h.join(a, "a")
@@ -393,7 +429,8 @@ def test_b075_a_pending_id_that_leaves_unblocks_the_join_phase(h):
     assert h.got(ticket).generation_id == 2
 
 
-def test_b075_the_last_member_leaves_and_a_pending_id_is_left(h):
+@rule("B075")
+def test_the_last_member_leaves_and_a_pending_id_is_left(h):
     (a,) = h.stable("a")
     h.join(v=4)
     h.leave((a, "a"))
@@ -402,8 +439,9 @@ def test_b075_the_last_member_leaves_and_a_pending_id_is_left(h):
     assert (h.state(), h.generation()) == ("Empty", 2)
 
 
+@rule("B076")
 @pytest.mark.parametrize("v", [0, 1, 2])
-def test_b076_before_v3_there_is_one_member_and_one_error(h, v):
+def test_before_v3_there_is_one_member_and_one_error(h, v):
     a, _ = h.stable("a", "b")
     # Members in the list are no part of these versions.
     message = LeaveGroupRequest(group_id="g", member_id=a, members=[MemberIdentity(member_id="b-2")])
@@ -446,7 +484,8 @@ def test_a_leave_that_empties_the_group_and_cannot_be_logged(h):
 # -- load and unload
 
 
-def test_b085_loading_rebuilds_stable_and_empty_groups_with_their_timers(h):
+@rule("B085")
+def test_loading_rebuilds_stable_and_empty_groups_with_their_timers(h):
     a, b = h.stable("a", dynamic=1)
     h.stable("z", group="empty")
     h.leave(("", "z"), group="empty")
@@ -469,7 +508,8 @@ def test_b085_loading_rebuilds_stable_and_empty_groups_with_their_timers(h):
     assert other.state() == "Empty"
 
 
-def test_b086_unloading_answers_who_waits(h):
+@rule("B086")
+def test_unloading_answers_parked_requests(h):
     a, _ = h.stable("a", "b")
     joining = h.join(a, "a")
     _c, d = completing(h, "c", "d", group="other")

@@ -15,6 +15,7 @@ from kgm.records.messages.consumer_group_target_assignment_member_value import (
 )
 from kgm.records.messages.consumer_group_target_assignment_member_value import TopicPartition as TargetPartitions
 from kgm.records.record import Record
+from tests.coordinator.behaviours import rule
 from tests.coordinator.consumer.harness import Consumers, assigned, image, topic_id
 from tests.coordinator.harness import Harness
 
@@ -27,7 +28,8 @@ def h():
 # -- B101: three members, step by step
 
 
-def test_b101_from_two_members_to_three(h):
+@rule("B101")
+def test_from_two_members_to_three(h):
     h.beat("m1")
     h.beat("m2")
     h.calm()
@@ -63,7 +65,8 @@ def group_of(*members):
     return group
 
 
-def test_b103_partitions_belong_to_who_has_them_or_has_to_give_them_up():
+@rule("B103")
+def test_partitions_belong_to_the_member_that_has_them_or_has_to_revoke_them():
     member = ConsumerMember(
         "m", member_epoch=5, assigned={b"t": {0: 5}}, pending_revocation={b"t": {1: 4}, b"u": {2: 4}}
     )
@@ -76,7 +79,8 @@ def test_b103_partitions_belong_to_who_has_them_or_has_to_give_them_up():
     assert group.owner_epoch(b"t", 0) is None
 
 
-def test_b103_a_partition_that_changed_hands_is_not_lost_by_its_old_owner():
+@rule("B103")
+def test_a_moved_partition_is_not_taken_from_its_new_owner():
     """KAFKA-16147: a member that is written later must not take away what is another one's now."""
     old = ConsumerMember("old", member_epoch=5, assigned={b"t": {0: 5}, b"v": {0: 5}})
     group = group_of(old, ConsumerMember("new", member_epoch=6, assigned={b"t": {0: 6}}))
@@ -92,7 +96,8 @@ def test_b103_a_partition_that_changed_hands_is_not_lost_by_its_old_owner():
 # -- B104: states
 
 
-def test_b104_states():
+@rule("B104")
+def test_group_states():
     h = Consumers(group_consumer_assignment_interval_ms=10_000)
     h.beat("m1")
     assert h.state() == "Stable"
@@ -111,7 +116,8 @@ def test_b104_states():
 # -- B105: capacity
 
 
-def test_b105_full():
+@rule("B105")
+def test_a_full_group():
     h = Consumers(group_consumer_max_size=1)
     h.beat("m1")
     assert h.error("m2") == E.GROUP_MAX_SIZE_REACHED
@@ -124,7 +130,8 @@ def test_b105_full():
 # -- B106: assignors
 
 
-def test_b106_most_members_decide(h):
+@rule("B106")
+def test_the_assignor_that_most_members_prefer(h):
     h.beat("m1")
     assert h.group().protocol is None
     assert h.groups_described()[0].assignor_name == "uniform"
@@ -138,7 +145,8 @@ def test_b106_most_members_decide(h):
     assert h.group().protocol == "range"
 
 
-def test_b106_the_default_can_be_another_one():
+@rule("B106")
+def test_the_first_assignor_is_the_default():
     h = Consumers(group_consumer_assignors="range,uniform")
     h.beat("m1", names=["a", "b"])
     h.beat("m2", names=["a", "b"])
@@ -149,7 +157,8 @@ def test_b106_the_default_can_be_another_one():
 # -- B107: targets
 
 
-def test_b107_only_what_changed_is_written(h):
+@rule("B107")
+def test_only_changed_targets_are_written(h):
     h.beat("m1")
     h.beat("m2", names=["b"])
     h.calm()
@@ -158,14 +167,16 @@ def test_b107_only_what_changed_is_written(h):
     assert [row for row in h.written(before) if row.startswith("target")] == ["target m2", "target m3", "target epoch"]
 
 
-def test_b107_who_gets_nothing_has_a_target_too(h):
+@rule("B107")
+def test_a_member_without_partitions_has_a_target(h):
     h.beat("m1")
     h.beat("m2", names=["nowhere"])
     assert h.engine._state.groups["g"].targets["m2"] == {}
     assert h.log[-2].value.assignment_epoch == 3
 
 
-def test_b107_a_target_without_any_topic(h):
+@rule("B107")
+def test_a_target_without_any_topic(h):
     h.topics({})
     reply = h.beat("m1", server_assignor="range")
     assert (reply.member_epoch, assigned(reply)) == (2, {})
@@ -173,7 +184,8 @@ def test_b107_a_target_without_any_topic(h):
     assert h.held() == {"m1": {}, "m2": {}}
 
 
-def test_b107_a_replacement_inherits_in_a_new_target_too(h):
+@rule("B107")
+def test_a_replacement_inherits_in_a_new_target_too(h):
     h.beat("m1", instance="i", names=["a"])
     h.beat("m2")
     h.calm()
@@ -186,7 +198,8 @@ def test_b107_a_replacement_inherits_in_a_new_target_too(h):
     assert reply.member_epoch == 4
 
 
-def test_b107_who_comes_and_wants_nothing_is_taken_for_one_of_the_others():
+@rule("B107")
+def test_a_new_member_without_a_subscription_may_get_partitions():
     """As in Kafka: nothing changes for the group's topics, so nobody looks whether all want the same still; if a target
     is due, the newcomer is given what it does not want, and nobody reads that until there is another target."""
     h = Consumers(group_consumer_assignment_interval_ms=1_000)
@@ -205,7 +218,8 @@ def test_b107_who_comes_and_wants_nothing_is_taken_for_one_of_the_others():
 # -- B108: the assignment interval
 
 
-def test_b108_targets_wait_for_the_interval():
+@rule("B108")
+def test_targets_wait_for_the_interval():
     h = Consumers(group_consumer_assignment_interval_ms=1_000)
     assert assigned(h.beat("m1")) == {"a": [0, 1, 2, 3, 4, 5]}
     reply = h.beat("m2")
@@ -222,7 +236,8 @@ def test_b108_targets_wait_for_the_interval():
     assert h.held() == {"m1": {"a": (0, 1)}, "m2": {"a": (2, 3)}, "m3": {"a": (4, 5)}}
 
 
-def test_b108_it_can_be_set_for_one_group():
+@rule("B108")
+def test_the_interval_of_one_group():
     h = Consumers(group_consumer_assignment_interval_ms=1_000)
     h.engine.configure("g", {"consumer.assignment.interval.ms": 0})
     h.beat("m1")

@@ -4,6 +4,7 @@ import pytest
 
 from kgm.coordinator.contract.outcome import TimerKind
 from kgm.model.errors import ErrorCode as E
+from tests.coordinator.behaviours import rule
 from tests.coordinator.consumer.harness import Consumers, assigned, topic_id
 
 
@@ -29,15 +30,17 @@ BAD = {
 }
 
 
+@rule("B088")
 @pytest.mark.parametrize("fields", BAD.values(), ids=BAD)
-def test_b088_a_request_that_is_wrong_by_itself(h, fields):
+def test_an_invalid_request(h, fields):
     reply = h.beat(**{"member": "m1"} | fields)
     assert (reply.error_code, reply.member_id, reply.member_epoch) == (E.INVALID_REQUEST, None, 0)
     assert reply.error_message
     assert h.group() is None
 
 
-def test_b088_who_joins_has_to_say_what_it_wants_and_owns(h):
+@rule("B088")
+def test_a_joining_member_sends_subscription_and_owned_partitions(h):
     wanted = {"rebalance_timeout_ms": 60_000, "member_id": "m", "group_id": "g"}
     for more in ({"topic_partitions": []}, {"subscribed_topic_names": ["a"]}):
         from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -45,25 +48,29 @@ def test_b088_who_joins_has_to_say_what_it_wants_and_owns(h):
         assert h.got(h.send(ConsumerGroupHeartbeatRequest(**wanted, **more), 1)).error_code == E.INVALID_REQUEST
 
 
-def test_b088_an_assignor_that_there_is_not(h):
+@rule("B088")
+def test_an_unknown_assignor(h):
     assert h.error(server_assignor="best") == E.UNSUPPORTED_ASSIGNOR
     assert h.error(server_assignor="range") == E.NONE
     assert Consumers(group_consumer_assignors="uniform").error(server_assignor="range") == E.UNSUPPORTED_ASSIGNOR
 
 
+@rule("B088")
 @pytest.mark.parametrize("regex", ["(", "a{1001}", "*", "(?!x)", r"(a)\1"])
-def test_b088_no_regular_expression_of_re2(h, regex):
+def test_an_invalid_regular_expression(h, regex):
     assert h.error(regex=regex) == E.INVALID_REGULAR_EXPRESSION
     assert h.group() is None
 
 
-def test_b088_nothing_is_wrong_with_wanting_nothing(h):
+@rule("B088")
+def test_an_empty_subscription_is_valid(h):
     reply = h.beat(names=[])
     assert (reply.error_code, reply.member_epoch, assigned(reply)) == (E.NONE, 1, {})
     assert h.error("m2", regex="") == E.NONE
 
 
-def test_b088_the_protocol_may_be_off():
+@rule("B088")
+def test_the_protocol_may_be_disabled():
     h = Consumers(group_coordinator_rebalance_protocols="classic")
     assert h.error() == E.UNSUPPORTED_VERSION
 
@@ -71,7 +78,8 @@ def test_b088_the_protocol_may_be_off():
 # -- B089: member ids
 
 
-def test_b089_the_server_makes_ids_in_v0_and_clients_from_v1_on(h):
+@rule("B089")
+def test_the_server_makes_ids_in_v0_and_clients_from_v1_on(h):
     assert h.beat("", v=0).member_id == "-1"
     assert h.beat("mine", v=0).member_id == "mine"
     assert h.beat("mine too", v=1).member_id == "mine too"
@@ -80,7 +88,8 @@ def test_b089_the_server_makes_ids_in_v0_and_clients_from_v1_on(h):
 # -- B090: unknown ones
 
 
-def test_b090_unknown_groups_and_members(h):
+@rule("B090")
+def test_unknown_groups_and_members(h):
     assert h.error("m1", 3) == E.GROUP_ID_NOT_FOUND
     assert h.error("m1", -1) == E.GROUP_ID_NOT_FOUND
     h.beat("m1")
@@ -101,8 +110,9 @@ def two(h, **more):
     h.calm()
 
 
+@rule("B091")
 @pytest.mark.parametrize("instance", [None, "i"])
-def test_b091_a_member_goes_on_from_its_epoch_or_the_one_before(h, instance):
+def test_a_member_continues_from_its_epoch_or_the_one_before(h, instance):
     two(h, instance=instance)
     mine = h.held()["m1"]
     say = {"instance": instance}
@@ -121,7 +131,8 @@ def test_b091_a_member_goes_on_from_its_epoch_or_the_one_before(h, instance):
 # -- B092: anew from epoch 0
 
 
-def test_b092_a_member_may_begin_anew_in_every_state(h):
+@rule("B092")
+def test_a_member_may_join_again_in_every_state(h):
     h.beat("m1")
     assert assigned(h.beat("m1")) == {"a": [0, 1, 2, 3, 4, 5]}
     h.beat("m2")
@@ -138,7 +149,8 @@ def test_b092_a_member_may_begin_anew_in_every_state(h):
 # -- B093: when the assignment is said
 
 
-def test_b093_full_requests_hear_the_assignment_again(h):
+@rule("B093")
+def test_full_requests_get_the_assignment_again(h):
     h.beat("m1")
     assert assigned(h.beat("m1", 2)) is None
     assert assigned(h.beat("m1", 2, owned={"a": range(6)})) is None
@@ -151,7 +163,8 @@ def test_b093_full_requests_hear_the_assignment_again(h):
 # -- B094, B095: epochs of the group
 
 
-def test_b094_the_first_member_gets_epoch_2(h):
+@rule("B094")
+def test_the_first_member_gets_epoch_2(h):
     reply = h.beat("m1", names=["b", "a"])
     assert (reply.member_epoch, reply.heartbeat_interval_ms) == (2, 5_000)
     assert assigned(reply) == {"a": [0, 1, 2, 3, 4, 5], "b": [0, 1, 2]}
@@ -168,7 +181,8 @@ def test_b094_the_first_member_gets_epoch_2(h):
     assert h.state() == "Stable"
 
 
-def test_b095_a_subscription_that_changes_costs_an_epoch(h):
+@rule("B095")
+def test_a_changed_subscription_increments_the_epoch(h):
     h.beat("m1")
     before = len(h.log)
     reply = h.beat("m1", 2, names=["b"], owned={"a": range(6)})
@@ -183,13 +197,15 @@ def test_b095_a_subscription_that_changes_costs_an_epoch(h):
     assert h.written(before) == ["member m1"]
 
 
-def test_b095_a_newcomer_costs_an_epoch(h):
+@rule("B095")
+def test_a_new_member_increments_the_epoch(h):
     two(h)
     assert h.epochs() == (3, 3, {"m1": 3, "m2": 3})
     assert h.held() == {"m1": {"a": (0, 1, 2)}, "m2": {"a": (3, 4, 5)}}
 
 
-def test_b095_topics_that_change_cost_an_epoch(h):
+@rule("B095")
+def test_changed_topics_increment_the_epoch(h):
     h.beat("m1", names=["a", "new"])
     h.beat("m2", names=["b"], group="other")
     h.topics({"a": 6, "b": 3, "new": 2})
@@ -203,7 +219,8 @@ def test_b095_topics_that_change_cost_an_epoch(h):
     assert h.member("m1").target == {"a": tuple(range(8))}
 
 
-def test_b095_the_hash_is_looked_at_again_after_a_month(h):
+@rule("B095")
+def test_the_hash_is_computed_again_after_a_month(h):
     h.beat("m1")
     h.beat("m1", 2)
     group = h.engine._state.groups["g"]
@@ -216,7 +233,8 @@ def test_b095_the_hash_is_looked_at_again_after_a_month(h):
 # -- B096, B097: leaving
 
 
-def test_b096_leaving_costs_an_epoch_and_three_tombstones(h):
+@rule("B096")
+def test_leaving_writes_an_epoch_and_three_tombstones(h):
     two(h)
     before = len(h.log)
     reply = h.beat("m1", -1)
@@ -227,7 +245,8 @@ def test_b096_leaving_costs_an_epoch_and_three_tombstones(h):
     assert assigned(h.beat("m2", 3)) == {"a": [0, 1, 2, 3, 4, 5]}
 
 
-def test_b097_static_members(h):
+@rule("B097")
+def test_static_members(h):
     h.beat("m1", instance="i")
     assert h.epochs() == (2, 2, {"m1": 2})
     before = len(h.log)
@@ -244,7 +263,8 @@ def test_b097_static_members(h):
     assert h.state() == "Empty"
 
 
-def test_b097_who_goes_away_keeps_what_it_has_but_not_what_it_was_to_give_up(h):
+@rule("B097")
+def test_a_member_that_is_away_keeps_its_assignment_without_pending_revocations(h):
     h.beat("m1", instance="i")
     h.beat("m2")
     h.beat("m1", 2, instance="i")
@@ -260,7 +280,8 @@ def test_b097_who_goes_away_keeps_what_it_has_but_not_what_it_was_to_give_up(h):
 # -- B098: coming back
 
 
-def test_b098_a_static_member_gets_back_what_it_had(h):
+@rule("B098")
+def test_a_static_member_gets_its_assignment_back(h):
     two(h, instance="i")
     mine = h.held()["m1"]
     h.beat("m1", -2, instance="i")
@@ -277,7 +298,8 @@ def test_b098_a_static_member_gets_back_what_it_had(h):
     assert h.error("m1", 3, instance="i") == E.FENCED_INSTANCE_ID
 
 
-def test_b098_under_its_old_id_too(h):
+@rule("B098")
+def test_a_static_member_joins_again_with_its_old_id(h):
     h.beat("m1", instance="i")
     h.beat("m1", -2, instance="i")
     reply = h.beat("m1", instance="i")
@@ -285,7 +307,8 @@ def test_b098_under_its_old_id_too(h):
     assert h.deadline(TimerKind.SESSION, "m1") == 45_000
 
 
-def test_b098_with_other_topics_it_costs_an_epoch(h):
+@rule("B098")
+def test_a_static_member_that_joins_with_other_topics_increments_the_epoch(h):
     h.beat("m1", instance="i")
     h.beat("m1", -2, instance="i")
     reply = h.beat("new", instance="i", names=["b"])
@@ -295,7 +318,8 @@ def test_b098_with_other_topics_it_costs_an_epoch(h):
 # -- B099: instance ids of others
 
 
-def test_b099_instance_ids(h):
+@rule("B099")
+def test_instance_ids(h):
     h.beat("m1", instance="i")
     before = len(h.log)
     assert h.error("m2", instance="i") == E.UNRELEASED_INSTANCE_ID
@@ -307,7 +331,8 @@ def test_b099_instance_ids(h):
     assert h.written(before) == []
 
 
-def test_b099_who_joins_again_without_having_left_is_refused_too(h):
+@rule("B099")
+def test_a_static_member_that_has_not_left_cannot_join_again(h):
     """Kafka does not see that it is the same member, which may have lost the answer (apache/kafka#23542)."""
     h.beat("m1", instance="i")
     assert h.error("m1", instance="i") == E.UNRELEASED_INSTANCE_ID
@@ -323,7 +348,8 @@ def test_a_dynamic_member_may_become_a_static_one(h):
 # -- B100: time
 
 
-def test_b100_sessions_end(h):
+@rule("B100")
+def test_sessions_expire(h):
     two(h, instance="i")
     h.sleep(44_999)
     h.beat("m2", 3)
@@ -334,7 +360,8 @@ def test_b100_sessions_end(h):
     assert h.error("m1", 3, instance="i") == E.UNKNOWN_MEMBER_ID
 
 
-def test_b100_a_place_is_kept_until_the_session_ends_and_not_longer(h):
+@rule("B100")
+def test_a_member_that_is_away_expires_with_its_session(h):
     h.beat("m1", instance="i")
     h.sleep(30_000)
     h.beat("m1", -2, instance="i")
@@ -345,7 +372,8 @@ def test_b100_a_place_is_kept_until_the_session_ends_and_not_longer(h):
     assert h.beat("m2", instance="i").error_code == E.NONE
 
 
-def test_b100_who_does_not_give_up_in_time_is_fenced(h):
+@rule("B100")
+def test_a_member_that_does_not_revoke_in_time_is_fenced(h):
     h.beat("m1", rebalance_timeout_ms=10_000)
     h.beat("m2")
     h.beat("m1", 2, owned={"a": range(6)})
@@ -358,7 +386,8 @@ def test_b100_who_does_not_give_up_in_time_is_fenced(h):
     assert assigned(h.beat("m2", 3)) == {"a": [0, 1, 2, 3, 4, 5]}
 
 
-def test_b100_who_does_has_nothing_to_fear(h):
+@rule("B100")
+def test_a_member_that_revokes_in_time_is_not_fenced(h):
     h.beat("m1", rebalance_timeout_ms=10_000)
     h.beat("m2")
     h.beat("m1", 2, owned={"a": range(6)})

@@ -14,6 +14,7 @@ from kgm.protocol.subscription import (
     encode_assignment,
     encode_subscription,
 )
+from tests.coordinator.behaviours import rule
 from tests.coordinator.consumer.harness import Consumers, assigned, brief, topic_id
 
 SAID = {"range": encode_subscription(Subscription(topics=("a",), version=1))}
@@ -47,7 +48,8 @@ def kind(h):
 # -- B109: LeaveGroup
 
 
-def test_b109_one_request_takes_members_of_either_protocol(h):
+@rule("B109")
+def test_one_request_removes_members_of_either_protocol(h):
     """testConsumerGroupMemberUsingClassicProtocolBatchLeaveGroup: each identity has its answer, all cost one epoch."""
     h = Consumers(group_consumer_migration_policy="disabled")
     h.beat("m1")
@@ -69,7 +71,8 @@ def test_b109_one_request_takes_members_of_either_protocol(h):
     assert not [key for key in h.engine.deadlines if key.kind is not TimerKind.OFFSET_EXPIRATION]
 
 
-def test_b109_the_hash_is_that_of_what_those_who_stay_want(h):
+@rule("B109")
+def test_the_hash_is_that_of_the_remaining_subscriptions(h):
     """…BatchLeaveGroupUpdatingSubscriptionMetadata"""
     h.beat("m1")
     h.beat("m2", names=["a", "b"])
@@ -77,7 +80,8 @@ def test_b109_the_hash_is_that_of_what_those_who_stay_want(h):
     assert h.log[-1].value.metadata_hash == h.engine.image.hash_of(["a"])
 
 
-def test_b109_nobody_valid_and_nothing_is_written(h):
+@rule("B109")
+def test_without_a_valid_member_nothing_is_written(h):
     """testClassicGroupLeaveToConsumerGroupWithoutValidLeaveGroupMember"""
     h.beat("m1")
     before = len(h.log)
@@ -85,7 +89,8 @@ def test_b109_nobody_valid_and_nothing_is_written(h):
     assert len(h.log) == before
 
 
-def test_b109_the_same_member_may_stand_twice_and_leave_by_its_id_or_its_instance_id(h):
+@rule("B109")
+def test_the_same_member_may_occur_twice_by_member_id_and_instance_id(h):
     h.beat("m1", instance="i")
     h.beat("m2")
     epoch = h.epochs()[0]
@@ -94,7 +99,8 @@ def test_b109_the_same_member_may_stand_twice_and_leave_by_its_id_or_its_instanc
     assert h.epochs()[0] == epoch + 1
 
 
-def test_b109_a_place_that_is_kept_is_freed_at_once(h):
+@rule("B109")
+def test_a_static_member_that_is_away_can_be_removed(h):
     h.beat("m1", instance="i")
     h.beat("m1", -2, instance="i")
     assert h.leave(("", "i")).members[0].error_code == E.NONE
@@ -102,7 +108,8 @@ def test_b109_a_place_that_is_kept_is_freed_at_once(h):
     assert h.state() == "Empty"
 
 
-def test_b109_versions_without_a_list(h):
+@rule("B109")
+def test_versions_without_a_list(h):
     h.beat("m1")
     assert h.leave(("x", None), v=2).error_code == E.UNKNOWN_MEMBER_ID
     assert h.leave(("m1", None), v=2).error_code == E.NONE
@@ -128,8 +135,9 @@ LAST = {
 }
 
 
+@rule("B110")
 @pytest.mark.parametrize("act", LAST.values(), ids=LAST)
-def test_b110_when_the_last_one_of_the_new_protocol_goes_the_group_is_a_classic_one(h, act):
+def test_downgrade_when_the_last_member_is_removed(h, act):
     """testLastConsumerProtocolMemberLeavingConsumerGroup: tombstones of everything, then the classic group."""
     old = mixed(h)
     epoch, before = h.epochs()[0], len(h.log)
@@ -152,7 +160,8 @@ def test_b110_when_the_last_one_of_the_new_protocol_goes_the_group_is_a_classic_
     assert h.engine.deadline(TimerKey(TimerKind.JOIN, "g")) is not None
 
 
-def test_b110_when_its_session_ends(h):
+@rule("B110")
+def test_downgrade_when_the_session_of_the_last_member_expires(h):
     """testLastConsumerProtocolMemberSessionTimeoutInConsumerGroup"""
     old = mixed(h)
     for _ in range(9):
@@ -162,7 +171,8 @@ def test_b110_when_its_session_ends(h):
     assert (kind(h), h.state()) == ("classic", "PreparingRebalance")
 
 
-def test_b110_when_it_does_not_give_up_in_time(h):
+@rule("B110")
+def test_downgrade_when_the_last_member_does_not_revoke_in_time(h):
     """testLastConsumerProtocolMemberRebalanceTimeoutInConsumerGroup"""
     h.beat("m1", rebalance_timeout_ms=8_000)
     old = h.classic_join(instance="i2").member_id
@@ -175,7 +185,8 @@ def test_b110_when_it_does_not_give_up_in_time(h):
     assert kind(h) == "classic"
 
 
-def test_b110_when_it_comes_back_with_the_classic_protocol(h):
+@rule("B110")
+def test_downgrade_when_a_static_member_joins_with_the_classic_protocol(h):
     """testLastStaticConsumerProtocolMemberReplacedByClassicProtocolMember: nothing of who has what changes, so nobody
     has to join again."""
     old = mixed(h)
@@ -185,8 +196,9 @@ def test_b110_when_it_comes_back_with_the_classic_protocol(h):
     assert {m: sorted(rows) for m, rows in given.items()} == {old: [3, 4, 5], reply.member_id: [0, 1, 2]}
 
 
+@rule("B110")
 @pytest.mark.parametrize("policy", ["upgrade", "disabled"])
-def test_b110_not_where_the_policy_is_against_it(policy):
+def test_no_downgrade_against_the_policy(policy):
     h = Consumers(group_consumer_migration_policy=policy)
     old = mixed(h)
     h.beat("m1", -1, instance="i1")
@@ -194,7 +206,8 @@ def test_b110_not_where_the_policy_is_against_it(policy):
     assert h.ids_of() == [old]
 
 
-def test_b110_not_where_the_classic_group_would_be_too_large():
+@rule("B110")
+def test_no_downgrade_if_the_classic_group_would_be_too_large():
     h = Consumers(group_max_size=1)
     mixed(h)
     h.classic_join(instance="i3")
@@ -202,7 +215,8 @@ def test_b110_not_where_the_classic_group_would_be_too_large():
     assert kind(h) == "consumer"
 
 
-def test_b110_what_cannot_be_written_has_not_happened(h):
+@rule("B110")
+def test_a_downgrade_that_cannot_be_appended_changes_nothing(h):
     mixed(h)
     before = h.epochs()
     h.fail_with = E.NOT_ENOUGH_REPLICAS
@@ -213,7 +227,8 @@ def test_b110_what_cannot_be_written_has_not_happened(h):
 # -- B111: up
 
 
-def test_b111_a_stable_classic_group(h):
+@rule("B111")
+def test_a_stable_classic_group(h):
     """testConsumerGroupHeartbeatWithStableClassicGroup: its generation becomes every epoch, and what its leader gave
     is what the members have."""
     ids = classic(h, {"x": [0, 1, 2, 3, 4, 5]})
@@ -242,7 +257,8 @@ def brief_is(record, text):
     return brief(record) == text
 
 
-def test_b111_who_waits_is_sent_to_join_again(h):
+@rule("B111")
+def test_an_upgrade_answers_a_parked_join(h):
     """testConsumerGroupHeartbeatWithPreparingRebalanceClassicGroup, …WithCompletingRebalanceClassicGroup"""
     ids = classic(h, {"x": [0, 1, 2], "y": [3, 4, 5]})
     parked = h.join("", "z", v=9, protocols=SAID)
@@ -253,7 +269,8 @@ def test_b111_who_waits_is_sent_to_join_again(h):
     assert h.heartbeat(ids["x"], 1, "x") == E.REBALANCE_IN_PROGRESS
 
 
-def test_b111_a_sync_that_waits_too(h):
+@rule("B111")
+def test_an_upgrade_answers_a_parked_sync(h):
     tickets = [h.join("", instance, v=9, protocols=SAID) for instance in ("x", "y")]
     first, second = h.until_answered(*tickets)
     follower = second if first.leader == first.member_id else first
@@ -263,7 +280,8 @@ def test_b111_a_sync_that_waits_too(h):
     assert h.got(parked).error_code == E.REBALANCE_IN_PROGRESS
 
 
-def test_b111_an_empty_group_is_replaced_whatever_the_policy(h):
+@rule("B111")
+def test_an_empty_group_is_replaced_whatever_the_policy(h):
     """testConsumerGroupHeartbeatWithEmptyClassicGroup"""
     h = Consumers(group_consumer_migration_policy="disabled")
     ids = classic(h, {"x": [0]})
@@ -273,8 +291,9 @@ def test_b111_an_empty_group_is_replaced_whatever_the_policy(h):
     assert h.written(before)[0] == "-classic"
 
 
+@rule("B111")
 @pytest.mark.parametrize("policy", ["downgrade", "disabled"])
-def test_b111_not_where_the_policy_is_against_it(policy):
+def test_no_upgrade_against_the_policy(policy):
     """testConsumerGroupHeartbeatWithNonEmptyClassicGroup"""
     h = Consumers(group_consumer_migration_policy=policy)
     classic(h, {"x": [0]})
@@ -283,7 +302,8 @@ def test_b111_not_where_the_policy_is_against_it(policy):
     assert (kind(h), h.state(), len(h.log)) == ("classic", "Stable", before)
 
 
-def test_b111_not_where_an_assignor_of_its_own_has_user_data(h):
+@rule("B111")
+def test_no_upgrade_with_the_user_data_of_a_custom_assignor(h):
     """testConsumerGroupHeartbeatWithCustomAssignorClassicGroup: null and empty user data are none."""
     classic(h, {"x": [0]}, user_data=b"mine")
     assert h.error("new") == E.GROUP_ID_NOT_FOUND
@@ -292,19 +312,22 @@ def test_b111_not_where_an_assignor_of_its_own_has_user_data(h):
     assert other.error("new") == E.NONE
 
 
-def test_b111_not_where_it_would_be_too_large():
+@rule("B111")
+def test_no_upgrade_if_the_group_would_be_too_large():
     h = Consumers(group_consumer_max_size=1)
     classic(h, {"x": [0], "y": [1]})
     assert h.error("new") == E.GROUP_ID_NOT_FOUND
 
 
-def test_b111_not_where_they_are_no_consumers(h):
+@rule("B111")
+def test_no_upgrade_if_the_members_are_not_consumers(h):
     protocols = {"connect": b""}
     h.until_answered(h.join("", "x", protocols=protocols, protocol_type="connect"))
     assert h.error("new") == E.GROUP_ID_NOT_FOUND
 
 
-def test_b111_a_static_member_comes_back_with_the_new_protocol(h):
+@rule("B111")
+def test_a_static_member_joins_again_with_the_consumer_protocol(h):
     """testConsumerGroupHeartbeatToClassicGroupFromExistingStaticMember: it takes its own place, and what was in it."""
     ids = classic(h, {"x": [0, 1, 2], "y": [3, 4, 5]})
     reply = h.beat("new", instance="x")
@@ -313,7 +336,8 @@ def test_b111_a_static_member_comes_back_with_the_new_protocol(h):
     assert h.heartbeat(ids["x"], 1, "x") == E.FENCED_INSTANCE_ID
 
 
-def test_b111_kafka_goes_through_the_members_in_the_order_of_its_map():
+@rule("B111")
+def test_members_are_written_in_the_order_of_kafkas_map():
     """Two ids in one slot of Kafka's map (found by test_consumers_against_kafka, seed 101069): the log has them in the
     order of the map that the classic group was put into, not in that of the one that is made from the log."""
     c, d = "c-57eaca11-d381-4edf-bebf-d851cd8ab97e", "d-2f1efcce-cd85-473a-9617-f58a58688300"
@@ -334,7 +358,8 @@ def test_b111_kafka_goes_through_the_members_in_the_order_of_its_map():
 # -- B112: the classic protocol in a consumer group
 
 
-def test_b112_join_sync_and_heartbeat(h):
+@rule("B112")
+def test_join_sync_and_heartbeat(h):
     """testJoiningConsumerGroupWithNewDynamicMember and the like: the epoch is the generation, and nobody leads."""
     h.beat("m1")
     first = h.got(h.join("", v=9, protocols=SAID))
@@ -360,8 +385,9 @@ def test_b112_join_sync_and_heartbeat(h):
     assert h.deadline(TimerKind.SESSION, old) == 10_000
 
 
+@rule("B112")
 @pytest.mark.parametrize("gives_up_by", ["saying so (cooperative)", "owning nothing (eager)"])
-def test_b112_a_classic_member_gives_up(h, gives_up_by):
+def test_a_classic_member_revokes(h, gives_up_by):
     """testReconciliationInJoiningConsumerGroupWithCooperativeProtocol, …WithEagerProtocol"""
     ids = classic(h, {"x": [0, 1, 2, 3, 4, 5]})
     x = ids["x"]
@@ -383,7 +409,8 @@ def test_b112_a_classic_member_gives_up(h, gives_up_by):
     assert h.heartbeat(x, 2, "x") == E.NONE
 
 
-def test_b112_what_is_refused(h):
+@rule("B112")
+def test_refused_requests_of_classic_members(h):
     """testClassicGroupSyncToConsumerGroup*, …HeartbeatToConsumerGroup*, …JoinWithInconsistentProtocol"""
     h.beat("m1")
     old = h.classic_join(instance="i").member_id
@@ -402,15 +429,17 @@ def test_b112_what_is_refused(h):
     assert h.got(other).error_code == E.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_b112_a_sync_behind_the_target_has_to_join_again(h):
+@rule("B112")
+def test_a_sync_behind_the_target_has_to_join_again(h):
     h.beat("m1")
     old = h.classic_join(instance="i").member_id
     h.beat("m2")
     assert h.got(h.sync(old, 3, instance="i")).error_code == E.REBALANCE_IN_PROGRESS
 
 
+@rule("B112")
 @pytest.mark.parametrize("kind", [TimerKind.MEMBER_SYNC, TimerKind.MEMBER_JOIN])
-def test_b112_who_neither_syncs_nor_joins_in_time_is_fenced(h, kind):
+def test_a_classic_member_that_does_not_join_or_sync_in_time_is_fenced(h, kind):
     h.beat("m1")
     old = h.classic_join(instance="i", rebalance=5_000).member_id
     if kind is TimerKind.MEMBER_JOIN:
@@ -422,7 +451,8 @@ def test_b112_who_neither_syncs_nor_joins_in_time_is_fenced(h, kind):
     assert old not in h.ids_of()
 
 
-def test_b112_topics_by_id_in_the_log_by_name_for_the_member(h):
+@rule("B112")
+def test_topics_have_ids_in_the_log_and_names_for_the_member(h):
     h.beat("m1", names=["b"])
     old = h.classic_join(instance="i").member_id
     record = next(r for r in reversed(h.log) if brief_is(r, f"current {old}"))

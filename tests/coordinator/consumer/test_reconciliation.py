@@ -6,6 +6,7 @@ import pytest
 
 from kgm.coordinator.consumer.reconciliation import Reconciliation, UnknownStateError
 from kgm.coordinator.groups.consumer_member import ConsumerMember, MemberState
+from tests.coordinator.behaviours import rule
 
 S, UNREVOKED, UNRELEASED, UNKNOWN = (
     MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS, MemberState.UNKNOWN,
@@ -122,16 +123,19 @@ CASES = {
 }  # fmt: skip
 
 
+@rule("B102")
 @pytest.mark.parametrize(("before", "after"), CASES.values(), ids=CASES)
-def test_b102_one_step(before, after):
+def test_transitions(before, after):
     assert step(**before) == after
 
 
+@rule("B102")
 @pytest.mark.parametrize("owned", [None, "t0"])
-def test_b102_a_state_that_nobody_knows_has_to_be_left(owned):
+def test_an_unknown_state_has_to_be_left(owned):
     with pytest.raises(UnknownStateError):
         step(state=UNKNOWN, has="t0", target="t0", owned=owned)
 
 
-def test_b102_what_is_kept_keeps_its_epoch():
+@rule("B102")
+def test_kept_partitions_keep_their_epoch():
     assert step(has="t0@3 t1@7", target="t0 t1 t2") == (S, 11, "t0@3 t1@7 t2@11", "")

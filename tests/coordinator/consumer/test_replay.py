@@ -39,6 +39,7 @@ from kgm.records.messages.consumer_group_target_assignment_metadata_value import
 )
 from kgm.records.record import Record, decode_record, encode_record, message_classes
 from kgm.records.record_types import SHARE_GROUP_TYPES, STREAMS_GROUP_TYPES, TYPES
+from tests.coordinator.behaviours import rule
 from tests.coordinator.consumer.harness import Consumers, image, topic_id
 from tests.coordinator.consumer.test_groups_stateful import same
 from tests.coordinator.harness import compacted
@@ -79,7 +80,8 @@ def group_of(*records):
 # -- B114: one record, and its tombstone
 
 
-def test_b114_the_group_epoch():
+@rule("B114")
+def test_replay_of_the_group_epoch():
     """testReplayConsumerGroupMetadata, …Tombstone"""
     group = group_of((EPOCH, ConsumerGroupMetadataValue(epoch=10, metadata_hash=99)))
     assert (group.group_epoch, group.metadata_hash, group.state) == (10, 99, "Empty")
@@ -87,7 +89,8 @@ def test_b114_the_group_epoch():
     assert group_of((EPOCH, ConsumerGroupMetadataValue(epoch=10)), (EPOCH, None)) is None
 
 
-def test_b114_a_member():
+@rule("B114")
+def test_replay_of_a_member():
     """testReplayConsumerGroupMemberMetadata, …Tombstone"""
     group = group_of((MEMBER, SAID))
     member = group.members["m"]
@@ -100,7 +103,8 @@ def test_b114_a_member():
     assert group_of((EPOCH, ConsumerGroupMetadataValue(epoch=3)), (MEMBER, None)).members == {}
 
 
-def test_b114_a_target():
+@rule("B114")
+def test_replay_of_a_target():
     """testReplayConsumerGroupTargetAssignmentMember, …Tombstone, …Metadata, …MetadataTombstone"""
     rows = [TopicPartition(topic_id=T, partitions=[2, 0, 1])]
     said = (TARGET, ConsumerGroupTargetAssignmentMemberValue(topic_partitions=rows))
@@ -114,7 +118,8 @@ def test_b114_a_target():
     assert group_of((TARGET_EPOCH, None)) is None
 
 
-def test_b114_what_a_member_has():
+@rule("B114")
+def test_replay_of_a_current_assignment():
     """testReplayConsumerGroupCurrentMemberAssignment, …Tombstone, …Unowned"""
     group = group_of((MEMBER, SAID), (CURRENT, HAS))
     member = group.members["m"]
@@ -128,7 +133,8 @@ def test_b114_what_a_member_has():
     assert group_of((CURRENT, None)) is None
 
 
-def test_b114_what_a_member_has_before_kip_1251():
+@rule("B114")
+def test_replay_of_a_current_assignment_before_kip_1251():
     """Kafka before 4.3 wrote no epochs of partitions: the member's then counts, and 0 for one that is away."""
     old = Held(topic_id=T, partitions=[0], assignment_epochs=[])
     for epoch, since in ((5, 5), (-2, 0)):
@@ -136,7 +142,8 @@ def test_b114_what_a_member_has_before_kip_1251():
         assert group_of((MEMBER, SAID), (CURRENT, value)).members["m"].assigned == {T: {0: since}}
 
 
-def test_b114_an_expression():
+@rule("B114")
+def test_replay_of_a_regular_expression():
     """testReplayConsumerGroupRegularExpression, …Tombstone"""
     said = (REGEX, ConsumerGroupRegularExpressionValue(topics=["a", "ab"], version=10, timestamp=12_345))
     group = group_of((MEMBER, SAID), said)
@@ -147,14 +154,16 @@ def test_b114_an_expression():
     assert group_of((REGEX, None)) is None
 
 
-def test_b114_topics_of_kafka_4_0_are_known_to_be_there():
+@rule("B114")
+def test_replay_of_partition_metadata_of_kafka_4_0():
     """testReplayConsumerGroupPartitionMetadata: their tombstone is written with the next epoch."""
     assert group_of((TOPICS, ConsumerGroupPartitionMetadataValue())).has_partition_metadata
     assert not group_of((TOPICS, ConsumerGroupPartitionMetadataValue()), (TOPICS, None)).has_partition_metadata
     assert group_of((TOPICS, None)) is None
 
 
-def test_b114_a_simple_group_gives_way():
+@rule("B114")
+def test_a_consumer_group_takes_the_place_of_a_simple_group():
     """testConsumerGroupWithOffsetsBeforeMetadata: offsets come before the records of their group, KAFKA-19862."""
     h = Consumers()
     h.commit(topic="a")
@@ -167,7 +176,8 @@ def test_b114_a_simple_group_gives_way():
 # -- B114: a whole life, cleaned in part
 
 
-def test_b114_whatever_is_cleaned_the_group_is_the_same():
+@rule("B114")
+def test_a_log_that_was_cleaned_in_part_gives_the_same_group():
     """…WithCompaction, apache/kafka#23220: of every prefix at the end of a batch."""
     h = Consumers()
     live = []
@@ -197,7 +207,8 @@ def test_b114_whatever_is_cleaned_the_group_is_the_same():
             assert same(again, group)
 
 
-def test_b114_after_loading_everybody_has_a_session_and_who_gives_up_its_time():
+@rule("B114")
+def test_loading_starts_sessions_and_rebalance_timeouts():
     """testOnLoaded"""
     h = Consumers()
     h.beat("m1")

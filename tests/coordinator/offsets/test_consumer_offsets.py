@@ -10,6 +10,7 @@ from kgm.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from kgm.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.coordinator.behaviours import rule
 from tests.coordinator.consumer.harness import Consumers, topic_id
 
 
@@ -34,7 +35,8 @@ def halves(h):
     return h
 
 
-def test_b113_commits_go_by_epoch_and_partition(halves):
+@rule("B113")
+def test_commits_are_checked_by_epoch_and_partition(halves):
     h = halves
     assert committed(h, "m1", 3) == E.NONE
     assert committed(h, "m1", 3, partition=5) == E.NONE, "in its own epoch nothing else is asked"
@@ -51,7 +53,8 @@ def test_b113_commits_go_by_epoch_and_partition(halves):
     assert h.engine.offsets.of("g")["a", 0].topic_id == topic_id("a")
 
 
-def test_b113_what_is_to_be_given_up_may_be_committed_still(h):
+@rule("B113")
+def test_partitions_to_be_revoked_may_be_committed(h):
     h.beat("m1")
     h.beat("m2")
     h.beat("m1", 2)
@@ -60,14 +63,16 @@ def test_b113_what_is_to_be_given_up_may_be_committed_still(h):
     assert committed(h, "m1", 1, partition=5) == E.STALE_MEMBER_EPOCH
 
 
-def test_b113_a_commit_is_no_sign_of_life(halves):
+@rule("B113")
+def test_a_commit_does_not_extend_the_session(halves):
     h = halves
     h.sleep(1_000)
     committed(h, "m1", 3)
     assert h.deadline(TimerKind.SESSION, "m1") == 44_000
 
 
-def test_b113_who_is_no_member_may_commit_to_an_empty_group(halves):
+@rule("B113")
+def test_a_client_without_membership_may_commit_to_an_empty_group(halves):
     h = halves
     h.beat("m1", -1)
     h.beat("m2", -1)
@@ -76,7 +81,8 @@ def test_b113_who_is_no_member_may_commit_to_an_empty_group(halves):
     assert h.group().group_type == "consumer"
 
 
-def test_b113_one_partition_that_may_not_is_enough(halves):
+@rule("B113")
+def test_one_refused_partition_refuses_the_request(halves):
     h = halves
     rows = [OffsetCommitRequestPartition(partition_index=p, committed_offset=1, committed_metadata="") for p in (0, 5)]
     rows[1].committed_metadata = "x" * 5_000
@@ -91,7 +97,8 @@ def test_b113_one_partition_that_may_not_is_enough(halves):
     assert errors() == [E.STALE_MEMBER_EPOCH] * 2
 
 
-def test_b113_transactions(halves):
+@rule("B113")
+def test_transactions(halves):
     h = halves
     producer = (7, 0)
 
@@ -118,7 +125,8 @@ def fetched(h, member, epoch, v=9):
     return h.got(h.send(OffsetFetchRequest(groups=[asked]), v)).groups[0]
 
 
-def test_b113_fetching(halves):
+@rule("B113")
+def test_fetching(halves):
     h = halves
     committed(h, "m1", 3)
     assert fetched(h, "m1", 3).topics[0].partitions[0].committed_offset == 42

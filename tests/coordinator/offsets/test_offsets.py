@@ -17,6 +17,7 @@ from kgm.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from kgm.protocol.subscription import Subscription, encode_subscription
+from tests.coordinator.behaviours import rule
 from tests.coordinator.harness import SESSION_MS, Harness, subscription
 
 DAY_MS = 86_400_000
@@ -27,15 +28,17 @@ def h():
     return Harness()
 
 
+@rule("B081")
 @pytest.mark.parametrize(
     ("v", "error"), [(2, E.ILLEGAL_GENERATION), (8, E.ILLEGAL_GENERATION), (9, E.GROUP_ID_NOT_FOUND)]
 )
-def test_b081_commit_to_an_unknown_group_as_a_member(h, v, error):
+def test_commit_to_an_unknown_group_as_a_member(h, v, error):
     assert h.commit("m", 5, v=v) == error
     assert h.engine.groups() == ()
 
 
-def test_b081_commit_checks(h):
+@rule("B081")
+def test_commit_checks(h):
     a, b = h.stable("a", dynamic=1)
     cases = {
         ("nobody", 1, None): E.UNKNOWN_MEMBER_ID,
@@ -55,7 +58,8 @@ def test_b081_commit_checks(h):
     assert h.fetch() == {("orders", 0): 42}
 
 
-def test_b081_commit_by_state(h):
+@rule("B081")
+def test_commit_by_state(h):
     (a,) = h.stable("a")
     ticket = h.join("", "b")
     assert h.commit(a, 1, "a") == E.NONE, "PreparingRebalance accepts"
@@ -65,7 +69,8 @@ def test_b081_commit_by_state(h):
     assert h.commit(a, 1, "a") == E.ILLEGAL_GENERATION
 
 
-def test_b081_commit_to_an_empty_group(h):
+@rule("B081")
+def test_commit_to_an_empty_group(h):
     (a,) = h.stable("a")
     h.leave((a, "a"))
     assert h.commit("", -1) == E.NONE
@@ -73,13 +78,15 @@ def test_b081_commit_to_an_empty_group(h):
     assert h.commit(a, 2, "a") == E.UNKNOWN_MEMBER_ID
 
 
-def test_b081_commit_to_a_dead_group(h):
+@rule("B081")
+def test_commit_to_a_dead_group(h):
     (a,) = h.stable("a")
     h.take(h.runtime.unload(now=h.now))
     assert h.commit(a, 1) == E.COORDINATOR_NOT_AVAILABLE
 
 
-def test_b082_an_admin_commit_creates_a_simple_group(h):
+@rule("B082")
+def test_an_admin_commit_creates_a_simple_group(h):
     assert h.commit() == E.NONE
     group = h.engine.group("g")
     assert (group.state, group.protocol_type, group.generation, group.members) == ("Empty", None, 0, ())
@@ -88,7 +95,8 @@ def test_b082_an_admin_commit_creates_a_simple_group(h):
     assert (value.offset, value.commit_timestamp, value.expire_timestamp) == (42, h.now, -1)
 
 
-def test_b082_a_simple_group_can_become_a_real_one(h):
+@rule("B082")
+def test_a_simple_group_can_become_a_real_one(h):
     h.commit()
     h.stable("a")
     assert h.fetch() == {("orders", 0): 42}
@@ -204,7 +212,8 @@ def test_fetch_of_many_groups_repeated_ones_too(h):
 # -- OffsetDelete
 
 
-def test_b083_delete_of_offsets(h):
+@rule("B083")
+def test_delete_of_offsets(h):
     assert h.delete_offset() == (E.GROUP_ID_NOT_FOUND, None)
     h.stable("a")
     h.commit("a-1", 1, topic="other")
@@ -216,12 +225,14 @@ def test_b083_delete_of_offsets(h):
     assert len(h.log) == logged, "no tombstone for what is not there"
 
 
-def test_b083_delete_of_offsets_of_an_active_group_of_another_type(h):
+@rule("B083")
+def test_delete_of_offsets_of_an_active_group_of_another_type(h):
     h.join(v=3, protocol_type="connect", protocols={"sessioned": b""})
     assert h.delete_offset() == (E.NON_EMPTY_GROUP, None)
 
 
-def test_b083_delete_of_offsets_of_an_empty_or_dead_group(h):
+@rule("B083")
+def test_delete_of_offsets_of_an_empty_or_dead_group(h):
     h.stable("a")
     h.commit("a-1", 1)
     h.leave(("", "a"))
@@ -230,7 +241,8 @@ def test_b083_delete_of_offsets_of_an_empty_or_dead_group(h):
     assert h.delete_offset() == (E.GROUP_ID_NOT_FOUND, None)
 
 
-def test_b083_a_delete_that_cannot_be_logged(h):
+@rule("B083")
+def test_a_delete_that_cannot_be_appended(h):
     h.commit()
     h.fail_with = E.NOT_ENOUGH_REPLICAS
     assert h.delete_offset() == (E.COORDINATOR_NOT_AVAILABLE, None)
@@ -240,7 +252,8 @@ def test_b083_a_delete_that_cannot_be_logged(h):
 # -- B084: expiry
 
 
-def test_b084_an_empty_group_keeps_its_offsets_since_it_became_empty(h):
+@rule("B084")
+def test_an_empty_group_keeps_its_offsets_since_it_became_empty(h):
     h.stable("a")
     h.commit("a-1", 1)
     h.sleep(SESSION_MS - 1)
@@ -257,7 +270,8 @@ def test_b084_an_empty_group_keeps_its_offsets_since_it_became_empty(h):
     assert [record.value for record in other.log] == [None, None]
 
 
-def test_b084_a_simple_group_keeps_each_offset_since_its_commit(h):
+@rule("B084")
+def test_a_simple_group_keeps_each_offset_since_its_commit(h):
     h.commit(partition=0)
     h.sleep(DAY_MS)
     h.commit(partition=1)
@@ -268,7 +282,8 @@ def test_b084_a_simple_group_keeps_each_offset_since_its_commit(h):
     assert other.engine.groups() == ()
 
 
-def test_b084_a_stable_consumer_group_loses_what_nobody_subscribes_to(h):
+@rule("B084")
+def test_offsets_without_a_subscriber_expire_in_a_stable_group_of_consumers(h):
     h.stable("a", session=1_800_000)
     h.commit("a-1", 1, topic="orders")
     h.commit("a-1", 1, topic="left-behind")
@@ -278,7 +293,8 @@ def test_b084_a_stable_consumer_group_loses_what_nobody_subscribes_to(h):
     assert other.fetch() == {("orders", 0): 42}
 
 
-def test_b084_other_groups_keep_their_offsets(h):
+@rule("B084")
+def test_other_groups_keep_their_offsets(h):
     (reply,) = h.until_answered(
         h.join(v=3, protocol_type="connect", protocols={"p": b""}, session=1_800_000, rebalance=1_800_000)
     )
@@ -289,7 +305,8 @@ def test_b084_other_groups_keep_their_offsets(h):
     assert other.fetch() == {("orders", 0): 42}
 
 
-def test_b084_old_clients_say_how_long(h):
+@rule("B084")
+def test_old_clients_request_a_retention(h):
     h.commit(v=4, retention=1_000, partition=0)
     h.commit(partition=1)
     assert h.log[0].value.expire_timestamp == h.now + 1_000
@@ -298,7 +315,8 @@ def test_b084_old_clients_say_how_long(h):
     assert other.fetch() == {("orders", 1): 42}
 
 
-def test_b084_nothing_expires_while_the_tombstones_cannot_be_logged(h):
+@rule("B084")
+def test_nothing_expires_while_the_tombstones_cannot_be_appended(h):
     h.commit()
     other = h.reload(offsets_retention_minutes=10)
     other.fail_with = E.NOT_ENOUGH_REPLICAS
@@ -321,7 +339,8 @@ def test_committed_offsets_are_replayed_with_all_they_have(h):
 # -- B087: subscribed topics
 
 
-def test_b087_topics_are_read_by_the_common_prefix():
+@rule("B087")
+def test_topics_are_read_by_the_common_prefix():
     newest = encode_subscription(
         Subscription(topics=("b", "c"), owned_partitions={"b": [0]}, generation_id=3, rack_id="r")
     )
@@ -330,8 +349,9 @@ def test_b087_topics_are_read_by_the_common_prefix():
     assert topics_in([]) == frozenset()
 
 
+@rule("B087")
 @pytest.mark.parametrize("blob", [b"", b"x", b"\x00\x00", b"\x00\x00\x7f\xff\xff\xff", b"\x00\x00\xff\xff\xff\xff"])
-def test_b087_unreadable_metadata_counts_as_subscribed_to_everything(h, blob):
+def test_unreadable_metadata_counts_as_subscribed_to_everything(h, blob):
     assert topics_in([subscription("a"), blob]) is None
     (a,) = h.stable("a", protocols={"range": blob})
     assert h.commit(a, 1, topic="anything") == E.NONE
