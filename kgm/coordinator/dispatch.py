@@ -111,16 +111,17 @@ class Dispatcher:
     def _join(self, message: JoinGroupRequest, event: EventDraft) -> None:
         group = self.state.groups.get(message.group_id)
         match group:
+            case ClassicGroup() | None:
+                pass
             case ConsumerGroup(is_empty=False):
                 classic_protocol.handle_join(message, self.state.own(group), event, self.new_consumer_id)
                 return
             case ForeignGroup() if not (group.group_type == STREAMS and group.is_empty):
                 event.answer(join_refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, event.version))
                 return
-            case ConsumerGroup() | ForeignGroup() if join.creates_group(message, event.settings):
-                describe_list_delete.write_group_deletion(group, event)
-            case ConsumerGroup() | ForeignGroup() | ClassicGroup() | None:
-                pass
+            case ConsumerGroup() | ForeignGroup():
+                if join.creates_group(message, event.settings):
+                    describe_list_delete.write_group_deletion(group, event)
         join.handle_join(message, _classic(group), event, self.new_member_id)
 
     def _sync(self, message: SyncGroupRequest, event: EventDraft) -> None:

@@ -12,7 +12,8 @@ from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 
 def handle_sync(message: SyncGroupRequest, installed: ClassicGroup | None, event: EventDraft) -> None:
     """A SyncGroup. It is parked until the leader's SyncGroup, which ends the sync phase."""
-    error = _request_error(message, event.version)
+    version = event.version
+    error = _request_error(message, version)
     if error is ErrorCode.NONE:
         error = _sync_error(message, installed)
     if error is not ErrorCode.NONE:
@@ -27,7 +28,7 @@ def handle_sync(message: SyncGroupRequest, installed: ClassicGroup | None, event
         return
     # Kafka never answers an earlier one of the same member.
     rebalance.answer_sync(group, message.member_id, ErrorCode.REBALANCE_IN_PROGRESS, event)
-    group.soft.parked_syncs[message.member_id] = ParkedRequest(event.ticket, event.version)
+    group.soft.parked_syncs[message.member_id] = ParkedRequest(event.ticket, version)
     rebalance.member_synced(group, message.member_id, event)
     if group.leader == message.member_id:
         rebalance.complete_sync(group, {row.member_id: row.assignment for row in message.assignments}, event)
