@@ -41,7 +41,7 @@ from kgm.protocol.subscription import Subscription, encode_subscription
 GROUP = "g"
 SUBSCRIPTION = encode_subscription(Subscription(topics=("orders",), version=0))
 TICKETS = itertools.count(1)
-SEATS = 20
+RANDOM_MEMBERS = 20
 
 
 def request(message, version):
@@ -142,9 +142,9 @@ class Walk:
 
     def __init__(self):
         self.bench = Bench()
-        self.known = [""] * SEATS
-        self.generations = [0] * SEATS
-        self.leaders = ["-"] * SEATS
+        self.known = [""] * RANDOM_MEMBERS
+        self.generations = [0] * RANDOM_MEMBERS
+        self.leaders = ["-"] * RANDOM_MEMBERS
         self.waiting = {}
 
     @classmethod
@@ -152,40 +152,40 @@ class Walk:
         cls.seed = (cls.seed * 6364136223846793005 + 1442695040888963407) & (2**64 - 1)
         return (cls.seed >> 33) % below
 
-    def submit(self, each, seat=None):
+    def submit(self, each, index=None):
         ticket = next(TICKETS)
-        self.waiting[ticket] = seat
+        self.waiting[ticket] = index
         self.take(self.bench.runtime.handle(each, ticket=ticket, now=self.bench.now))
 
     def take(self, replies):
         for ticket, message in replies:
-            seat, error = self.waiting.pop(ticket), getattr(message, "error_code", 0)
-            if seat is None:
+            index, error = self.waiting.pop(ticket), getattr(message, "error_code", 0)
+            if index is None:
                 continue
             if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
-                self.known[seat] = ""
+                self.known[index] = ""
             elif hasattr(message, "generation_id") and error in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
-                self.known[seat] = message.member_id
+                self.known[index] = message.member_id
                 if error == ErrorCode.NONE:
-                    self.generations[seat], self.leaders[seat] = message.generation_id, message.leader
+                    self.generations[index], self.leaders[index] = message.generation_id, message.leader
 
     def operation(self):
-        what, seat = self.draw(100), self.draw(SEATS)
-        known, instance = self.known, None if seat % 2 else f"member-{seat}"
+        what, index = self.draw(100), self.draw(RANDOM_MEMBERS)
+        known, instance = self.known, None if index % 2 else f"member-{index}"
         if what < 30:
-            self.submit(heartbeat(known[seat], self.generations[seat]), seat)
+            self.submit(heartbeat(known[index], self.generations[index]), index)
         elif what < 60:
             if what >= 55:
-                known[seat] = ""
-            self.submit(join(known[seat], instance), seat)
+                known[index] = ""
+            self.submit(join(known[index], instance), index)
         elif what < 90:
-            leads = known[seat] == self.leaders[seat]
+            leads = known[index] == self.leaders[index]
             self.submit(
-                sync(known[seat], self.generations[seat], [each for each in known if each] if leads else []), seat
+                sync(known[index], self.generations[index], [each for each in known if each] if leads else []), index
             )
         elif what < 94:
-            self.submit(request(LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=known[seat])]), 5))
-            known[seat] = ""
+            self.submit(request(LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=known[index])]), 5))
+            known[index] = ""
         else:
             self.bench.now += self.draw(2_000)
             self.take(self.bench.runtime.advance(self.bench.now))
@@ -246,7 +246,7 @@ def round_of_ours(found, sizes, span):
         found.setdefault(("heartbeat", members), []).append(bench.heartbeats(span))
         found.setdefault(("handle heartbeat", members), []).append(bench.handled_heartbeats(span))
         found.setdefault(("restart", members), []).append(bench.restarts(joins, span))
-    found.setdefault(("random", SEATS), []).append(random_operations(2 * span))
+    found.setdefault(("random", RANDOM_MEMBERS), []).append(random_operations(2 * span))
 
 
 NAMES = {
@@ -279,7 +279,7 @@ def main():
     print("| work | members | kgm us | kgm /s | Kafka us | Kafka /s | kgm / Kafka |")
     print("|---|---|---|---|---|---|---|")
     for work, name in NAMES.items():
-        for members in [SEATS] if work == "random" else sizes:
+        for members in [RANDOM_MEMBERS] if work == "random" else sizes:
             mine = statistics.median(ours[work, members])
             row = f"| {name} | {members} | {mine / 1e3:.2f} | {1e9 / mine:,.0f} "
             if (work, members) in theirs:
