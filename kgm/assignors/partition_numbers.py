@@ -82,8 +82,8 @@ class Layout:
                 topic = self.index.get(name)
                 if topic is not None:
                     lists[topic].append(positions)
-        everybody = list(range(len(members)))
-        return [everybody if len(those) == len(kinds) else sorted(chain.from_iterable(those)) for those in lists]
+        all_positions = list(range(len(members)))
+        return [all_positions if len(those) == len(kinds) else sorted(chain.from_iterable(those)) for those in lists]
 
 
 def distinct_subscriptions(members: Sequence[MemberSpec]) -> Iterable[tuple[str, ...]]:

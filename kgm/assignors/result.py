@@ -108,7 +108,7 @@ class _Answer:
 
     def __init__(self, layout: Layout, members: Sequence[MemberSpec], entries: int) -> None:
         self._members = members
-        self._everybody = len(members)
+        self._member_count = len(members)
         self.is_dense = entries >= _LARGE and entries * 4 >= len(members) * len(layout.topics)
         self.columns: dict[str, Sequence[tuple[int, ...]]] = {}
         self.rows: list[dict[str, tuple[int, ...]]] = [] if self.is_dense else [{} for _ in members]
@@ -123,13 +123,13 @@ class _Answer:
             rows = self.rows
             for position, piece in zip(chain(subscribers[first:], subscribers[:first]), pieces, strict=False):
                 rows[position][topic] = piece
-        elif len(subscribers) == self._everybody:
+        elif len(subscribers) == self._member_count:
             column = self._filled.get(id(pieces))
             if column is None:
-                column = self._filled[id(pieces)] = pieces + [_NOTHING] * (self._everybody - len(pieces))
+                column = self._filled[id(pieces)] = pieces + [_NOTHING] * (self._member_count - len(pieces))
             self.columns[topic] = column[-first:] + column[:-first] if first else column
         else:
-            column = [_NOTHING] * self._everybody
+            column = [_NOTHING] * self._member_count
             for position, piece in zip(chain(subscribers[first:], subscribers[:first]), pieces, strict=False):
                 column[position] = piece
             self.columns[topic] = column
@@ -179,7 +179,7 @@ def in_turn(layout: Layout, members: Sequence[MemberSpec], subscribers_of: Seque
 
 
 def by_owner(layout: Layout, members: Sequence[MemberSpec], owner: Sequence[int]) -> Assigned:
-    """owner: for each number the position of the member that gets it, or NOBODY."""
+    """owner: for each number the position of the member that gets it, or NO_OWNER."""
     answer = _Answer(layout, members, min(layout.total, len(members) * len(layout.topics)))
     singles = [(number,) for number in _numbers(layout)[: max((t.partitions for t in layout.topics), default=0)]]
     rows = [*answer.rows, {}]

@@ -200,7 +200,8 @@ class _Balancing:
     group is balanced when no topic is uneven.
 
     most: how many partitions each member can have. A former owner that has left a topic may get a partition of it back
-    (`_strays`); once it has as many as it can have of its own topics, nobody asks whether it lacks any of them."""
+    (`_strays`); once it has as many as it can have of its own topics, it is not checked whether it lacks any of
+    them."""
 
     topic_of: list[int]
     subscribers: list[list[int]]

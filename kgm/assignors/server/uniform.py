@@ -135,8 +135,8 @@ def _cleaned(
 
 class _Walk:
     """One computation. sizes: the partitions of each topic. rows, loads: what each member owns, and how much that is.
-    free: what nobody owns. set_order: the partitions of one topic in the order of the Java set that they come in.
-    is_listed: rows have their topics in the coordinator's order. gains: gets what changes hands."""
+    free: partitions without an owner. set_order: the partitions of one topic in the order of the Java set that they
+    come in. is_listed: rows have their topics in the coordinator's order. gains: gets what changes hands."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class _Walk:
                 self._trim(position, quota)
             elif load < quota:
                 if has_extra and len(self._rows) - position > extras:
-                    # Somebody further down may own the extra partition already.
+                    # A member further down may own the extra partition already.
                     quota -= 1
                     has_extra = False
                 if load < quota:

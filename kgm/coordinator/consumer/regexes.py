@@ -17,7 +17,7 @@ from kgm.coordinator.groups.event_draft import EventDraft
 
 #: The least time between two resolutions (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS).
 _MIN_INTERVAL_MS = 10_000
-#: In effect never: the engine is told when topics change.
+#: In effect never: `topics_changed` reports each change of the topics.
 METADATA_REFRESH_MS = 2**31 - 1
 
 

@@ -9,7 +9,7 @@ JOIN_HAS_REBALANCE_TIMEOUT: Final = 1
 JOIN_REQUIRES_MEMBER_ID: Final = 4
 #: A reply without a protocol name has null for it, and "" before.
 JOIN_PROTOCOL_NAME_IS_NULLABLE: Final = 7
-#: A restarted static leader is told that it need not assign (KIP-814).
+#: The response says whether the leader must assign: a restarted static leader need not (KIP-814).
 JOIN_MAY_SKIP_ASSIGNMENT: Final = 9
 
 # SyncGroup
@@ -25,7 +25,7 @@ LEAVE_HAS_MEMBERS: Final = 3
 COMMIT_KNOWS_CONSUMER_PROTOCOL: Final = 9
 #: Topics are named by id.
 COMMIT_HAS_TOPIC_IDS: Final = 10
-#: Producers before this version break when they are told that the coordinator is loading (KAFKA-7296).
+#: Producers before this version break on the error of a coordinator that is loading (KAFKA-7296).
 TXN_COMMIT_KNOWS_LOADING: Final = 2
 
 # OffsetFetch

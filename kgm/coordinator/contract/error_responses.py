@@ -115,8 +115,8 @@ def commit_refusal(request: OffsetCommitRequest, error: ErrorCode) -> OffsetComm
 def txn_commit_refusal(request: TxnOffsetCommitRequest, error: ErrorCode, version: int) -> TxnOffsetCommitResponse:
     """The error for every partition of the request: TxnOffsetCommit has no error of its own.
 
-    Producers before 2.0 break when they are told that the coordinator is loading, so they are told to look for the
-    coordinator (KAFKA-7296)."""
+    Producers before 2.0 break on the error of a coordinator that is loading, so they get the error that makes them look
+    for the coordinator (KAFKA-7296)."""
     if version < TXN_COMMIT_KNOWS_LOADING and error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return TxnOffsetCommitResponse(

@@ -1,6 +1,6 @@
 """JoinGroup: behaviours B001-B037 of Apache Kafka 4.3.0's coordinator (GroupMetadataManagerTest, ClassicGroupTest).
 
-Each test is named after the behaviour that it pins; expected values are Kafka's."""
+Expected values are Kafka's."""
 
 import itertools
 
