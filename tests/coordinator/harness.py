@@ -330,6 +330,13 @@ class Harness:
             self.sleep(self.runtime.next_deadline() - self.now)
         return [self.got(ticket) for ticket in tickets]
 
+    def completing(self, *instances, dynamic=0, **how):
+        """Members in CompletingRebalance, by instance id and then the dynamic ones; in order of joining."""
+        tickets = [self.join("", i, **how) for i in instances] + [self.join(v=3, **how) for _ in range(dynamic)]
+        ids = [reply.member_id for reply in self.until_answered(*tickets)]
+        assert self.state(how.get("group", "g")) == "CompletingRebalance"
+        return ids
+
     def stable(self, *instances, dynamic=0, group="g", protocols=None, session=SESSION_MS, rebalance=REBALANCE_MS, v=5):
         """A Stable group of static members (by instance id) and of dynamic ones, made in one join phase.
 

@@ -382,15 +382,9 @@ def test_changed_metadata_in_stable_rebalances(h):
     assert h.state() == "PreparingRebalance"
 
 
-def completing(h, *instances):
-    replies = h.until_answered(*[h.join("", i) for i in instances])
-    assert h.state() == "CompletingRebalance"
-    return [reply.member_id for reply in replies]
-
-
 @rule("B027")
 def test_in_completing_the_same_metadata_gets_the_same_generation(h):
-    a, b = completing(h, "a", "b")
+    a, b = h.completing("a", "b")
     leader, follower = h.got(h.join(a, "a")), h.got(h.join(b, "b"))
     assert [m.member_id for m in leader.members] == [a, b]
     assert (leader.generation_id, follower.generation_id, follower.members) == (1, 1, [])
@@ -399,7 +393,7 @@ def test_in_completing_the_same_metadata_gets_the_same_generation(h):
 
 @rule("B027")
 def test_in_completing_changed_metadata_rebalances(h):
-    a, b = completing(h, "a", "b")
+    a, b = h.completing("a", "b")
     parked = h.sync(b, 1, instance="b")
     assert h.got(h.join(a, "a", protocols=TWO)) is None
     assert h.got(parked).error_code == E.REBALANCE_IN_PROGRESS

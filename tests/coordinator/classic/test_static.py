@@ -123,14 +123,9 @@ def test_a_restart_with_a_changed_subscription_does_not_rebalance(h):
     assert h.state() == "Stable"
 
 
-def in_completing(h, *instances):
-    replies = h.until_answered(*[h.join("", i) for i in instances])
-    return [reply.member_id for reply in replies]
-
-
 @rule("B046")
 def test_a_restart_in_completing_rebalances(h):
-    a, b = in_completing(h, "a", "b")
+    a, b = h.completing("a", "b")
     waiting = h.sync(a, 1, instance="a") if h.engine.group("g").leader != a else h.sync(b, 1, instance="b")
     ticket = h.join("", "a")
     assert (h.got(ticket), h.state()) == (None, "PreparingRebalance")
@@ -155,7 +150,7 @@ def test_a_duplicate_in_preparing_fences_the_parked_join(h, instance):
 
 @rule("B048")
 def test_a_duplicate_in_completing_fences_the_parked_sync(h):
-    _, b = in_completing(h, "a", "b")
+    _, b = h.completing("a", "b")
     parked = h.sync(b, 1, instance="b")
     h.join("", "b")
     assert h.got(parked).error_code == E.FENCED_INSTANCE_ID
@@ -224,7 +219,7 @@ def test_the_old_id_is_fenced_by_instance_id_and_unknown_without(h):
 
 def test_a_restart_between_join_and_sync_costs_a_rebalance_when_the_sync_phase_ends(h):
     """A quirk of Kafka's: the old member id is still awaited, though nobody has it any more."""
-    a, b = in_completing(h, "a", "b")
+    a, b = h.completing("a", "b")
     h.sync(a, 1, {a: b"1", b: b"2"}, instance="a")
     assert h.state() == "Stable"
     new = h.got(h.join("", "b")).member_id

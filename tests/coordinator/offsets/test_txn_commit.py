@@ -33,13 +33,6 @@ def unstable(h, group="g"):
     return {at: set(producers) for at, producers in h.engine.offsets.unstable_of(group).items()}
 
 
-def in_completing(h, *instances):
-    """The first member of a group in CompletingRebalance."""
-    ids = [reply.member_id for reply in h.until_answered(*[h.join("", instance) for instance in instances])]
-    assert h.state() == "CompletingRebalance"
-    return ids[0]
-
-
 def in_preparing(h):
     ids = h.stable("a", "b")
     h.join(ids[0], "a")
@@ -73,7 +66,7 @@ def test_an_empty_group_id_is_refused(h):
 
 
 @pytest.mark.parametrize("v", range(6))
-@pytest.mark.parametrize("bring", [lambda h: h.stable("a"), in_preparing, lambda h: in_completing(h, "a")])
+@pytest.mark.parametrize("bring", [lambda h: h.stable("a"), in_preparing, lambda h: h.completing("a")[0]])
 def test_who_says_nothing_of_a_member_is_let_through_in_every_state(h, bring, v):
     """As v0-2 always do; an OffsetCommit like that is refused. [testGenericGroupTransactionalOffsetCommit*]"""
     bring(h)
@@ -108,7 +101,7 @@ def test_who_was_fenced_commits_nothing(h):
 
 def test_a_sync_phase_does_not_stand_in_the_way(h):
     """Where an OffsetCommit is told REBALANCE_IN_PROGRESS."""
-    member = in_completing(h, "a")
+    (member,) = h.completing("a")
     assert h.commit(member, h.generation(), "a") == E.REBALANCE_IN_PROGRESS
     assert h.commit_in_transaction(P, member, h.generation(), "a") == E.NONE
 

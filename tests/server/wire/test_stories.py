@@ -20,7 +20,7 @@ STORIES = story.load()
 THEMES = sorted({one.theme for one in STORIES})
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
-_LOG = "tests/coordinator/classic/test_sync_heartbeat_leave.py, and the lockstep with Kafka's coordinator"
+_LOG = "tests/coordinator/classic, and the lockstep with Kafka's coordinator"
 #: Error codes that kgm/coordinator knows and no story can bring about: why, or where they are tested.
 NOT_IN_A_STORY = {
     "COORDINATOR_NOT_AVAILABLE": f"of a group that is Dead, or of a log that fails: {_LOG}",
