@@ -6,13 +6,13 @@ from kgm.model.errors import UsageError
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.fleet import COLUMNS, FleetPlan, cost_rows, cost_rows_of_text, ranked
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
-from kgm.simulation.plan.starting_group import synthetic
+from kgm.simulation.plan.synthetic_group import synthetic_group
 
 NAMES = [name for name, _ in COLUMNS]
 
 
 def group(name="g", members=3, partitions=6, membership=Membership.STATIC, **more):
-    made = synthetic(members, [TopicSnapshot(name="orders", partitions=partitions)], membership, **more)
+    made = synthetic_group(members, [TopicSnapshot(name="orders", partitions=partitions)], membership, **more)
     return made.to_json() | {"group_id": name}
 
 
@@ -51,7 +51,7 @@ def test_whoever_stays_away_gives_up_its_partitions():
 def test_of_many_members_some_stand_for_all():
     found = rows_of(group(members=50, partitions=50), "scale-in", draws=1)["scale-in"]
     assert found["played"] == 20
-    assert any("20 of 50 members were played" in caveat for caveat in found["caveats"])
+    assert any("20 of 50 members were simulated" in caveat for caveat in found["caveats"])
 
 
 def test_groups_of_the_consumer_protocol_are_played():

@@ -9,14 +9,15 @@ from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import simulate
 from kgm.simulation.compare import compare, side_by_side
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
-from kgm.simulation.plan.starting_group import origin_of, synthetic
+from kgm.simulation.plan.starting_group import starting_group_of
+from kgm.simulation.plan.synthetic_group import synthetic_group
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
 
 CONSUMER = GroupProtocol.CONSUMER
 
 
 def consumers(members=3, partitions=12, membership=STATIC, assignor=None):
-    return synthetic(members, [TopicSnapshot(name="t", partitions=partitions)], membership, assignor, CONSUMER)
+    return synthetic_group(members, [TopicSnapshot(name="t", partitions=partitions)], membership, assignor, CONSUMER)
 
 
 def events(outcome, name):
@@ -80,7 +81,7 @@ def test_the_removal_that_frees_it_at_once_is_shown_beside():
 
 def test_a_group_is_compared_with_what_it_is_not():
     group = consumers(membership=DYNAMIC)
-    scenarios = compare(group, Plan(bounce=ids(group, 0)), draws=3).scenarios
+    scenarios = compare(group, Plan(bounce=ids(group, 0)), draws=3).predictions
     protocols = {scenario.name: scenario.protocol for scenario in scenarios}
     assert protocols == {
         "as-is": "consumer", "static": "consumer", "dynamic": "consumer", "cooperative": "classic", "classic": "classic"
@@ -139,10 +140,10 @@ def test_only_what_has_to_move_moves_when_members_come():
 
 def test_the_group_under_the_other_protocol_keeps_its_identities():
     classic = made_up(3, 12)
-    origin = origin_of(classic, WhatIf(protocol=CONSUMER))
+    origin = starting_group_of(classic, WhatIf(protocol=CONSUMER))
     assert (origin.protocol, origin.assignor) == (CONSUMER, "uniform")
-    assert [seat.identity for seat in origin.seats] == list(ids(classic))
-    back = origin_of(consumers(), WhatIf(protocol=GroupProtocol.CLASSIC))
+    assert [seat.identity for seat in origin.members] == list(ids(classic))
+    back = starting_group_of(consumers(), WhatIf(protocol=GroupProtocol.CLASSIC))
     assert (back.protocol, back.assignor) == (GroupProtocol.CLASSIC, "range")
     assert (
         simulate(classic, Plan(bounce=ids(classic), what_if=WhatIf(protocol=CONSUMER)), draws=3).protocol == "consumer"
@@ -150,9 +151,9 @@ def test_the_group_under_the_other_protocol_keeps_its_identities():
 
 
 def test_only_the_brokers_assignors_can_be_supposed():
-    with pytest.raises(UsageError, match="none of the broker's"):
-        origin_of(made_up(2, 4), WhatIf(protocol=CONSUMER, assignor="sticky"))
-    assert origin_of(made_up(2, 4), WhatIf(protocol=CONSUMER, assignor="consumer-range")).assignor == "range"
+    with pytest.raises(UsageError, match="brokers do not have the assignor sticky"):
+        starting_group_of(made_up(2, 4), WhatIf(protocol=CONSUMER, assignor="sticky"))
+    assert starting_group_of(made_up(2, 4), WhatIf(protocol=CONSUMER, assignor="consumer-range")).assignor == "range"
 
 
 def test_a_regular_expression_is_taken_for_what_is_assigned():
@@ -161,8 +162,8 @@ def test_a_regular_expression_is_taken_for_what_is_assigned():
     listening = replace(
         group, members=(replace(first, topics=(), regex="t.*"), replace(second, topics=(), regex="t.*", assignment={}))
     )
-    origin = origin_of(listening, WhatIf())
-    assert [seat.topics for seat in origin.seats] == [("t",), ("t",)]
+    origin = starting_group_of(listening, WhatIf())
+    assert [seat.topics for seat in origin.members] == [("t",), ("t",)]
     assert sum("regular expression" in caveat for caveat in origin.caveats) == 1
 
 
@@ -218,7 +219,7 @@ def test_a_group_whose_last_classic_member_has_gone_begins_anew():
     group = made_up(2, 12, DYNAMIC, "cooperative-sticky", library="librdkafka", generation=7)
     scenario = simulate(group, Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=5_000, migrate=True), draws=3)
     outcome = scenario.typical
-    assert outcome.settled
+    assert outcome.became_stable
     assert (outcome.refused_joins, outcome.generations, outcome.rebalances) == (1, 3, 2)
     assert scenario.generation_after < scenario.generation_before
     assert [len(assigned["t"]) for assigned in outcome.final_assignment.values()] == [12]

@@ -12,7 +12,7 @@ from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
 from tests.simulation.groups import DYNAMIC, ids, made_up
 
 WHAT_IF_ONLY = "what-if only: Apache Kafka has neither"
-IN_VAIN = "waits in vain"
+IN_VAIN = "wait in vain"
 
 
 def both(group, *, draws=4, **plan):
@@ -52,7 +52,7 @@ def test_a_member_that_never_comes_makes_the_others_wait_for_nothing():
     assert 90_000 <= standby.typical.newcomers_wait_ms < 100_000
     assert any(IN_VAIN in said for said in standby.caveats)
     assert standby.typical.rebalances == 1
-    assert standby.typical.settled
+    assert standby.typical.became_stable
     assert len(standby.typical.final_assignment) == 6
 
 
@@ -83,7 +83,7 @@ def test_a_spare_takes_over_from_a_member_that_is_away_for_too_long():
     assert (standby.typical.rebalances, standby.typical.generations) == (0, 0)
     assert events(standby, "swapped") == [("swapped", "member-5")]
     assert {(move.owner_before, move.owner_after) for move in standby.typical.moves} == {("member-2", "member-5")}
-    assert standby.typical.settled
+    assert standby.typical.became_stable
     # Who comes back is the next spare, and idle.
     assert "member-2" not in standby.typical.final_assignment
     assert standby.typical.stopped_partition_ms < as_is.typical.stopped_partition_ms
@@ -102,15 +102,15 @@ def test_a_spare_that_waits_beyond_its_bound_asks_again():
     plan = {"bounce": ids(group, 0), "restart_time_ms": 120_000}
     _, standby = both(group, scale_out=2, target_size=2, **plan)
     assert events(standby, "again")
-    assert standby.typical.settled
+    assert standby.typical.became_stable
 
 
 def test_compare_has_it_between_the_plan_as_it_stands_and_the_others():
     group = made_up(3, 6)
     plan = Plan(scale_out=1, target_size=4)
-    names = [scenario.name for scenario in compare(group, plan, draws=2).scenarios]
+    names = [scenario.name for scenario in compare(group, plan, draws=2).predictions]
     assert names == ["as-is", "standby", "static", "dynamic", "cooperative", "consumer"]
-    assert [s.name for s in compare(group, Plan(scale_out=1), draws=2).scenarios][:2] == ["as-is", "static"]
+    assert [s.name for s in compare(group, Plan(scale_out=1), draws=2).predictions][:2] == ["as-is", "static"]
 
 
 def test_a_broker_that_is_said_to_heed_plans_is_no_kafka():

@@ -1,8 +1,8 @@
-from kgm.simulation.play.virtual_clock import Clock
+from kgm.simulation.play.virtual_clock import VirtualClock
 
 
 def test_things_happen_in_order_of_time_then_of_asking():
-    clock, done = Clock(100.0), []
+    clock, done = VirtualClock(100.0), []
     clock.after(5, done.append, "b")
     clock.at(103, done.append, "a")
     clock.after(5, done.append, "c")
@@ -13,7 +13,7 @@ def test_things_happen_in_order_of_time_then_of_asking():
 
 
 def test_what_is_cancelled_does_not_happen_and_is_not_waited_for():
-    clock, done = Clock(0.0), []
+    clock, done = VirtualClock(0.0), []
     first = clock.after(1, done.append, "first")
     clock.after(2, done.append, "second")
     first.cancel()
@@ -24,7 +24,7 @@ def test_what_is_cancelled_does_not_happen_and_is_not_waited_for():
 
 
 def test_the_past_is_now():
-    clock, done = Clock(50.0), []
+    clock, done = VirtualClock(50.0), []
     clock.at(10, done.append, "late")
     assert clock.next_at() == 50
     clock.run_next()

@@ -25,7 +25,7 @@ from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import Record, decode_record
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
-from kgm.simulation.report.report import Scenario
+from kgm.simulation.report.prediction import Prediction
 from tests.kafka.members import JavaMembers, Member, RdMembers
 
 SESSION_MS = 6_000
@@ -175,7 +175,7 @@ class Group:
             time.sleep(0.15)
 
 
-def play(case: Case, kafka: Any, java: JavaMembers | None = None) -> tuple[Scenario, Seen]:
+def play(case: Case, kafka: Any, java: JavaMembers | None = None) -> tuple[Prediction, Seen]:
     """Predict, then do it."""
     with contextlib.ExitStack() as stack:
         pools: dict[str, RdMembers | JavaMembers] = {}
@@ -192,7 +192,7 @@ def play(case: Case, kafka: Any, java: JavaMembers | None = None) -> tuple[Scena
                     member.send("close-remain")
 
 
-def _play(case: Case, kafka: Any, group: Group) -> tuple[Scenario, Seen]:
+def _play(case: Case, kafka: Any, group: Group) -> tuple[Prediction, Seen]:
     for seat in range(case.members):
         group.start(seat)
     before = group.wait_rest(ghosts_may_stay=False)

@@ -28,7 +28,7 @@ from kgm.records.messages.consumer_group_target_assignment_metadata_value import
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
-from kgm.simulation.report.report import Scenario
+from kgm.simulation.report.prediction import Prediction
 from tests.kafka.members import JavaMembers, RdMembers
 from tests.simulation.reality.classic import Case, Group, group_rows, remove, stopped_ms, story
 
@@ -154,7 +154,7 @@ class EpochGroup(Group):
             self.own.pop(seat, None)
 
 
-def play(case: Case, kafka: Any, java: JavaMembers) -> tuple[Scenario, Seen]:
+def play(case: Case, kafka: Any, java: JavaMembers) -> tuple[Prediction, Seen]:
     """Predict, then do it; again on a machine that was so slow to start a process that the plan was not carried out."""
     for _ in range(_ATTEMPTS):
         prediction, seen = _play_once(case, kafka, java)
@@ -163,7 +163,7 @@ def play(case: Case, kafka: Any, java: JavaMembers) -> tuple[Scenario, Seen]:
     return prediction, seen
 
 
-def _play_once(case: Case, kafka: Any, java: JavaMembers) -> tuple[Scenario, Seen]:
+def _play_once(case: Case, kafka: Any, java: JavaMembers) -> tuple[Prediction, Seen]:
     with contextlib.ExitStack() as stack:
         pools: dict[str, RdMembers | JavaMembers] = {"java": java}
         if case.kind != "java":
@@ -181,7 +181,7 @@ def _play_once(case: Case, kafka: Any, java: JavaMembers) -> tuple[Scenario, See
                     member.send("close-remain")
 
 
-def _play(case: Case, kafka: Any, group: EpochGroup) -> tuple[Scenario, Seen]:
+def _play(case: Case, kafka: Any, group: EpochGroup) -> tuple[Prediction, Seen]:
     configure(kafka, group.group_id)
     group.is_classic = case.migrate
     for seat in range(case.members):

@@ -100,7 +100,7 @@ def test_the_prediction_held(case: Case, played: dict[Case, Future]):
         predicted = (typical.generations, typical.rebalances, typical.moved_partitions)
         assert (seen.generations, seen.rebalances, seen.moved_partitions) == predicted, "\n".join(seen.story)
         owned = {who: {t: tuple(p) for t, p in topics.items() if p} for who, topics in typical.final_assignment.items()}
-        if not typical.random_ids:
+        if not typical.has_random_ids:
             assert seen.final == owned
         return
     assert ranges is not None

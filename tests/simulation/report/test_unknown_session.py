@@ -7,10 +7,10 @@ import pytest
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Membership, Plan, WhatIf
-from kgm.simulation.plan.starting_group import synthetic
+from kgm.simulation.plan.synthetic_group import synthetic_group
 
 LIVE = replace(
-    synthetic(3, [TopicSnapshot(name="t", partitions=12)], Membership.STATIC, "range"),
+    synthetic_group(3, [TopicSnapshot(name="t", partitions=12)], Membership.STATIC, "range"),
     session_timeout_ms=None, rebalance_timeout_ms=None,
 )  # fmt: skip
 

@@ -19,8 +19,8 @@ from kgm.coordinator.runtime import Runtime
 from kgm.java.hashing import copied_set_order, uuid_bucket
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.simulation.plan.bounce_plan import WhatIf
-from kgm.simulation.plan.seed_records import installed
-from kgm.simulation.plan.starting_group import origin_of
+from kgm.simulation.plan.starting_group import starting_group_of
+from kgm.simulation.play.seed_records import seed_records
 from tests.kafka.beaters import BeatenGroup, beaters_cluster, random_member_ids
 from tests.server.wire_client import WireClient
 
@@ -58,7 +58,7 @@ class InEngine:
     def __init__(self, origin):
         settings = BrokerSettings(group_consumer_assignment_interval_ms=0)
         self.engine = Coordinator(settings=settings, new_member_id=lambda _: "nobody", image=origin.image)
-        for record in installed(origin, origin.seats[0], origin.image, NOW):
+        for record in seed_records(origin, origin.members[0], origin.image, NOW):
             self.engine.replay(record)
         self.runtime = Runtime(self.engine, append=lambda _records, _producer=None: None)
         self.runtime.loaded(now=NOW)
@@ -114,7 +114,7 @@ def test_a_group_goes_on_in_the_engine_as_on_the_broker(cluster, sharing, seed):
         group = BeatenGroup(wire, f"installed-{seed}", topics, assignor)
         happens(group, some(0, 4), [])
         happens(group, some(4, 7), chance.sample(ids[:4], 2))
-        origin = origin_of(client.describe_group(group.group_id), WhatIf())
+        origin = starting_group_of(client.describe_group(group.group_id), WhatIf())
         engine = InEngine(origin)
         assert listed(engine, group.group_id) == listed(wire, group.group_id)
         twin = BeatenGroup(engine, group.group_id, topics, assignor)

@@ -4,7 +4,7 @@ import pytest
 
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop
-from kgm.simulation.report.holdings import Holding, Holdings
+from kgm.simulation.play.holdings import Holding, Holdings
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
 
 
