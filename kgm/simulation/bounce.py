@@ -45,15 +45,15 @@ def simulate(
     record `holdings` in the typical draw.
     Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
     UsageError for a plan that does not fit the group."""
-    setup = _Setup.of(snapshot, plan, seed)
-    drawn = setup.play(draws)
-    shorter = _with_shorter_session(snapshot, setup, drawn)
-    led = _led_by_each(setup, drawn)
+    simulation = Simulation.of(snapshot, plan, seed)
+    drawn = simulation.play(draws)
+    shorter = _with_shorter_session(snapshot, simulation, drawn)
+    led = _led_by_each(simulation, drawn)
     every = (*drawn, *shorter, *led)
     exact = all(draw.without_times == every[0].without_times for draw in every) and not _is_open(every)
     number = _typical(drawn)
-    typical = setup.runner(number, keeps_holdings=True).play() if keeps_holdings else drawn[number]
-    group = setup.group
+    typical = simulation.runner(number, keeps_holdings=True).play() if keeps_holdings else drawn[number]
+    group = simulation.group
     return Prediction(
         name=name,
         assignor=group.assignor,
@@ -62,7 +62,7 @@ def simulate(
         exact=exact,
         caveats=(
             *session_caveats(shorter, SHORTEST_SESSION_MS),
-            *caveats(group, setup.plan, setup.settings, drawn),
+            *caveats(group, simulation.plan, simulation.settings, drawn),
         ),
         ranges=None if exact else _ranges(drawn, (*shorter, *led)),
         protocol=group.protocol.value,
@@ -70,8 +70,8 @@ def simulate(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Setup:
-    """What is played: a group, a plan in the group's identities, and the broker's settings."""
+class Simulation:
+    """What is played in each draw: a group, a plan in the identities of its members, and the broker's settings."""
 
     group: StartingGroup
     plan: Plan
@@ -79,7 +79,8 @@ class _Setup:
     seed: int
 
     @classmethod
-    def of(cls, snapshot: GroupSnapshot, plan: Plan, seed: int) -> "_Setup":
+    def of(cls, snapshot: GroupSnapshot, plan: Plan, seed: int = SEED) -> "Simulation":
+        """Raises what `simulate` raises."""
         _refuse_strangers(snapshot, plan)
         snapshot = snapshot.in_listed_order()
         group = starting_group_of(snapshot, plan.what_if)
@@ -204,26 +205,30 @@ def _has_no_delay(plan: Plan, number: int) -> bool:
     return INITIAL_DELAY not in plan.settings and number % 4 == 0
 
 
-def _with_shorter_session(snapshot: GroupSnapshot, setup: _Setup, drawn: Sequence[Draw]) -> Sequence[Draw]:
+def _with_shorter_session(snapshot: GroupSnapshot, simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
     """A few draws with the shortest session timeout that a broker allows by default, where that of a classic group had
     to be assumed (no Kafka API returns it). No draws if they come to the same as `drawn`."""
-    is_known = snapshot.session_timeout_ms is not None or setup.plan.what_if.session_timeout_ms is not None
-    if is_known or not setup.plan.bounce or setup.group.protocol is GroupProtocol.CONSUMER:
+    is_known = snapshot.session_timeout_ms is not None or simulation.plan.what_if.session_timeout_ms is not None
+    if is_known or not simulation.plan.bounce or simulation.group.protocol is GroupProtocol.CONSUMER:
         return ()
-    shorter = replace(setup, group=replace(setup.group, session_timeout_ms=SHORTEST_SESSION_MS)).play(_FEWEST_DRAWS)
+    shorter = replace(simulation, group=replace(simulation.group, session_timeout_ms=SHORTEST_SESSION_MS)).play(
+        _FEWEST_DRAWS
+    )
     seen = {draw.without_times for draw in drawn}
     return () if all(draw.without_times in seen for draw in shorter) else shorter
 
 
-def _led_by_each(setup: _Setup, drawn: Sequence[Draw]) -> Sequence[Draw]:
+def _led_by_each(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
     """A draw led by each library, if members of both may lead (no Kafka API returns who does), however rare one of them
     is. No draws if they come to the same as `drawn`."""
-    libraries = {member.library or Library.JAVA for member in setup.group.members}
-    has_no_leader = setup.group.protocol is GroupProtocol.CONSUMER
+    libraries = {member.library or Library.JAVA for member in simulation.group.members}
+    has_no_leader = simulation.group.protocol is GroupProtocol.CONSUMER
     if has_no_leader or len(libraries) == 1 or not any(draw.rebalances for draw in drawn):
         return ()
     led = [
-        PlanRunner(setup.group, setup.plan, setup.settings, f"{setup.seed}/led", led_by=library).play()
+        PlanRunner(
+            simulation.group, simulation.plan, simulation.settings, f"{simulation.seed}/led", led_by=library
+        ).play()
         for library in Library
     ]
     seen = {draw.without_times for draw in drawn}
