@@ -61,7 +61,7 @@ def simulate_bounce(
     restart_time: Annotated[
         str, typer.Option("--restart-time", metavar="DURATION", help="Time from the stop of a member to its start.")
     ] = "10s",
-    stop: Annotated[str, typer.Option("--stop", metavar="HOW", help="How members stop: clean | crash")] = "clean",
+    stop: Annotated[str, typer.Option("--stop", metavar="HOW", help="clean | crash: how members stop.")] = "clean",
     retry_every: Annotated[
         str | None,
         typer.Option(
