@@ -18,7 +18,7 @@ def test_scenarios_side_by_side():
     assert not comparison.errors
 
 
-def test_what_cannot_be_played_in_one_scenario_is_data():
+def test_an_error_in_one_scenario_is_data():
     """As it is the assignor need not run; to make the members dynamic it would have to."""
     group = made_up(2, 4)
     streams = type(group)(

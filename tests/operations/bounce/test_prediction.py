@@ -52,7 +52,7 @@ def test_scenarios_that_matter_are_shown_and_compare_shows_them_all():
     assert names(compared) == ["as-is", "static", "dynamic", "cooperative", "consumer"]
 
 
-def test_what_cannot_be_simulated_in_one_scenario_is_data():
+def test_an_error_in_one_scenario_is_data():
     """As it is the assignor need not run; in the others it would have to."""
     own = BounceGroup(snapshot=replace(STATIC.snapshot, assignor="stream"))
     compared = predict_bounce(own, BounceRequest(instance_ids=("member-1",)), compares=True, draws=2)

@@ -28,7 +28,7 @@ def come(count, *members, state="Stable", seed=1):
         (("a-1-x1", "a-1-x2"), ["a-1-x3", "a-1-x4"]),
     ],
 )
-def test_names_count_on(names, expected):
+def test_new_names_continue_the_numbering(names, expected):
     found = come(2, *[member(name) for name in names])
     assert [seat.group_instance_id for seat in found.members] == expected
     assert [seat.identity for seat in found.members] == expected
@@ -43,7 +43,7 @@ def test_names_without_a_pattern_are_guessed(names):
     assert len({seat.group_instance_id for seat in found.members} | set(names)) == 4
 
 
-def test_dynamic_newcomers_have_the_client_id_of_the_others():
+def test_dynamic_new_members_have_the_client_id_of_the_others():
     found = new_members(starting_group_of(made_up(3, membership=DYNAMIC), WhatIf()), 2, random.Random(1))
     assert [(seat.group_instance_id, seat.client_id) for seat in found.members] == [(None, "consumer")] * 2
     assert len({seat.identity for seat in found.members}) == 2
@@ -53,7 +53,7 @@ def test_dynamic_newcomers_have_the_client_id_of_the_others():
     assert not {"red", "blue"} & {seat.client_id for seat in found.members}
 
 
-def test_in_a_mixed_group_anybody_may_come():
+def test_new_members_of_a_mixed_group_may_be_of_either_kind():
     group = [member("s-1"), member("s-2"), member("d", static=False)]
     kinds = set()
     for seed in range(40):
@@ -69,7 +69,7 @@ def test_subscriptions_that_differ_are_guessed():
     assert found.guessed
 
 
-def test_nobody_comes_to_nobody():
+def test_a_group_without_members_gets_no_new_ones():
     assert come(0, member("a")).members == ()
     with pytest.raises(UsageError, match="no members"):
         come(1, state="Empty")

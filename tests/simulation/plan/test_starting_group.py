@@ -15,7 +15,7 @@ def group(*members, **more):
     return GroupSnapshot(members=members, topics=(TopicSnapshot(name="t", partitions=4),), **(values | more))
 
 
-def test_a_group_is_taken_as_it_was_seen():
+def test_a_starting_group_is_as_described():
     seen = group(
         member("a", assignment={"t": (0, 3)}, client_library="librdkafka"), member("b", static=False), generation=7,
         session_timeout_ms=10_000, rebalance_timeout_ms=60_000,
@@ -28,7 +28,7 @@ def test_a_group_is_taken_as_it_was_seen():
     assert not origin.all_static
 
 
-def test_what_a_snapshot_does_not_tell_is_assumed_and_said():
+def test_what_a_snapshot_does_not_contain_is_assumed_with_a_caveat():
     origin = starting_group_of(group(member("a", assignment={"t": (0,)})), WhatIf())
     assert (origin.session_timeout_ms, origin.rebalance_timeout_ms) == (45_000, 300_000)
     assert not origin.generation_is_known
@@ -46,7 +46,7 @@ def test_a_topic_that_is_missing_has_as_many_partitions_as_are_assigned():
     assert "topic u is not in the snapshot" in origin.caveats[0]
 
 
-def test_topics_that_nobody_subscribes_to_are_left_out():
+def test_topics_without_a_subscription_are_left_out():
     seen = replace(
         group(member("a")), topics=(TopicSnapshot(name="t", partitions=4), TopicSnapshot(name="old", partitions=9))
     )
@@ -65,12 +65,12 @@ def test_topics_that_nobody_subscribes_to_are_left_out():
         ({"assignor": None}, RefusedError, "assignor"),
     ],
 )
-def test_what_cannot_be_played_is_refused(change, error, says):
+def test_groups_that_cannot_be_simulated_are_refused(change, error, says):
     with pytest.raises(error, match=says):
         starting_group_of(replace(group(member("a")), **change), WhatIf())
 
 
-def test_members_that_share_out_tasks_are_not_imagined_to_share_out_partitions():
+def test_a_kafka_streams_group_cannot_be_given_another_assignor():
     streams = group(member("a"), assignor="stream")
     assert starting_group_of(streams, WhatIf()).assignor == "stream"
     with pytest.raises(RefusedError, match="is a Kafka Streams application: its assignor 'stream'"):
@@ -97,7 +97,7 @@ def test_what_ifs_change_the_assignment_to_begin_with():
     assert static.all_static
 
 
-def test_racks_are_ignored_aloud():
+def test_racks_are_ignored_with_a_caveat():
     assert "rack" in starting_group_of(group(member("a", rack="r1")), WhatIf()).caveats[-1]
 
 
@@ -109,6 +109,6 @@ def test_racks_are_ignored_aloud():
         (None, "x", "x-1", None), ("aiokafka", "aiokafka-0.14", "a-1", None),
     ],
 )  # fmt: skip
-def test_the_library_gives_itself_away_or_not(said, client_id, member_id, expected):
+def test_the_library_is_guessed_from_ids(said, client_id, member_id, expected):
     one = replace(member("a"), client_library=said, client_id=client_id, member_id=member_id)
     assert starting_group_of(group(one), WhatIf()).members[0].library is expected

@@ -12,7 +12,7 @@ from tests.simulation.groups import DYNAMIC, STATIC, made_up
 
 @pytest.mark.parametrize("membership", [STATIC, DYNAMIC])
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-def test_a_made_up_group_is_settled(membership, assignor):
+def test_a_made_up_group_is_stable(membership, assignor):
     made = made_up(5, 12, membership, assignor)
     assert made.state == "Stable"
     owned = sorted(p for m in made.members for p in m.assignment["t"])

@@ -61,7 +61,7 @@ def test_a_leader_looks_for_what_is_owned_where_its_assignor_does():
     )
 
 
-def test_blobs_are_read_once():
+def test_subscriptions_are_decoded_once():
     cache = SubscriptionCache()
     assert cache.decode_member("range", row()) is cache.decode_member("range", row())
     given = assignments("range", [cache.decode_member("range", row())], {"t": 3}, Library.JAVA)
@@ -70,7 +70,7 @@ def test_blobs_are_read_once():
     assert cache.decode_assignment(b"") == {}
 
 
-def test_an_assignor_of_somebodys_own_cannot_be_run():
+def test_an_unknown_assignor_cannot_be_run():
     with pytest.raises(RefusedError, match="stream"):
         assignments("stream", [SubscriptionCache().decode_member("range", row())], {"t": 3}, Library.JAVA)
 

@@ -43,7 +43,7 @@ def test_moves_compare_before_with_after_and_know_when():
     assert book.handovers == 3
 
 
-def test_a_partition_beyond_the_topic_is_kept_out():
+def test_a_partition_beyond_the_topic_is_left_out():
     book = OwnershipLedger({"t": 1}, {"a": {"t": (0, 7)}}, 0.0)
     book.take("b", {"t": (7,)}, 10.0)
     assert book.handovers == 0

@@ -1,9 +1,9 @@
-"""A consumer group (KIP-848) that is described goes on in the engine as it does on the real broker.
+"""A consumer group (KIP-848) that is described continues in the engine as it does on the real broker.
 
-Who has to give up partitions gives up the last ones of the last topic, as hash maps and sets have them; where ids of
-topics or numbers of partitions share a bucket of one, the past of the member decides, and only the order of the broker's
-answer tells of it. So groups with a past, of topics whose ids share buckets and of many partitions: described, installed,
-and then the same happens to both."""
+A member that has to give up partitions gives up the last ones of the last topic, in the order of hash maps and sets.
+Where topic ids or partition numbers share a bucket, the past of the member decides, and only the order of the broker's
+response shows it. So: groups with a past, of topics whose ids share buckets and of many partitions, are described and
+loaded into the engine, and then the same happens to both."""
 
 import os
 import random
@@ -121,7 +121,7 @@ def test_a_group_goes_on_in_the_engine_as_on_the_broker(cluster, sharing, seed):
         for name in ("instance_ids", "epochs", "held", "wanted"):
             setattr(twin, name, dict(getattr(group, name)))
         for each in wanted.values():
-            each.intersection_update(origin.topics)  # a snapshot tells of no others
+            each.intersection_update(origin.topics)  # a snapshot has no others
         comings, goings = some(7, chance.randint(8, 12)), chance.sample(sorted(group.epochs), chance.randint(0, 3))
         happens(group, comings, goings)
         happens(twin, comings, goings)

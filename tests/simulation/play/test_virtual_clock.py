@@ -1,7 +1,7 @@
 from kgm.simulation.play.virtual_clock import VirtualClock
 
 
-def test_things_happen_in_order_of_time_then_of_asking():
+def test_calls_are_made_in_order_of_time_then_of_scheduling():
     clock, done = VirtualClock(100.0), []
     clock.after(5, done.append, "b")
     clock.at(103, done.append, "a")
@@ -12,7 +12,7 @@ def test_things_happen_in_order_of_time_then_of_asking():
     assert clock.now_ms == 105
 
 
-def test_what_is_cancelled_does_not_happen_and_is_not_waited_for():
+def test_a_cancelled_call_is_not_made():
     clock, done = VirtualClock(0.0), []
     first = clock.after(1, done.append, "first")
     clock.after(2, done.append, "second")
@@ -23,7 +23,7 @@ def test_what_is_cancelled_does_not_happen_and_is_not_waited_for():
     assert clock.next_at() is None
 
 
-def test_the_past_is_now():
+def test_a_call_for_the_past_is_made_now():
     clock, done = VirtualClock(50.0), []
     clock.at(10, done.append, "late")
     assert clock.next_at() == 50

@@ -58,7 +58,7 @@ CASES = [
     Case(kind="java", static=False, assignor="range", members=4, scale_in=(1, 3), partitions=17),
     Case(kind="java", static=False, assignor="cooperative-sticky", members=3, scale_out=2, partitions=17),
     Case(kind="java", static=False, assignor="sticky", who=(0,), restart_ms=LATE_MS, partitions=13),
-    # members of both libraries, static and dynamic ones, one client id for all, two topics, intervals that nobody told
+    # members of both libraries, static and dynamic ones, one client id for all, two topics, heartbeat intervals that kgm is not told
     Case(kind="both", static=True, assignor="cooperative-sticky", members=4, scale_in=(0,), partitions=13, topics=2),
     Case(kind="both", static=True, assignor="range", members=5, half_dynamic=True, who=(1, 2), partitions=13),
     Case(
