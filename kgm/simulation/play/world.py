@@ -132,14 +132,11 @@ class World:
         self._join_key = TimerKey(TimerKind.JOIN, group.group_id)
         self._sync_key = TimerKey(TimerKind.SYNC, group.group_id)
         self._waiting: dict[int, tuple[Client, int, Callable[[Any], None] | None]] = {}
-        late_ms = timer_late_ms(random.Random(seed + "/timers"))  # noqa: S311
+        if not settings.group_initial_rebalance_delay_ms:  # what timers are late by is nothing beside other delays
+            late_ms = timer_late_ms(random.Random(seed + "/timers"))  # noqa: S311
+            settings = replace(settings, group_initial_rebalance_delay_ms=late_ms)
         self.engine = Coordinator(
-            settings=replace(
-                settings, group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms + late_ms
-            ),
-            new_member_id=self._new_member_id,
-            topics=group.topics,
-            image=self.image,
+            settings=settings, new_member_id=self._new_member_id, topics=group.topics, image=self.image
         )
         self.runtime = Runtime(self.engine, append=self._appended)
         self._deadlines = self.engine.deadlines
