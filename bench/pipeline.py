@@ -94,9 +94,9 @@ def fleet(count):
     """[(group id, group as JSON)]: ten members with ten partitions each, restarted one after another."""
     from kgm.model.snapshot import TopicSnapshot
     from kgm.simulation.plan.bounce_plan import Membership
-    from kgm.simulation.plan.starting_group import synthetic
+    from kgm.simulation.plan.synthetic_group import synthetic_group
 
-    made = synthetic(10, [TopicSnapshot(name="orders", partitions=100)], Membership.DYNAMIC, "range").to_json()
+    made = synthetic_group(10, [TopicSnapshot(name="orders", partitions=100)], Membership.DYNAMIC, "range").to_json()
     return [(f"fleet-{number:04}", json.dumps(made | {"group_id": f"fleet-{number:04}"})) for number in range(count)]
 
 

@@ -54,10 +54,12 @@ def fleet(groups, members):
     from kgm.model.snapshot import TopicSnapshot
     from kgm.simulation.bounce import simulate
     from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling
-    from kgm.simulation.plan.starting_group import synthetic
+    from kgm.simulation.plan.synthetic_group import synthetic_group
 
     for membership in Membership:
-        snapshot = synthetic(members, [TopicSnapshot(name="orders", partitions=10 * members)], membership, "range")
+        snapshot = synthetic_group(
+            members, [TopicSnapshot(name="orders", partitions=10 * members)], membership, "range"
+        )
         plan = Plan(
             bounce=tuple(member.identity for member in snapshot.members), rolling=Rolling(), restart_time_ms=5_000
         )

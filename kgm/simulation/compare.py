@@ -1,4 +1,4 @@
-"""The same plan under other conditions, side by side."""
+"""The same plan in several scenarios, side by side."""
 
 from dataclasses import dataclass, replace
 
@@ -6,55 +6,57 @@ from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.bounce import DRAWS, SEED, simulate
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, WhatIf
-from kgm.simulation.report.report import Scenario
+from kgm.simulation.report.prediction import Prediction
 
 _COOPERATIVE = "cooperative-sticky"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The scenarios that could be played, the plan as it stands first; and why others could not."""
+    """errors: why some scenarios could not be played. The first prediction is that of the plan as it stands."""
 
-    scenarios: tuple[Scenario, ...]
+    predictions: tuple[Prediction, ...]
     errors: tuple[KgmError, ...]
 
 
 def compare(
     snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False
 ) -> Comparison:
-    """What `side_by_side` shows, and what it would be with static members, dynamic members, the cooperative assignor,
-    and the consumer protocol (KIP-848), or the classic one for a group that has that.
+    """The scenarios of `side_by_side`, and the plan with static members, dynamic members, the cooperative assignor, and
+    the consumer protocol (KIP-848), or the classic protocol for a group that has that.
 
-    Raises what `simulate` raises for the plan as it stands; what goes wrong in another scenario is data."""
-    scenarios = side_by_side(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+    Raises what `simulate` raises for the plan as it stands; an error in another scenario is data."""
+    predictions = side_by_side(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
     errors: list[KgmError] = []
     for name, what_if in _others(plan.what_if, plan.what_if.protocol or GroupProtocol(snapshot.type)):
         try:
             other = replace(plan, what_if=what_if)
-            scenarios.append(
+            predictions.append(
                 simulate(snapshot, other, name=name, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
             )
         except KgmError as error:
             errors.append(error)
-    return Comparison(scenarios=tuple(scenarios), errors=tuple(errors))
+    return Comparison(predictions=tuple(predictions), errors=tuple(errors))
 
 
 def side_by_side(
     snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False
-) -> list[Scenario]:
-    """`as-is`, as any Apache Kafka does it; `freed`, if the broker would refuse killed members that come back: what
-    comes of it if each is removed first; and `standby`, with a broker that heeds the plan's target size and
-    pre-registered ids, if it has any."""
-    scenarios = [simulate(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)]
-    if scenarios[0].protocol == GroupProtocol.CONSUMER.value and plan.bounce and scenarios[0].typical.refused_joins:
-        freed = replace(plan, what_if=replace(plan.what_if, freed=True))
-        scenarios.append(simulate(snapshot, freed, name="freed", draws=draws, seed=seed, keeps_holdings=keeps_holdings))
-    if plan.plans_size:
-        heeded = replace(plan, what_if=replace(plan.what_if, standby=True))
-        scenarios.append(
-            simulate(snapshot, heeded, name="standby", draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+) -> list[Prediction]:
+    """The scenario `as-is`, which is the plan with Apache Kafka. Also `freed`, if the broker would refuse killed
+    members that return: each is removed before it starts again. And `standby`, if the plan has a target size or
+    pre-registered ids: with a broker that follows them."""
+    as_is = simulate(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+    what_ifs = {}
+    if as_is.protocol == GroupProtocol.CONSUMER.value and plan.bounce and as_is.typical.refused_joins:
+        what_ifs["freed"] = replace(plan.what_if, freed=True)
+    if plan.has_standby_plan:
+        what_ifs["standby"] = replace(plan.what_if, standby=True)
+    return [as_is] + [
+        simulate(
+            snapshot, replace(plan, what_if=what_if), name=name, draws=draws, seed=seed, keeps_holdings=keeps_holdings
         )
-    return scenarios
+        for name, what_if in what_ifs.items()
+    ]
 
 
 def _others(what_if: WhatIf, protocol: GroupProtocol) -> list[tuple[str, WhatIf]]:

@@ -1,12 +1,12 @@
-"""What planned work would cost each group of a fleet: one row for a group and scenario, whatever becomes of it.
+"""What planned work would cost each group of a fleet: one row for each group and scenario.
 
-A scenario is played by the coordinator like any other plan (`bounce`), for groups as they were described or as a
-history ends with them. Nothing here knows of Spark: `cost_rows` takes a group and gives rows of plain values, so that
-it runs in a loop as well as on a worker. A group that cannot be played (rebalancing, on its way from one protocol to
-the other, of an assignor that kgm does not know) is a row with its reason.
+A scenario is simulated like any other plan (`bounce`), for groups as they were described or as they are at the end of a
+history. Nothing here knows of Spark: `cost_rows` takes a group and returns rows of plain values, so that it runs in a
+loop as well as on a worker. The row of a group that cannot be simulated (it is rebalancing or migrating, or kgm does
+not know its assignor) has the reason.
 
     rolling    every member restarts, one after another
-    each       one member restarts: each in turn, from the same start; the row has the worst and the middle one
+    each       one member restarts: each in turn, from the same start; the row has the worst and the median one
     scale-in   one member stops and stays away: each in turn, likewise"""
 
 import json
@@ -20,16 +20,16 @@ from kgm.model.errors import KgmError, UsageError
 from kgm.model.snapshot import GroupSnapshot, snapshot_from_json
 from kgm.simulation.bounce import SEED, simulate
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, WhatIf
-from kgm.simulation.plan.starting_group import origin_of
-from kgm.simulation.report.report import Scenario
+from kgm.simulation.plan.starting_group import starting_group_of
+from kgm.simulation.report.prediction import Prediction, Range
 
 SCENARIOS = ("rolling", "each", "scale-in")
 #: A fleet has many groups: fewer draws than for one of them.
 DRAWS = 5
-#: Of a larger group as many members, evenly spread, stand for all where each is played in turn.
+#: Where each member is simulated in turn: of a larger group only so many members, evenly spread.
 MOST_IN_TURN = 20
-#: The columns of a row and their types, as SQL names them. Of what differs between draws (and members, where
-#: each is played in turn) the least, the middle and the most; `worst` is whose stop costs most.
+#: The columns of a row and their SQL types. What differs between draws (and between members simulated in turn) has
+#: minimum, median and maximum. `worst` is the member whose stop costs most.
 COLUMNS = (
     ("group_id", "string"), ("scenario", "string"), ("assignor", "string"), ("members", "int"),
     ("static_members", "int"), ("partitions", "int"), ("session_timeout_ms", "bigint"),
@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPlan:
-    """What is played for each group. settings: the broker's, as `kgm simulate-bounce --set` takes them."""
+    """What is simulated for each group. settings: the broker's, as in `kgm simulate-bounce --set`."""
 
     scenarios: tuple[str, ...] = ("rolling",)
     restart_time_ms: int = 10_000
@@ -58,8 +58,9 @@ class FleetPlan:
 
 
 def cost_rows(group: Mapping[str, Any], plan: FleetPlan) -> Iterator[Row]:
-    """A row for each scenario; group: as `kgm describe -o json` prints one, with `unplayable` where who made it knows
-    why it cannot be played. Raises nothing for what a group may be."""
+    """A row for each scenario. An error is the `reason` of a row and is not raised.
+
+    group: as `kgm describe -o json` prints it, with `unplayable` if its source knows why it cannot be simulated."""
     for scenario in plan.scenarios:
         row = dict.fromkeys(name for name, _ in COLUMNS)
         row |= {"group_id": str(group.get("group_id")), "scenario": scenario, "caveats": []}
@@ -68,22 +69,22 @@ def cost_rows(group: Mapping[str, Any], plan: FleetPlan) -> Iterator[Row]:
             snapshot = snapshot_from_json(group)
             row |= _described(snapshot)
             if row["reason"] is None:
-                origin_of(snapshot, WhatIf())  # refuses what cannot be played
+                starting_group_of(snapshot, WhatIf())  # refuses what cannot be simulated
                 row |= _costs(snapshot, scenario, plan)
         except KgmError as error:
             row["reason"] = error.message
         except Exception as error:  # noqa: BLE001  (one group of a fleet must not end the job for the others)
-            row["reason"] = f"kgm failed inside: {type(error).__name__}: {error}"
+            row["reason"] = f"internal error: {type(error).__name__}: {error}"
         yield row
 
 
 def cost_rows_of_text(row: Mapping[str, Any], plan: FleetPlan) -> Iterator[Row]:
-    """The same for a row whose column `group` is the group as JSON."""
+    """`cost_rows` for a row whose column `group` is the group as JSON."""
     return cost_rows(json.loads(row["group"]), plan)
 
 
 def ranked(rows: Sequence[Row]) -> list[Row]:
-    """The costliest first: stopped time, then moves, then rebalances; those that could not be played last."""
+    """The most expensive first: by stopped time, then moves, then rebalances. Rows with a reason are last."""
 
     def cost(row: Row) -> tuple[object, ...]:
         known = row["reason"] is None
@@ -104,7 +105,7 @@ def _described(snapshot: GroupSnapshot) -> Row:
 
 
 def _costs(snapshot: GroupSnapshot, scenario: str, plan: FleetPlan) -> Row:
-    """Raises KgmError for a group that cannot be played."""
+    """Raises KgmError for a group that cannot be simulated."""
     identities = [member.identity for member in snapshot.members]
     if not identities:
         return {"reason": "the group has no members"}
@@ -115,10 +116,10 @@ def _costs(snapshot: GroupSnapshot, scenario: str, plan: FleetPlan) -> Row:
     plans: Callable[[str], Plan] = (
         (lambda who: _plan(plan, bounce=(who,))) if scenario == "each" else (lambda who: _plan(plan, scale_in=(who,)))
     )
-    played: list[tuple[str | None, Scenario]] = [
+    predictions: list[tuple[str | None, Prediction]] = [
         (who, simulate(snapshot, plans(who), draws=plan.draws, seed=plan.seed)) for who in chosen
     ]
-    return _row(played, len(identities))
+    return _row(predictions, len(identities))
 
 
 def _plan(plan: FleetPlan, **what: Any) -> Plan:
@@ -126,34 +127,34 @@ def _plan(plan: FleetPlan, **what: Any) -> Plan:
 
 
 def _spread(identities: Sequence[str]) -> list[str]:
-    """Each of them, or MOST_IN_TURN at even distances."""
+    """Each of them, or MOST_IN_TURN that are evenly spread."""
     names = sorted(identities)
     if len(names) <= MOST_IN_TURN:
         return names
     return [names[place * len(names) // MOST_IN_TURN] for place in range(MOST_IN_TURN)]
 
 
-def _row(played: Sequence[tuple[str | None, Scenario]], members: int) -> Row:
-    """What came of one plan, or of one for each member in turn."""
-    scenarios = [scenario for _, scenario in played]
-    worst = max(played, key=lambda each: (each[1].typical.stopped_partition_ms, each[1].typical.moved_partitions))[0]
-    caveats = list(dict.fromkeys(caveat for scenario in scenarios for caveat in scenario.caveats))
-    if worst is not None and len(played) < members:
-        caveats.append(f"{len(played)} of {members} members were played, at even distances by name")
-    row: Row = {"worst": worst, "played": len(played), "caveats": caveats}
-    row["exact"] = all(scenario.exact for scenario in scenarios)
+def _row(by_member: Sequence[tuple[str | None, Prediction]], members: int) -> Row:
+    """The cost of one plan for all members (None), or of one plan for each member in turn."""
+    predictions = [prediction for _, prediction in by_member]
+    worst, _ = max(by_member, key=lambda each: (each[1].typical.stopped_partition_ms, each[1].typical.moved_partitions))
+    caveats = list(dict.fromkeys(caveat for prediction in predictions for caveat in prediction.caveats))
+    if worst is not None and len(by_member) < members:
+        caveats.append(f"{len(by_member)} of {members} members were simulated, evenly spread by name")
+    row: Row = {"worst": worst, "played": len(by_member), "caveats": caveats}
+    row["exact"] = all(prediction.exact for prediction in predictions)
     for column, name in (("rebalances", "rebalances"), ("moved", "moved_partitions"), ("stopped_partition_ms",) * 2):
-        ranges = [_range(scenario, name) for scenario in scenarios]
+        ranges = [_range(prediction, name) for prediction in predictions]
         row[f"{column}_min"] = min(low for low, _, _ in ranges)
-        row[column] = median_low([middle for _, middle, _ in ranges])
+        row[column] = median_low([median for _, median, _ in ranges])
         row[f"{column}_max"] = max(high for _, _, high in ranges)
     return row
 
 
-def _range(scenario: Scenario, name: str) -> tuple[int, int, int]:
-    """(least, typical, most)."""
-    typical: int = getattr(scenario.typical, name)
-    if scenario.ranges is None:
+def _range(prediction: Prediction, name: str) -> tuple[int, int, int]:
+    """(minimum, median, maximum)."""
+    typical: int = getattr(prediction.typical, name)
+    if prediction.ranges is None:
         return typical, typical, typical
-    found = getattr(scenario.ranges, name)
-    return found.min, found.median, found.max
+    drawn: Range = getattr(prediction.ranges, name)
+    return drawn.min, drawn.median, drawn.max

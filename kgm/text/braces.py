@@ -4,6 +4,7 @@
 (padded), `{1..9..2}`, `{a..e}`, nested. What is no list stays as it is (`{x}`), as does what follows a backslash."""
 
 import re
+from collections.abc import Iterable
 
 from kgm.model.errors import UsageError
 
@@ -23,6 +24,11 @@ def expand_list(text: str, option: str) -> list[str]:
         if len(ids) > MAX_IDS:
             raise _too_many(option)
     return ids
+
+
+def as_list(ids: Iterable[str]) -> str:
+    """The list that `expand_list` reads as just these ids: `a,b`. A shell may have to have it quoted."""
+    return ",".join(re.sub(r"([{},\\])", r"\\\1", one) for one in ids)
 
 
 def expand(text: str, option: str) -> list[str]:

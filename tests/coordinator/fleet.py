@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from kgm.assignors import is_cooperative
 from kgm.model.errors import ErrorCode as E
 from kgm.protocol.subscription import Subscription, encode_subscription
-from kgm.simulation.play.client_profiles import Library
-from kgm.simulation.play.leader import STICKY, Blobs, assignments, encode_sticky_data
+from kgm.simulation.plan.client_library import Library
+from kgm.simulation.play.leader import STICKY, SubscriptionCache, assignments, encode_sticky_data
 from tests.coordinator.harness import Harness
 
 HEARTBEAT_MS = 3_000
@@ -40,7 +40,7 @@ class Fleet:
         self.topics = {"t": partitions}
         self.session, self.rebalance = session, rebalance
         self.up = {}
-        self.blobs = Blobs()
+        self.cache = SubscriptionCache()
 
     def number_members_from_one(self):
         """Member ids as the KIP writes them."""
@@ -93,7 +93,7 @@ class Fleet:
     def sync(self, one, reply):
         given = {}
         if reply.members and not reply.skip_assignment:
-            members = [self.blobs.member(self.assignor, row) for row in reply.members]
+            members = [self.cache.decode_member(self.assignor, row) for row in reply.members]
             given = assignments(self.assignor, members, self.topics, Library.JAVA)
         one.syncing = self.h.sync(one.member_id, one.generation, given, one.instance, protocol_name=self.assignor)
 
@@ -139,7 +139,7 @@ class Fleet:
             return False
         one.syncing = None
         if not self.on_error(one, reply.error_code):
-            given = tuple(self.blobs.assignment(reply.assignment).get("t", ()))
+            given = tuple(self.cache.decode_assignment(reply.assignment).get("t", ()))
             lost = set(one.owned) - set(given)
             one.owned, one.said = given, (given, one.generation)
             if lost and is_cooperative(self.assignor):
@@ -200,7 +200,7 @@ class Fleet:
         names = {one.member_id: one.name for one in self.up.values()}
         return {
             names.get(m.member_id, m.group_instance_id or m.member_id): tuple(
-                self.blobs.assignment(m.assignment).get("t", ())
+                self.cache.decode_assignment(m.assignment).get("t", ())
             )
             for m in self.h.engine.group("g").members
         }

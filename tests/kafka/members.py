@@ -194,15 +194,19 @@ class Member:
 class RdMember(Member):
     """A librdkafka consumer in its own process."""
 
-    def __init__(self, name: str, options: Options, bootstrap: str, folder: Path) -> None:
+    def __init__(
+        self, name: str, options: Options, bootstrap: str, folder: Path, *, process: Child | None = None
+    ) -> None:
+        """process: one that is ready (`RdMembers.warm`)."""
         super().__init__(name, options)
         config = options.common(bootstrap) | {"fetch.wait.max.ms": "100", "log_level": "3"}
         config |= {"topic.metadata.refresh.interval.ms": "5000"}
         if options.protocol == "classic" and options.assignor is not None:
             config["partition.assignment.strategy"] = options.assignor
         spec = json.dumps({"config": config | dict(options.config), "topics": list(options.topics)})
-        script = Path(__file__).with_name("rd_member.py")
-        self._child = Child([sys.executable, "-P", str(script), spec], log=folder / f"{name}.log", pipe_stdout=True)
+        self._child = _rd_process(folder / f"{name}.log", spec) if process is None else process
+        if process is not None:
+            process.stdin.write(spec + "\n")
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -229,6 +233,11 @@ class RdMember(Member):
         with self._child.stdout as lines:
             for line in lines:
                 self._add(json.loads(line))
+
+
+def _rd_process(log: Path, *arguments: str) -> Child:
+    script = Path(__file__).with_name("rd_member.py")
+    return Child([sys.executable, "-P", str(script), *arguments], log=log, pipe_stdout=True)
 
 
 class JavaMember(Member):
@@ -298,13 +307,29 @@ class RdMembers(_Members):
 
     members: list[RdMember]
 
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(bootstrap)
+        self._warm: list[Child] = []
+
+    def warm(self, count: int) -> None:
+        """Have so many processes ready for the next members, which then start as quickly as those in a JVM that runs,
+        also on a busy machine."""
+        processes = [_rd_process(self.folder / f"warm-{next(self._serial)}.log") for _ in range(count)]
+        for process in processes:
+            assert process.stdout.readline() == "ready\n", process.log_tail()
+        self._warm += processes
+
     def start(self, **options: Any) -> RdMember:
         """Start a member; the keywords are those of `Options`. Returns at once."""
-        member = RdMember(f"rd-{next(self._serial)}", Options(**options), self.bootstrap, self.folder)
+        process = self._warm.pop() if self._warm else None
+        member = RdMember(f"rd-{next(self._serial)}", Options(**options), self.bootstrap, self.folder, process=process)
         self.members.append(member)
         return member
 
     def stop(self) -> None:
+        for process in self._warm:
+            process.kill()
+            process.stdout.close()
         for member in self.members:
             member.crash()
         self._temp.cleanup()

@@ -1,6 +1,7 @@
 """A librdkafka consumer in a process of its own; see members.py.
 
-argv[1] is JSON {"config": ..., "topics": [...]}. Commands are JSON lines on standard input:
+argv[1] is JSON {"config": ..., "topics": [...]}; without it the process says "ready", and reads that as the first line
+of standard input. Commands are JSON lines on standard input:
 {"cmd": "commit" | "close" | "stall" | "subscribe" | "unsubscribe"}. Events are JSON lines on standard output. When
 standard input ends, the process ends without a word to the broker.
 """
@@ -115,5 +116,10 @@ class Member:
 
 
 if __name__ == "__main__":
-    spec = json.loads(sys.argv[1])
+    if len(sys.argv) > 1:
+        spec = json.loads(sys.argv[1])
+    else:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        spec = json.loads(sys.stdin.readline())
     Member(spec["config"], spec["topics"]).run()

@@ -6,7 +6,7 @@ from tests.simulation.groups import ids, made_up
 def test_scenarios_side_by_side():
     group = made_up(3, 12)
     comparison = compare(group, Plan(bounce=ids(group), rolling=Rolling()), draws=4)
-    by_name = {scenario.name: scenario for scenario in comparison.scenarios}
+    by_name = {scenario.name: scenario for scenario in comparison.predictions}
     assert list(by_name) == ["as-is", "static", "dynamic", "cooperative", "consumer"]
     assert by_name["as-is"].typical.rebalances == by_name["static"].typical.rebalances == 0
     assert by_name["dynamic"].typical.rebalances == 6
@@ -18,12 +18,12 @@ def test_scenarios_side_by_side():
     assert not comparison.errors
 
 
-def test_what_cannot_be_played_in_one_scenario_is_data():
+def test_an_error_in_one_scenario_is_data():
     """As it is the assignor need not run; to make the members dynamic it would have to."""
     group = made_up(2, 4)
     streams = type(group)(
         **{name: getattr(group, name) for name in group.__dataclass_fields__} | {"assignor": "stream"}
     )
     comparison = compare(streams, Plan(bounce=ids(group, 0)), draws=2)
-    assert [scenario.name for scenario in comparison.scenarios] == ["as-is"]
+    assert [scenario.name for scenario in comparison.predictions] == ["as-is"]
     assert sum("'stream'" in error.message for error in comparison.errors) == 4

@@ -6,13 +6,13 @@ from kgm.model.errors import UsageError
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.fleet import COLUMNS, FleetPlan, cost_rows, cost_rows_of_text, ranked
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
-from kgm.simulation.plan.starting_group import synthetic
+from kgm.simulation.plan.synthetic_group import synthetic_group
 
 NAMES = [name for name, _ in COLUMNS]
 
 
 def group(name="g", members=3, partitions=6, membership=Membership.STATIC, **more):
-    made = synthetic(members, [TopicSnapshot(name="orders", partitions=partitions)], membership, **more)
+    made = synthetic_group(members, [TopicSnapshot(name="orders", partitions=partitions)], membership, **more)
     return made.to_json() | {"group_id": name}
 
 
@@ -41,7 +41,7 @@ def test_those_that_are_not_cost_two_rebalances_each():
     assert found["worst"] in {"member-1", "member-2", "member-3"}
 
 
-def test_whoever_stays_away_gives_up_its_partitions():
+def test_members_that_stay_away_give_up_their_partitions():
     found = rows_of(group(), "scale-in")["scale-in"]
     assert found["moved_min"] >= 2
     assert found["rebalances_max"] == 1
@@ -51,10 +51,10 @@ def test_whoever_stays_away_gives_up_its_partitions():
 def test_of_many_members_some_stand_for_all():
     found = rows_of(group(members=50, partitions=50), "scale-in", draws=1)["scale-in"]
     assert found["played"] == 20
-    assert any("20 of 50 members were played" in caveat for caveat in found["caveats"])
+    assert any("20 of 50 members were simulated" in caveat for caveat in found["caveats"])
 
 
-def test_groups_of_the_consumer_protocol_are_played():
+def test_groups_of_the_consumer_protocol_are_simulated():
     (row,) = rows_of(group(protocol=GroupProtocol.CONSUMER)).values()
     assert (row["reason"], row["moved_max"]) == (None, 0)
 
@@ -71,7 +71,7 @@ def test_groups_of_the_consumer_protocol_are_played():
         ({"group_id": None}, "group_id"),
     ],
 )
-def test_a_group_that_cannot_be_played_says_why(change, said):
+def test_a_row_says_why_its_group_cannot_be_simulated(change, said):
     (row,) = rows_of(group() | change, "scale-in").values()
     assert said in row["reason"]
     assert row["rebalances"] is row["moved"] is row["stopped_partition_ms"] is None
@@ -86,7 +86,7 @@ def test_the_same_as_text_and_with_the_same_seed():
     assert list(cost_rows_of_text({"group": json.dumps(data)}, plan)) == list(cost_rows(data, plan))
 
 
-def test_the_costliest_comes_first_and_what_was_not_played_last():
+def test_the_most_expensive_group_is_first_and_those_not_simulated_are_last():
     plan = FleetPlan(draws=1)
     rows = [
         *cost_rows(group("empty", members=3) | {"members": []}, plan),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgm.model.errors import UsageError
-from kgm.text.braces import MAX_IDS, expand, expand_list
+from kgm.text.braces import MAX_IDS, as_list, expand, expand_list
 
 WORDS = [
     "app-{1..3}-StreamThread-{1..2}", "{a,b}{c,d}", "x{01..10}", "{1..9..2}", "{e..a}", "{x}", "a{b,c{1..2}}d", "{-2..2}",
@@ -33,6 +33,11 @@ def test_lists():
     assert expand_list("a\\,b", "o") == ["a,b"]
     assert expand_list("\\{1..2\\}", "o") == ["{1..2}"]
     assert expand_list("a{b,c", "o") == ["a{b", "c"]
+
+
+@given(st.lists(st.text("ab1{},.\\ '-", min_size=1).filter(lambda one: one == one.strip()), min_size=1, max_size=4))
+def test_a_list_is_read_as_the_ids_of_which_it_was_made(ids):
+    assert expand_list(as_list(ids), "-i") == ids
 
 
 @pytest.mark.parametrize("text", ["", " ", ",", "a,", ",a", "a,,b", "\t,\n"])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kgm.operations.demo.fleet import Member
     from kgm.server import EmbeddedServer
     from kgm.simulation.plan.bounce_plan import Plan
-    from kgm.simulation.report.report import Scenario
+    from kgm.simulation.report.prediction import Prediction
 
 SCHEMA = "kgm.demo/v1"
 GROUP, TOPIC, PARTITIONS, RECORDS = "payments", "transactions", 12, 600
@@ -193,14 +193,14 @@ def _as_configured(**what_if: Any) -> dict[str, Any]:
     }
 
 
-def _predict(stage: _Stage, plan: Plan) -> Scenario:
+def _predict(stage: _Stage, plan: Plan) -> Prediction:
     from kgm.simulation.bounce import simulate
 
     latest = stage.snapshots.get("bounced") or stage.snapshots["before"]
     return simulate(latest, plan, draws=40)
 
 
-def _summary(scenario: Scenario) -> str:
+def _summary(scenario: Prediction) -> str:
     typical = scenario.typical
     seconds = typical.stopped_partition_ms / 1000
     certainty = "exact" if scenario.exact else "typical of many draws"
@@ -211,7 +211,7 @@ def _summary(scenario: Scenario) -> str:
 
 
 def _compare(
-    stage: _Stage, name: str, scenario: Scenario, before: GroupSnapshot, after: GroupSnapshot, rebalances: int
+    stage: _Stage, name: str, scenario: Prediction, before: GroupSnapshot, after: GroupSnapshot, rebalances: int
 ) -> None:
     typical = scenario.typical
     predicted = (

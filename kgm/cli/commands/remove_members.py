@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kgm.operations.removal.liveness import Sign
     from kgm.operations.removal.preview import Lead
     from kgm.operations.removal.removal import MemberResult, RemovalPlan
-    from kgm.simulation.play.client_profiles import Library
+    from kgm.simulation.plan.client_library import Library
 
 SCHEMA = "kgm.remove-members/v1"
 
@@ -366,7 +366,7 @@ class _Removal:
 
 def lead_of(group: GroupSnapshot, removed_member_ids: Collection[str]) -> Lead | None:
     """How the leader assigns, when everybody who stays runs on librdkafka; otherwise Java is assumed."""
-    from kgm.simulation.play.client_profiles import Library
+    from kgm.simulation.plan.client_library import Library
 
     return _librdkafka_leads(group) if _libraries(group, removed_member_ids) == {Library.LIBRDKAFKA} else None
 
@@ -375,7 +375,7 @@ def other_lead_of(group: GroupSnapshot, removed_member_ids: Collection[str]) -> 
     """How a leader of librdkafka would assign, where Java is assumed although some of those who stay run on librdkafka,
     which gives itself away."""
     from kgm.assignors.client.librdkafka import ASSIGNORS
-    from kgm.simulation.play.client_profiles import Library
+    from kgm.simulation.plan.client_library import Library
 
     libraries = _libraries(group, removed_member_ids)
     mixed = Library.LIBRDKAFKA in libraries and len(libraries) > 1
@@ -383,16 +383,16 @@ def other_lead_of(group: GroupSnapshot, removed_member_ids: Collection[str]) -> 
 
 
 def _libraries(group: GroupSnapshot, removed_member_ids: Collection[str]) -> set[Library | None]:
-    from kgm.simulation.play.client_profiles import guess
+    from kgm.simulation.plan.client_library import guess_library
 
     staying = [member for member in group.members if member.member_id not in removed_member_ids]
-    return {guess(one.client_library, one.client_id, one.member_id) for one in staying}
+    return {guess_library(one.client_library, one.client_id, one.member_id) for one in staying}
 
 
 def _librdkafka_leads(group: GroupSnapshot) -> Lead:
     from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
     from kgm.protocol.subscription import decode_assignment
-    from kgm.simulation.play.client_profiles import Library
+    from kgm.simulation.plan.client_library import Library
     from kgm.simulation.play.leader import assignments
 
     capacity = map_capacity([member.member_id for member in group.in_listed_order().members]) or DEFAULT_CAPACITY

@@ -1,101 +1,103 @@
-"""What `kgm simulate-bounce` says: a row a scenario, the moves, and what happens when."""
+"""The output of `kgm simulate-bounce`: a row for each scenario, the moves, and the timeline."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kgm.cli.output.report import Cell, Column, Report, Table
-from kgm.model.errors import KgmError
+from kgm.text.durations import show_duration
 
 if TYPE_CHECKING:
-    from kgm.model.snapshot import GroupSnapshot
+    from kgm.operations.bounce.prediction import PredictedBounce
     from kgm.simulation.plan.bounce_plan import Plan
-    from kgm.simulation.report.report import Scenario
+    from kgm.simulation.report.prediction import Prediction, Range
 
 SCHEMA = "kgm.simulate-bounce/v1"
 _MOVES_SHOWN = 40
-_CONSUMER_WORDS = (
-    "Protocol consumer: REBALANCES are new target assignments, GENERATIONS group epochs; only movers stop."
-)
 _EVENTS_SHOWN = 40
+_STOPPED_NOTE = "STOPPED: partition-seconds without a consumer; 2 (1-3) is typical (min-max)"
+_WAIT_NOTE = "NEW WAIT: the longest time from the start of a new member to its first partitions"
+_REFUSED_NOTE = "REFUSED: starts that the broker refused"
+_CONSUMER_NOTE = (
+    "With the consumer protocol, REBALANCES counts target assignments and GENERATIONS counts group epochs; only "
+    "partitions that move stop"
+)
 
 
-def report(
-    snapshot: GroupSnapshot,
-    plan: Plan,
-    scenarios: Sequence[Scenario],
-    errors: Sequence[KgmError],
-    where: dict[str, str | None] | None,
-) -> Report:
-    """The report: a row a scenario, and the moves of the plan as it stands."""
-    jsons = [scenario.to_json() for scenario in scenarios]
+def report(predicted: PredictedBounce, where: dict[str, str | None] | None) -> Report:
+    """The report. where: the `cluster` of the envelope."""
+    predictions = predicted.predictions
+    jsons = [prediction.to_json() for prediction in predictions]
+    data = {"group_id": predicted.group.group_id, "plan": predicted.plan.to_json(), "scenarios": jsons}
     return Report(
         schema=SCHEMA,
-        data={"group_id": snapshot.group_id, "plan": plan.to_json(), "scenarios": jsons},
+        data=data,
         tables=[
-            _summary(snapshot, plan, scenarios),
-            *_moves(scenarios[0]),
-            *(_timeline(scenario) for scenario in (scenarios[0], *_standby(scenarios))),
+            _summary(predicted),
+            *_moves(predictions[0]),
+            *(_timeline(prediction) for prediction in (predictions[0], *_standby(predictions))),
         ],
-        names=[scenario.name for scenario in scenarios],
+        names=[prediction.name for prediction in predictions],
         items=jsons,
         cluster=where,
-        errors=errors,
+        errors=[*predicted.errors, *predicted.failed_gates],
     )
 
 
-def _summary(snapshot: GroupSnapshot, plan: Plan, scenarios: Sequence[Scenario]) -> Table:
-    comes = bool(plan.scale_out)
-    mixed = len({scenario.protocol for scenario in scenarios}) > 1
-    refuses = any(scenario.typical.refused_joins for scenario in scenarios)
+def _summary(predicted: PredictedBounce) -> Table:
+    predictions = predicted.predictions
+    has_new = bool(predicted.plan.scale_out)
+    is_mixed = len({prediction.protocol for prediction in predictions}) > 1
+    has_refused = any(prediction.typical.refused_joins for prediction in predictions)
     columns = [
         Column(title="SCENARIO"),
-        *([Column(title="PROTOCOL")] if mixed else []),
+        *([Column(title="PROTOCOL")] if is_mixed else []),
         Column(title="ASSIGNOR"),
         Column(title="REBALANCES", right=True),
         Column(title="GENERATIONS", right=True),
         Column(title="MOVED", right=True),
         Column(title="STOPPED", right=True),
-        *([Column(title="NEW WAIT", right=True)] if comes else []),
-        *([Column(title="REFUSED", right=True)] if refuses else []),
+        *([Column(title="NEW WAIT", right=True)] if has_new else []),
+        *([Column(title="REFUSED", right=True)] if has_refused else []),
         Column(title="EXACT"),
         Column(title="DRAWS", wide=True, right=True),
     ]
     rows: list[list[Cell]] = []
-    for scenario in scenarios:
-        typical, ranges = scenario.typical, scenario.ranges
+    for prediction in predictions:
+        typical, ranges = prediction.typical, prediction.ranges
         rows.append(
             [
-                scenario.name,
-                *([scenario.protocol] if mixed else []),
-                scenario.assignor,
-                _spread(typical.rebalances, ranges and ranges.rebalances),
-                _spread(typical.generations, ranges and ranges.generations),
-                _spread(typical.moved_partitions, ranges and ranges.moved_partitions),
-                f"{typical.stopped_partition_ms / 1000:.1f}s",
-                *([_seconds(typical.newcomers_wait_ms)] if comes else []),
-                *([typical.refused_joins] if refuses else []),
-                "yes" if scenario.exact else "no",
+                prediction.name,
+                *([prediction.protocol] if is_mixed else []),
+                prediction.assignor,
+                _with_range(typical.rebalances, ranges.rebalances if ranges else None),
+                _with_range(typical.generations, ranges.generations if ranges else None),
+                _with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
+                _seconds(typical.stopped_partition_ms),
+                *([_seconds(typical.newcomers_wait_ms)] if has_new else []),
+                *([typical.refused_joins] if has_refused else []),
+                "yes" if prediction.exact else "no",
                 None if ranges is None else ranges.draws,
             ]
         )
-    notes = ["STOPPED: time without a consumer, added up over partitions. 2 (1-3): typical, and from least to most."]
-    notes += ["NEW WAIT: the longest from the start of a new member to its first partitions."] if comes else []
-    notes += [_CONSUMER_WORDS] if any(scenario.protocol == "consumer" for scenario in scenarios) else []
-    notes += ["REFUSED: starts that the broker turned away."] if refuses else []
-    notes += [f"note: {caveat}" for caveat in scenarios[0].caveats]
+    notes = [_STOPPED_NOTE]
+    notes += [_WAIT_NOTE] if has_new else []
+    notes += [_CONSUMER_NOTE] if any(prediction.protocol == "consumer" for prediction in predictions) else []
+    notes += [_REFUSED_NOTE] if has_refused else []
+    notes += [f"note: {caveat}" for caveat in predictions[0].caveats]
     notes += [
-        f"note ({scenario.name}): {caveat}"
-        for scenario in _standby(scenarios)
-        for caveat in scenario.caveats
-        if caveat not in scenarios[0].caveats
+        f"note ({prediction.name}): {caveat}"
+        for prediction in _standby(predictions)
+        for caveat in prediction.caveats
+        if caveat not in predictions[0].caveats
     ]
-    return Table(columns=columns, rows=rows, heading=f"{snapshot.group_id}  {in_words(plan)}", notes=notes)
+    heading = f"{predicted.group.group_id}  {in_words(predicted.plan)}"
+    return Table(columns=columns, rows=rows, heading=heading, notes=notes)
 
 
-def _standby(scenarios: Sequence[Scenario]) -> list[Scenario]:
-    return [scenario for scenario in scenarios if scenario.name == "standby"]
+def _standby(predictions: Sequence[Prediction]) -> list[Prediction]:
+    return [prediction for prediction in predictions if prediction.name == "standby"]
 
 
 def _seconds(span_ms: int | None) -> str | None:
@@ -103,30 +105,40 @@ def _seconds(span_ms: int | None) -> str | None:
 
 
 def in_words(plan: Plan) -> str:
-    """The plan as one line."""
-    from kgm.text.durations import show_duration
-
-    parts = []
-    if plan.bounce:
-        how = "together" if plan.rolling is None else f"rolling, {plan.rolling.max_unavailable} at a time"
-        back = show_duration(plan.restart_time_ms)
-        again = (
-            "" if plan.retry_every_ms is None else f", refused ones again every {show_duration(plan.retry_every_ms)}"
-        )
-        back += " with the consumer protocol" if plan.migrate else ""
-        parts.append(f"{len(plan.bounce)} bounce ({how}, {plan.stop.value} stop, back after {back}{again})")
-    parts += [f"{len(plan.scale_in)} stay away"] if plan.scale_in else []
-    parts += [f"{len(plan.remove)} are removed"] if plan.remove else []
+    """The plan as one line: `3 members restart (...), 2 join, 2 leave for good, 1 is removed`."""
     every = f" (one every {show_duration(plan.scale_out_every_ms)})" if plan.scale_out_every_ms else ""
-    parts += [f"{plan.scale_out} come{every}"] if plan.scale_out else []
+    parts = [
+        (len(plan.bounce), "restarts", "restart", f" ({_how(plan)})"),
+        (plan.scale_out, "joins", "join", every),
+        (len(plan.scale_in), "leaves for good", "leave for good", ""),
+        (len(plan.remove), "is removed", "are removed", ""),
+    ]
+    texts: list[str] = []
+    for count, singular, plural, detail in parts:
+        if count:
+            noun = "" if texts else " member" if count == 1 else " members"
+            texts.append(f"{count}{noun} {singular if count == 1 else plural}{detail}")
+    return ", ".join(texts)
+
+
+def _how(plan: Plan) -> str:
+    """How members restart."""
+    parts = ["together"] if len(plan.bounce) > 1 else []
+    if plan.rolling is not None:
+        parts = ["rolling", f"{plan.rolling.max_unavailable} at a time"]
+    parts += [f"{plan.stop.value} stop", f"back after {show_duration(plan.restart_time_ms)}"]
+    if plan.migrate:
+        parts[-1] += " with the consumer protocol"
+    if plan.retry_every_ms is not None:
+        parts.append(f"refused ones again every {show_duration(plan.retry_every_ms)}")
     return ", ".join(parts)
 
 
-def _spread(typical: int, found: Any) -> str:
-    return f"{typical} ({found.min}-{found.max})" if found is not None and found.min != found.max else str(typical)
+def _with_range(typical: int, drawn: Range | None) -> str:
+    return f"{typical} ({drawn.min}-{drawn.max})" if drawn is not None and drawn.min != drawn.max else str(typical)
 
 
-def _moves(scenario: Scenario) -> list[Table]:
+def _moves(prediction: Prediction) -> list[Table]:
     columns = [
         Column(title="TOPIC"),
         Column(title="PARTITION", right=True),
@@ -134,7 +146,7 @@ def _moves(scenario: Scenario) -> list[Table]:
         Column(title="TO"),
         Column(title="AT", right=True),
     ]
-    moves = scenario.typical.moves
+    moves = prediction.typical.moves
     rows: list[list[Cell]] = [
         [move.topic, move.partition, move.owner_before, move.owner_after, f"{move.at_ms / 1000:.1f}s"]
         for move in moves[:_MOVES_SHOWN]
@@ -142,15 +154,15 @@ def _moves(scenario: Scenario) -> list[Table]:
     return [Table(columns=columns, rows=rows, heading="moves", notes=_more(moves, _MOVES_SHOWN))] if moves else []
 
 
-def _timeline(scenario: Scenario) -> Table:
+def _timeline(prediction: Prediction) -> Table:
     columns = [Column(title="AT", right=True), Column(title="EVENT"), Column(title="MEMBER"), Column(title="DETAIL")]
-    events = scenario.typical.timeline
+    events = prediction.typical.timeline
     rows: list[list[Cell]] = [
         [f"{event.at_ms / 1000:.1f}s", event.event, event.member, event.detail] for event in events[:_EVENTS_SHOWN]
     ]
-    heading = "timeline" if scenario.name == "as-is" else f"timeline of {scenario.name}"
+    heading = "timeline" if prediction.name == "as-is" else f"timeline of {prediction.name}"
     return Table(columns=columns, rows=rows, heading=heading, notes=_more(events, _EVENTS_SHOWN))
 
 
 def _more(rows: Sequence[object], shown: int) -> list[str]:
-    return [f"and {len(rows) - shown} more: -o json has them all"] if len(rows) > shown else []
+    return [f"and {len(rows) - shown} more; -o json shows all"] if len(rows) > shown else []

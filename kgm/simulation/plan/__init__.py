@@ -1,1 +1,9 @@
-"""What is going to be done to a group, and the group that it begins with."""
+"""What will be done to a group, and the group that it starts with.
+
+bounce_plan      the plan as data: who stops, how, for how long, and what-ifs
+starting_group   the group before the plan, from a snapshot
+synthetic_group  a made-up group
+new_members      the members that a scale-out adds
+client_library   Java or librdkafka, and the usual heartbeat interval
+member_ids       random member ids in Kafka's forms
+"""

@@ -1,4 +1,4 @@
-"""What is going to be done to a group, as data: who stops, how, for how long, and what is supposed to be different."""
+"""What will be done to a group, as data: who stops, how, for how long, and what is supposed to be different."""
 
 import enum
 from collections.abc import Iterable, Mapping
@@ -10,23 +10,23 @@ from kgm.model.errors import UsageError
 
 
 class Stop(enum.Enum):
-    """How a member goes."""
+    """How a member stops."""
 
     CLEAN = "clean"
-    """The consumer is closed: a dynamic member sends LeaveGroup, a static one says nothing (KIP-345)."""
+    """The consumer is closed. A dynamic member sends LeaveGroup, a static one does not (KIP-345)."""
     CRASH = "crash"
-    """The process is killed: nobody says anything."""
+    """The process is killed and sends nothing."""
 
 
 class Membership(enum.Enum):
-    """How members are known."""
+    """Whether members have a group instance id (KIP-345)."""
 
     STATIC = "static"
     DYNAMIC = "dynamic"
 
 
 class GroupProtocol(enum.Enum):
-    """How members talk to the coordinator: KIP-62 and its kin, or KIP-848."""
+    """How members talk to the coordinator: JoinGroup and SyncGroup, or ConsumerGroupHeartbeat (KIP-848)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -34,7 +34,7 @@ class GroupProtocol(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rolling:
-    """Batches one after another; the next begins `pause_ms` after the group is stable again."""
+    """Batches one after another. The next one begins `pause_ms` after the group is stable again."""
 
     max_unavailable: int = 1
     pause_ms: int = 0
@@ -42,7 +42,7 @@ class Rolling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """What is supposed to be different from what was seen. None: as it is."""
+    """What is supposed to be different from what was described. None: nothing."""
 
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
@@ -52,33 +52,25 @@ class WhatIf:
     freed: bool = False
     """Whether an operator removes a killed member just before its process starts again."""
     standby: bool = False
-    """Whether the broker heeds the plan's target size and pre-registered ids, which no Apache Kafka does."""
+    """Whether the broker follows the plan's target size and pre-registered ids, which Apache Kafka cannot do."""
 
     @property
-    def resettles(self) -> bool:
-        """Whether the partitions of the group would have been handed out differently to begin with."""
+    def changes_assignment(self) -> bool:
+        """Whether the group would have had another assignment to begin with."""
         return self.assignor is not None or self.membership is not None or self.protocol is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """A planned bounce. Members are named by identity: group instance id, or member id when dynamic.
+class PlanOptions:
+    """Everything in a plan but its members.
 
-    bounce: they stop and come back after `restart_time_ms`, together, or in batches in the order given (`rolling`).
-    scale_in: they stop and stay away. remove: they stop, then one LeaveGroup of an operator removes them. scale_out: as
-    many new members come, each `scale_out_every_ms` after the one before. What is done besides a rolling bounce is done
-    first, and the group is stable before it.
-    heartbeat_interval_ms: of the clients, which no broker tells; None is most likely Kafka's default of 3 s.
-    target_size, pre_registered: how many members there are to be, and instance ids that are to come, for the what-if of
-    a broker that waits for them (`WhatIf.standby`). New members have pre-registered ids first.
-    retry_every_ms: after which a process of a consumer group that the broker has refused is started again, as a
-    supervisor does; None: it stays away. migrate: those of a classic group that bounce come back with the protocol of
-    KIP-848."""
+    rolling: members bounce in batches; None: all together. restart_time_ms: from the stop of a process to its next
+    start. settings: broker settings by name. heartbeat_interval_ms: of classic clients, which no Kafka API returns;
+    None: probably Kafka's default of 3 s. scale_out_every_ms: from one new member to the next. target_size: how many
+    members there will be, for the what-if of a broker that waits for them (`WhatIf.standby`). retry_every_ms: how long
+    after the broker has refused a process of a consumer group a supervisor starts it again; None: it stays away.
+    migrate: members of a classic group that bounce come back with the consumer protocol (KIP-848)."""
 
-    bounce: tuple[str, ...] = ()
-    scale_in: tuple[str, ...] = ()
-    remove: tuple[str, ...] = ()
-    scale_out: int = 0
     rolling: Rolling | None = None
     restart_time_ms: int = 10_000
     stop: Stop = Stop.CLEAN
@@ -87,32 +79,49 @@ class Plan:
     heartbeat_interval_ms: int | None = None
     scale_out_every_ms: int = 0
     target_size: int | None = None
-    pre_registered: tuple[str, ...] = ()
     retry_every_ms: int | None = None
     migrate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(PlanOptions):
+    """A planned bounce. Members are named by identity: the group instance id, or the member id of a dynamic member.
+
+    bounce: they stop, and start again after `restart_time_ms`, in the order given if `rolling`. scale_in: they stop and
+    stay away. remove: they stop, then an operator removes them with one LeaveGroup. scale_out: how many new members
+    join. pre_registered: instance ids that are to come, which new members get first. With `rolling` everything else is
+    done before the first batch, and the group is stable again in between.
+
+    Raises UsageError for a plan that does nothing, names a member twice, or has a number that is too low."""
+
+    bounce: tuple[str, ...] = ()
+    scale_in: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+    scale_out: int = 0
+    pre_registered: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not (self.bounce or self.scale_in or self.remove or self.scale_out):
             raise UsageError(
                 "the plan does nothing",
-                hint="say who bounces: --all, --instance-ids, --member-ids, --match; or --scale-in, ...",
+                hint="name the members that bounce: --all, --instance-ids, --member-ids, --match; or --scale-in, ...",
             )
         _refuse_overlap(self)
-        _refuse_below("--scale-out", self.scale_out, 0)
-        _refuse_below("--scale-out-every", self.scale_out_every_ms, 0)
-        _refuse_below("--restart-time", self.restart_time_ms, 0)
-        for option, value in (
-            ("--session-timeout", self.what_if.session_timeout_ms),
-            ("--rebalance-timeout", self.what_if.rebalance_timeout_ms),
-            ("--heartbeat-interval", self.heartbeat_interval_ms),
-            ("--target-size", self.target_size),
-            ("--retry-every", self.retry_every_ms),
+        _refuse_below("the number of new members", self.scale_out, 0)
+        _refuse_below("the time between new members", self.scale_out_every_ms, 0)
+        _refuse_below("the restart time", self.restart_time_ms, 0)
+        for what, value in (
+            ("the session timeout", self.what_if.session_timeout_ms),
+            ("the rebalance timeout", self.what_if.rebalance_timeout_ms),
+            ("the heartbeat interval", self.heartbeat_interval_ms),
+            ("the target size", self.target_size),
+            ("the time to the next retry", self.retry_every_ms),
         ):
             if value is not None:
-                _refuse_below(option, value, 1)
+                _refuse_below(what, value, 1)
         if self.rolling is not None:
-            _refuse_below("--max-unavailable", self.rolling.max_unavailable, 1)
-            _refuse_below("--pause", self.rolling.pause_ms, 0)
+            _refuse_below("the size of a batch", self.rolling.max_unavailable, 1)
+            _refuse_below("the pause between batches", self.rolling.pause_ms, 0)
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -120,21 +129,21 @@ class Plan:
         return self.bounce + self.scale_in + self.remove
 
     @property
-    def plans_size(self) -> bool:
-        """Whether there is anything that a broker with `WhatIf.standby` would heed."""
+    def has_standby_plan(self) -> bool:
+        """Whether it says anything that a broker with `WhatIf.standby` would follow."""
         return self.target_size is not None or bool(self.pre_registered)
 
     def broker_settings(self, group_id: str) -> dict[str, str]:
-        """The broker's settings, with those that make it heed the plan for the group if that is supposed."""
-        found = dict(self.settings)
+        """The broker's settings, with those that make it follow the plan for the group if that is supposed."""
+        settings = dict(self.settings)
         if self.what_if.standby and self.target_size is not None:
-            found[f"{TARGET_SIZE}.{group_id}"] = str(self.target_size)
+            settings[f"{TARGET_SIZE}.{group_id}"] = str(self.target_size)
         if self.what_if.standby and self.pre_registered:
-            found[f"{INSTANCE_IDS}.{group_id}"] = ",".join(self.pre_registered)
-        return found
+            settings[f"{INSTANCE_IDS}.{group_id}"] = ",".join(self.pre_registered)
+        return settings
 
     def batches(self) -> tuple[tuple[str, ...], ...]:
-        """Who of `bounce` is down at the same time, in order."""
+        """The members of `bounce` in groups that are down at the same time, in order."""
         if self.rolling is None:
             return (self.bounce,) if self.bounce else ()
         size = self.rolling.max_unavailable
@@ -176,12 +185,12 @@ def _refuse_overlap(plan: Plan) -> None:
         seen.add(name)
 
 
-def _refuse_below(option: str, value: int, lowest: int) -> None:
+def _refuse_below(what: str, value: int, lowest: int) -> None:
     if value < lowest:
-        raise UsageError(f"{option} is {value}, the lowest is {lowest}")
+        raise UsageError(f"{what} is {value}, the lowest is {lowest}")
 
 
 def without(names: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
-    """`names` in order, less `others`: `--all --scale-in x` bounces all but x."""
-    gone = set(others)
-    return tuple(name for name in names if name not in gone)
+    """`names` in order, except for `others`: `--all --scale-in x` bounces all but x."""
+    excluded = set(others)
+    return tuple(name for name in names if name not in excluded)

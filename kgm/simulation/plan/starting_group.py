@@ -1,8 +1,6 @@
-"""Where a simulation begins: a Stable group, taken from a snapshot (or made up), what-ifs applied."""
+"""The group with which a simulation starts: a Stable group from a snapshot, with what-ifs applied."""
 
-import random
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign
@@ -13,31 +11,30 @@ from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
 from kgm.java.timeline_hash_map import timeline_capacity
 from kgm.model.assignment import Assignment, Partitions
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
-from kgm.model.ids import uuid_text
-from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
-from kgm.protocol.subscription import PROTOCOL_TYPE
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
-from kgm.simulation.play.client_profiles import Library, guess
+from kgm.simulation.plan.client_library import Library, guess_library
 
 #: Defaults of Kafka's clients.
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 300_000
 _UNKNOWN_GENERATION = 1
-_CLIENT_ID = "consumer"
-#: What most classic groups use, and those that the broker has for consumer groups, the default first.
+#: What most classic groups use.
 CLASSIC_ASSIGNOR = "range"
+#: What brokers offer to consumer groups; the first is the default.
 SERVER_ASSIGNORS = ("uniform", "range")
+#: Precedes the names of the broker's assignors in `kgm.assignors`.
 SERVER_PREFIX = "consumer-"
-#: A cooperative group comes to rest after two rounds; more would be an assignor that never does.
-_SETTLING_ROUNDS = 5
+#: A cooperative group is stable after two rounds. More rounds mean an assignor that never returns the same twice.
+_MAX_ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """One consumer, through its restarts. identity: by which the plan and the report name it before it restarts.
+class StartingMember:
+    """One consumer, through all its restarts, as it is before the plan. A new member has an empty `member_id`.
 
-    listed: of a consumer group, what it owns in the broker's order, if that is known. library: None when nobody knows
-    which."""
+    identity: what the plan and the report call it before it restarts. listed: in a consumer group, what it owns in the
+    order in which the broker lists it, if that is known. library: None if it is not known."""
 
     identity: str
     member_id: str
@@ -52,14 +49,15 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """A Stable group at the start. generation: the epoch of a consumer group; made up when `generation_is_known` is
-    False. assignor: of a consumer group, the broker's.
+class StartingGroup:
+    """A Stable group before the plan.
 
-    topics: partitions by topic. topic_ids: of those whose id is known; the broker's assignors take topics in an order
-    that hangs on it. caveats: what had to be assumed. seats: in the order in which the broker lists them, if it is
-    known. listing_capacity: buckets of the hash map by which it does, None if that is not known; of a classic group the
-    one that a leader gets to see (`assigning`), of a consumer group the broker's own (`installed`)."""
+    generation: the group epoch of a consumer group; a made-up number if `generation_is_known` is False. assignor: in a
+    consumer group, the broker's. topics: partition counts. topic_ids: those that are known; the broker's assignors take
+    topics in an order that depends on them. members: in the order in which the broker lists them, if that is known.
+    listing_capacity: the number of buckets of the hash map behind that order, None if it is not known. In a classic
+    group it is the map that a leader sees (`play.leader`), in a consumer group the broker's own (`play.seed_records`).
+    caveats: what had to be assumed."""
 
     group_id: str
     assignor: str
@@ -67,7 +65,7 @@ class Origin:
     generation_is_known: bool
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    seats: tuple[Seat, ...]
+    members: tuple[StartingMember, ...]
     topics: Mapping[str, int]
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     listing_capacity: int | None = DEFAULT_CAPACITY
@@ -76,11 +74,11 @@ class Origin:
 
     @property
     def assignment(self) -> dict[str, Partitions]:
-        return {seat.identity: seat.owned for seat in self.seats}
+        return {member.identity: member.owned for member in self.members}
 
     @property
     def image(self) -> TopicImage:
-        """The topics as a broker has them; ids that are not known are made from the names."""
+        """The topics as a broker has them. Unknown topic ids are derived from the names."""
         return TopicImage.of(
             Topic(name=name, topic_id=self.topic_ids.get(name) or topic_id(name), partitions=count)
             for name, count in self.topics.items()
@@ -88,63 +86,61 @@ class Origin:
 
     @property
     def all_static(self) -> bool:
-        return all(seat.group_instance_id is not None for seat in self.seats)
+        return all(member.group_instance_id is not None for member in self.members)
 
 
-def origin_of(snapshot: GroupSnapshot, what_if: WhatIf) -> Origin:
-    """The group of a snapshot. Raises RefusedError for a group that kgm cannot play, NotFoundError for none."""
+def starting_group_of(snapshot: GroupSnapshot, what_if: WhatIf) -> StartingGroup:
+    """The group of a snapshot.
+
+    Raises RefusedError for a group that cannot be simulated, NotFoundError for one that does not exist, UsageError for
+    an assignor that brokers do not have."""
     _refuse_unplayable(snapshot)
     other = what_if.assignor not in (None, STREAMS) or what_if.protocol is GroupProtocol.CONSUMER
     if snapshot.assignor == STREAMS and other:
-        refuse_unsupported(snapshot)  # another assignor would share out partitions, where these members share out tasks
+        refuse_unsupported(snapshot)  # these members are assigned tasks, and another assignor would assign partitions
     snapshot = snapshot.in_listed_order()
     protocol = what_if.protocol or GroupProtocol(snapshot.type)
-    assignor = _assignor(snapshot, what_if, protocol)
-    if assignor is None:
-        if snapshot.members:
-            raise RefusedError(
-                f"the snapshot of group {snapshot.group_id} does not tell the assignor",
-                hint="take it while the group is Stable, or name one: --assignor range",
-                group_id=snapshot.group_id,
-            )
-        assignor = "range"
     caveats: list[str] = []
     session_timeout_ms = _timeout(
         what_if.session_timeout_ms, snapshot.session_timeout_ms, SESSION_TIMEOUT_MS, "session", caveats
     )
-    matters = caveats if protocol is GroupProtocol.CLASSIC else []  # otherwise only to who gives nothing up
+    # In a consumer group it only matters to a member that does not give up its partitions.
+    matters = caveats if protocol is GroupProtocol.CLASSIC else []
     rebalance_timeout_ms = _timeout(
         what_if.rebalance_timeout_ms, snapshot.rebalance_timeout_ms, REBALANCE_TIMEOUT_MS, "rebalance", matters
     )
     generation = snapshot.generation if snapshot.type == "classic" else snapshot.group_epoch
-    origin = Origin(
+    group = StartingGroup(
         group_id=snapshot.group_id,
-        assignor=assignor,
+        assignor=_assignor(snapshot, what_if, protocol),
         protocol=protocol,
         generation=_UNKNOWN_GENERATION if generation is None else generation,
         generation_is_known=generation is not None,
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=rebalance_timeout_ms,
-        seats=tuple(_seat(member, snapshot, what_if, caveats) for member in snapshot.members),
+        members=tuple(_member(member, snapshot, what_if, caveats) for member in snapshot.members),
         topics=_topics(snapshot, caveats),
         topic_ids={topic.name: topic.topic_id for topic in snapshot.topics if topic.topic_id is not None},
         listing_capacity=_listing_capacity(snapshot, protocol),
         caveats=tuple(caveats),
     )
-    if any(seat.rack for seat in origin.seats):
-        origin = _with_caveat(origin, "members have racks; those of partitions are not in a snapshot; all are ignored")
-    if what_if.resettles and origin.seats:
-        supposed = f"before the plan the group is taken to have settled under {_supposed(what_if)}"
-        origin = _with_caveat(settled(origin), supposed)
-    return origin
+    if any(member.rack for member in group.members):
+        group = _with_caveat(
+            group, "racks are ignored: members have racks, but a snapshot does not have the racks of partitions"
+        )
+    if what_if.changes_assignment and group.members:
+        group = _with_caveat(
+            with_assignor_applied(group),
+            f"the group is assumed to be stable under {_supposed(what_if)} before the plan",
+        )
+    return group
 
 
 def _listing_capacity(snapshot: GroupSnapshot, protocol: GroupProtocol) -> int | None:
-    """Buckets of the hash map by which the broker lists the members; None if the order in which it does is not known,
-    or not what would count under another protocol.
+    """The number of buckets of the hash map by which the broker lists the members. None if the order in which it lists
+    them is not known, or tells nothing because the protocol is to be another.
 
-    From a broker that does not list a classic group by hash (`kgm serve` lists in the order of joining) nothing is
-    learned."""
+    A broker that does not list a classic group by hash (`kgm serve` lists in the order of joining) tells nothing."""
     if not snapshot.knows_listed_order or protocol.value != snapshot.type:
         return None
     ids = [member.member_id for member in snapshot.members]
@@ -155,11 +151,12 @@ def _listing_capacity(snapshot: GroupSnapshot, protocol: GroupProtocol) -> int |
 
 def _supposed(what_if: WhatIf) -> str:
     membership = None if what_if.membership is None else f"{what_if.membership.value} membership"
-    return " and ".join(part for part in (what_if.assignor, membership) if part)
+    protocol = None if what_if.protocol is None else f"the {what_if.protocol.value} protocol"
+    return " and ".join(part for part in (what_if.assignor, membership, protocol) if part)
 
 
-def _with_caveat(origin: Origin, caveat: str) -> Origin:
-    return replace(origin, caveats=(*origin.caveats, caveat))
+def _with_caveat(group: StartingGroup, caveat: str) -> StartingGroup:
+    return replace(group, caveats=(*group.caveats, caveat))
 
 
 def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
@@ -170,22 +167,22 @@ def _refuse_unplayable(snapshot: GroupSnapshot) -> None:
         refuse_unsupported(snapshot)
     if any(member.protocol == "classic" for member in snapshot.members) and snapshot.type == "consumer":
         raise RefusedError(
-            f"group {group_id} is on its way from the classic protocol to KIP-848: members of both are in it",
-            facts=("how such a group fares is not predicted: no prediction is better than a wrong one",),
-            hint="finish the migration, or make a group up: --members N --topic NAME:PARTITIONS",
+            f"group {group_id} is migrating from the classic protocol to KIP-848: it has members of both",
+            facts=("kgm does not predict bounces of such a group: no prediction is better than a wrong one",),
+            hint="finish the migration, or make up a group: --members N --topic NAME:PARTITIONS",
             group_id=group_id,
         )
     away = [member.identity for member in snapshot.members if member.status == "away"]
     if away:
         raise RefusedError(
             f"group {group_id} has members that are away: {', '.join(away)}",
-            facts=("when they went, and so when the coordinator lets go of them, is not known",),
+            facts=("it is not known when they went away, and so when the coordinator will remove them",),
             hint="try again when they are back, or remove them: kgm remove-members",
             group_id=group_id,
         )
     if snapshot.state not in ("Stable", "Empty"):
         raise RefusedError(
-            f"group {group_id} is in state {snapshot.state}: who owns what is open until it is Stable",
+            f"group {group_id} is in state {snapshot.state}: it has no final assignment until it is Stable",
             hint="try again in a few seconds",
             group_id=group_id,
         )
@@ -196,44 +193,53 @@ def _timeout(supposed: int | None, seen: int | None, default: int, what: str, ca
         return supposed
     if seen is not None:
         return seen
-    assumed = f"{default // 1000} s assumed (--{what}-timeout says otherwise)"
+    assumed = f"{default // 1000} s is assumed (set it with --{what}-timeout)"
     caveats.append(f"the {what} timeout is not in the snapshot: {assumed}")
     return default
 
 
 def _topics(snapshot: GroupSnapshot, caveats: list[str]) -> dict[str, int]:
-    """Partitions of every topic that matters; of one that the snapshot leaves out, as many as are assigned."""
+    """Partition counts of every topic that matters; as many as are assigned of a topic that the snapshot leaves out."""
     known = {topic.name: topic.partitions for topic in snapshot.topics}
     for member in snapshot.members:
         for name, partitions in member.assignment.items():
             if name not in known and partitions:
                 known[name] = 1 + max(max(other.assignment.get(name, ()), default=-1) for other in snapshot.members)
-                taken = f"taken to have {known[name]} partitions, as assigned"
-                caveats.append(f"topic {name} is not in the snapshot: {taken}")
+                assumed = f"{known[name]} partitions are assumed, as many as are assigned"
+                caveats.append(f"topic {name} is not in the snapshot: {assumed}")
     wanted = {name for member in snapshot.members for name in member.topics}
     return {name: known[name] for name in sorted(known) if name in wanted or not wanted}
 
 
-def _assignor(snapshot: GroupSnapshot, what_if: WhatIf, protocol: GroupProtocol) -> str | None:
-    """The assignor of the members, or of the broker; None where the snapshot does not tell."""
+def _assignor(snapshot: GroupSnapshot, what_if: WhatIf, protocol: GroupProtocol) -> str:
+    """The assignor of the members, or the broker's. An empty classic group needs none and gets the usual one."""
     if protocol is GroupProtocol.CLASSIC:
         seen = snapshot.assignor if snapshot.type == "classic" else CLASSIC_ASSIGNOR
-        return what_if.assignor or seen
+        assignor = what_if.assignor or seen or (None if snapshot.members else CLASSIC_ASSIGNOR)
+        if assignor is None:
+            raise RefusedError(
+                f"the snapshot of group {snapshot.group_id} does not contain the assignor",
+                hint="take it while the group is Stable, or name an assignor: --assignor range",
+                group_id=snapshot.group_id,
+            )
+        return assignor
     supposed = (what_if.assignor or "").removeprefix(SERVER_PREFIX)
     if supposed and supposed not in SERVER_ASSIGNORS:
         known = ", ".join(SERVER_ASSIGNORS)
-        raise UsageError(f"assignor {supposed} is none of the broker's", facts=[f"in consumer groups: {known}"])
+        raise UsageError(f"brokers do not have the assignor {supposed}", facts=[f"in consumer groups: {known}"])
     seen = snapshot.assignor if snapshot.type == "consumer" else None
     return supposed or (seen if seen in SERVER_ASSIGNORS else SERVER_ASSIGNORS[0])
 
 
-def _seat(member: MemberSnapshot, snapshot: GroupSnapshot, what_if: WhatIf, caveats: list[str]) -> Seat:
+def _member(
+    member: MemberSnapshot, snapshot: GroupSnapshot, what_if: WhatIf, caveats: list[str]
+) -> StartingMember:  # fmt: skip
     instance_id = member.group_instance_id
     if what_if.membership is Membership.DYNAMIC:
         instance_id = None
     elif what_if.membership is Membership.STATIC:
         instance_id = member.identity
-    return Seat(
+    return StartingMember(
         identity=member.member_id if instance_id is None else instance_id,
         member_id=member.member_id,
         group_instance_id=instance_id,
@@ -243,12 +249,12 @@ def _seat(member: MemberSnapshot, snapshot: GroupSnapshot, what_if: WhatIf, cave
         topics=_subscribed(member, snapshot, caveats),
         owned=member.assignment,
         listed=_listed(member),
-        library=guess(member.client_library, member.client_id, member.member_id),
+        library=guess_library(member.client_library, member.client_id, member.member_id),
     )
 
 
 def _listed(member: MemberSnapshot) -> Partitions | None:
-    """What the member owns as the broker lists it; None where the snapshot does not tell (of just this)."""
+    """What the member owns as the broker lists it. None if the snapshot lists another assignment, or none."""
     listed = member.listed_target
     if listed is None or {t: sorted(p) for t, p in listed.items()} != {
         t: sorted(p) for t, p in member.assignment.items() if p
@@ -258,117 +264,49 @@ def _listed(member: MemberSnapshot) -> Partitions | None:
 
 
 def _subscribed(member: MemberSnapshot, snapshot: GroupSnapshot, caveats: list[str]) -> tuple[str, ...]:
-    """The topics of a member; of a regular expression, those that members with the same one have partitions of."""
+    """The topics of a member. Of a regular expression, those of which members with the same one own partitions."""
     if not member.regex:
         return member.topics or tuple(sorted(member.assignment))
-    said = "a subscription by regular expression is taken for the topics that are assigned now"
-    if said not in caveats:
-        caveats.append(said)
+    caveat = "a subscription by regular expression is taken as the topics that are assigned now"
+    if caveat not in caveats:
+        caveats.append(caveat)
     alike = [other.assignment for other in snapshot.members if other.regex == member.regex]
     resolved = {topic for assignment in alike for topic, numbers in assignment.items() if numbers}
     return tuple(sorted({*member.topics, *resolved}))
 
 
-def settled(origin: Origin) -> Origin:
-    """The group after its assignor has run until nothing changes, beginning with what the members own."""
-    owned: Assignment = {seat.member_id: seat.owned for seat in origin.seats}
-    name = origin.assignor if origin.protocol is GroupProtocol.CLASSIC else SERVER_PREFIX + origin.assignor
-    for _ in range(_SETTLING_ROUNDS):
-        assigned: Assignment = assign(name, _group_of(origin, owned))
+def with_assignor_applied(group: StartingGroup) -> StartingGroup:
+    """The group after its assignor has run, beginning with what the members own, until the result is the same twice."""
+    owned: Assignment = {member.member_id: member.owned for member in group.members}
+    name = group.assignor if group.protocol is GroupProtocol.CLASSIC else SERVER_PREFIX + group.assignor
+    for _ in range(_MAX_ROUNDS):
+        assigned: Assignment = assign(name, _assignor_input(group, owned))
         if assigned == owned:
             break
         owned = assigned
     return replace(
-        origin, seats=tuple(replace(seat, owned=owned[seat.member_id], listed=None) for seat in origin.seats)
+        group,
+        members=tuple(replace(member, owned=owned[member.member_id], listed=None) for member in group.members),
     )
 
 
-def _group_of(origin: Origin, owned: Assignment) -> GroupSpec:
-    """Members and topics as the assignor gets to see them."""
+def _assignor_input(group: StartingGroup, owned: Assignment) -> GroupSpec:
+    """Members and topics as the assignor sees them."""
     members = tuple(
         MemberSpec(
-            member_id=seat.member_id,
-            group_instance_id=seat.group_instance_id,
-            rack=seat.rack,
-            topics=seat.topics,
-            owned=owned[seat.member_id],
-            generation=origin.generation,
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            rack=member.rack,
+            topics=member.topics,
+            owned=owned[member.member_id],
+            generation=group.generation,
         )
-        for seat in origin.seats
+        for member in group.members
     )
-    image = origin.image.by_name.values()
+    image = group.image.by_name.values()
     topics = tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in image)
-    if origin.protocol is GroupProtocol.CLASSIC:
+    if group.protocol is GroupProtocol.CLASSIC:
         return GroupSpec(members=members, topics=topics)
     ids = {topic.name: topic.topic_id for topic in image}
-    is_homogeneous = len({frozenset(seat.topics) for seat in origin.seats}) == 1
+    is_homogeneous = len({frozenset(member.topics) for member in group.members}) == 1
     return as_the_broker_sees(members, topics, ids, is_homogeneous=is_homogeneous, is_listed=False)
-
-
-# -- a group that is made up
-
-
-def synthetic(
-    members: int,
-    topics: Sequence[TopicSnapshot],
-    membership: Membership,
-    assignor: str | None = None,
-    protocol: GroupProtocol = GroupProtocol.CLASSIC,
-) -> GroupSnapshot:
-    """A Stable group that never was, all members subscribed to all topics. Static ones are `member-1` to `member-N`;
-    dynamic ones have one client id, as the replicas of a deployment do, so that their ids sort at random."""
-    if members < 1:
-        raise UsageError(f"--members is {members}, the lowest is 1")
-    if not topics:
-        raise UsageError("a made-up group needs topics", hint="--topic orders:12")
-    if len({topic.name for topic in topics}) != len(topics):
-        raise UsageError("a topic is given twice")
-    chance = random.Random("kgm")  # noqa: S311  (made-up names, the same in every run)
-    is_static, is_classic = membership is Membership.STATIC, protocol is GroupProtocol.CLASSIC
-    width = len(str(members))
-    names = [f"member-{number:0{width}}" for number in range(1, members + 1)]
-    snapshot = GroupSnapshot(
-        group_id="synthetic",
-        type=protocol.value,
-        state="Stable",
-        protocol_type=PROTOCOL_TYPE,
-        assignor=assignor or (CLASSIC_ASSIGNOR if is_classic else SERVER_ASSIGNORS[0]),
-        session_timeout_ms=SESSION_TIMEOUT_MS,
-        rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
-        generation=1 if is_classic else None,
-        group_epoch=None if is_classic else 1,
-        assignment_epoch=None if is_classic else 1,
-        topics=tuple(topics),
-        members=tuple(
-            MemberSnapshot(
-                member_id=made_up_member_id(name if is_static else _CLIENT_ID, chance)
-                if is_classic
-                else random_member_id(chance),
-                group_instance_id=name if is_static else None,
-                client_id=name if is_static else _CLIENT_ID,
-                topics=tuple(topic.name for topic in topics),
-                listed_at=place if is_classic else None,
-            )
-            for place, name in enumerate(names)
-        ),
-    )
-    seats = settled(origin_of(snapshot, WhatIf())).seats
-    return replace(
-        snapshot,
-        members=tuple(
-            replace(member, assignment=seat.owned) for member, seat in zip(snapshot.members, seats, strict=True)
-        ),
-    )
-
-
-def random_member_id(chance: random.Random) -> str:
-    """A member id as clients and brokers make them for consumer groups: a random UUID in base64 (KIP-1082)."""
-    while True:
-        text = uuid_text(chance.getrandbits(128).to_bytes(16))
-        if not text.startswith("-"):
-            return text
-
-
-def made_up_member_id(prefix: str, chance: random.Random) -> str:
-    """A member id as a broker makes them: a prefix and a random UUID."""
-    return f"{prefix}-{uuid.UUID(int=chance.getrandbits(128), version=4)}"

@@ -1,10 +1,7 @@
-"""A scripted consumer of a classic group: does what a real one does with each answer, at the pace of its library.
+"""A scripted consumer of a classic group: reacts to each response as a real one does, at the pace of its library.
 
-The rules are those of AbstractCoordinator and ConsumerCoordinator (Java) and of rdkafka_cgrp.c (librdkafka); where the
-two differ, `library` has it as data, or a branch here names the library."""
-
-import enum
-from typing import TYPE_CHECKING
+The rules are those of AbstractCoordinator and ConsumerCoordinator (Java) and of rdkafka_cgrp.c (librdkafka). Where the
+two differ, `client_profiles` has it as data, or a branch here names the library."""
 
 from kgm.assignors import is_cooperative
 from kgm.coordinator.contract.outcome import Request
@@ -19,18 +16,17 @@ from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberI
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
 from kgm.protocol.subscription import NO_GENERATION, PROTOCOL_TYPE
-from kgm.simulation.plan.bounce_plan import Stop
-from kgm.simulation.plan.starting_group import Seat
-from kgm.simulation.play.client_profiles import Habits, Library, drawn, period_ms
+from kgm.simulation.plan.client_library import Library
+from kgm.simulation.plan.starting_group import StartingMember
+from kgm.simulation.play.client_profiles import ClientProfile
 from kgm.simulation.play.leader import STICKY, assignments, encode_sticky_data
-from kgm.simulation.play.virtual_clock import Alarm
-
-if TYPE_CHECKING:
-    from kgm.simulation.play.world import World
+from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
+from kgm.simulation.play.timing import draw_ms, heartbeat_period_ms
+from kgm.simulation.play.world import World
 
 _SYNC_NAMES_PROTOCOL_FROM = 5
 _LEAVE_IS_BATCH_FROM = 3
-#: Answers to JoinGroup after which a consumer gives up.
+#: Errors in JoinGroup responses that end a consumer.
 _REFUSALS = frozenset(
     {
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
@@ -42,160 +38,87 @@ _REFUSALS = frozenset(
 )
 
 
-class Phase(enum.Enum):
-    """What a consumer is about."""
+class ScriptedClassicMember(ScriptedMember):
+    """One consumer of the classic protocol."""
 
-    DOWN = enum.auto()
-    STARTING = enum.auto()
-    JOINING = enum.auto()
-    SYNCING = enum.auto()
-    STEADY = enum.auto()
-    DEAD = enum.auto()
-    """It met an error that it does not get over: fenced, or refused."""
+    UNJOINED = NO_GENERATION
 
-
-class Member:
-    """One consumer. `life` counts its starts and stops, so that what an earlier process was sent is lost."""
-
-    def __init__(self, world: "World", seat: Seat, habits: Habits) -> None:
-        self.world = world
-        self.seat = seat
-        self.habits = habits
-        self.client_id = seat.client_id
-        self.client_host = seat.client_host
-        self.assignor = world.origin.assignor
+    def __init__(self, world: World, spec: StartingMember, profile: ClientProfile) -> None:
+        self.assignor = world.group.assignor
         self.keeps_while_joining = is_cooperative(self.assignor)
-        self.life = 0
-        self.link_busy_until_ms = 0.0
-        self.phase = Phase.DOWN
-        #: What it is going to send next, heartbeats aside.
-        self.intent: Alarm | None = None
-        self._forget()
+        super().__init__(world, spec, profile)
 
     def _forget(self) -> None:
-        """What a new process starts with."""
-        self.member_id = ""
-        self.generation = NO_GENERATION
-        self.owned: dict[str, tuple[int, ...]] = {}
-        self.consumes_as = self.seat.identity
+        super()._forget()
         self.remembered: Partitions = {}
         self.remembered_generation = NO_GENERATION
-        self.period_ms = period_ms(self.habits, self.world.tempo.heartbeat_interval_ms, self.world.chance)
         self.last_join_ms = float("-inf")
-        self.last_beat_ms: float | None = None
-        self.extended_ms = 0.0
-        self._last_beat: HeartbeatRequest | None = None
-        self._ready: Request | None = None
-        self.beat: Alarm | None = None
-        self.started_ms = self.world.clock.now_ms
-        self.waited_ms: float | None = None
-        """From its start to its first assignment."""
+        #: Whether it has sent a heartbeat in this life.
+        self._has_beaten = False
 
-    # -- from outside
+    def _first_period_ms(self) -> float:
+        return heartbeat_period_ms(self.profile, self.world.timing.heartbeat_interval_ms, self.world.chance)
 
-    @property
-    def identity(self) -> str:
-        """By which the group knows it now."""
-        return self.seat.group_instance_id or self.member_id or self.seat.identity
-
-    @property
-    def is_up(self) -> bool:
-        return self.phase is not Phase.DOWN and self.phase is not Phase.DEAD
-
-    def take_seat(self) -> None:
-        """It is a member of the Stable group from before the plan; its last heartbeat was less than a period ago."""
-        world = self.world
-        self.phase = Phase.STEADY
-        self.member_id = self.seat.member_id
-        self.generation = self.remembered_generation = world.origin.generation
-        self.owned = {topic: tuple(numbers) for topic, numbers in self.seat.owned.items() if numbers}
-        self.remembered = self.owned
-        self.last_beat_ms = self.extended_ms = world.clock.now_ms - world.tempo.phase() * self.period_ms
-        self._beat_at(self.last_beat_ms + self.period_ms)
-
-    def show_life(self) -> None:
-        """Hand in the heartbeat from before the plan, with which its session began."""
-        self._hand_in(self.extended_ms)
-
-    def start(self) -> None:
-        """The process starts; its first JoinGroup takes a while."""
-        # Where a static member had a seat it counts when it is back, not before whom: the plan's time is taken for it.
-        may_be_slow = self.seat.group_instance_id is None or not self.seat.member_id
-        self.life += 1
-        self._forget()
-        self.phase = Phase.STARTING
-        self.world.restless.add(self)
-        self.intent = self.world.clock.after(
-            self.world.tempo.start(self.habits.start, may_be_slow=may_be_slow), self._join
-        )
-
-    def stop(self, how: Stop) -> None:
-        """The process ends. Closed, a dynamic member says so; a static one never does (KIP-345)."""
-        self._hand_in_last_beat()
-        self._release()
-        if how is Stop.CLEAN and self.seat.group_instance_id is None and self.member_id:
-            self.world.send(self, self._leave(), self.habits.leave_version, None)
-        self._end(Phase.DOWN)
-
-    def wake(self) -> None:
-        """A rebalance has begun: heartbeats that were left out count again."""
-        if self.beat is not None and self.last_beat_ms is not None:
-            self._catch_up()
-            self._beat_at(self.last_beat_ms + self.period_ms)
+    def _joined_before(self) -> None:
+        self.remembered, self.remembered_generation = self.owned, self.generation
+        self._has_beaten = True
 
     # -- joining
 
+    def _begin(self) -> None:
+        self._join()
+
     def _join_soon(self, delay_ms: float, *, at_once: bool = False) -> None:
-        """at_once: the rules skip the gap that is kept between two JoinGroups."""
+        """at_once: the rules skip the gap between two JoinGroups."""
         world = self.world
         at_ms = world.clock.now_ms + delay_ms
         if not at_once:
-            at_ms = max(at_ms, self.last_join_ms + self.habits.rejoin_gap_ms)
-        if self.intent is not None:
-            self.intent.cancel()
-        world.restless.add(self)
-        self.intent = world.clock.at(at_ms, self._join)
+            at_ms = max(at_ms, self.last_join_ms + self.profile.rejoin_gap_ms)
+        if self.next_action is not None:
+            self.next_action.cancel()
+        world.unfinished.add(self)
+        self.next_action = world.clock.at(at_ms, self._join)
 
     def _join(self) -> None:
-        world, seat = self.world, self.seat
-        self.intent = None
-        self._quiet()
+        world, spec = self.world, self.spec
+        self.next_action = None
+        self._stop_heartbeats()
         if not self.keeps_while_joining:
             self._release()
-        self.phase = Phase.JOINING
+        self.phase = LifecyclePhase.JOINING
         self.last_join_ms = world.clock.now_ms
         request = JoinGroupRequest(
-            group_id=world.origin.group_id,
-            session_timeout_ms=world.origin.session_timeout_ms,
-            rebalance_timeout_ms=world.origin.rebalance_timeout_ms,
+            group_id=world.group.group_id,
+            session_timeout_ms=world.group.session_timeout_ms,
+            rebalance_timeout_ms=world.group.rebalance_timeout_ms,
             member_id=self.member_id,
-            group_instance_id=seat.group_instance_id,
+            group_instance_id=spec.group_instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocols=[JoinGroupRequestProtocol(name=self.assignor, metadata=self._subscription())],
         )
-        world.send(self, request, self.habits.join_version, self._on_join)
+        world.send(self, request, self.profile.join_version, self._on_join)
 
     def _subscription(self) -> bytes:
-        eager, is_java = not self.keeps_while_joining, self.habits.library is Library.JAVA
+        eager, is_java = not self.keeps_while_joining, self.profile.library is Library.JAVA
         generation = self.generation if is_java else self.remembered_generation
-        if eager and not self.habits.tells_generation_when_eager:
+        if eager and not self.profile.sends_generation_when_eager:
             generation = NO_GENERATION
         has_data = self.assignor == STICKY and self.remembered_generation != NO_GENERATION
         data = encode_sticky_data(self.remembered, self.remembered_generation) if has_data else None
         owned: Partitions = {} if eager else self.owned
-        return self.world.blobs.subscription(self.seat.topics, owned, data, generation, self.seat.rack)
+        return self.world.cache.encode_subscription(self.spec.topics, owned, data, generation, self.spec.rack)
 
-    def _on_join(self, reply: JoinGroupResponse) -> None:
-        match reply.error_code:
+    def _on_join(self, response: JoinGroupResponse) -> None:
+        match response.error_code:
             case ErrorCode.NONE:
-                self._joined(reply)
+                self._joined(response)
             case ErrorCode.MEMBER_ID_REQUIRED:
-                self.member_id = reply.member_id
+                self.member_id = response.member_id
                 self.generation = NO_GENERATION
                 self._join_soon(0, at_once=True)
             case ErrorCode.UNKNOWN_MEMBER_ID:
-                if self.habits.library is Library.JAVA:
-                    self._lose(forget_id=True)
+                if self.profile.library is Library.JAVA:
+                    self._lose_membership(forget_id=True)
                     self._join_soon(0, at_once=True)
                 else:
                     self.member_id = ""
@@ -205,223 +128,173 @@ class Member:
             case ErrorCode.FENCED_INSTANCE_ID:
                 self._fenced()
             case code if code in _REFUSALS:
-                self._refused(code)
+                self.world.refuse(self, f"JoinGroup is refused with {error_name(code)}")
+                self._die()
             case code:
                 raise AssertionError(f"JoinGroup answered with {error_name(code)}")
 
-    def _joined(self, reply: JoinGroupResponse) -> None:
-        """SyncGroup follows, with the assignment of all if this member leads."""
-        self.phase = Phase.SYNCING
-        self.member_id = reply.member_id
-        self.generation = reply.generation_id
-        if self.habits.beats_while_syncing:
-            self.last_beat_ms = self.world.clock.now_ms
+    def _joined(self, response: JoinGroupResponse) -> None:
+        """SyncGroup follows; the leader's has everybody's assignment."""
+        self.phase = LifecyclePhase.SYNCING
+        self.member_id = response.member_id
+        self.generation = response.generation_id
+        if self.profile.beats_while_syncing:
+            self.last_beat_ms, self._has_beaten = self.world.clock.now_ms, True
             self._beat_at(self.world.clock.now_ms + self.period_ms)
-        delay = drawn(self.world.chance, self.habits.think)
-        leads = reply.leader == reply.member_id
-        if leads and self.habits.library is Library.LIBRDKAFKA:
-            delay += drawn(self.world.chance, self.habits.think)  # it asks for metadata first
-        self.intent = self.world.clock.after(delay, self._sync, reply if leads else None, reply.protocol_name)
+        delay = draw_ms(self.world.chance, self.profile.think)
+        leads = response.leader == response.member_id
+        if leads and self.profile.library is Library.LIBRDKAFKA:
+            delay += draw_ms(self.world.chance, self.profile.think)  # it fetches metadata first
+        leading = response if leads else None
+        self.next_action = self.world.clock.after(delay, self._sync, leading, response.protocol_name)
 
     def _sync(self, leading: JoinGroupResponse | None, protocol: str) -> None:
         world = self.world
-        self.intent = None
+        self.next_action = None
         rows: list[SyncGroupRequestAssignment] = []
         if leading is not None and not leading.skip_assignment:
-            members = [world.blobs.member(self.assignor, row) for row in leading.members]
-            origin = world.origin
-            given = assignments(
+            members = [world.cache.decode_member(self.assignor, row) for row in leading.members]
+            group = world.group
+            assigned = assignments(
                 self.assignor,
                 members,
-                origin.topics,
-                self.habits.library,
-                origin.listing_capacity or DEFAULT_CAPACITY,
-                blobs=world.blobs,
+                group.topics,
+                self.profile.library,
+                group.listing_capacity or DEFAULT_CAPACITY,
+                cache=world.cache,
             )
-            rows = [SyncGroupRequestAssignment(member_id=who, assignment=blob) for who, blob in given.items()]
-        names = self.habits.sync_version >= _SYNC_NAMES_PROTOCOL_FROM
+            rows = [SyncGroupRequestAssignment(member_id=who, assignment=blob) for who, blob in assigned.items()]
+        names_protocol = self.profile.sync_version >= _SYNC_NAMES_PROTOCOL_FROM
         request = SyncGroupRequest(
-            group_id=world.origin.group_id,
+            group_id=world.group.group_id,
             generation_id=self.generation,
             member_id=self.member_id,
-            group_instance_id=self.seat.group_instance_id,
-            protocol_type=PROTOCOL_TYPE if names else None,
-            protocol_name=protocol if names else None,
+            group_instance_id=self.spec.group_instance_id,
+            protocol_type=PROTOCOL_TYPE if names_protocol else None,
+            protocol_name=protocol if names_protocol else None,
             assignments=rows,
         )
-        world.send(self, request, self.habits.sync_version, self._on_sync)
+        world.send(self, request, self.profile.sync_version, self._on_sync)
 
-    def _on_sync(self, reply: SyncGroupResponse) -> None:
-        is_java = self.habits.library is Library.JAVA
-        match reply.error_code:
+    def _on_sync(self, response: SyncGroupResponse) -> None:
+        is_java = self.profile.library is Library.JAVA
+        match response.error_code:
             case ErrorCode.NONE:
-                self._assigned(self.world.blobs.assignment(reply.assignment))
+                self._assigned(self.world.cache.decode_assignment(response.assignment))
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self._join_soon(0, at_once=is_java)
             case ErrorCode.UNKNOWN_MEMBER_ID:
-                self._lose(forget_id=True)
+                self._lose_membership(forget_id=True)
                 self._join_soon(0, at_once=is_java)
             case ErrorCode.ILLEGAL_GENERATION:
-                self._lose(forget_id=False)
+                self._lose_membership(forget_id=False)
                 self._join_soon(0, at_once=is_java)
             case ErrorCode.FENCED_INSTANCE_ID:
                 self._fenced()
             case code:
                 raise AssertionError(f"SyncGroup answered with {error_name(code)}")
 
-    def _assigned(self, given: Partitions) -> None:
-        """Take what is new. In the cooperative protocol give up what is gone, and join again so that others get it."""
+    def _assigned(self, assigned: Partitions) -> None:
+        """Start to consume what is new. In the cooperative protocol also give up what is no longer assigned, and join
+        again so that others get it."""
         world = self.world
-        self.phase = Phase.STEADY
-        if self.intent is None:
-            world.restless.discard(self)
+        self.phase = LifecyclePhase.STABLE
+        if self.next_action is None:
+            world.unfinished.discard(self)
         if self.waited_ms is None:
             self.waited_ms = world.clock.now_ms - self.started_ms
-        self.remembered, self.remembered_generation = given, self.generation
-        lost = less(self.owned, given)
+        self.remembered, self.remembered_generation = assigned, self.generation
+        lost = less(self.owned, assigned)
         if lost:
             world.ledger.drop(self.consumes_as, lost, world.clock.now_ms)
         if self.consumes_as != self.identity:
             world.ledger.drop(self.consumes_as, self.owned, world.clock.now_ms)
             self.consumes_as, self.owned = self.identity, {}
-        world.ledger.take(self.consumes_as, less(given, self.owned), world.clock.now_ms)
-        self.owned = {topic: tuple(numbers) for topic, numbers in given.items() if numbers}
+        world.ledger.take(self.consumes_as, less(assigned, self.owned), world.clock.now_ms)
+        self.owned = {topic: tuple(numbers) for topic, numbers in assigned.items() if numbers}
         if lost and self.keeps_while_joining:
-            self._join_soon(drawn(world.chance, self.habits.revoke), at_once=True)
-        if not self.habits.beats_while_syncing:
-            due_ms = world.clock.now_ms if self.last_beat_ms is None else self.last_beat_ms + self.period_ms
+            self._join_soon(draw_ms(world.chance, self.profile.revoke), at_once=True)
+        if not self.profile.beats_while_syncing:
+            due_ms = self.last_beat_ms + self.period_ms if self._has_beaten else world.clock.now_ms
             self._beat_at(max(world.clock.now_ms, due_ms))
 
     # -- heartbeats
 
-    def _heartbeat(self) -> HeartbeatRequest:
-        last = self._last_beat
-        if last is None or last.generation_id != self.generation or last.member_id != self.member_id:
-            last = self._last_beat = HeartbeatRequest(
-                group_id=self.world.origin.group_id,
-                generation_id=self.generation,
-                member_id=self.member_id,
-                group_instance_id=self.seat.group_instance_id,
-            )
-        return last
+    def _heartbeat(self) -> Request:
+        request = self._handed_in
+        if request is not None:
+            last = request.message
+            assert isinstance(last, HeartbeatRequest)
+            if last.generation_id == self.generation and last.member_id == self.member_id:
+                return request
+        message = HeartbeatRequest(
+            group_id=self.world.group.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.spec.group_instance_id,
+        )
+        self._handed_in = Request(message, self.profile.heartbeat_version, self.client_id, self.client_host)
+        return self._handed_in
 
-    def _hand_in(self, at_ms: float) -> None:
-        """A heartbeat that arrives without a journey: it changes nothing but the session's deadline."""
-        message = self._heartbeat()
-        ready = self._ready
-        if ready is None or ready.message is not message:
-            ready = self._ready = Request(message, self.habits.heartbeat_version, self.client_id, self.client_host)
-        self.world.hand_in(ready, at_ms)
+    def _send_heartbeat(self) -> None:
+        self._has_beaten = True
+        self.world.send(self, self._heartbeat().message, self.profile.heartbeat_version, self._on_beat)
+
+    @property
+    def _session_timeout_ms(self) -> int:
+        return self.world.group.session_timeout_ms
 
     @property
     def _is_calm(self) -> bool:
-        """Whether a heartbeat would be answered with NONE and change nothing but the session's deadline."""
         world = self.world
         return (
-            not world.is_busy
-            and self.phase is Phase.STEADY
-            and self.intent is None
+            not world.is_rebalancing
+            and self.phase is LifecyclePhase.STABLE
+            and self.next_action is None
             and self.generation == world.generation
             and (not world.unreconciled or self.member_id not in world.unreconciled)
         )
 
-    def _beat_at(self, at_ms: float, *, is_calm: bool | None = None) -> None:
-        """Plan the next heartbeat; in a calm group the last one before the session would be in danger."""
-        if self.beat is not None:
-            self.beat.cancel()
-        world = self.world
-        if self._is_calm if is_calm is None else is_calm:
-            spare = self.extended_ms + world.origin.session_timeout_ms - self.period_ms - at_ms
-            if spare > self.period_ms:
-                at_ms += (spare // self.period_ms) * self.period_ms
-        self.beat = world.clock.at(at_ms, self._beat)
+    @property
+    def _may_hand_in(self) -> bool:
+        """In a rebalance too: a heartbeat that comes late does not change it."""
+        return self.phase is LifecyclePhase.STABLE and self._has_beaten
 
-    def _beat(self) -> None:
-        world = self.world
-        self.beat = None
-        now_ms = self.last_beat_ms = self.extended_ms = world.clock.now_ms
-        is_calm = self._is_calm
-        if is_calm:
-            self._hand_in(now_ms)
-        else:
-            world.send(self, self._heartbeat(), self.habits.heartbeat_version, self._on_beat)
-        self._beat_at(now_ms + self.period_ms, is_calm=is_calm)
-
-    def _on_beat(self, reply: HeartbeatResponse) -> None:
-        if reply.error_code == ErrorCode.NONE or self.phase is not Phase.STEADY or self.intent is not None:
+    def _on_beat(self, response: HeartbeatResponse) -> None:
+        is_busy = self.phase is not LifecyclePhase.STABLE or self.next_action is not None
+        if response.error_code == ErrorCode.NONE or is_busy:
             return
-        react = drawn(self.world.chance, self.habits.react)
-        match reply.error_code:
+        react = draw_ms(self.world.chance, self.profile.react)
+        match response.error_code:
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self._join_soon(react, at_once=not self.keeps_while_joining)
             case ErrorCode.UNKNOWN_MEMBER_ID:
-                self._lose(forget_id=True)
+                self._lose_membership(forget_id=True)
                 self._join_soon(react, at_once=True)
             case ErrorCode.ILLEGAL_GENERATION:
-                self._lose(forget_id=False)
+                self._lose_membership(forget_id=False)
                 self._join_soon(react, at_once=True)
             case ErrorCode.FENCED_INSTANCE_ID:
                 self._fenced()
             case code:
                 raise AssertionError(f"Heartbeat answered with {error_name(code)}")
 
-    def _catch_up(self) -> None:
-        """Work out when the last heartbeat that was left out would have been."""
-        assert self.last_beat_ms is not None
-        missed = max((self.world.clock.now_ms - self.last_beat_ms) // self.period_ms, 0)
-        self.last_beat_ms += missed * self.period_ms
+    # -- endings
 
-    def _hand_in_last_beat(self) -> None:
-        if self.beat is None or self.phase is not Phase.STEADY or self.last_beat_ms is None:
+    def _say_goodbye(self) -> None:
+        """A dynamic member leaves; a static one never says anything (KIP-345)."""
+        if self.spec.group_instance_id is not None:
             return
-        self._catch_up()
-        if self.last_beat_ms > self.extended_ms:
-            self._hand_in(self.last_beat_ms)
+        request = LeaveGroupRequest(group_id=self.world.group.group_id)
+        if self.profile.leave_version < _LEAVE_IS_BATCH_FROM:
+            request.member_id = self.member_id
+        else:
+            request.members = [MemberIdentity(member_id=self.member_id, reason="the consumer is being closed")]
+        self.world.send(self, request, self.profile.leave_version, None)
 
-    def _quiet(self) -> None:
-        if self.beat is not None:
-            self.beat.cancel()
-            self.beat = None
-
-    # -- the end of things
-
-    def _leave(self) -> LeaveGroupRequest:
-        group_id = self.world.origin.group_id
-        if self.habits.leave_version < _LEAVE_IS_BATCH_FROM:
-            return LeaveGroupRequest(group_id=group_id, member_id=self.member_id)
-        who = MemberIdentity(member_id=self.member_id, reason="the consumer is being closed")
-        return LeaveGroupRequest(group_id=group_id, members=[who])
-
-    def _release(self) -> None:
-        """Stop consuming."""
-        self.world.ledger.drop(self.consumes_as, self.owned, self.world.clock.now_ms)
-        self.owned = {}
-
-    def _lose(self, *, forget_id: bool) -> None:
-        """The group went on without it: what it owned is lost."""
+    def _lose_membership(self, *, forget_id: bool) -> None:
+        """The group went on without it: it has lost what it owned."""
         self._release()
         self.generation = NO_GENERATION
         if forget_id:
             self.member_id = ""
-
-    def _fenced(self) -> None:
-        """Another process has taken its instance id: a consumer does not get over it."""
-        self.world.note("fenced", "FENCED_INSTANCE_ID: another process has its instance id", self.identity)
-        self.world.fenced.append(self.identity)
-        self._release()
-        self._end(Phase.DEAD)
-
-    def _refused(self, code: int) -> None:
-        self.world.note("refused", f"JoinGroup is refused with {error_name(code)}", self.identity)
-        self.world.refused_joins += 1
-        self._release()
-        self._end(Phase.DEAD)
-
-    def _end(self, phase: Phase) -> None:
-        self._quiet()
-        if self.intent is not None:
-            self.intent.cancel()
-            self.intent = None
-        self.phase = phase
-        self.world.restless.discard(self)
-        self.life += 1

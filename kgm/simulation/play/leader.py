@@ -1,7 +1,7 @@
 """What a leader does between JoinGroup and SyncGroup: read the subscriptions, run the assignor, write the assignments.
 
 A consumer says what it owned in one of two places. `cooperative-sticky` looks into the subscription (KIP-429, KIP-792);
-`sticky` into its user data, which StickyAssignor writes by itself: previous assignment, then generation."""
+`sticky` into its user data, which StickyAssignor writes itself: the previous assignment, then the generation."""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -23,88 +23,90 @@ from kgm.protocol.subscription import (
     encode_assignment,
     encode_subscription,
 )
-from kgm.simulation.play.client_profiles import Library
+from kgm.simulation.plan.client_library import Library
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 STICKY = "sticky"
-#: How many of each kind `Blobs` knows at most.
-_REMEMBERED = 20_000
+#: How many entries of each kind a `SubscriptionCache` has at most.
+_MAX_ENTRIES = 20_000
 _INT = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
 
 
-class Blobs:
-    """Subscriptions and assignments as bytes and back, each worked out once: they are the same over and over.
+class SubscriptionCache:
+    """Encodes and decodes subscriptions and assignments, each once: they are the same over and over.
 
-    What has not been seen for a long time is forgotten, so that a long simulation stays small."""
+    It is emptied when it is full, so that a long simulation stays small."""
 
     def __init__(self) -> None:
         self._members: dict[tuple[str, str, str | None, bytes], MemberSpec] = {}
-        self._said: dict[tuple[str, bytes], _Said] = {}
+        self._subscriptions: dict[tuple[str, bytes], _DecodedSubscription] = {}
         self._plain: dict[tuple[tuple[str, ...], int, str | None], bytes] = {}
         self._assignments: dict[bytes, Partitions] = {}
         self._encoded: dict[tuple[bytes | None, tuple[tuple[str, tuple[int, ...]], ...]], bytes] = {}
 
-    def subscription(
+    def encode_subscription(
         self, topics: tuple[str, ...], owned: Partitions, data: bytes | None, generation: int, rack: str | None
     ) -> bytes:
-        """What a member says of itself."""
+        """The subscription that a member sends."""
         if owned or data is not None:
-            return _subscription(topics, owned, data, generation, rack)
+            return _encode_subscription(topics, owned, data, generation, rack)
         key = (topics, generation, rack)
-        known = self._plain.get(key)
-        if known is None:
-            known = _room(self._plain)[key] = _subscription(topics, owned, data, generation, rack)
-        return known
+        cached = self._plain.get(key)
+        if cached is None:
+            cached = _with_room(self._plain)[key] = _encode_subscription(topics, owned, data, generation, rack)
+        return cached
 
-    def member(self, assignor: str, row: JoinGroupResponseMember) -> MemberSpec:
-        """What a leader reads of a member."""
+    def decode_member(self, assignor: str, row: JoinGroupResponseMember) -> MemberSpec:
+        """A member as the leader's assignor sees it."""
         key = (assignor, row.member_id, row.group_instance_id, row.metadata)
-        known = self._members.get(key)
-        if known is None:
-            said = self._said.get((assignor, row.metadata))
-            if said is None:
-                said = _room(self._said)[assignor, row.metadata] = _read(assignor, row.metadata)
-            known = _room(self._members)[key] = MemberSpec(
+        cached = self._members.get(key)
+        if cached is None:
+            decoded = self._subscriptions.get((assignor, row.metadata))
+            if decoded is None:
+                decoded = _decode_subscription(assignor, row.metadata)
+                _with_room(self._subscriptions)[assignor, row.metadata] = decoded
+            cached = _with_room(self._members)[key] = MemberSpec(
                 member_id=row.member_id,
                 group_instance_id=row.group_instance_id,
-                rack=said.rack,
-                topics=said.topics,
-                owned=said.owned,
-                generation=said.generation,
-                names_generation=said.names_generation,
+                rack=decoded.rack,
+                topics=decoded.topics,
+                owned=decoded.owned,
+                generation=decoded.generation,
+                names_generation=decoded.names_generation,
             )
-        return known
+        return cached
 
-    def encoded(self, partitions: Partitions, data: bytes | None = None) -> bytes:
-        """An assignment as a leader writes it, with its user data."""
+    def encode_assignment(self, partitions: Partitions, data: bytes | None = None) -> bytes:
+        """An assignment as a leader sends it. data: its user data."""
         key = data, tuple([(topic, tuple(numbers)) for topic, numbers in partitions.items()])
-        known = self._encoded.get(key)
-        if known is None:
+        cached = self._encoded.get(key)
+        if cached is None:
             blob = encode_assignment(MemberAssignment(partitions=partitions, user_data=data))
-            known = _room(self._encoded)[key] = blob
-        return known
+            cached = _with_room(self._encoded)[key] = blob
+        return cached
 
-    def assignment(self, blob: bytes) -> Partitions:
-        """What a member reads of its assignment."""
-        known = self._assignments.get(blob)
-        if known is None:
+    def decode_assignment(self, blob: bytes) -> Partitions:
+        """The partitions in an assignment that a member received."""
+        cached = self._assignments.get(blob)
+        if cached is None:
             partitions = decode_assignment(blob).partitions
-            known = _room(self._assignments)[blob] = {topic: tuple(numbers) for topic, numbers in partitions.items()}
-        return known
+            cached = {topic: tuple(numbers) for topic, numbers in partitions.items()}
+            _with_room(self._assignments)[blob] = cached
+        return cached
 
 
-def _room(memory: dict[K, V]) -> dict[K, V]:
-    """The memory with room for one more."""
-    if len(memory) >= _REMEMBERED:
-        memory.clear()
-    return memory
+def _with_room(cache: dict[K, V]) -> dict[K, V]:
+    """The cache with room for one more entry."""
+    if len(cache) >= _MAX_ENTRIES:
+        cache.clear()
+    return cache
 
 
-class _Said(NamedTuple):
-    """What a subscription tells a leader."""
+class _DecodedSubscription(NamedTuple):
+    """What a leader learns from a subscription."""
 
     rack: str | None
     topics: tuple[str, ...]
@@ -113,7 +115,7 @@ class _Said(NamedTuple):
     names_generation: bool
 
 
-def _subscription(
+def _encode_subscription(
     topics: tuple[str, ...], owned: Partitions, data: bytes | None, generation: int, rack: str | None
 ) -> bytes:
     return encode_subscription(
@@ -121,14 +123,14 @@ def _subscription(
     )
 
 
-def _read(assignor: str, metadata: bytes) -> _Said:
-    said = decode_subscription(metadata)
-    named = None if said.generation_id == NO_GENERATION else said.generation_id
-    owned: Partitions = {topic: tuple(numbers) for topic, numbers in said.owned_partitions.items()}
+def _decode_subscription(assignor: str, metadata: bytes) -> _DecodedSubscription:
+    subscription = decode_subscription(metadata)
+    named = None if subscription.generation_id == NO_GENERATION else subscription.generation_id
+    owned: Partitions = {topic: tuple(numbers) for topic, numbers in subscription.owned_partitions.items()}
     generation = named
     if assignor == STICKY:
-        owned, generation = decode_sticky_data(said.user_data)
-    return _Said(said.rack_id, said.topics, owned, generation, named is not None)
+        owned, generation = decode_sticky_data(subscription.user_data)
+    return _DecodedSubscription(subscription.rack_id, subscription.topics, owned, generation, named is not None)
 
 
 def assignments(
@@ -138,41 +140,44 @@ def assignments(
     library: Library,
     least_capacity: int = DEFAULT_CAPACITY,
     *,
-    blobs: Blobs | None = None,
+    cache: SubscriptionCache | None = None,
 ) -> dict[str, bytes]:
-    """What the leader sends in its SyncGroup, by member id. least_capacity: see `as_broker_lists`.
+    """The encoded assignments that a leader sends in its SyncGroup, by member id. least_capacity: see `in_map_order`.
 
-    Raises RefusedError for an assignor kgm cannot run."""
+    Raises RefusedError for an assignor that kgm cannot run."""
     if assignor == STREAMS:
         raise RefusedError(
-            f"the group rebalances, and it is a Kafka Streams application: its assignor {STREAMS!r} places tasks by "
-            "what members write into their user data; who gets what cannot be predicted",
+            f"the group rebalances, and it is a Kafka Streams application: its assignor {STREAMS!r} assigns tasks by "
+            "what members write into their user data, so kgm cannot predict which member gets what",
         )
     if not is_known(assignor):
         raise RefusedError(
-            f"the group rebalances, and kgm does not know its assignor {assignor!r}: who gets what cannot be predicted",
+            f"the group rebalances, and kgm does not know its assignor {assignor!r}: it cannot predict which member "
+            "gets what",
             hint="for an estimate name one that kgm knows, for example --assignor cooperative-sticky; "
             "an assignor of your own can be installed beside kgm (entry point kgm.assignors)",
         )
     known = tuple(TopicSpec(name=name, partitions=count) for name, count in topics.items())
-    spec = GroupSpec(members=tuple(as_broker_lists(members, least_capacity)), topics=known)
+    spec = GroupSpec(members=tuple(in_map_order(members, least_capacity)), topics=known)
     if library is Library.LIBRDKAFKA:
         spec = with_metadata_order(spec)
-    encoded = (Blobs() if blobs is None else blobs).encoded
-    given = assign(assignor, spec, library.value)
-    data = data_of_leader(assignor, library)
-    return {member_id: encoded(partitions, data) for member_id, partitions in given.items()}
+    encode = (SubscriptionCache() if cache is None else cache).encode_assignment
+    assigned = assign(assignor, spec, library.value)
+    data = assignment_user_data(assignor, library)
+    return {member_id: encode(partitions, data) for member_id, partitions in assigned.items()}
 
 
-def data_of_leader(assignor: str, library: Library) -> bytes | None:
-    """The user data in assignments. librdkafka's cooperative-sticky leaves there what members use to remember by (the
-    bytes themselves do not matter), over which a broker takes it for an assignor of somebody's own."""
+def assignment_user_data(assignor: str, library: Library) -> bytes | None:
+    """The user data in the assignments of a leader. librdkafka's cooperative-sticky writes some, so that a broker takes
+    it for a custom assignor (the bytes themselves do not matter); the others write none."""
     return encode_sticky_data({}, 0) if library is Library.LIBRDKAFKA and is_cooperative(assignor) else None
 
 
-def as_broker_lists(members: Sequence[MemberSpec], least_capacity: int = DEFAULT_CAPACITY) -> Sequence[MemberSpec]:
-    """The members, given in the order in which they joined, as a real broker tells them to the leader: in the order of
-    a Java hash map of member ids, with at least so many buckets (a group that was larger once has more)."""
+def in_map_order(members: Sequence[MemberSpec], least_capacity: int = DEFAULT_CAPACITY) -> Sequence[MemberSpec]:
+    """The members as a broker lists them to the leader: in the order of a Java hash map of member ids.
+
+    members: in the order in which they joined. least_capacity: the map has at least so many buckets; it has more if the
+    group was larger in the past."""
     order = map_order([member.member_id for member in members], least_capacity)
     return [members[position] for position in order]
 
@@ -188,9 +193,9 @@ def encode_sticky_data(owned: Partitions, generation: int) -> bytes:
 
 
 def decode_sticky_data(data: bytes | None) -> tuple[Partitions, int | None]:
-    """What StickyAssignor wrote: version 1, or version 0, which ends before the generation.
+    """StickyAssignor's user data: version 1, or version 0, which has no generation.
 
-    As in Java, nothing is owned where nothing is written or where it cannot be read."""
+    As in Java, user data that is missing or cannot be decoded means that nothing is owned."""
     if not data:
         return {}, None
     owned: dict[str, tuple[int, ...]] = {}

@@ -1,18 +1,18 @@
-"""Who consumes which partition, over virtual time: what moved, how often, and how long nobody consumed it."""
+"""Who consumes which partition over virtual time: what moved, how often, and how long it had no consumer."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kgm.model.assignment import Assignment, Partitions, moves, owners
-from kgm.simulation.report.holdings import Holdings
-from kgm.simulation.report.report import TimedMove
+from kgm.simulation.play.draw import TimedMove
+from kgm.simulation.play.holdings import Holdings
 
 
 @dataclass(slots=True)
-class _Row:
-    """One partition. consumers: members that consume it now, two of them when a fenced one has not noticed yet.
-
-    idle_since_ms: since when nobody does. changed_ms: when somebody else took it over, or the last one let go."""
+class _PartitionState:
+    """consumers: the members that consume it now; two of them while a fenced one has not noticed yet. last: the latest
+    owner, None if it never had one. idle_since_ms: since when it has no consumer. changed_ms: when it came to another
+    owner, or the last one stopped."""
 
     consumers: set[str]
     last: str | None
@@ -21,10 +21,10 @@ class _Row:
     stopped_ms: float = 0.0
 
 
-class Ledger:
-    """Consumers are named by identity; times are in ms, counted as the caller likes.
+class OwnershipLedger:
+    """Consumers are named by identity; times are in ms of the caller's clock.
 
-    A partition that never was anybody's does not count as stopped. holdings: also who held what when, if asked for."""
+    A partition that never had an owner does not count as stopped. keeps_holdings: record `holdings` too."""
 
     def __init__(
         self, topics: Mapping[str, int], assignment: Assignment, now_ms: float, *, keeps_holdings: bool = False
@@ -33,10 +33,12 @@ class Ledger:
         self.holdings = Holdings(assignment, now_ms) if keeps_holdings else None
         self._start_ms = now_ms
         self.handovers = 0
-        held = owners(assignment)
-        self._rows = {
+        owner_of = owners(assignment)
+        self._states = {
             topic: [
-                _Row(set() if (owner := held.get((topic, number))) is None else {owner}, owner, now_ms, now_ms)
+                _PartitionState(
+                    set() if (owner := owner_of.get((topic, number))) is None else {owner}, owner, now_ms, now_ms
+                )
                 for number in range(count)
             ]
             for topic, count in topics.items()
@@ -46,56 +48,56 @@ class Ledger:
         """A member begins to consume."""
         if self.holdings is not None:
             self.holdings.take(identity, partitions, now_ms)
-        for row in self._of(partitions):
-            if not row.consumers and row.last is not None:
-                row.stopped_ms += now_ms - row.idle_since_ms
-            if row.last != identity:
-                self.handovers += row.last is not None
-                row.last = identity
-                row.changed_ms = now_ms
-            row.consumers.add(identity)
+        for state in self._states_of(partitions):
+            if not state.consumers and state.last is not None:
+                state.stopped_ms += now_ms - state.idle_since_ms
+            if state.last != identity:
+                self.handovers += state.last is not None
+                state.last = identity
+                state.changed_ms = now_ms
+            state.consumers.add(identity)
 
     def drop(self, identity: str, partitions: Partitions, now_ms: float) -> None:
-        """A member does not consume any more."""
+        """A member stops consuming."""
         if self.holdings is not None:
             self.holdings.drop(identity, partitions, now_ms)
-        for row in self._of(partitions):
-            if identity in row.consumers:
-                row.consumers.remove(identity)
-                if not row.consumers:
-                    row.idle_since_ms = now_ms
+        for state in self._states_of(partitions):
+            if identity in state.consumers:
+                state.consumers.remove(identity)
+                if not state.consumers:
+                    state.idle_since_ms = now_ms
 
     def stopped_ms(self, now_ms: float) -> int:
-        """The time nobody consumed them, added up over the partitions, until now."""
-        rows = [row for rows in self._rows.values() for row in rows]
-        idle = sum(now_ms - row.idle_since_ms for row in rows if not row.consumers and row.last is not None)
-        return round(idle + sum(row.stopped_ms for row in rows))
+        """The time without a consumer until now, added up over the partitions."""
+        states = [state for states in self._states.values() for state in states]
+        idle = sum(now_ms - state.idle_since_ms for state in states if not state.consumers and state.last is not None)
+        return round(idle + sum(state.stopped_ms for state in states))
 
     def moves(self, after: Assignment) -> tuple[TimedMove, ...]:
-        """What has another owner than in the beginning."""
+        """The partitions that have another owner than at the start."""
         return tuple(
             TimedMove(
                 topic=move.topic,
                 partition=move.partition,
                 owner_before=move.owner_before,
                 owner_after=move.owner_after,
-                at_ms=self._changed_at(move.topic, move.partition, gone=move.owner_after is None),
+                at_ms=self._changed_at(move.topic, move.partition, has_owner=move.owner_after is not None),
             )
             for move in moves(self._before, after)
         )
 
-    def _changed_at(self, topic: str, partition: int, *, gone: bool) -> int:
-        rows = self._rows.get(topic, ())
-        if partition >= len(rows):
+    def _changed_at(self, topic: str, partition: int, *, has_owner: bool) -> int:
+        states = self._states.get(topic, ())
+        if partition >= len(states):
             return 0
-        row = rows[partition]
-        return round((row.idle_since_ms if gone else row.changed_ms) - self._start_ms)
+        state = states[partition]
+        return round((state.changed_ms if has_owner else state.idle_since_ms) - self._start_ms)
 
-    def _of(self, partitions: Partitions) -> Iterable[_Row]:
-        found: list[_Row] = []
+    def _states_of(self, partitions: Partitions) -> Iterable[_PartitionState]:
+        states: list[_PartitionState] = []
         for topic, numbers in partitions.items():
-            rows = self._rows.get(topic)
-            if rows is not None:
-                count = len(rows)
-                found += [rows[number] for number in numbers if number < count]
-        return found
+            of_topic = self._states.get(topic)
+            if of_topic is not None:
+                count = len(of_topic)
+                states += [of_topic[number] for number in numbers if number < count]
+        return states

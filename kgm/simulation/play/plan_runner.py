@@ -1,4 +1,4 @@
-"""Plays a plan in a world: who stops and starts when, until the group has come to rest. One draw."""
+"""Plays a plan once: members stop and start in virtual time until the group is stable."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -10,15 +10,18 @@ from kgm.model.ids import Millis
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
-from kgm.simulation.plan.newcomers import newcomers
-from kgm.simulation.plan.seed_records import installed
-from kgm.simulation.plan.starting_group import Origin, Seat
-from kgm.simulation.play.classic_member import Member
-from kgm.simulation.play.client_profiles import HABITS, Library
-from kgm.simulation.play.consumer_member import EpochMember
+from kgm.simulation.plan.client_library import Library
+from kgm.simulation.plan.new_members import new_members
+from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
+from kgm.simulation.play.classic_member import ScriptedClassicMember
+from kgm.simulation.play.client_profiles import PROFILES
+from kgm.simulation.play.consumer_member import ScriptedConsumerMember
+from kgm.simulation.play.draw import Draw
 from kgm.simulation.play.leader import STICKY
-from kgm.simulation.play.world import START_MS, World
-from kgm.simulation.report.report import Outcome
+from kgm.simulation.play.scripted_member import ScriptedMember
+from kgm.simulation.play.seed_records import seed_records
+from kgm.simulation.play.world import START_MS, Client, World
+from kgm.text.wording import many
 
 #: Members that are stopped together do not stop in the same millisecond.
 _STOP_SPREAD_MS = 100.0
@@ -26,291 +29,302 @@ _STOP_SPREAD_MS = 100.0
 _REMOVAL_AFTER_MS = 200.0
 _LEAVE_VERSION = 5
 _REMOVAL_REASON = "member was removed by an admin"
-#: Who waits for a group to be stable looks once in this time.
+#: How often somebody who waits for a group to be stable looks at it.
 _LOOK_MS = 1_000.0
-#: A group that is still rebalancing after so many rounds per member and action will not stop.
+#: A group that is still rebalancing after so many rounds, and three more for each member, will not become stable.
 _HOPELESS_REBALANCES = 30
-#: How long a group may take to come to rest, besides its own timeouts.
+#: How long a group may take to become stable, besides its own timeouts.
 _PATIENCE_MS = 600_000
 
 
-#: A scripted consumer, by the protocol of the group.
-Scripted = Member | EpochMember
+class RemovalSender:
+    """The client that sends the LeaveGroup of a removal."""
 
-
-class Operator:
-    """Who sends the LeaveGroup of a removal."""
-
-    client_id = "kgm"
+    client_id = identity = "kgm"
     client_host = "/127.0.0.1"
     life = 0
     link_busy_until_ms = 0.0
 
 
-class Script:
-    """One draw of a plan. led_by: of which library the leader is, or any. keeps_holdings: `Outcome.holdings`."""
+class PlanRunner:
+    """One draw of a plan, and the observer of its world.
+
+    led_by: of which library the first leader is; None: of any. keeps_holdings: whether to record `Draw.holdings`.
+    has_usual_timing: see `DrawTiming`."""
 
     def __init__(
-        self, origin: Origin, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: Library | None = None,
-        keeps_holdings: bool = False,
+        self, group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: Library | None = None,
+        keeps_holdings: bool = False, has_usual_timing: bool = False,
     ) -> None:  # fmt: skip
-        self.origin = origin
+        self.group = group
         self.plan = plan
         self.world = World(
-            origin, settings, seed, heartbeat_interval_ms=plan.heartbeat_interval_ms, keeps_holdings=keeps_holdings
+            group,
+            settings,
+            seed,
+            heartbeat_interval_ms=plan.heartbeat_interval_ms,
+            keeps_holdings=keeps_holdings,
+            has_usual_timing=has_usual_timing,
+            observer=self,
         )
-        self.world.wake = self._wake_all
-        self.world.on_record = self._recorded
-        self.world.on_gone = self._gone
-        self.world.on_timer = self._timer_fired
-        self.world.on_refused = self._refused
-        self._planned = 0
+        self._scheduled = 0
         self._led_by = led_by
-        self.members = [self._member(seat) for seat in origin.seats]
-        self.by_identity = {member.seat.identity: member for member in self.members}
-        #: Member ids of stopped processes that the coordinator still counts on, with their identities.
-        self.ghosts: dict[str, str] = {}
-        names = random.Random(seed + "/names")  # noqa: S311
-        arrivals = newcomers(origin, plan.scale_out, names, plan.pre_registered)
-        self.guessed_names = arrivals.guessed
-        self.newcomers = [self._member(seat) for seat in arrivals.seats]
+        self.members = [self._scripted(member) for member in group.members]
+        self.by_identity = {member.spec.identity: member for member in self.members}
+        #: Identities of stopped processes that are members of the group still, by member id.
+        self.lingering: dict[str, str] = {}
+        names = random.Random(seed + "/names")  # noqa: S311  (a simulation)
+        joining = new_members(group, plan.scale_out, names, plan.pre_registered)
+        self._names_are_guessed = joining.guessed
+        self.new_members = [self._scripted(member) for member in joining.members]
 
-    def _member(self, seat: Seat) -> Scripted:
-        """A member whose library nobody knows is taken for a Java consumer; only those have `sticky`."""
-        known = Library.JAVA if seat.library is None or self.origin.assignor == STICKY else seat.library
-        kind = EpochMember if self.origin.protocol is GroupProtocol.CONSUMER else Member
-        return kind(self.world, seat, HABITS[known])
+    def _scripted(self, member: StartingMember) -> ScriptedMember:
+        """A member of an unknown library is taken for a Java consumer; librdkafka does not have `sticky`."""
+        library = Library.JAVA if member.library is None or self.group.assignor == STICKY else member.library
+        is_consumer = self.group.protocol is GroupProtocol.CONSUMER
+        kind = ScriptedConsumerMember if is_consumer else ScriptedClassicMember
+        return kind(self.world, member, PROFILES[library])
 
-    # -- the play
+    # -- the plan
 
-    def play(self) -> Outcome:
+    def play(self) -> Draw:
         """Play the plan to its end."""
-        self._install()
-        settled = self._scale_and_remove()
+        self._load_group()
+        is_stable = self._scale_and_remove()
         rolling = self.plan.rolling
         for number, batch in enumerate(self.plan.batches()):
-            if not settled:
+            if not is_stable:
                 break
             if rolling is not None and number:
                 self._pass_time(rolling.pause_ms + _LOOK_MS * self.world.chance.random())
             self._bounce(batch)
             if rolling is not None:
-                settled = self._until_rest(with_ghosts=False)
-        settled = settled and self._until_rest(with_ghosts=True)
-        return self._outcome(settled=settled)
+                is_stable = self._until_stable(with_lingering=False)
+        is_stable = is_stable and self._until_stable(with_lingering=True)
+        return self._draw(became_stable=is_stable)
 
-    def _install(self) -> None:
-        """Put the group into the coordinator as the records of its log have it, and its members at their posts."""
-        world, origin = self.world, self.origin
+    def _load_group(self) -> None:
+        """Load the group into the coordinator from the records of its log, with its members as they are."""
+        world, group = self.world, self.group
         if not self.members:
             return
         leader = world.chance.choice(
-            [member for member in self.members if self._led_by in (None, member.habits.library)] or self.members
+            [member for member in self.members if self._led_by in (None, member.profile.library)] or self.members
         )
-        records = installed(origin, leader.seat, world.image, START_MS - 60_000)
+        records = seed_records(group, leader.spec, world.image, START_MS - 60_000)
         for member in self.members:
-            member.take_seat()
+            member.be_member()
         by_heartbeat = sorted(self.members, key=lambda member: member.extended_ms)
         world.runtime.load(records, now=Millis(int(by_heartbeat[0].extended_ms)))
         for member in by_heartbeat:
-            member.show_life()
+            member.hand_in_first_heartbeat()
 
     def _scale_and_remove(self) -> bool:
-        """What is done besides the bounce; before it, if that is rolling. Whether the group came to rest."""
+        """Do what the plan does besides the bounce; a rolling one begins afterwards. False if the group did not become
+        stable."""
         plan, world = self.plan, self.world
         for identity in (*plan.scale_in, *plan.remove):
-            self._stop_soon(self.by_identity[identity])
+            self._schedule_stop(self.by_identity[identity])
         if plan.remove:
-            self._soon(_STOP_SPREAD_MS + _REMOVAL_AFTER_MS, self._remove)
-        for number, member in enumerate(self.newcomers):
+            self._schedule(_STOP_SPREAD_MS + _REMOVAL_AFTER_MS, self._remove)
+        for number, member in enumerate(self.new_members):
             if plan.scale_out_every_ms and number:
-                self._soon(number * plan.scale_out_every_ms, self._start_new, member)
+                self._schedule(number * plan.scale_out_every_ms, self._start_new, member)
             else:
                 self._start_new(member)
         if plan.rolling is None or not (plan.scale_in or plan.remove or plan.scale_out):
             return True
-        settled = self._until_rest(with_ghosts=True)
+        is_stable = self._until_stable(with_lingering=True)
         self._pass_time(plan.rolling.pause_ms + _LOOK_MS * world.chance.random())
-        return settled
+        return is_stable
 
     def _bounce(self, batch: tuple[str, ...]) -> None:
         for identity in batch:
             member = self.by_identity[identity]
-            delay = self._stop_soon(member)
+            delay = self._schedule_stop(member)
             if self.plan.what_if.freed:
-                self._soon(max(delay + self.plan.restart_time_ms - _REMOVAL_AFTER_MS, delay), self._free, member)
-            self._soon(delay + self.plan.restart_time_ms, self._start, member)
+                at_ms = max(delay + self.plan.restart_time_ms - _REMOVAL_AFTER_MS, delay)
+                self._schedule(at_ms, self._free, member)
+            self._schedule(delay + self.plan.restart_time_ms, self._restart, member)
 
-    def _stop_soon(self, member: Scripted) -> float:
+    def _schedule_stop(self, member: ScriptedMember) -> float:
         delay = self.world.chance.random() * _STOP_SPREAD_MS
-        self._soon(delay, self._stop, member)
+        self._schedule(delay, self._stop, member)
         return delay
 
-    def _soon(self, delay_ms: float, action: Callable[..., None], *arguments: Scripted) -> None:
-        """Do it then; the group is not at rest before."""
-        self._planned += 1
-        self.world.clock.after(delay_ms, self._do_planned, action, arguments)
+    def _schedule(self, delay_ms: float, action: Callable[..., None], *arguments: ScriptedMember) -> None:
+        """Do a part of the plan later; the group is not stable before."""
+        self._scheduled += 1
+        self.world.clock.after(delay_ms, self._do_scheduled, action, arguments)
 
-    def _do_planned(self, action: Callable[..., None], arguments: tuple[Scripted, ...]) -> None:
-        self._planned -= 1
+    def _do_scheduled(self, action: Callable[..., None], arguments: tuple[ScriptedMember, ...]) -> None:
+        self._scheduled -= 1
         action(*arguments)
 
-    def _stop(self, member: Scripted) -> None:
+    def _stop(self, member: ScriptedMember) -> None:
         how = self.plan.stop
-        said = {Stop.CLEAN: "is closed", Stop.CRASH: "is killed"}[how]
-        leaves = how is Stop.CLEAN and member.seat.group_instance_id is None
-        if leaves:
-            said += " and leaves the group"
-        elif how is Stop.CLEAN and isinstance(member, EpochMember):
-            said += " and says that it will be back (epoch -2)"
-        self.world.note("stop", said, member.identity)
+        leaves = how is Stop.CLEAN and member.spec.group_instance_id is None
+        if how is Stop.CRASH:
+            detail = "is killed"
+        elif leaves:
+            detail = "shuts down and leaves the group"
+        elif isinstance(member, ScriptedConsumerMember):
+            detail = "shuts down and says that it will return (epoch -2)"
+        else:
+            detail = "shuts down without leaving the group"
+        self.world.note("stop", detail, member.identity)
         if not leaves:
-            self.ghosts[member.member_id] = member.identity
+            self.lingering[member.member_id] = member.identity
         member.stop(how)
 
-    def _start(self, member: Scripted) -> None:
-        said = "starts again"
-        if self.plan.migrate and isinstance(member, Member):
+    def _restart(self, member: ScriptedMember) -> None:
+        detail = "restarts"
+        if self.plan.migrate and isinstance(member, ScriptedClassicMember):
             member = self._migrated(member)
-            said += ", with the consumer protocol"
-        self.world.note("start", said, member.seat.identity)
+            detail += " with the consumer protocol"
+        self.world.note("start", detail, member.spec.identity)
         member.start()
 
-    def _migrated(self, member: Member) -> EpochMember:
-        """Who takes the place of a stopped process, and speaks the other protocol."""
-        heir = EpochMember(self.world, member.seat, member.habits)
-        self.members[self.members.index(member)] = self.by_identity[member.seat.identity] = heir
-        return heir
+    def _migrated(self, member: ScriptedClassicMember) -> ScriptedConsumerMember:
+        """The member with the other protocol, in place of the stopped process."""
+        migrated = ScriptedConsumerMember(self.world, member.spec, member.profile)
+        self.members[self.members.index(member)] = self.by_identity[member.spec.identity] = migrated
+        return migrated
 
-    def _refused(self, member: EpochMember) -> None:
-        """What restarts processes starts this one again; nobody waits for that but it."""
-        if self.plan.retry_every_ms is not None:
-            self._soon(self.plan.retry_every_ms, self._start, member)
-
-    def _start_new(self, member: Scripted) -> None:
+    def _start_new(self, member: ScriptedMember) -> None:
         self.members.append(member)
         self.world.note("start", "a new member starts", member.identity)
         member.start()
 
     def _remove(self) -> None:
-        self._send_removal([self.by_identity[name].seat for name in self.plan.remove])
+        self._send_removal([self.by_identity[name].spec for name in self.plan.remove])
 
-    def _free(self, member: Scripted) -> None:
-        self._send_removal([member.seat])
+    def _free(self, member: ScriptedMember) -> None:
+        self._send_removal([member.spec])
 
-    def _send_removal(self, seats: Sequence[Seat]) -> None:
+    def _send_removal(self, members: Sequence[StartingMember]) -> None:
         """One LeaveGroup for all of them, as an operator sends it: static members without their member id."""
         identities = []
-        for seat in seats:
-            member_id = "" if seat.group_instance_id is not None else seat.member_id
+        for member in members:
+            member_id = "" if member.group_instance_id is not None else member.member_id
             identities.append(
-                MemberIdentity(member_id=member_id, group_instance_id=seat.group_instance_id, reason=_REMOVAL_REASON)
+                MemberIdentity(member_id=member_id, group_instance_id=member.group_instance_id, reason=_REMOVAL_REASON)
             )
-            self.ghosts.pop(seat.member_id, None)
-        self.world.note("remove", f"one LeaveGroup removes {len(identities)} members")
-        request = LeaveGroupRequest(group_id=self.origin.group_id, members=identities)
-        self.world.send(Operator(), request, _LEAVE_VERSION, None)
+            self.lingering.pop(member.member_id, None)
+        self.world.note("remove", f"one LeaveGroup request removes {many(len(identities), 'member')}")
+        request = LeaveGroupRequest(group_id=self.group.group_id, members=identities)
+        self.world.send(RemovalSender(), request, _LEAVE_VERSION, None)
 
     # -- waiting
 
     def _pass_time(self, span_ms: float) -> None:
-        alarm = self.world.clock.after(span_ms, lambda: None)
-        while alarm.action is not None:
+        call = self.world.clock.after(span_ms, lambda: None)
+        while call.action is not None:
             self.world.run_next()
 
-    def _until_rest(self, *, with_ghosts: bool) -> bool:
-        """Let time pass until nobody wants anything any more; False if that does not happen."""
-        world, origin = self.world, self.origin
-        patience_ms = 2 * origin.session_timeout_ms + 3 * origin.rebalance_timeout_ms + self.plan.restart_time_ms
+    def _until_stable(self, *, with_lingering: bool) -> bool:
+        """Let time pass until the group is stable; False if it does not become so.
+
+        with_lingering: wait also until the sessions of stopped processes have ended."""
+        world, group = self.world, self.group
+        patience_ms = 2 * group.session_timeout_ms + 3 * group.rebalance_timeout_ms + self.plan.restart_time_ms
         deadline = world.now_ms + _PATIENCE_MS + patience_ms
         most = world.rebalances + _HOPELESS_REBALANCES + 3 * len(self.members)
-        while self._planned or world.in_flight or not self._at_rest(with_ghosts=with_ghosts):
+        while self._scheduled or world.in_flight or not self._is_stable(with_lingering=with_lingering):
             if world.clock.now_ms > deadline or world.rebalances > most:
                 return False
             world.run_next()
         return True
 
-    def _at_rest(self, *, with_ghosts: bool) -> bool:
+    def _is_stable(self, *, with_lingering: bool) -> bool:
         world = self.world
-        if self._planned or world.in_flight or world.is_busy or (with_ghosts and self.ghosts):
+        if self._scheduled or world.in_flight or world.is_rebalancing or (with_lingering and self.lingering):
             return False
-        if world.restless and not self._only_spares():
+        if world.unfinished and not self._only_spares():
             return False
         generation, unreconciled = world.generation, world.unreconciled
         behind = [member for member in self.members if member.generation != generation]
         if unreconciled:
             behind += [member for member in self.members if member.member_id in unreconciled]
-        return not any(member.is_up and member not in world.restless for member in behind)
+        return not any(member.is_up and member not in world.unfinished for member in behind)
 
     def _only_spares(self) -> bool:
-        """Whether all that want something are held back, by a group that has all its members: it is at rest so."""
-        standby = self.world.standby
-        return standby.has_all and all(
-            isinstance(one, Member | EpochMember) and one.identity in standby.held for one in self.world.restless
-        )
+        """Whether all unfinished members are spares of a group that has all its members: it is stable like this."""
+        newcomers = self.world.held_newcomers
+        return newcomers.is_complete and all(one.identity in newcomers.held for one in self.world.unfinished)
 
-    def _wake_all(self) -> None:
+    # -- what happens in the world (`WorldObserver`)
+
+    def rebalance_began(self) -> None:
         for member in self.members:
-            member.wake()
+            member.resume_heartbeats()
 
-    # -- ghosts
+    def start_refused(self, member: Client) -> None:
+        """A supervisor starts the process again, if the plan says so."""
+        if self.plan.retry_every_ms is not None:
+            assert isinstance(member, ScriptedMember)
+            self._schedule(self.plan.retry_every_ms, self._restart, member)
 
-    def _timer_fired(self) -> None:
-        """See whether the session of a ghost has ended."""
-        engine, group_id = self.world.engine, self.origin.group_id
-        if self.origin.protocol is GroupProtocol.CONSUMER:
-            return  # its records say so
-        if any(engine.deadline(TimerKey(TimerKind.SESSION, group_id, ghost)) is None for ghost in self.ghosts):
+    def timer_expired(self) -> None:
+        """See whether the session of a stopped process has ended. In a consumer group the records say so."""
+        engine, group_id = self.world.engine, self.group.group_id
+        if self.group.protocol is GroupProtocol.CONSUMER:
+            return
+        if any(engine.deadline(TimerKey(TimerKind.SESSION, group_id, each)) is None for each in self.lingering):
             view = engine.group(group_id)
-            there = {} if view is None else {member.member_id: member.group_instance_id for member in view.members}
-            self._bury(there)
+            self._forget_lingering(
+                {} if view is None else {member.member_id: member.group_instance_id for member in view.members}
+            )
 
-    def _recorded(self, value: GroupMetadataValue) -> None:
-        if self.ghosts:
-            self._bury({row.member_id: row.group_instance_id for row in value.members})
+    def group_recorded(self, value: GroupMetadataValue) -> None:
+        if self.lingering:
+            self._forget_lingering({row.member_id: row.group_instance_id for row in value.members})
 
-    def _gone(self, gone: Sequence[str], replaced: frozenset[str]) -> None:
-        for member_id in gone:
-            identity = self.ghosts.pop(member_id, None)
+    def members_removed(self, member_ids: Sequence[str], replaced: frozenset[str]) -> None:
+        for member_id in member_ids:
+            identity = self.lingering.pop(member_id, None)
             if identity is not None and identity not in replaced:
-                self.world.note("expired", "its session has ended: the coordinator removes it", identity)
+                self._note_expired(identity)
 
-    def _bury(self, there: Mapping[str, str | None]) -> None:
-        """Forget ghosts that are not members any more: removed, or (static) replaced by their next life."""
-        replaced = {instance_id for instance_id in there.values() if instance_id is not None}
-        for ghost, identity in list(self.ghosts.items()):
-            if ghost not in there:
-                del self.ghosts[ghost]
+    def _forget_lingering(self, members: Mapping[str, str | None]) -> None:
+        """Forget stopped processes that are not members any more: removed, or (static) replaced by their restart."""
+        replaced = {instance_id for instance_id in members.values() if instance_id is not None}
+        for member_id, identity in list(self.lingering.items()):
+            if member_id not in members:
+                del self.lingering[member_id]
                 if identity not in replaced:
-                    self.world.note("expired", "its session has ended: the coordinator removes it", identity)
+                    self._note_expired(identity)
+
+    def _note_expired(self, identity: str) -> None:
+        self.world.note("expired", "its session times out; the coordinator removes it", identity)
 
     # -- the end
 
     def _longest_wait_ms(self) -> int | None:
-        """How long a new member was without partitions at most, from its start; None if none has come to any."""
-        waits = [member.waited_ms for member in self.newcomers if member.waited_ms is not None]
+        """The longest time that a new member was without partitions, from its start; None if no new member got any."""
+        waits = [member.waited_ms for member in self.new_members if member.waited_ms is not None]
         return round(max(waits)) if waits else None
 
-    def _outcome(self, *, settled: bool) -> Outcome:
+    def _draw(self, *, became_stable: bool) -> Draw:
         world = self.world
-        view = world.engine.group(self.origin.group_id)
+        view = world.engine.group(self.group.group_id)
         final: dict[str, Partitions] = {}
-        ids = set()
         for member in () if view is None else view.members:
-            ids.add(member.member_id)
             identity = member.group_instance_id or member.member_id
-            seat = member.consumer
-            owned = world.blobs.assignment(member.assignment) if seat is None else seat.assigned
+            consumer = member.consumer
+            owned = world.cache.decode_assignment(member.assignment) if consumer is None else consumer.assigned
             final[identity] = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned) if owned[topic]}
         dynamic = {member.member_id for member in view.members if member.group_instance_id is None} if view else set()
         holdings = world.ledger.holdings
-        if settled:
-            world.note("stable" if final else "empty", f"the group is at rest with {len(final)} members")
-        return Outcome(
+        if became_stable and final:
+            world.note("stable", f"the group is stable with {many(len(final), 'member')}")
+        elif became_stable:
+            world.note("empty", "the group is empty")
+        return Draw(
             generations=world.epochs_before
-            + (self.origin.generation if view is None else view.generation)
-            - self.origin.generation,
-            new_count=view.generation if view is not None and world.began_anew else None,
+            + (self.group.generation if view is None else view.generation)
+            - self.group.generation,
+            epoch_in_new_group=view.generation if view is not None and world.is_new_group else None,
             rebalances=world.rebalances,
             moves=world.ledger.moves(final),
             handovers=world.ledger.handovers,
@@ -319,11 +333,11 @@ class Script:
             refused_joins=world.refused_joins,
             final_assignment={identity: final[identity] for identity in sorted(final)},
             timeline=tuple(world.timeline),
-            settled=settled,
-            random_ids=self.guessed_names or bool(dynamic & world.made_up),
-            passed_empty=world.passed_empty,
+            became_stable=became_stable,
+            has_random_ids=self._names_are_guessed or bool(dynamic & world.drawn_member_ids),
+            was_empty=world.was_empty,
             took_ms=world.at_ms,
             requests=world.requests,
             newcomers_wait_ms=self._longest_wait_ms(),
-            holdings=() if holdings is None else holdings.until(world.now_ms, self.origin.topics),
+            holdings=() if holdings is None else holdings.until(world.now_ms, self.group.topics),
         )

@@ -1,15 +1,15 @@
-"""Virtual time: a heap of what is going to happen. Milliseconds, with fractions, so that two things rarely coincide."""
+"""Virtual time: a heap of scheduled calls. Times are in ms, with fractions, so that two calls rarely coincide."""
 
 import heapq
 import math
 from collections.abc import Callable
 from typing import Any
 
-_Entry = tuple[float, int, "Alarm | None", Callable[..., None] | None, tuple[Any, ...]]
+_Entry = tuple[float, int, "ScheduledCall | None", Callable[..., None] | None, tuple[Any, ...]]
 
 
-class Alarm:
-    """Something that is going to happen, unless it is cancelled."""
+class ScheduledCall:
+    """A call that will be made unless it is cancelled. action: None once it has been made or cancelled."""
 
     __slots__ = ("action", "arguments", "at_ms")
 
@@ -22,8 +22,8 @@ class Alarm:
         self.action = None
 
 
-class Clock:
-    """Time goes on only when `run_next` is called. What is due at one time happens in the order it was asked for."""
+class VirtualClock:
+    """Time passes only in `run_next`. Calls that are due at the same time are made in the order of scheduling."""
 
     __slots__ = ("_heap", "_sequence", "now_ms")
 
@@ -32,36 +32,36 @@ class Clock:
         self._sequence = 0
         self._heap: list[_Entry] = []
 
-    def at(self, at_ms: float, action: Callable[..., None], *arguments: Any) -> Alarm:
-        """Do it then; now, if that is past."""
+    def at(self, at_ms: float, action: Callable[..., None], *arguments: Any) -> ScheduledCall:
+        """Schedule a call for that time, or for now if that is past."""
         at_ms = max(at_ms, self.now_ms)
-        alarm = Alarm(at_ms, action, arguments)
+        call = ScheduledCall(at_ms, action, arguments)
         self._sequence += 1
-        heapq.heappush(self._heap, (at_ms, self._sequence, alarm, None, ()))
-        return alarm
+        heapq.heappush(self._heap, (at_ms, self._sequence, call, None, ()))
+        return call
 
-    def after(self, delay_ms: float, action: Callable[..., None], *arguments: Any) -> Alarm:
+    def after(self, delay_ms: float, action: Callable[..., None], *arguments: Any) -> ScheduledCall:
         return self.at(self.now_ms + delay_ms, action, *arguments)
 
     def post(self, at_ms: float, action: Callable[..., None], *arguments: Any) -> None:
-        """Do it then, not before now; it cannot be cancelled."""
+        """Schedule a call that cannot be cancelled. at_ms: not before now."""
         self._sequence += 1
         heapq.heappush(self._heap, (at_ms, self._sequence, None, action, arguments))
 
     def run_next_before(self, limit_ms: float) -> bool:
-        """Do the next thing if it happens before that time. False if it does not."""
+        """Make the next call if it is due before that time. False if it is not."""
         heap = self._heap
         while heap:
-            at_ms, _, alarm, action, arguments = heap[0]
-            if alarm is not None:
-                action, arguments = alarm.action, alarm.arguments
+            at_ms, _, call, action, arguments = heap[0]
+            if call is not None:
+                action, arguments = call.action, call.arguments
             if action is None:
                 heapq.heappop(heap)  # it was cancelled
             elif at_ms < limit_ms:
                 heapq.heappop(heap)
                 self.now_ms = at_ms
-                if alarm is not None:
-                    alarm.action = None
+                if call is not None:
+                    call.action = None
                 action(*arguments)
                 return True
             else:
@@ -69,16 +69,16 @@ class Clock:
         return False
 
     def next_at(self) -> float | None:
-        """When the next thing happens; None if nothing will."""
+        """When the next call is due; None if nothing is scheduled."""
         heap = self._heap
         while heap:
-            at_ms, _, alarm, _, _ = heap[0]
-            if alarm is None or alarm.action is not None:
+            at_ms, _, call, _, _ = heap[0]
+            if call is None or call.action is not None:
                 return at_ms
             heapq.heappop(heap)
         return None
 
     def run_next(self) -> None:
-        """Go to the next thing that happens, and do it. There must be one (`next_at`)."""
-        happened = self.run_next_before(math.inf)
-        assert happened
+        """Advance to the next call and make it. Something must be scheduled (`next_at`)."""
+        was_called = self.run_next_before(math.inf)
+        assert was_called

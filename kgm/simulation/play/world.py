@@ -1,12 +1,14 @@
-"""A broker's group coordinator and its clients in virtual time: the wire between them, and a log of what happens.
+"""A group coordinator and its clients in virtual time: the network between them, and a log of what happens.
 
-The coordinator is the real engine. A request takes a drawn time to arrive, its reply too; a connection keeps order.
+The coordinator is the real engine. A request takes a drawn time to arrive, and so does its reply; a connection keeps
+the order of requests.
 
-Heartbeats of a group that is calm change nothing but the session's deadline, and are left out as long as that lets
-nobody expire. `wake` brings them back when a rebalance begins; a member that stops hands in its last one (`member`)."""
+Heartbeats of a calm group change nothing but the session's deadline, and are left out as long as no session ends by it.
+`WorldObserver.rebalance_began` brings them back; a member that stops hands in its last one (`scripted_member`)."""
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from kgm.coordinator.contract.outcome import Millis, Producer, Reply, Request, Ticket, TimerKey, TimerKind
@@ -27,79 +29,118 @@ from kgm.records.messages.consumer_group_target_assignment_metadata_value import
 )
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
 from kgm.records.record import Record
-from kgm.simulation.plan.starting_group import Origin, made_up_member_id
-from kgm.simulation.play.client_profiles import NETWORK_MS, Tempo, drawn
-from kgm.simulation.play.held_newcomers import Standby
-from kgm.simulation.play.leader import Blobs
-from kgm.simulation.play.ownership_ledger import Ledger
-from kgm.simulation.play.virtual_clock import Clock
-from kgm.simulation.report.report import TimelineEvent
+from kgm.simulation.plan.member_ids import new_classic_member_id
+from kgm.simulation.plan.starting_group import StartingGroup
+from kgm.simulation.play.draw import TimelineEvent
+from kgm.simulation.play.held_newcomers import HeldNewcomers
+from kgm.simulation.play.leader import SubscriptionCache
+from kgm.simulation.play.ownership_ledger import OwnershipLedger
+from kgm.simulation.play.timing import NETWORK_MS, DrawTiming, draw_ms, timer_late_ms
+from kgm.simulation.play.virtual_clock import VirtualClock
+from kgm.text.wording import many
 
-#: When a plan starts. Late enough that what happened before it has a time too.
+#: When a plan starts. Late enough that what happened before it has a positive time too.
 START_MS = 1_000_000
 
 
 class Client(Protocol):
-    """Who sends requests. life: how often it was started; a reply to an earlier life is lost."""
+    """Who sends requests. life: counts its starts and stops; a reply to an earlier life is lost."""
 
     client_id: str
     client_host: str
     life: int
     link_busy_until_ms: float
 
+    @property
+    def identity(self) -> str: ...
+
+
+class WorldObserver(Protocol):
+    """Is told what happens in a world, when it happens."""
+
+    def rebalance_began(self) -> None:
+        """The coordinator began a rebalance of a classic group, or raised the epoch of a consumer group."""
+
+    def timer_expired(self) -> None:
+        """A timer of the coordinator has expired and been handled."""
+
+    def group_recorded(self, value: GroupMetadataValue) -> None:
+        """The coordinator wrote the record of a classic group."""
+
+    def members_removed(self, member_ids: Sequence[str], replaced: frozenset[str]) -> None:
+        """The coordinator wrote that members of a consumer group are removed. replaced: the instance ids that other
+        members took over in the same batch of records."""
+
+    def start_refused(self, member: Client) -> None:
+        """The broker refused to let a process join a consumer group, and the process has ended."""
+
+
+class Unobserved:
+    """A `WorldObserver` that does nothing."""
+
+    def rebalance_began(self) -> None: ...
+    def timer_expired(self) -> None: ...
+    def group_recorded(self, value: GroupMetadataValue) -> None: ...
+    def members_removed(self, member_ids: Sequence[str], replaced: frozenset[str]) -> None: ...
+    def start_refused(self, member: Client) -> None: ...
+
 
 class World:
-    """One draw. `chance` decides everything that nobody can know; the same seed plays the same draw."""
+    """One draw. `chance` decides everything that nobody can know; the same seed gives the same draw.
+
+    has_usual_timing: see `DrawTiming`."""
 
     def __init__(
-        self, origin: Origin, settings: BrokerSettings, seed: str, *, heartbeat_interval_ms: int | None = None,
-        keeps_holdings: bool = False,
+        self, group: StartingGroup, settings: BrokerSettings, seed: str, *, heartbeat_interval_ms: int | None = None,
+        keeps_holdings: bool = False, has_usual_timing: bool = False, observer: WorldObserver | None = None,
     ) -> None:  # fmt: skip
-        self.origin = origin
+        self.group = group
+        self.observer: WorldObserver = Unobserved() if observer is None else observer
         self.chance = random.Random(seed)  # noqa: S311  (a simulation)
-        self.tempo = Tempo(self.chance, heartbeat_interval_ms, origin.session_timeout_ms)
-        self.clock = Clock(START_MS)
-        self.blobs = Blobs()
-        self.ledger = Ledger(origin.topics, origin.assignment, START_MS, keeps_holdings=keeps_holdings)
+        self.timing = DrawTiming(
+            self.chance, heartbeat_interval_ms, group.session_timeout_ms, is_usual=has_usual_timing
+        )
+        self.clock = VirtualClock(START_MS)
+        self.cache = SubscriptionCache()
+        self.ledger = OwnershipLedger(group.topics, group.assignment, START_MS, keeps_holdings=keeps_holdings)
         self.timeline: list[TimelineEvent] = []
-        self.made_up: set[str] = set()
-        self.generation = origin.generation
+        #: Member ids that were drawn, so that the real ones will be others.
+        self.drawn_member_ids: set[str] = set()
+        self.generation = group.generation
         self.rebalances = 0
-        self.passed_empty = False
+        self.was_empty = False
         self.requests = 0
         self.fenced: list[str] = []
         self.refused_joins = 0
         self.in_flight = 0
-        self.is_busy = False
-        self.wake: Callable[[], None] = lambda: None
-        self.on_timer: Callable[[], None] = lambda: None
-        self.restless: set[object] = set()
-        #: Told of a record of a classic group, and of member ids that a consumer group has no longer, with the
-        #: instance ids that others have taken over at the same time.
-        self.on_record: Callable[[GroupMetadataValue], None] = lambda _: None
-        self.on_gone: Callable[[Sequence[str], frozenset[str]], None] = lambda _gone, _replaced: None
-        #: Told of a member of a consumer group that the broker has refused, and that has ended over it.
-        self.on_refused: Callable[[Any], None] = lambda _: None
-        #: Members of a consumer group that have something to give up, or to wait for.
+        #: Whether a classic group is in a rebalance.
+        self.is_rebalancing = False
+        #: Members that still have something to do before the group can be stable.
+        self.unfinished: set[Client] = set()
+        #: Member ids of a consumer group that have partitions to give up, or to wait for.
         self.unreconciled: set[str] = set()
-        self.image = origin.image
-        self.epoch_period_ms = float(settings.group_consumer_heartbeat_interval_ms)
-        self.epoch_session_ms = settings.group_consumer_session_timeout_ms
-        self._target_epoch = origin.generation
-        #: How far the counter had come when it began anew: a classic group without members becomes another group.
+        self.image = group.image
+        #: Heartbeat interval and session timeout of consumer groups.
+        self.consumer_heartbeat_ms = float(settings.group_consumer_heartbeat_interval_ms)
+        self.consumer_session_ms = settings.group_consumer_session_timeout_ms
+        self._target_epoch = group.generation
+        #: How far the counter had come when it started again: an empty classic group becomes a new consumer group.
         self.epochs_before = 0
-        self.began_anew = False
+        self.is_new_group = False
         self._is_emptied = False
         self._is_joining = False
-        self._join_key = TimerKey(TimerKind.JOIN, origin.group_id)
-        self._sync_key = TimerKey(TimerKind.SYNC, origin.group_id)
+        self._join_key = TimerKey(TimerKind.JOIN, group.group_id)
+        self._sync_key = TimerKey(TimerKind.SYNC, group.group_id)
         self._waiting: dict[int, tuple[Client, int, Callable[[Any], None] | None]] = {}
+        if not settings.group_initial_rebalance_delay_ms:  # what timers are late by is nothing beside other delays
+            late_ms = timer_late_ms(random.Random(seed + "/timers"))  # noqa: S311
+            settings = replace(settings, group_initial_rebalance_delay_ms=late_ms)
         self.engine = Coordinator(
-            settings=settings, new_member_id=self._new_member_id, topics=origin.topics, image=self.image
+            settings=settings, new_member_id=self._new_member_id, topics=group.topics, image=self.image
         )
         self.runtime = Runtime(self.engine, append=self._appended)
         self._deadlines = self.engine.deadlines
-        self.standby = Standby(self.engine, origin.group_id, self.note)
+        self.held_newcomers = HeldNewcomers(self.engine, group.group_id, self.note)
 
     # -- time
 
@@ -113,7 +154,7 @@ class World:
         return round(self.clock.now_ms - START_MS)
 
     def run_next(self) -> None:
-        """Let the next thing happen: a client's doing or a timer of the coordinator."""
+        """Advance to the next event, which is a client's call or a timer of the coordinator."""
         if self.clock.run_next_before(self.runtime.quiet_until()):
             return
         next_at, deadline = self.clock.next_at(), self.runtime.next_deadline()
@@ -121,21 +162,21 @@ class World:
             self.clock.now_ms = max(self.clock.now_ms, float(deadline))
             self._deliver(self.runtime.advance(deadline))
             self._observe()
-            self.on_timer()
+            self.observer.timer_expired()
         else:
             self.clock.run_next()
 
-    # -- the wire
+    # -- the network
 
     def send(self, client: Client, message: Message, version: int, on_reply: Callable[[Any], None] | None) -> None:
-        """A request on its way. on_reply is called with the response, if the client still lives then."""
-        arrives = max(self.clock.now_ms + drawn(self.chance, NETWORK_MS), client.link_busy_until_ms)
+        """Send a request. on_reply is called with the response, unless the client has stopped by then."""
+        arrives = max(self.clock.now_ms + draw_ms(self.chance, NETWORK_MS), client.link_busy_until_ms)
         client.link_busy_until_ms = arrives
         self.in_flight += 1
         self.clock.post(arrives, self._arrive, client, client.life, message, version, on_reply)
 
     def hand_in(self, request: Request, at_ms: float) -> None:
-        """A request that needs no journey and no answer: a heartbeat that is left out, now or before."""
+        """Handle a request without the network: a heartbeat that was left out, with the time it would have had."""
         self.requests += 1
         self.runtime.handle(request, ticket=Ticket(self.requests), now=Millis(int(at_ms)))
 
@@ -159,7 +200,7 @@ class World:
             waiting = self._waiting.pop(ticket, None)
             if waiting is not None:
                 self.in_flight += 1
-                post(now_ms + drawn(chance, NETWORK_MS), self._hand_over, *waiting, message)
+                post(now_ms + draw_ms(chance, NETWORK_MS), self._hand_over, *waiting, message)
 
     def _hand_over(self, client: Client, life: int, on_reply: Callable[[Any], None], message: Message) -> None:
         self.in_flight -= 1
@@ -171,21 +212,31 @@ class World:
     def note(self, event: str, detail: str, member: str | None = None) -> None:
         self.timeline.append(TimelineEvent(at_ms=self.at_ms, event=event, detail=detail, member=member))
 
+    def fence(self, client: Client) -> None:
+        """A client was told that another process has its instance id."""
+        self.note("fenced", "FENCED_INSTANCE_ID: another process has its instance id", client.identity)
+        self.fenced.append(client.identity)
+
+    def refuse(self, client: Client, detail: str) -> None:
+        """The broker refused to let a client join."""
+        self.note("refused", detail, client.identity)
+        self.refused_joins += 1
+
     def _observe(self) -> None:
         joining = self._join_key in self._deadlines
         if joining and not self._is_joining:
-            self.note("rebalance", "the group prepares a rebalance; members hear of it at their next heartbeat")
+            self.note("rebalance", "the group prepares a rebalance; members learn of it from their next heartbeats")
         self._is_joining = joining
-        if self.standby.plan is not None:
-            self.standby.observe()
-        was_busy = self.is_busy
-        self.is_busy = joining or self._sync_key in self._deadlines
-        if self.is_busy and not was_busy:
-            self.wake()
+        if self.held_newcomers.plan is not None:
+            self.held_newcomers.observe()
+        was_rebalancing = self.is_rebalancing
+        self.is_rebalancing = joining or self._sync_key in self._deadlines
+        if self.is_rebalancing and not was_rebalancing:
+            self.observer.rebalance_began()
 
     def _appended(self, records: Sequence[Record], _producer: Producer | None = None) -> None:
-        """What is written to `__consumer_offsets` tells of every generation and epoch, and who got an assignment."""
-        gone = []
+        """The records of `__consumer_offsets` contain every generation and epoch, and who got an assignment."""
+        removed = []
         for record in records:
             match record.key, record.value:
                 case _, GroupMetadataValue() as value:
@@ -199,29 +250,30 @@ class World:
                     (self.unreconciled.add if value.state else self.unreconciled.discard)(member_id)
                 case ConsumerGroupMemberMetadataKey(member_id=member_id), None:
                     self.unreconciled.discard(member_id)
-                    gone.append(member_id)
+                    removed.append(member_id)
                 case _:
                     pass
-        if gone:
-            said = [each.value for each in records if isinstance(each.value, ConsumerGroupMemberMetadataValue)]
-            self.on_gone(gone, frozenset(value.instance_id for value in said if value.instance_id is not None))
+        if removed:
+            added = [each.value for each in records if isinstance(each.value, ConsumerGroupMemberMetadataValue)]
+            replaced = frozenset(value.instance_id for value in added if value.instance_id is not None)
+            self.observer.members_removed(removed, replaced)
 
     def _epoch_appended(self, epoch: int) -> None:
         if self._is_emptied:
             self._is_emptied = False
-            self.began_anew = True
+            self.is_new_group = True
             self.epochs_before += self.generation - FIRST_EPOCH
             self.generation = self._target_epoch = FIRST_EPOCH
         if epoch > self.generation:
             self.generation = epoch
-            self.note("epoch", f"the group is at epoch {epoch}; members hear of it at their next heartbeats")
-            self.wake()
+            self.note("epoch", f"the group is at epoch {epoch}; members learn of it from their next heartbeats")
+            self.observer.rebalance_began()
 
     def _target_appended(self, epoch: int) -> None:
-        if epoch > self._target_epoch:  # a classic group that is upgraded keeps what it has
+        if epoch > self._target_epoch:  # a classic group that is upgraded keeps its assignment
             self._target_epoch = epoch
             self.rebalances += 1
-            self.note("assigned", f"epoch {epoch} has its target assignment")
+            self.note("assigned", f"the target assignment of epoch {epoch} is computed")
 
     def _generation_appended(self, value: GroupMetadataValue) -> None:
         self._is_emptied = not value.members
@@ -229,14 +281,15 @@ class World:
             self.generation = self._target_epoch = value.generation
             if value.members:
                 self.rebalances += 1
-                count = len(value.members)
-                self.note("assigned", f"generation {value.generation} has its assignment, for {count} members")
+                self.note(
+                    "assigned", f"generation {value.generation} is assigned to {many(len(value.members), 'member')}"
+                )
             else:
-                self.passed_empty = True
+                self.was_empty = True
                 self.note("empty", f"the group is empty at generation {value.generation}")
-        self.on_record(value)
+        self.observer.group_recorded(value)
 
     def _new_member_id(self, prefix: str) -> str:
-        member_id = made_up_member_id(prefix, self.chance)
-        self.made_up.add(member_id)
+        member_id = new_classic_member_id(prefix, self.chance)
+        self.drawn_member_ids.add(member_id)
         return member_id

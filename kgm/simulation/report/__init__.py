@@ -1,1 +1,1 @@
-"""What a simulation says: values, caveats, and who held which partition when."""
+"""What a simulation predicts: the prediction as values (`prediction`), and what limits it in words (`caveats`)."""

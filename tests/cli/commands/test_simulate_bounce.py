@@ -173,9 +173,9 @@ def test_the_table_says_what_a_wait_costs():
     run = kgm("simulate-bounce", *SYNTHETIC, "--pre-registered", "member-{1..6}", "--scale-out", "1", "--draws", "2")
     assert run.code == 0, run
     assert "note (standby): what-if only: Apache Kafka has neither" in run.out
-    assert "waits in vain" in run.out
+    assert "wait in vain" in run.out
     assert "timeline of standby" in run.out
-    assert "is held back until all pre-registered are there: 1 wait" in run.out
+    assert "waits until all pre-registered members have joined (1 waiting)" in run.out
     rows = {line.split()[0]: line.split() for line in run.out.splitlines() if line.startswith(("as-is", "standby"))}
     assert float(rows["as-is"][6].removesuffix("s")) < 20
     assert float(rows["standby"][6].removesuffix("s")) >= 300
@@ -227,4 +227,4 @@ def test_starts_that_are_refused_are_counted_and_explained():
     assert run.code == 0, run
     assert "REFUSED" in run.out
     assert "kgm remove-members synthetic --instance-ids member-1" in run.out
-    assert "GENERATIONS group epochs" in run.out
+    assert "GENERATIONS counts group epochs" in run.out

@@ -12,7 +12,7 @@ from kgm.operations.removal.liveness import Liveness, Sign
 from kgm.operations.removal.preview import downgrade_warning, expected_moves, stall_warning
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan
-from kgm.simulation.plan.starting_group import synthetic
+from kgm.simulation.plan.synthetic_group import synthetic_group
 
 
 def member(name, assignment, *, topics=("t",), static=True, **more):
@@ -84,7 +84,7 @@ def test_in_consumer_groups_the_engine_does_what_the_preview_tells(size):
         TopicSnapshot(name=f"t{number}", partitions=chance.randint(1, 40), topic_id=chance.randbytes(16))
         for number in range(chance.randint(1, 6))
     ]
-    made_up = synthetic(size, topics, Membership.STATIC, "uniform", GroupProtocol.CONSUMER)
+    made_up = synthetic_group(size, topics, Membership.STATIC, "uniform", GroupProtocol.CONSUMER)
     past = TimelineOrder(64)
     listed = past.sorted(member.member_id for member in chance.sample(made_up.members, size))
     members = tuple(dataclasses.replace(member, listed_at=listed.index(member.member_id)) for member in made_up.members)

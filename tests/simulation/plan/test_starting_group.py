@@ -1,15 +1,13 @@
-import json
-import random
 from dataclasses import replace
 
 import pytest
 
-from kgm.model.errors import KgmError, NotFoundError, RefusedError, UsageError
-from kgm.model.snapshot import GroupSnapshot, TopicSnapshot, snapshot_from_json
+from kgm.model.errors import NotFoundError, RefusedError
+from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import Membership, WhatIf
-from kgm.simulation.plan.starting_group import made_up_member_id, origin_of, synthetic
-from kgm.simulation.play.client_profiles import Library
-from tests.simulation.groups import DYNAMIC, STATIC, made_up, member
+from kgm.simulation.plan.client_library import Library
+from kgm.simulation.plan.starting_group import starting_group_of
+from tests.simulation.groups import member
 
 
 def group(*members, **more):
@@ -17,25 +15,25 @@ def group(*members, **more):
     return GroupSnapshot(members=members, topics=(TopicSnapshot(name="t", partitions=4),), **(values | more))
 
 
-def test_a_group_is_taken_as_it_was_seen():
+def test_a_starting_group_is_as_described():
     seen = group(
         member("a", assignment={"t": (0, 3)}, client_library="librdkafka"), member("b", static=False), generation=7,
         session_timeout_ms=10_000, rebalance_timeout_ms=60_000,
     )  # fmt: skip
-    origin = origin_of(seen, WhatIf())
+    origin = starting_group_of(seen, WhatIf())
     assert (origin.generation, origin.generation_is_known, origin.caveats) == (7, True, ())
     assert (origin.session_timeout_ms, origin.rebalance_timeout_ms) == (10_000, 60_000)
     assert origin.assignment == {"a": {"t": (0, 3)}, "b-uuid": {}}
-    assert [seat.library for seat in origin.seats] == [Library.LIBRDKAFKA, None]
+    assert [seat.library for seat in origin.members] == [Library.LIBRDKAFKA, None]
     assert not origin.all_static
 
 
-def test_what_a_snapshot_does_not_tell_is_assumed_and_said():
-    origin = origin_of(group(member("a", assignment={"t": (0,)})), WhatIf())
+def test_what_a_snapshot_does_not_contain_is_assumed_with_a_caveat():
+    origin = starting_group_of(group(member("a", assignment={"t": (0,)})), WhatIf())
     assert (origin.session_timeout_ms, origin.rebalance_timeout_ms) == (45_000, 300_000)
     assert not origin.generation_is_known
     assert [text.split(" is not ")[0] for text in origin.caveats] == ["the session timeout", "the rebalance timeout"]
-    supposed = origin_of(group(member("a")), WhatIf(session_timeout_ms=9000, rebalance_timeout_ms=8000))
+    supposed = starting_group_of(group(member("a")), WhatIf(session_timeout_ms=9000, rebalance_timeout_ms=8000))
     assert (supposed.session_timeout_ms, supposed.rebalance_timeout_ms, supposed.caveats) == (9000, 8000, ())
 
 
@@ -43,16 +41,16 @@ def test_a_topic_that_is_missing_has_as_many_partitions_as_are_assigned():
     seen = replace(
         group(member("a", topics=("t", "u"), assignment={"u": (0, 5)})), session_timeout_ms=1, rebalance_timeout_ms=1
     )
-    origin = origin_of(seen, WhatIf())
+    origin = starting_group_of(seen, WhatIf())
     assert origin.topics == {"t": 4, "u": 6}
     assert "topic u is not in the snapshot" in origin.caveats[0]
 
 
-def test_topics_that_nobody_subscribes_to_are_left_out():
+def test_topics_without_a_subscription_are_left_out():
     seen = replace(
         group(member("a")), topics=(TopicSnapshot(name="t", partitions=4), TopicSnapshot(name="old", partitions=9))
     )
-    assert origin_of(seen, WhatIf()).topics == {"t": 4}
+    assert starting_group_of(seen, WhatIf()).topics == {"t": 4}
 
 
 @pytest.mark.parametrize(
@@ -67,40 +65,40 @@ def test_topics_that_nobody_subscribes_to_are_left_out():
         ({"assignor": None}, RefusedError, "assignor"),
     ],
 )
-def test_what_cannot_be_played_is_refused(change, error, says):
+def test_groups_that_cannot_be_simulated_are_refused(change, error, says):
     with pytest.raises(error, match=says):
-        origin_of(replace(group(member("a")), **change), WhatIf())
+        starting_group_of(replace(group(member("a")), **change), WhatIf())
 
 
-def test_members_that_share_out_tasks_are_not_imagined_to_share_out_partitions():
+def test_a_kafka_streams_group_cannot_be_given_another_assignor():
     streams = group(member("a"), assignor="stream")
-    assert origin_of(streams, WhatIf()).assignor == "stream"
+    assert starting_group_of(streams, WhatIf()).assignor == "stream"
     with pytest.raises(RefusedError, match="is a Kafka Streams application: its assignor 'stream'"):
-        origin_of(streams, WhatIf(assignor="range"))
+        starting_group_of(streams, WhatIf(assignor="range"))
 
 
 def test_an_empty_group_has_no_assignor_and_needs_none():
-    assert origin_of(group(state="Empty", assignor=None), WhatIf()).assignor == "range"
+    assert starting_group_of(group(state="Empty", assignor=None), WhatIf()).assignor == "range"
 
 
-def test_what_ifs_resettle_the_group():
+def test_what_ifs_change_the_assignment_to_begin_with():
     seen = group(member("b", assignment={"t": (0, 1, 2, 3)}), member("a", assignment={}))
-    as_range = origin_of(seen, WhatIf(assignor="range"))
+    as_range = starting_group_of(seen, WhatIf(assignor="range"))
     assert as_range.assignment == {"b": {"t": (2, 3)}, "a": {"t": (0, 1)}}
-    assert "settled under range" in as_range.caveats[-1]
-    sticky = origin_of(seen, WhatIf(assignor="cooperative-sticky")).assignment
+    assert "assumed to be stable under range before the plan" in as_range.caveats[-1]
+    sticky = starting_group_of(seen, WhatIf(assignor="cooperative-sticky")).assignment
     assert sorted(len(topics["t"]) for topics in sticky.values()) == [2, 2]
     assert set(sticky["b"]["t"]) < {0, 1, 2, 3}
-    dynamic = origin_of(seen, WhatIf(membership=Membership.DYNAMIC))
-    assert {seat.identity for seat in dynamic.seats} == {"a-uuid", "b-uuid"}
-    assert all(seat.group_instance_id is None for seat in dynamic.seats)
-    static = origin_of(group(member("a", static=False)), WhatIf(membership=Membership.STATIC))
-    assert static.seats[0].group_instance_id == static.seats[0].identity == "a-uuid"
+    dynamic = starting_group_of(seen, WhatIf(membership=Membership.DYNAMIC))
+    assert {seat.identity for seat in dynamic.members} == {"a-uuid", "b-uuid"}
+    assert all(seat.group_instance_id is None for seat in dynamic.members)
+    static = starting_group_of(group(member("a", static=False)), WhatIf(membership=Membership.STATIC))
+    assert static.members[0].group_instance_id == static.members[0].identity == "a-uuid"
     assert static.all_static
 
 
-def test_racks_are_ignored_aloud():
-    assert "rack" in origin_of(group(member("a", rack="r1")), WhatIf()).caveats[-1]
+def test_racks_are_ignored_with_a_caveat():
+    assert "rack" in starting_group_of(group(member("a", rack="r1")), WhatIf()).caveats[-1]
 
 
 @pytest.mark.parametrize(
@@ -111,51 +109,6 @@ def test_racks_are_ignored_aloud():
         (None, "x", "x-1", None), ("aiokafka", "aiokafka-0.14", "a-1", None),
     ],
 )  # fmt: skip
-def test_the_library_gives_itself_away_or_not(said, client_id, member_id, expected):
+def test_the_library_is_guessed_from_ids(said, client_id, member_id, expected):
     one = replace(member("a"), client_library=said, client_id=client_id, member_id=member_id)
-    assert origin_of(group(one), WhatIf()).seats[0].library is expected
-
-
-# -- made-up groups
-
-
-@pytest.mark.parametrize("membership", [STATIC, DYNAMIC])
-@pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-def test_a_made_up_group_is_settled(membership, assignor):
-    made = made_up(5, 12, membership, assignor)
-    assert made.state == "Stable"
-    owned = sorted(p for m in made.members for p in m.assignment["t"])
-    assert owned == list(range(12))
-    assert len({m.identity for m in made.members}) == 5
-    assert [m.group_instance_id for m in made.members] == (
-        [f"member-{n}" for n in range(1, 6)] if membership is STATIC else [None] * 5
-    )
-    again = origin_of(made, WhatIf(assignor=assignor)).assignment
-    assert {who: list(topics["t"]) for who, topics in again.items()} == {
-        m.identity: list(m.assignment["t"]) for m in made.members
-    }
-    assert snapshot_from_json(json.loads(json.dumps(made.to_json()))).to_json() == made.to_json()
-
-
-def test_a_made_up_group_is_the_same_every_time_and_sorts_as_it_counts():
-    assert made_up(11) == made_up(11)
-    names = [m.identity for m in made_up(11).members]
-    assert names == sorted(names)
-    assert names[0] == "member-01"
-
-
-def test_what_cannot_be_made_up():
-    topic = TopicSnapshot(name="t", partitions=1)
-    for members, topics in ((0, [topic]), (1, []), (1, [topic, topic])):
-        with pytest.raises(UsageError):
-            synthetic(members, topics, STATIC, "range")
-    with pytest.raises(KgmError):
-        synthetic(1, [topic], STATIC, "nonsense")
-
-
-def test_member_ids_look_like_those_of_a_broker():
-    chance = random.Random(3)
-    made = made_up_member_id("app", chance)
-    assert made.startswith("app-")
-    assert len(made) == len("app-") + 36
-    assert made != made_up_member_id("app", chance)
+    assert starting_group_of(group(one), WhatIf()).members[0].library is expected

@@ -1,4 +1,4 @@
-"""What scripted consumers say to the coordinator, and how they take its answers."""
+"""What scripted classic consumers send to the coordinator, and how they react to its responses."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
 from kgm.protocol.subscription import MemberAssignment, decode_subscription, encode_assignment
 from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
-from kgm.simulation.plan.starting_group import origin_of
-from kgm.simulation.play.classic_member import Member, Phase
-from kgm.simulation.play.client_profiles import HABITS, Library
+from kgm.simulation.plan.client_library import Library
+from kgm.simulation.plan.starting_group import starting_group_of
+from kgm.simulation.play.classic_member import ScriptedClassicMember
+from kgm.simulation.play.client_profiles import PROFILES
 from kgm.simulation.play.leader import decode_sticky_data
-from kgm.simulation.play.plan_runner import Script
+from kgm.simulation.play.plan_runner import PlanRunner
+from kgm.simulation.play.scripted_member import LifecyclePhase
 from kgm.simulation.play.world import World
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
 
 LIBRARIES = pytest.mark.parametrize("library", list(Library), ids=lambda library: library.value)
 
 
-class Table(World):
-    """A world in which the test is the coordinator: requests are kept, and `answer` answers the last one."""
+class ManualWorld(World):
+    """A world in which the test is the coordinator: requests are recorded, and `answer` answers the last one."""
 
-    def __init__(self, origin):
-        super().__init__(origin, BrokerSettings(), "table", heartbeat_interval_ms=3_000)
+    def __init__(self, group):
+        super().__init__(group, BrokerSettings(), "manual", heartbeat_interval_ms=3_000)
         self.sent = []
 
     def send(self, client, message, version, on_reply):
         self.sent.append((message, version, on_reply))
 
     def hand_in(self, request, at_ms):
-        """Nobody listens."""
+        """Ignore it."""
 
     def until_sent(self, kind):
         """Let time pass until such a request is sent."""
@@ -52,29 +54,29 @@ class Table(World):
         on_reply(reply)
 
 
-def seated(library=Library.JAVA, *, membership=STATIC, assignor="range", started=False):
-    """A member and its table: one of the Stable group, or started as a new process."""
-    origin = origin_of(made_up(2, 4, membership, assignor, library=library.value, generation=7), WhatIf())
-    table = Table(origin)
-    one = Member(table, origin.seats[0], HABITS[library])
+def a_member(library=Library.JAVA, *, membership=STATIC, assignor="range", started=False):
+    """A member and its world: one of the Stable group, or started as a new process."""
+    group = starting_group_of(made_up(2, 4, membership, assignor, library=library.value, generation=7), WhatIf())
+    world = ManualWorld(group)
+    one = ScriptedClassicMember(world, group.members[0], PROFILES[library])
     if started:
         one.start()
     else:
-        one.take_seat()
-    return one, table
+        one.be_member()
+    return one, world
 
 
-def told(table, generation=8, leader="other", **more):
-    table.answer(
+def joined(world, generation=8, leader="other", **more):
+    world.answer(
         JoinGroupResponse(generation_id=generation, protocol_name="range", leader=leader, member_id="me", **more)
     )
 
 
-def assigned(table, *partitions):
-    table.answer(SyncGroupResponse(assignment=encode_assignment(MemberAssignment(partitions={"t": list(partitions)}))))
+def synced(world, *partitions):
+    world.answer(SyncGroupResponse(assignment=encode_assignment(MemberAssignment(partitions={"t": list(partitions)}))))
 
 
-def said(request):
+def subscription_of(request):
     return decode_subscription(request.protocols[0].metadata)
 
 
@@ -83,63 +85,63 @@ def said(request):
 
 @LIBRARIES
 def test_a_dynamic_newcomer_joins_twice_and_syncs(library):
-    one, table = seated(library, membership=DYNAMIC, started=True)
-    join, version, _ = table.until_sent(JoinGroupRequest)
-    assert (join.member_id, join.group_instance_id, version) == ("", None, HABITS[library].join_version)
+    one, world = a_member(library, membership=DYNAMIC, started=True)
+    join, version, _ = world.until_sent(JoinGroupRequest)
+    assert (join.member_id, join.group_instance_id, version) == ("", None, PROFILES[library].join_version)
     assert (join.session_timeout_ms, join.rebalance_timeout_ms) == (45_000, 300_000)
-    table.answer(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="given"))
-    at_ms = table.now_ms
-    table.sent.clear()
-    join, _, _ = table.until_sent(JoinGroupRequest)
-    assert (join.member_id, table.now_ms) == ("given", at_ms)
-    told(table)
-    sync, version, _ = table.until_sent(SyncGroupRequest)
+    world.answer(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="given"))
+    at_ms = world.now_ms
+    world.sent.clear()
+    join, _, _ = world.until_sent(JoinGroupRequest)
+    assert (join.member_id, world.now_ms) == ("given", at_ms)
+    joined(world)
+    sync, version, _ = world.until_sent(SyncGroupRequest)
     assert (sync.member_id, sync.generation_id, sync.assignments) == ("me", 8, [])
     assert (version, sync.protocol_name) == ((5, "range") if library is Library.JAVA else (3, None))
-    assigned(table, 1, 2)
-    assert (one.phase, one.owned, one.intent) == (Phase.STEADY, {"t": (1, 2)}, None)
+    synced(world, 1, 2)
+    assert (one.phase, one.owned, one.next_action) == (LifecyclePhase.STABLE, {"t": (1, 2)}, None)
 
 
 @LIBRARIES
 def test_a_leader_assigns_and_one_that_may_skip_it_does_not(library):
-    one, table = seated(library, started=True)
-    table.until_sent(JoinGroupRequest)
-    blob = table.sent[-1][0].protocols[0].metadata
+    one, world = a_member(library, started=True)
+    world.until_sent(JoinGroupRequest)
+    blob = world.sent[-1][0].protocols[0].metadata
     rows = [{"member_id": name, "group_instance_id": name, "metadata": blob} for name in ("me", "you")]
-    told(table, leader="me", members=[JoinGroupResponseMember(**row) for row in rows])
-    sync, _, _ = table.until_sent(SyncGroupRequest)
-    given = {each.member_id: table.blobs.assignment(each.assignment) for each in sync.assignments}
+    joined(world, leader="me", members=[JoinGroupResponseMember(**row) for row in rows])
+    sync, _, _ = world.until_sent(SyncGroupRequest)
+    given = {each.member_id: world.cache.decode_assignment(each.assignment) for each in sync.assignments}
     assert given == {"me": {"t": (0, 1)}, "you": {"t": (2, 3)}}
-    assigned(table, 0, 1)
+    synced(world, 0, 1)
     one.stop(Stop.CRASH)
     one.start()
-    table.sent.clear()
-    table.until_sent(JoinGroupRequest)
-    told(table, leader="me", members=[JoinGroupResponseMember(**row) for row in rows], skip_assignment=True)
-    sync, _, _ = table.until_sent(SyncGroupRequest)
+    world.sent.clear()
+    world.until_sent(JoinGroupRequest)
+    joined(world, leader="me", members=[JoinGroupResponseMember(**row) for row in rows], skip_assignment=True)
+    sync, _, _ = world.until_sent(SyncGroupRequest)
     assert sync.assignments == []
 
 
-def hears_of_a_rebalance(one, table):
-    table.sent.clear()
-    while one.intent is None:
-        table.run_next()
-        if table.sent:
-            table.answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-            table.sent.clear()
-    return table.until_sent(JoinGroupRequest)[0]
+def learns_of_a_rebalance(one, world):
+    world.sent.clear()
+    while one.next_action is None:
+        world.run_next()
+        if world.sent:
+            world.answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+            world.sent.clear()
+    return world.until_sent(JoinGroupRequest)[0]
 
 
 @LIBRARIES
 @pytest.mark.parametrize("assignor", ["range", "sticky", "cooperative-sticky"])
-def test_an_eager_member_gives_everything_up_before_it_joins_and_a_cooperative_one_nothing(library, assignor):
+def test_an_eager_member_gives_up_everything_before_it_joins_and_a_cooperative_one_nothing(library, assignor):
     if assignor == "sticky" and library is Library.LIBRDKAFKA:
         pytest.skip("librdkafka has no sticky assignor")
-    one, table = seated(library, assignor=assignor)
+    one, world = a_member(library, assignor=assignor)
     owned = one.owned
-    table.is_busy = True
-    join = hears_of_a_rebalance(one, table)
-    subscription = said(join)
+    world.is_rebalancing = True
+    join = learns_of_a_rebalance(one, world)
+    subscription = subscription_of(join)
     if assignor == "cooperative-sticky":
         assert one.owned == owned
         assert ({t: tuple(p) for t, p in subscription.owned_partitions.items()}, subscription.generation_id) == (
@@ -152,33 +154,33 @@ def test_an_eager_member_gives_everything_up_before_it_joins_and_a_cooperative_o
         assert subscription.generation_id == (7 if library is Library.JAVA else -1)
     if assignor == "sticky":
         assert decode_sticky_data(subscription.user_data) == (owned, 7)
-    assert join.member_id == one.seat.member_id
+    assert join.member_id == one.spec.member_id
 
 
 def test_a_cooperative_member_that_loses_partitions_joins_again():
-    one, table = seated(assignor="cooperative-sticky")
+    one, world = a_member(assignor="cooperative-sticky")
     assert one.owned == {"t": (0, 2)}
-    table.is_busy = True
-    hears_of_a_rebalance(one, table)
-    told(table)
-    table.until_sent(SyncGroupRequest)
-    assigned(table, 0)
+    world.is_rebalancing = True
+    learns_of_a_rebalance(one, world)
+    joined(world)
+    world.until_sent(SyncGroupRequest)
+    synced(world, 0)
     assert one.owned == {"t": (0,)}
-    join, _, _ = table.until_sent(JoinGroupRequest)
-    subscription = said(join)
+    join, _, _ = world.until_sent(JoinGroupRequest)
+    subscription = subscription_of(join)
     assert ({t: tuple(p) for t, p in subscription.owned_partitions.items()}, subscription.generation_id) == (
         {"t": (0,)},
         8,
     )
 
 
-def test_librdkafka_keeps_a_second_between_joins_unless_it_gave_partitions_up():
+def test_librdkafka_keeps_a_second_between_joins_unless_it_gave_up_partitions():
     for assignor, gap_ms in (("cooperative-sticky", 1_000), ("range", 0)):
-        one, table = seated(Library.LIBRDKAFKA, assignor=assignor)
-        one.last_join_ms = table.now_ms
-        table.is_busy = True
+        one, world = a_member(Library.LIBRDKAFKA, assignor=assignor)
+        one.last_join_ms = world.now_ms
+        world.is_rebalancing = True
         one._on_beat(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-        waited = one.intent.at_ms - table.now_ms
+        waited = one.next_action.at_ms - world.now_ms
         assert gap_ms <= waited <= gap_ms + 400
 
 
@@ -188,80 +190,80 @@ def test_librdkafka_keeps_a_second_between_joins_unless_it_gave_partitions_up():
 @LIBRARIES
 def test_a_fenced_member_is_dead(library):
     for how in ("beat", "join", "sync"):
-        one, table = seated(library, started=how != "beat")
+        one, world = a_member(library, started=how != "beat")
         if how == "beat":
             one._on_beat(HeartbeatResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
         else:
-            table.until_sent(JoinGroupRequest)
+            world.until_sent(JoinGroupRequest)
             if how == "join":
-                table.answer(JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+                world.answer(JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
             else:
-                told(table)
-                table.until_sent(SyncGroupRequest)
-                table.answer(SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
-        assert (one.phase, one.owned, table.fenced) == (Phase.DEAD, {}, ["member-1"])
-        assert not table.restless
+                joined(world)
+                world.until_sent(SyncGroupRequest)
+                world.answer(SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+        assert (one.phase, one.owned, world.fenced) == (LifecyclePhase.DEAD, {}, ["member-1"])
+        assert not world.unfinished
 
 
 @pytest.mark.parametrize("code", [ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.INVALID_SESSION_TIMEOUT])
 def test_a_refused_member_stays_away(code):
-    one, table = seated(started=True)
-    table.until_sent(JoinGroupRequest)
-    table.answer(JoinGroupResponse(error_code=code))
-    assert (one.phase, table.refused_joins) == (Phase.DEAD, 1)
-    assert table.timeline[-1].detail == f"JoinGroup is refused with {code.name}"
+    one, world = a_member(started=True)
+    world.until_sent(JoinGroupRequest)
+    world.answer(JoinGroupResponse(error_code=code))
+    assert (one.phase, world.refused_joins) == (LifecyclePhase.DEAD, 1)
+    assert world.timeline[-1].detail == f"JoinGroup is refused with {code.name}"
 
 
 @LIBRARIES
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
 def test_a_member_that_the_group_went_on_without_has_lost_what_it_owned(library, code):
-    one, table = seated(library, assignor="cooperative-sticky")
+    one, world = a_member(library, assignor="cooperative-sticky")
     one._on_beat(HeartbeatResponse(error_code=code))
     assert one.owned == {}
-    join, _, _ = table.until_sent(JoinGroupRequest)
-    assert join.member_id == ("" if code == ErrorCode.UNKNOWN_MEMBER_ID else one.seat.member_id)
-    assert said(join).owned_partitions == {}
-    told(table)
-    table.until_sent(SyncGroupRequest)
-    table.answer(SyncGroupResponse(error_code=code))
-    join, _, _ = table.until_sent(JoinGroupRequest)
+    join, _, _ = world.until_sent(JoinGroupRequest)
+    assert join.member_id == ("" if code == ErrorCode.UNKNOWN_MEMBER_ID else one.spec.member_id)
+    assert subscription_of(join).owned_partitions == {}
+    joined(world)
+    world.until_sent(SyncGroupRequest)
+    world.answer(SyncGroupResponse(error_code=code))
+    join, _, _ = world.until_sent(JoinGroupRequest)
     assert join.member_id == ("" if code == ErrorCode.UNKNOWN_MEMBER_ID else "me")
 
 
 @LIBRARIES
 def test_a_member_whose_sync_meets_another_rebalance_joins_again(library):
-    one, table = seated(library, started=True)
-    table.until_sent(JoinGroupRequest)
-    joined_ms = table.now_ms
-    told(table)
-    table.until_sent(SyncGroupRequest)
-    table.answer(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    table.until_sent(JoinGroupRequest)
-    assert (table.now_ms - joined_ms >= 1_000) == (library is Library.LIBRDKAFKA)
-    table.answer(JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    assert one.intent is not None
+    one, world = a_member(library, started=True)
+    world.until_sent(JoinGroupRequest)
+    joined_ms = world.now_ms
+    joined(world)
+    world.until_sent(SyncGroupRequest)
+    world.answer(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    world.until_sent(JoinGroupRequest)
+    assert (world.now_ms - joined_ms >= 1_000) == (library is Library.LIBRDKAFKA)
+    world.answer(JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    assert one.next_action is not None
 
 
 def test_an_unknown_id_in_a_join_is_forgotten():
     for library in Library:
-        one, table = seated(library, assignor="cooperative-sticky")
-        table.is_busy = True
-        hears_of_a_rebalance(one, table)
-        table.answer(JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=one.member_id))
+        one, world = a_member(library, assignor="cooperative-sticky")
+        world.is_rebalancing = True
+        learns_of_a_rebalance(one, world)
+        world.answer(JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=one.member_id))
         assert one.member_id == ""
         # librdkafka goes on with what it owns, and claims it under its next id.
         assert bool(one.owned) == (library is Library.LIBRDKAFKA)
-        table.sent.clear()
-        table.until_sent(JoinGroupRequest)
-        told(table)
-        table.until_sent(SyncGroupRequest)
-        assigned(table, 0, 3)
+        world.sent.clear()
+        world.until_sent(JoinGroupRequest)
+        joined(world)
+        world.until_sent(SyncGroupRequest)
+        synced(world, 0, 3)
         assert one.owned == {"t": (0, 3)}
 
 
 @pytest.mark.parametrize("kind", ["join", "sync", "beat"])
 def test_an_answer_that_no_coordinator_gives_is_a_bug(kind):
-    one, _ = seated()
+    one, _ = a_member()
     take, answer = {
         "join": (one._on_join, JoinGroupResponse),
         "sync": (one._on_sync, SyncGroupResponse),
@@ -277,27 +279,27 @@ def test_an_answer_that_no_coordinator_gives_is_a_bug(kind):
 @LIBRARIES
 @pytest.mark.parametrize("membership", [STATIC, DYNAMIC])
 @pytest.mark.parametrize("how", Stop)
-def test_only_a_dynamic_member_that_is_closed_says_so(library, membership, how):
-    one, table = seated(library, membership=membership)
+def test_only_a_dynamic_member_that_is_closed_leaves(library, membership, how):
+    one, world = a_member(library, membership=membership)
     member_id = one.member_id
     one.stop(how)
-    leaves = [message for message, _, _ in table.sent if isinstance(message, LeaveGroupRequest)]
+    leaves = [message for message, _, _ in world.sent if isinstance(message, LeaveGroupRequest)]
     if membership is DYNAMIC and how is Stop.CLEAN:
         (leave,) = leaves
         named = leave.members[0].member_id if library is Library.JAVA else leave.member_id
         assert named == member_id
     else:
         assert leaves == []
-    assert (one.phase, one.owned, one.is_up) == (Phase.DOWN, {}, False)
+    assert (one.phase, one.owned, one.is_up) == (LifecyclePhase.DOWN, {}, False)
 
 
-def test_an_answer_to_an_earlier_life_is_lost():
+def test_a_response_to_an_earlier_life_is_lost():
     group = made_up(2, 4)
-    script = Script(origin_of(group, WhatIf()), Plan(bounce=ids(group)), BrokerSettings(), "s")
-    script._install()
-    world, one = script.world, script.members[0]
+    runner = PlanRunner(starting_group_of(group, WhatIf()), Plan(bounce=ids(group)), BrokerSettings(), "s")
+    runner._load_group()
+    world, one = runner.world, runner.members[0]
     heard = []
-    world.send(one, one._heartbeat(), 4, heard.append)
+    world.send(one, one._heartbeat().message, 4, heard.append)
     one.stop(Stop.CRASH)
     while world.in_flight:
         world.run_next()
@@ -309,26 +311,26 @@ def test_an_answer_to_an_earlier_life_is_lost():
 
 @LIBRARIES
 def test_heartbeats_are_sent_at_their_interval_in_a_group_that_is_not_calm(library):
-    one, table = seated(library)
-    table.is_busy = True
-    one.wake()
+    one, world = a_member(library)
+    world.is_rebalancing = True
+    one.resume_heartbeats()
     times = []
     while len(times) < 6:
-        table.run_next()
-        if table.sent:
-            table.sent.clear()
-            times.append(table.now_ms)
+        world.run_next()
+        if world.sent:
+            world.sent.clear()
+            times.append(world.now_ms)
     gaps = [after - before for before, after in itertools.pairwise(times)]
     assert all(3_000 <= gap <= 3_012 for gap in gaps)
 
 
 def test_a_calm_member_heartbeats_only_to_save_its_session_and_hands_in_its_last_heartbeat():
     group = made_up(2, 4)
-    script = Script(
-        origin_of(group, WhatIf()), Plan(bounce=ids(group), heartbeat_interval_ms=3_000), BrokerSettings(), "s"
+    runner = PlanRunner(
+        starting_group_of(group, WhatIf()), Plan(bounce=ids(group), heartbeat_interval_ms=3_000), BrokerSettings(), "s"
     )
-    script._install()
-    world, one = script.world, script.members[0]
+    runner._load_group()
+    world, one = runner.world, runner.members[0]
     before = world.requests
     end_ms = world.now_ms + 600_000
     while world.now_ms < end_ms:
@@ -339,14 +341,16 @@ def test_a_calm_member_heartbeats_only_to_save_its_session_and_hands_in_its_last
     assert world.requests - before <= 2 * (600 // 38 + 1)
     one.stop(Stop.CRASH)
     (deadline,) = (
-        m.session_deadline_ms for m in world.engine.group("synthetic").members if m.member_id == one.seat.member_id
+        m.session_deadline_ms for m in world.engine.group("synthetic").members if m.member_id == one.spec.member_id
     )
     assert 42_000 - 20 <= deadline - world.now_ms <= 45_000
 
 
 def test_librdkafka_rounds_intervals_up_to_half_seconds():
-    origin = replace(origin_of(made_up(), WhatIf()))
-    world = World(origin, BrokerSettings(), "s", heartbeat_interval_ms=700)
-    periods = {library: Member(world, origin.seats[0], HABITS[library]).period_ms for library in Library}
+    group = replace(starting_group_of(made_up(), WhatIf()))
+    world = World(group, BrokerSettings(), "s", heartbeat_interval_ms=700)
+    periods = {
+        library: ScriptedClassicMember(world, group.members[0], PROFILES[library]).period_ms for library in Library
+    }
     assert 700 <= periods[Library.JAVA] <= 711
     assert 1_000 <= periods[Library.LIBRDKAFKA] <= 1_011

@@ -9,14 +9,15 @@ from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import simulate
 from kgm.simulation.compare import compare, side_by_side
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
-from kgm.simulation.plan.starting_group import origin_of, synthetic
+from kgm.simulation.plan.starting_group import starting_group_of
+from kgm.simulation.plan.synthetic_group import synthetic_group
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
 
 CONSUMER = GroupProtocol.CONSUMER
 
 
 def consumers(members=3, partitions=12, membership=STATIC, assignor=None):
-    return synthetic(members, [TopicSnapshot(name="t", partitions=partitions)], membership, assignor, CONSUMER)
+    return synthetic_group(members, [TopicSnapshot(name="t", partitions=partitions)], membership, assignor, CONSUMER)
 
 
 def events(outcome, name):
@@ -62,7 +63,9 @@ def test_a_supervisor_starts_it_again_until_its_session_has_ended():
     starts = [event.at_ms for event in outcome.timeline if event.event == "start"]
     assert 45_000 <= starts[-1] <= 49_000
     assert any("it is started again every 10 s" in caveat for caveat in scenario.caveats)
-    assert not any("rebalance timeout" in caveat for caveat in scenario.caveats), "nobody gives up nothing"
+    assert not any("rebalance timeout" in caveat for caveat in scenario.caveats), (
+        "no member fails to give up partitions"
+    )
 
 
 def test_the_removal_that_frees_it_at_once_is_shown_beside():
@@ -78,9 +81,9 @@ def test_the_removal_that_frees_it_at_once_is_shown_beside():
     assert [scenario.name for scenario in side_by_side(group, clean, draws=2)] == ["as-is"]
 
 
-def test_a_group_is_compared_with_what_it_is_not():
+def test_compare_has_the_protocol_that_the_group_does_not_have():
     group = consumers(membership=DYNAMIC)
-    scenarios = compare(group, Plan(bounce=ids(group, 0)), draws=3).scenarios
+    scenarios = compare(group, Plan(bounce=ids(group, 0)), draws=3).predictions
     protocols = {scenario.name: scenario.protocol for scenario in scenarios}
     assert protocols == {
         "as-is": "consumer", "static": "consumer", "dynamic": "consumer", "cooperative": "classic", "classic": "classic"
@@ -118,14 +121,14 @@ def test_a_removal_is_one_epoch():
     assert set(scenario.typical.final_assignment) == set(ids(group)[2:])
 
 
-def test_those_who_stay_away_after_a_clean_stop_are_let_go_when_their_sessions_end():
+def test_members_that_stay_away_after_a_clean_stop_are_removed_when_their_sessions_end():
     group = consumers(5, 20)
     outcome = simulate(group, Plan(scale_in=ids(group, 0, 1)), draws=10).typical
     assert outcome.generations == 2
     assert sorted(events(outcome, "expired")) == sorted(ids(group, 0, 1))
 
 
-def test_only_what_has_to_move_moves_when_members_come():
+def test_only_what_has_to_move_moves_when_members_join():
     group = consumers(4, 12)
     outcome = simulate(group, Plan(scale_out=2), draws=10).typical
     assert outcome.generations == 2
@@ -139,35 +142,35 @@ def test_only_what_has_to_move_moves_when_members_come():
 
 def test_the_group_under_the_other_protocol_keeps_its_identities():
     classic = made_up(3, 12)
-    origin = origin_of(classic, WhatIf(protocol=CONSUMER))
+    origin = starting_group_of(classic, WhatIf(protocol=CONSUMER))
     assert (origin.protocol, origin.assignor) == (CONSUMER, "uniform")
-    assert [seat.identity for seat in origin.seats] == list(ids(classic))
-    back = origin_of(consumers(), WhatIf(protocol=GroupProtocol.CLASSIC))
+    assert [seat.identity for seat in origin.members] == list(ids(classic))
+    back = starting_group_of(consumers(), WhatIf(protocol=GroupProtocol.CLASSIC))
     assert (back.protocol, back.assignor) == (GroupProtocol.CLASSIC, "range")
     assert (
         simulate(classic, Plan(bounce=ids(classic), what_if=WhatIf(protocol=CONSUMER)), draws=3).protocol == "consumer"
     )
 
 
-def test_only_the_brokers_assignors_can_be_supposed():
-    with pytest.raises(UsageError, match="none of the broker's"):
-        origin_of(made_up(2, 4), WhatIf(protocol=CONSUMER, assignor="sticky"))
-    assert origin_of(made_up(2, 4), WhatIf(protocol=CONSUMER, assignor="consumer-range")).assignor == "range"
+def test_only_the_brokers_assignors_are_possible_in_consumer_groups():
+    with pytest.raises(UsageError, match="brokers do not have the assignor sticky"):
+        starting_group_of(made_up(2, 4), WhatIf(protocol=CONSUMER, assignor="sticky"))
+    assert starting_group_of(made_up(2, 4), WhatIf(protocol=CONSUMER, assignor="consumer-range")).assignor == "range"
 
 
-def test_a_regular_expression_is_taken_for_what_is_assigned():
+def test_a_regular_expression_is_taken_as_what_is_assigned():
     group = consumers(2, 4)
     first, second = group.members
     listening = replace(
         group, members=(replace(first, topics=(), regex="t.*"), replace(second, topics=(), regex="t.*", assignment={}))
     )
-    origin = origin_of(listening, WhatIf())
-    assert [seat.topics for seat in origin.seats] == [("t",), ("t",)]
+    origin = starting_group_of(listening, WhatIf())
+    assert [seat.topics for seat in origin.members] == [("t",), ("t",)]
     assert sum("regular expression" in caveat for caveat in origin.caveats) == 1
 
 
 def test_heartbeats_that_are_left_out_keep_sessions_alive():
-    """An hour of rest, in which nobody may expire, costs next to nothing."""
+    """An hour of a stable group, in which no session may end, costs next to nothing."""
     group = consumers(20, 40)
     plan = Plan(bounce=ids(group, 0, 1), rolling=Rolling(max_unavailable=1, pause_ms=3_600_000), restart_time_ms=1_000)
     outcome = simulate(group, plan).typical
@@ -213,18 +216,18 @@ def test_a_group_of_librdkafkas_cooperative_assignor_is_not_upgraded():
     assert any("GROUP_ID_NOT_FOUND" in caveat for caveat in scenario.caveats)
 
 
-def test_a_group_whose_last_classic_member_has_gone_begins_anew():
+def test_a_group_whose_last_classic_member_has_left_starts_again_at_epoch_1():
     """The first to come back is refused; when the other has gone too, it is let in, into a group at epoch 1."""
     group = made_up(2, 12, DYNAMIC, "cooperative-sticky", library="librdkafka", generation=7)
     scenario = simulate(group, Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=5_000, migrate=True), draws=3)
     outcome = scenario.typical
-    assert outcome.settled
+    assert outcome.became_stable
     assert (outcome.refused_joins, outcome.generations, outcome.rebalances) == (1, 3, 2)
     assert scenario.generation_after < scenario.generation_before
     assert [len(assigned["t"]) for assigned in outcome.final_assignment.values()] == [12]
 
 
-def test_a_broker_may_be_set_to_upgrade_no_group():
+def test_a_broker_may_be_configured_to_upgrade_no_group():
     policy = {"group.consumer.migration.policy": "downgrade"}
     group = made_up(3, 12)
     scenario = simulate(group, Plan(bounce=ids(group, 0), restart_time_ms=5_000, migrate=True, settings=policy))
@@ -232,6 +235,6 @@ def test_a_broker_may_be_set_to_upgrade_no_group():
     assert any("group.consumer.migration.policy is downgrade" in caveat for caveat in scenario.caveats)
 
 
-def test_a_consumer_group_has_been_migrated():
+def test_a_consumer_group_cannot_be_migrated():
     with pytest.raises(UsageError, match="already"):
         simulate(consumers(), Plan(bounce=ids(consumers(), 0), migrate=True))

@@ -12,7 +12,7 @@ from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
 from tests.simulation.groups import DYNAMIC, ids, made_up
 
 WHAT_IF_ONLY = "what-if only: Apache Kafka has neither"
-IN_VAIN = "waits in vain"
+IN_VAIN = "wait in vain"
 
 
 def both(group, *, draws=4, **plan):
@@ -45,14 +45,14 @@ def test_a_scale_out_one_by_one_costs_one_rebalance_instead_of_three(membership,
     assert len(events(standby, "let in")) == 2  # the third did not have to wait
 
 
-def test_a_member_that_never_comes_makes_the_others_wait_for_nothing():
+def test_a_member_that_never_joins_makes_the_others_wait_in_vain():
     group = made_up(4, 12, rebalance_timeout_ms=90_000)
     as_is, standby = both(group, scale_out=2, target_size=7)
     assert as_is.typical.newcomers_wait_ms < 10_000
     assert 90_000 <= standby.typical.newcomers_wait_ms < 100_000
     assert any(IN_VAIN in said for said in standby.caveats)
     assert standby.typical.rebalances == 1
-    assert standby.typical.settled
+    assert standby.typical.became_stable
     assert len(standby.typical.final_assignment) == 6
 
 
@@ -62,7 +62,7 @@ def test_the_wait_can_be_bounded():
     assert 15_000 <= standby.typical.newcomers_wait_ms < 25_000
 
 
-def test_pre_registered_ids_come_under_their_names():
+def test_members_with_pre_registered_ids_join_under_their_names():
     group = made_up(2, 6)
     ids_to_come = ("member-1", "member-2", "extra-a", "extra-b")
     as_is, standby = both(group, scale_out=2, scale_out_every_ms=30_000, pre_registered=ids_to_come)
@@ -70,7 +70,7 @@ def test_pre_registered_ids_come_under_their_names():
     assert (as_is.typical.rebalances, standby.typical.rebalances) == (2, 1)
 
 
-def test_more_come_than_are_pre_registered():
+def test_more_members_may_join_than_are_pre_registered():
     _, standby = both(made_up(2, 6), scale_out=2, pre_registered=("member-1", "member-2", "extra"))
     assert standby.typical.final_assignment.keys() == {"member-1", "member-2", "member-3", "extra"}
 
@@ -83,7 +83,7 @@ def test_a_spare_takes_over_from_a_member_that_is_away_for_too_long():
     assert (standby.typical.rebalances, standby.typical.generations) == (0, 0)
     assert events(standby, "swapped") == [("swapped", "member-5")]
     assert {(move.owner_before, move.owner_after) for move in standby.typical.moves} == {("member-2", "member-5")}
-    assert standby.typical.settled
+    assert standby.typical.became_stable
     # Who comes back is the next spare, and idle.
     assert "member-2" not in standby.typical.final_assignment
     assert standby.typical.stopped_partition_ms < as_is.typical.stopped_partition_ms
@@ -97,23 +97,23 @@ def test_a_dynamic_group_with_a_spare_is_bounced_without_a_rebalance():
     assert sorted(p for owned in standby.typical.final_assignment.values() for p in owned["t"]) == list(range(9))
 
 
-def test_a_spare_that_waits_beyond_its_bound_asks_again():
+def test_a_spare_that_waits_beyond_its_bound_joins_again():
     group = made_up(2, 6, rebalance_timeout_ms=50_000)
     plan = {"bounce": ids(group, 0), "restart_time_ms": 120_000}
     _, standby = both(group, scale_out=2, target_size=2, **plan)
     assert events(standby, "again")
-    assert standby.typical.settled
+    assert standby.typical.became_stable
 
 
-def test_compare_has_it_between_the_plan_as_it_stands_and_the_others():
+def test_compare_shows_standby_after_the_plan_as_it_stands():
     group = made_up(3, 6)
     plan = Plan(scale_out=1, target_size=4)
-    names = [scenario.name for scenario in compare(group, plan, draws=2).scenarios]
+    names = [scenario.name for scenario in compare(group, plan, draws=2).predictions]
     assert names == ["as-is", "standby", "static", "dynamic", "cooperative", "consumer"]
-    assert [s.name for s in compare(group, Plan(scale_out=1), draws=2).scenarios][:2] == ["as-is", "static"]
+    assert [s.name for s in compare(group, Plan(scale_out=1), draws=2).predictions][:2] == ["as-is", "static"]
 
 
-def test_a_broker_that_is_said_to_heed_plans_is_no_kafka():
+def test_a_broker_that_follows_plans_is_not_apache_kafka():
     """--set kgm.group... is said of the broker at hand: the caveat says that it is none of Apache's."""
     group = made_up(4, 12)
     plan = Plan(scale_out=3, scale_out_every_ms=20_000, settings={"kgm.group.target.size.synth*": "7"})
@@ -124,7 +124,7 @@ def test_a_broker_that_is_said_to_heed_plans_is_no_kafka():
     assert not any(said.startswith(WHAT_IF_ONLY) for said in simulate(group, elsewhere, draws=3).caveats)
 
 
-def test_a_plan_alone_asks_nothing_of_the_broker():
+def test_a_plan_changes_broker_settings_only_in_the_what_if():
     plan = Plan(scale_out=1, target_size=7, pre_registered=("a", "b"))
     assert not BrokerSettings.from_overrides(plan.broker_settings("g")).plans
     heeded = Plan(scale_out=1, target_size=7, pre_registered=("a", "b"), what_if=WhatIf(standby=True))

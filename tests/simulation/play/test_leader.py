@@ -4,13 +4,13 @@ from kgm.java.hash_map import map_order
 from kgm.model.errors import RefusedError
 from kgm.protocol.messages.join_group_response import JoinGroupResponseMember
 from kgm.protocol.subscription import Subscription, encode_subscription
-from kgm.simulation.play.client_profiles import Library
+from kgm.simulation.plan.client_library import Library
 from kgm.simulation.play.leader import (
-    Blobs,
-    as_broker_lists,
+    SubscriptionCache,
     assignments,
     decode_sticky_data,
     encode_sticky_data,
+    in_map_order,
 )
 
 
@@ -49,33 +49,38 @@ def test_user_data_that_cannot_be_read_is_nothing_owned(data):
 
 def test_a_leader_looks_for_what_is_owned_where_its_assignor_does():
     both = row(user_data=encode_sticky_data({"t": (1,)}, 4), owned_partitions={"t": [0]}, generation_id=6, rack_id="r")
-    cooperative, sticky = Blobs().member("cooperative-sticky", both), Blobs().member("sticky", both)
+    cooperative, sticky = (
+        SubscriptionCache().decode_member("cooperative-sticky", both),
+        SubscriptionCache().decode_member("sticky", both),
+    )
     assert (cooperative.owned, cooperative.generation) == ({"t": (0,)}, 6)
     assert (sticky.owned, sticky.generation, sticky.names_generation) == ({"t": (1,)}, 4, True)
     assert (sticky.group_instance_id, sticky.rack, sticky.topics) == ("i", "r", ("t",))
-    assert Blobs().member("sticky", row(user_data=encode_sticky_data({}, 4))).names_generation is False
+    assert (
+        SubscriptionCache().decode_member("sticky", row(user_data=encode_sticky_data({}, 4))).names_generation is False
+    )
 
 
-def test_blobs_are_read_once():
-    blobs = Blobs()
-    assert blobs.member("range", row()) is blobs.member("range", row())
-    given = assignments("range", [blobs.member("range", row())], {"t": 3}, Library.JAVA)
-    assert blobs.assignment(given["m"]) == {"t": (0, 1, 2)}
-    assert blobs.assignment(given["m"]) is blobs.assignment(given["m"])
-    assert blobs.assignment(b"") == {}
+def test_subscriptions_are_decoded_once():
+    cache = SubscriptionCache()
+    assert cache.decode_member("range", row()) is cache.decode_member("range", row())
+    given = assignments("range", [cache.decode_member("range", row())], {"t": 3}, Library.JAVA)
+    assert cache.decode_assignment(given["m"]) == {"t": (0, 1, 2)}
+    assert cache.decode_assignment(given["m"]) is cache.decode_assignment(given["m"])
+    assert cache.decode_assignment(b"") == {}
 
 
-def test_an_assignor_of_somebodys_own_cannot_be_run():
+def test_an_unknown_assignor_cannot_be_run():
     with pytest.raises(RefusedError, match="stream"):
-        assignments("stream", [Blobs().member("range", row())], {"t": 3}, Library.JAVA)
+        assignments("stream", [SubscriptionCache().decode_member("range", row())], {"t": 3}, Library.JAVA)
 
 
 def test_the_broker_lists_members_as_its_hash_map_does():
     members = [
-        Blobs().member("range", JoinGroupResponseMember(member_id=name, metadata=row().metadata))
+        SubscriptionCache().decode_member("range", JoinGroupResponseMember(member_id=name, metadata=row().metadata))
         for name in ("zeta", "alpha", "mike", "kilo")
     ]
-    listed = [member.member_id for member in as_broker_lists(members)]
+    listed = [member.member_id for member in in_map_order(members)]
     assert listed == [
         ["zeta", "alpha", "mike", "kilo"][position] for position in map_order(["zeta", "alpha", "mike", "kilo"])
     ]

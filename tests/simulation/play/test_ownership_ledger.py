@@ -1,8 +1,8 @@
-from kgm.simulation.play.ownership_ledger import Ledger
+from kgm.simulation.play.ownership_ledger import OwnershipLedger
 
 
 def ledger():
-    return Ledger({"t": 3}, {"a": {"t": (0, 1)}}, 1000.0)
+    return OwnershipLedger({"t": 3}, {"a": {"t": (0, 1)}}, 1000.0)
 
 
 def test_time_without_a_consumer_adds_up_over_partitions():
@@ -43,8 +43,8 @@ def test_moves_compare_before_with_after_and_know_when():
     assert book.handovers == 3
 
 
-def test_a_partition_beyond_the_topic_is_kept_out():
-    book = Ledger({"t": 1}, {"a": {"t": (0, 7)}}, 0.0)
+def test_a_partition_beyond_the_topic_is_left_out():
+    book = OwnershipLedger({"t": 1}, {"a": {"t": (0, 7)}}, 0.0)
     book.take("b", {"t": (7,)}, 10.0)
     assert book.handovers == 0
     assert [(move.partition, move.at_ms) for move in book.moves({"a": {"t": (0,)}})] == [(7, 0)]

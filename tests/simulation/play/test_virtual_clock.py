@@ -1,8 +1,8 @@
-from kgm.simulation.play.virtual_clock import Clock
+from kgm.simulation.play.virtual_clock import VirtualClock
 
 
-def test_things_happen_in_order_of_time_then_of_asking():
-    clock, done = Clock(100.0), []
+def test_calls_are_made_in_order_of_time_then_of_scheduling():
+    clock, done = VirtualClock(100.0), []
     clock.after(5, done.append, "b")
     clock.at(103, done.append, "a")
     clock.after(5, done.append, "c")
@@ -12,8 +12,8 @@ def test_things_happen_in_order_of_time_then_of_asking():
     assert clock.now_ms == 105
 
 
-def test_what_is_cancelled_does_not_happen_and_is_not_waited_for():
-    clock, done = Clock(0.0), []
+def test_a_cancelled_call_is_not_made():
+    clock, done = VirtualClock(0.0), []
     first = clock.after(1, done.append, "first")
     clock.after(2, done.append, "second")
     first.cancel()
@@ -23,8 +23,8 @@ def test_what_is_cancelled_does_not_happen_and_is_not_waited_for():
     assert clock.next_at() is None
 
 
-def test_the_past_is_now():
-    clock, done = Clock(50.0), []
+def test_a_call_for_the_past_is_made_now():
+    clock, done = VirtualClock(50.0), []
     clock.at(10, done.append, "late")
     assert clock.next_at() == 50
     clock.run_next()

@@ -1,17 +1,28 @@
-"""Predictions held against what a real Kafka and real clients then did.
+"""Predictions for classic groups held against what a real Kafka and real clients then did.
 
 Rebalances, generations and moved partitions must be equal where the prediction is exact, and inside its ranges where it
 is not; and the ranges must say something. All cases are played at the same time, each a group of its own."""
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 import pytest
 
-from tests.kafka.members import JavaMembers
-from tests.simulation.reality.classic import Case, Rolling, Stop, play
+from tests.simulation.reality.case import Case, Outcome, Rolling, Stop
+from tests.simulation.reality.play import played
+from tests.simulation.reality.real_group import Terms
+from tests.simulation.reality.verdict import assert_counts, assert_stopped, predictions_for
 
+TERMS = Terms(
+    prefix="bounce",
+    protocol="classic",
+    topics=("bounce", "again"),
+    session_ms=6_000,
+    heartbeat_ms=1_000,
+    rebalance_ms=60_000,
+    quiet_s=1.5,
+)
 ALL = (0, 1, 2)
 LATE_MS = 9_000
 """Beyond the session timeout of the cases, 6 s."""
@@ -47,7 +58,7 @@ CASES = [
     Case(kind="java", static=False, assignor="range", members=4, scale_in=(1, 3), partitions=17),
     Case(kind="java", static=False, assignor="cooperative-sticky", members=3, scale_out=2, partitions=17),
     Case(kind="java", static=False, assignor="sticky", who=(0,), restart_ms=LATE_MS, partitions=13),
-    # members of both libraries, static and dynamic ones, one client id for all, two topics, intervals that nobody told
+    # members of both libraries, static and dynamic ones, one client id for all, two topics, heartbeat intervals that kgm is not told
     Case(kind="both", static=True, assignor="cooperative-sticky", members=4, scale_in=(0,), partitions=13, topics=2),
     Case(kind="both", static=True, assignor="range", members=5, half_dynamic=True, who=(1, 2), partitions=13),
     Case(
@@ -79,13 +90,9 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def played(kafka):
-    """Every case under way on one broker, four at a time."""
-    counts = {case.partitions for case in CASES}
-    topics = {f"{name}-{count}": count for name in ("bounce", "again") for count in counts}
-    kafka.create_topics(topics)
-    with JavaMembers(kafka.bootstrap) as java, ThreadPoolExecutor(4) as pool:
-        yield {case: pool.submit(play, case, kafka, java) for case in CASES}
+def outcomes(kafka):
+    with played(kafka, CASES, TERMS, threads=4) as futures:
+        yield futures
 
 
 @pytest.mark.alone
@@ -93,30 +100,22 @@ def played(kafka):
 @pytest.mark.kafka
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_prediction_held(case: Case, played: dict[Case, Future]):
-    prediction, seen = played[case].result()
-    typical, ranges = prediction.typical, prediction.ranges
-    if prediction.exact:
-        predicted = (typical.generations, typical.rebalances, typical.moved_partitions)
-        assert (seen.generations, seen.rebalances, seen.moved_partitions) == predicted, "\n".join(seen.story)
-        owned = {who: {t: tuple(p) for t, p in topics.items() if p} for who, topics in typical.final_assignment.items()}
-        if not typical.random_ids:
-            assert seen.final == owned
-        return
-    assert ranges is not None
-    for name in ("generations", "rebalances", "moved_partitions"):
-        predicted, happened = getattr(ranges, name), getattr(seen, name)
-        assert predicted.min <= happened <= predicted.max, (name, "\n".join(seen.story))
-    # A range that says everything says nothing.
-    assert ranges.rebalances.max - ranges.rebalances.min <= 2 * max(2, case.members)
+def test_the_prediction_held(case: Case, outcomes: dict[Case, Future[Outcome]]):
+    outcome = outcomes[case].result()
+    predictions = predictions_for(outcome)
+    assert_counts(case, outcome, predictions)
+    assert_stopped(case, outcome, predictions, TERMS.heartbeat_ms)
+    ranges = outcome.prediction.ranges
+    if ranges is not None:  # a range that says everything says nothing
+        assert ranges.rebalances.max - ranges.rebalances.min <= 2 * max(2, case.members)
 
 
 @pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(1200)
-def test_predictions_for_static_members_that_only_restart_are_exact(played: dict[Case, Future]):
+def test_predictions_for_static_members_that_only_restart_are_exact(outcomes: dict[Case, Future[Outcome]]):
     static = [case for case in CASES if case.static and not case.half_dynamic]
     in_time = [case for case in static if case.who and case.restart_ms < LATE_MS and not case.scale_in]
-    exact = [case for case in in_time if played[case].result()[0].exact]
+    exact = [case for case in in_time if outcomes[case].result().prediction.exact]
     assert exact == in_time

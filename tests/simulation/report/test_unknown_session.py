@@ -1,4 +1,4 @@
-"""No Kafka API tells the session timeout of a classic group, so a prediction that hangs on it is not exact."""
+"""No Kafka API returns the session timeout of a classic group, so a prediction that depends on it is not exact."""
 
 from dataclasses import replace
 
@@ -7,10 +7,10 @@ import pytest
 from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Membership, Plan, WhatIf
-from kgm.simulation.plan.starting_group import synthetic
+from kgm.simulation.plan.synthetic_group import synthetic_group
 
 LIVE = replace(
-    synthetic(3, [TopicSnapshot(name="t", partitions=12)], Membership.STATIC, "range"),
+    synthetic_group(3, [TopicSnapshot(name="t", partitions=12)], Membership.STATIC, "range"),
     session_timeout_ms=None, rebalance_timeout_ms=None,
 )  # fmt: skip
 
@@ -38,7 +38,7 @@ def test_a_restart_that_some_sessions_do_not_survive_is_not():
 
 
 @pytest.mark.parametrize(("session_timeout_ms", "rebalances"), [(45_000, 0), (6_000, 2)])
-def test_saying_the_session_timeout_makes_it_exact(session_timeout_ms, rebalances):
+def test_a_prediction_with_a_given_session_timeout_is_exact(session_timeout_ms, rebalances):
     scenario = bounce(15_000, session_timeout_ms)
     assert scenario.exact
     assert scenario.typical.rebalances == rebalances

@@ -1,5 +1,5 @@
-"""Ownership over time as SVG: a row for all partitions that fared alike, a bar for each owner, gaps where nobody
-consumes, lines where rebalances are."""
+"""Ownership over time as SVG: a row for all partitions with the same history, a bar for each owner, gaps where there is
+no consumer, lines where rebalances are."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from kgm.text.sanitize import clean
 
 _WIDTH, _LABELS, _EDGE = 1000.0, 190.0, 8.0
 _AXIS_PX, _ROW_PX, _BAR_PX, _AREA_PX = 22.0, 15.0, 12.0, 46.0
-#: Of a letter of the labels in the bars.
+#: The width of a letter in the labels of bars.
 _LETTER_PX = 5.4
-#: More rows than this nobody reads: those that fared worst are shown.
+#: Of more rows the most affected ones are shown.
 MOST_ROWS = 90
-#: A gap is never narrower than this, so that none is overlooked.
+#: The least width of a gap, so that none is overlooked.
 _LEAST_GAP_PX = 0.8
 
 
 class Bar(Protocol):
-    """What one owner held, in ms from the start; `simulation.holdings.Holding` is one."""
+    """What one owner held, in ms from the start; `kgm.simulation.play.holdings.Holding` is one."""
 
     @property
     def topic(self) -> str: ...
@@ -38,13 +38,13 @@ class Bar(Protocol):
     def owner(self) -> str: ...
 
 
-#: Of one partition: (from_ms, to_ms, owner), by time.
+#: The bars of one partition: (from_ms, to_ms, owner), by time.
 Course = tuple[tuple[int, int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """Partitions of one topic that fared alike."""
+class ChartRow:
+    """Partitions of one topic with the same history."""
 
     topic: str
     partitions: tuple[int, ...]
@@ -55,20 +55,20 @@ class Row:
         return f"{self.topic} {as_ranges(self.partitions)}"
 
     def gaps(self, end_ms: int) -> list[tuple[int, int]]:
-        """When nobody consumed them."""
-        found, reached = [], self.course[0][0]
+        """When they had no consumer: (from_ms, to_ms)."""
+        gaps, reached = [], self.course[0][0]
         for start, end, _ in self.course:
             if start > reached:
-                found.append((reached, start))
+                gaps.append((reached, start))
             reached = max(reached, end)
-        return [*found, (reached, end_ms)] if reached < end_ms else found
+        return [*gaps, (reached, end_ms)] if reached < end_ms else gaps
 
-    def hardship(self, end_ms: int) -> tuple[bool, int]:
-        """How badly they fared: whether they moved, and how long they were stopped."""
+    def impact(self, end_ms: int) -> tuple[bool, int]:
+        """How much they were affected: whether they moved, and how many ms they were stopped."""
         return self.course[0][2] != self.course[-1][2], sum(end - start for start, end in self.gaps(end_ms))
 
 
-def rows_of(bars: Iterable[Bar]) -> list[Row]:
+def rows_of(bars: Iterable[Bar]) -> list[ChartRow]:
     """By topic and first partition."""
     courses: dict[tuple[str, int], list[tuple[int, int, str]]] = {}
     for bar in bars:
@@ -76,11 +76,11 @@ def rows_of(bars: Iterable[Bar]) -> list[Row]:
     alike: dict[tuple[str, Course], list[int]] = {}
     for (topic, partition), course in sorted(courses.items()):
         alike.setdefault((topic, tuple(sorted(course))), []).append(partition)
-    return [Row(topic, tuple(partitions), course) for (topic, course), partitions in alike.items()]
+    return [ChartRow(topic, tuple(partitions), course) for (topic, course), partitions in alike.items()]
 
 
 def colours_of(owners: Iterable[str]) -> dict[str, int]:
-    """A number for each owner, by name; its colour is `swatch` of it."""
+    """A number for each owner; `swatch` has the colour for a number."""
     return {owner: number for number, owner in enumerate(sorted(set(owners)))}
 
 
@@ -92,14 +92,15 @@ def ownership(
     colours: Mapping[str, int],
     show_ms: Callable[[int], str],
 ) -> Markup:
-    """The chart: how many partitions are stopped, and the rows, on one axis from 0 to end_ms. marks_ms: rebalances."""
+    """The chart: how many partitions are stopped, and the rows, on one axis from 0 to end_ms. marks_ms: rebalances.
+    show_ms: a time in words."""
     rows = rows_of(bars)
     if not rows:
-        return element("p", "Nobody owned a partition.", class_="soft")
+        return element("p", "No partition had an owner.", class_="soft")
     shown = rows
     if len(rows) > MOST_ROWS:
-        worst = sorted(range(len(rows)), key=lambda n: rows[n].hardship(end_ms), reverse=True)[:MOST_ROWS]
-        shown = [rows[number] for number in sorted(worst)]
+        affected = sorted(range(len(rows)), key=lambda n: rows[n].impact(end_ms), reverse=True)[:MOST_ROWS]
+        shown = [rows[number] for number in sorted(affected)]
     axis = _Axis(end_ms)
     top = _AXIS_PX + _AREA_PX + 8
     height = top + len(shown) * _ROW_PX + 6
@@ -114,27 +115,27 @@ def ownership(
         ),
     ]
     words = [
-        "Bars are owners, solid red is nobody, dashed lines are rebalances. Partitions that fared alike share a row."
+        "Bars are owners, solid red is no consumer, dashed lines are rebalances. Partitions alike in this share a row."
     ]
     if len(shown) < len(rows):
         left = sum(len(row.partitions) for row in rows) - sum(len(row.partitions) for row in shown)
-        words.append(f"Of {len(rows):,} rows the {len(shown)} that fared worst are shown; {left:,} partitions are not.")
+        words.append(f"The {len(shown)} most affected of {len(rows):,} rows are shown; {left:,} partitions are not.")
     figure = f'<svg viewBox="0 0 {_WIDTH:g} {height:g}" role="img" aria-label="ownership over time">{join(parts)}</svg>'
     return element("figure", Markup(figure), element("figcaption", " ".join(words)))
 
 
 def legend(colours: Mapping[str, int], most: int = 24) -> Markup:
-    """Which colour is whose, as far as that helps: many owners share one."""
+    """The colours of the first owners; many owners share one."""
     square = '<svg viewBox="0 0 8 8"><rect class="{}" width="8" height="8" rx="1.5"></rect></svg>'
     shown = list(colours.items())[:most]
     items = [element("span", Markup(square.format(swatch(number))), owner) for owner, number in shown]
     if len(shown) < len(colours):
-        items.append(element("span", f"and {len(colours) - len(shown):,} more; point at a bar for its owner"))
+        items.append(element("span", f"and {len(colours) - len(shown):,} more; hover over a bar to see its owner"))
     return element("p", *items, class_="legend")
 
 
 class _Axis:
-    """Time from left to right, with a little room at both ends, where what was before and what stays can be seen."""
+    """Time from left to right. A little room at both ends shows what was before and what comes after."""
 
     def __init__(self, end_ms: int) -> None:
         span = max(end_ms, 1)
@@ -147,7 +148,7 @@ class _Axis:
         return _LABELS + (min(max(at_ms, self.first), self.last) - self.first) * self._per_ms
 
     def held(self, start_ms: int, end_ms: int) -> tuple[float, float]:
-        """From where to where a bar goes: what was held at the start was so before, what is held at the end stays."""
+        """The x coordinates of a bar: one from the start began before it, one to the end goes on after it."""
         start = self.first if start_ms <= 0 else start_ms
         end = self.last if end_ms >= self.end_ms else end_ms
         return self.at(start), self.at(end)
@@ -163,7 +164,7 @@ class _Axis:
 
 
 def _step(end_ms: int) -> int:
-    """Between two ticks: 5 to 10 of them, at round times."""
+    """The ms between two ticks, so that there are 5 to 10 of them, at round times."""
     minute = 60_000
     rounds = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000]
     rounds += [minute * n for n in (1, 2, 5, 10, 15, 30)]
@@ -172,7 +173,7 @@ def _step(end_ms: int) -> int:
 
 
 def _short_names(owners: Iterable[str]) -> dict[str, str]:
-    """Names for the bars: without the words that all of them begin with."""
+    """Names for the bars: without the words that all of them have in common at the beginning."""
     names = {owner: clean(owner) for owner in owners}
     alike = commonprefix(list(names.values()))  # noqa: RUF071  (letters, no paths)
     shared = alike.rfind("-") + 1 if len(names) > 1 else 0
@@ -180,7 +181,7 @@ def _short_names(owners: Iterable[str]) -> dict[str, str]:
 
 
 def _row(
-    row: Row, y: float, axis: _Axis, end_ms: int, colours: Mapping[str, int], short: Mapping[str, str]
+    row: ChartRow, y: float, axis: _Axis, end_ms: int, colours: Mapping[str, int], short: Mapping[str, str]
 ) -> Markup:  # fmt: skip
     bottom = y + _BAR_PX
     paths: dict[str, list[str]] = {}
@@ -199,22 +200,22 @@ def _row(
         f"M{x:.1f} {y:g}h{max(axis.at(end) - x, _LEAST_GAP_PX):.1f}v{_BAR_PX:g}H{x:.1f}z"
         for x, end in ((axis.at(start), end) for start, end in row.gaps(end_ms))
     )
-    nobody = _path("gap", gaps, f"nobody: {row.label}") if gaps else ""
+    stopped = _path("gap", gaps, f"no consumer: {row.label}") if gaps else ""
     label = clean(row.label)
     most = int((_LABELS - 12) / _LETTER_PX)
     shown = label if len(label) <= most else f"{label[: most - 1]}…"
     name = element(
         "text", element("title", row.label), shown, class_="end", x=f"{_LABELS - 6:g}", y=f"{bottom - 2.8:g}"
     )
-    return join((name, *bars, nobody, *labels))
+    return join((name, *bars, stopped, *labels))
 
 
 def _path(kind: str, d: str, hint: str) -> Markup:
     return Markup(f'<path class="{kind}" d="{d}"><title>{text(hint)}</title></path>')
 
 
-def _stopped_area(rows: Sequence[Row], axis: _Axis, end_ms: int) -> Markup:
-    """How many partitions nobody consumes, as an area over the rows."""
+def _stopped_area(rows: Sequence[ChartRow], axis: _Axis, end_ms: int) -> Markup:
+    """How many partitions have no consumer, as an area above the rows."""
     total = sum(len(row.partitions) for row in rows)
     steps: dict[int, int] = {}
     for row in rows:

@@ -10,33 +10,29 @@ from kgm.cli.output.pages.page import Markup, cut, document, element, facts, sec
 from kgm.text.durations import show_duration
 
 if TYPE_CHECKING:
-    from kgm.model.errors import KgmError
     from kgm.model.snapshot import GroupSnapshot
-    from kgm.simulation.report.report import Range, Scenario
+    from kgm.operations.bounce.prediction import PredictedBounce
+    from kgm.simulation.report.prediction import Prediction, Range
 
 _MOVES_SHOWN, _EVENTS_SHOWN = 200, 120
 
 
-def bounce_page(
-    snapshot: GroupSnapshot,
-    plan_in_words: str,
-    scenarios: Sequence[Scenario],
-    errors: Sequence[KgmError],
-    where: dict[str, str | None] | None,
-) -> str:
-    """The page. scenarios: with their holdings."""
-    owners = {holding.owner for scenario in scenarios for holding in scenario.typical.holdings}
+def bounce_page(predicted: PredictedBounce, plan_in_words: str, where: dict[str, str | None] | None) -> str:
+    """The page. The predictions need their holdings. where: the `cluster` of the envelope."""
+    snapshot, predictions = predicted.group, predicted.predictions
+    owners = {holding.owner for prediction in predictions for holding in prediction.typical.holdings}
     colours = colours_of(owners)
+    errors = (*predicted.errors, *predicted.failed_gates)
     return document(
         f"Planned bounce of {snapshot.group_id}",
         element("h1", f"Planned bounce of {snapshot.group_id}"),
         element("p", plan_in_words, class_="lead"),
         _about(snapshot, where),
         *(element("p", str(error), class_="bad") for error in errors),
-        section("What it would do", _side_by_side(scenarios), _certainty(scenarios[0])),
+        section("Prediction", _side_by_side(predictions), _caveats(predictions[0])),
         element("h3", "Owners"),
         legend(colours),
-        *(_scenario(scenario, colours, alone=len(scenarios) == 1) for scenario in scenarios),
+        *(_scenario(prediction, colours, is_only=len(predictions) == 1) for prediction in predictions),
     )
 
 
@@ -45,72 +41,72 @@ def _about(snapshot: GroupSnapshot, where: dict[str, str | None] | None) -> Mark
     return facts([
         ("cluster", where and f"{where['id']} at {where['bootstrap']}"),
         ("group", f"{snapshot.type}, {snapshot.state}, assignor {snapshot.assignor or 'unknown'}"),
-        ("members", f"{len(snapshot.members)}, of which static: {static}"),
+        ("members", f"{len(snapshot.members)}, {static} static"),
         ("topics", ", ".join(f"{topic.name} ({topic.partitions})" for topic in snapshot.topics) or None),
     ])  # fmt: skip
 
 
-def _side_by_side(scenarios: Sequence[Scenario]) -> Markup:
-    titles = ["scenario", "protocol", "assignor", "rebalances", "moved", "stopped", "takes", "certain"]
+def _side_by_side(predictions: Sequence[Prediction]) -> Markup:
+    titles = ["scenario", "protocol", "assignor", "rebalances", "moved", "stopped", "duration", "exact"]
     rows = []
-    for scenario in scenarios:
-        typical, ranges = scenario.typical, scenario.ranges
+    for prediction in predictions:
+        typical, ranges = prediction.typical, prediction.ranges
         rows.append(
             [
-                scenario.name,
-                scenario.protocol,
-                scenario.assignor,
-                _spread(typical.rebalances, ranges.rebalances if ranges else None),
-                _spread(typical.moved_partitions, ranges.moved_partitions if ranges else None),
+                prediction.name,
+                prediction.protocol,
+                prediction.assignor,
+                _with_range(typical.rebalances, ranges.rebalances if ranges else None),
+                _with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
                 _stopped(typical.stopped_partition_ms, ranges.stopped_partition_ms if ranges else None),
                 show_duration(typical.took_ms),
-                "yes" if scenario.exact else f"no, {ranges.draws} draws" if ranges else "no",
+                "yes" if prediction.exact else f"no, {ranges.draws} draws" if ranges else "no",
             ]
         )
-    note = "Stopped is the time without a consumer, added up over partitions. 2 (1-3): typical, and from least to most."
+    note = "Stopped: partition-seconds without a consumer. 2 (1-3) is typical (min-max)."
     return Markup(
-        table(titles, rows, right=("rebalances", "moved", "stopped", "takes")) + element("p", note, class_="soft")
+        table(titles, rows, right=("rebalances", "moved", "stopped", "duration")) + element("p", note, class_="soft")
     )
 
 
-def _spread(typical: int, found: Range | None) -> str:
-    return f"{typical:,} ({found.min:,}-{found.max:,})" if found and found.min != found.max else f"{typical:,}"
+def _with_range(typical: int, drawn: Range | None) -> str:
+    return f"{typical:,} ({drawn.min:,}-{drawn.max:,})" if drawn and drawn.min != drawn.max else f"{typical:,}"
 
 
-def _stopped(typical_ms: int, found: Range | None) -> str:
-    spread = f" ({found.min / 1000:,.1f}-{found.max / 1000:,.1f})" if found and found.min != found.max else ""
-    return f"{typical_ms / 1000:,.1f}{spread} s"
+def _stopped(typical_ms: int, drawn: Range | None) -> str:
+    span = f" ({drawn.min / 1000:,.1f}-{drawn.max / 1000:,.1f})" if drawn and drawn.min != drawn.max else ""
+    return f"{typical_ms / 1000:,.1f}{span} s"
 
 
-def _certainty(scenario: Scenario) -> Markup:
-    if not scenario.caveats:
+def _caveats(prediction: Prediction) -> Markup:
+    if not prediction.caveats:
         return Markup("")
-    return element("ul", *(element("li", caveat) for caveat in scenario.caveats))
+    return element("ul", *(element("li", caveat) for caveat in prediction.caveats))
 
 
-def _scenario(scenario: Scenario, colours: dict[str, int], *, alone: bool) -> Markup:
-    typical = scenario.typical
+def _scenario(prediction: Prediction, colours: dict[str, int], *, is_only: bool) -> Markup:
+    typical = prediction.typical
     marks = [event.at_ms for event in typical.timeline if event.event in ("rebalance", "epoch")]
     chart = ownership(typical.holdings, end_ms=typical.took_ms, marks_ms=marks, colours=colours, show_ms=show_duration)
-    title = "Over time" if alone else f"Scenario {scenario.name}"
-    draw = "" if scenario.exact else element("p", "One typical draw of many: another run differs.", class_="soft")
-    return section(title, draw, chart, _moves(scenario), _timeline(scenario))
+    title = "Over time" if is_only else f"Scenario {prediction.name}"
+    draw = "" if prediction.exact else element("p", "A typical draw; other draws differ.", class_="soft")
+    return section(title, draw, chart, _moves(prediction), _timeline(prediction))
 
 
-def _moves(scenario: Scenario) -> Markup:
-    moves = scenario.typical.moves
+def _moves(prediction: Prediction) -> Markup:
+    moves = prediction.typical.moves
     if not moves:
-        return Markup(element("h3", "Moves") + element("p", "No partition has another owner afterwards."))
+        return Markup(element("h3", "Moves") + element("p", "No partition changes its owner."))
     rows, more = cut(
         [(its.topic, its.partition, its.owner_before, its.owner_after, show_duration(its.at_ms)) for its in moves],
         _MOVES_SHOWN,
     )
-    found = table(["topic", "partition", "from", "to", "at"], rows, right=("partition", "at"))
-    return Markup(element("h3", f"Moves: {len(moves):,}") + found + more)
+    shown = table(["topic", "partition", "from", "to", "at"], rows, right=("partition", "at"))
+    return Markup(element("h3", f"Moves: {len(moves):,}") + shown + more)
 
 
-def _timeline(scenario: Scenario) -> Markup:
-    events = scenario.typical.timeline
+def _timeline(prediction: Prediction) -> Markup:
+    events = prediction.typical.timeline
     rows, more = cut(
         [(show_duration(event.at_ms), event.event, event.member, event.detail) for event in events], _EVENTS_SHOWN
     )

@@ -57,7 +57,7 @@ def test_red_in_the_chart_is_the_time_without_a_consumer(reported):
     drawn_ms = 0.0
     for path in chart.all("path", "gap"):
         hint = path.all("title")[0].text
-        low, _, high = hint.removeprefix("nobody: orders ").partition("-")
+        low, _, high = hint.removeprefix("no consumer: orders ").partition("-")
         widths = [float(width) for width in re.findall(r"h([\d.]+)v", path.attributes["d"])]
         drawn_ms += sum(widths) / (five - zero) * 5_000 * (int(high) - int(low) + 1)
     assert drawn_ms == pytest.approx(scenario["stopped_partition_ms"], rel=0.02)

@@ -1,9 +1,9 @@
-"""A consumer group (KIP-848) that is described goes on in the engine as it does on the real broker.
+"""A consumer group (KIP-848) that is described continues in the engine as it does on the real broker.
 
-Who has to give up partitions gives up the last ones of the last topic, as hash maps and sets have them; where ids of
-topics or numbers of partitions share a bucket of one, the past of the member decides, and only the order of the broker's
-answer tells of it. So groups with a past, of topics whose ids share buckets and of many partitions: described, installed,
-and then the same happens to both."""
+A member that has to give up partitions gives up the last ones of the last topic, in the order of hash maps and sets.
+Where topic ids or partition numbers share a bucket, the past of the member decides, and only the order of the broker's
+response shows it. So: groups with a past, of topics whose ids share buckets and of many partitions, are described and
+loaded into the engine, and then the same happens to both."""
 
 import os
 import random
@@ -20,8 +20,8 @@ from kgm.java.hash_map import uuid_bucket
 from kgm.java.hash_set import copied_set_order
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from kgm.simulation.plan.bounce_plan import WhatIf
-from kgm.simulation.plan.seed_records import installed
-from kgm.simulation.plan.starting_group import origin_of
+from kgm.simulation.plan.starting_group import starting_group_of
+from kgm.simulation.play.seed_records import seed_records
 from tests.kafka.beaters import BeatenGroup, beaters_cluster, random_member_ids
 from tests.server.wire_client import WireClient
 
@@ -59,7 +59,7 @@ class InEngine:
     def __init__(self, origin):
         settings = BrokerSettings(group_consumer_assignment_interval_ms=0)
         self.engine = Coordinator(settings=settings, new_member_id=lambda _: "nobody", image=origin.image)
-        for record in installed(origin, origin.seats[0], origin.image, NOW):
+        for record in seed_records(origin, origin.members[0], origin.image, NOW):
             self.engine.replay(record)
         self.runtime = Runtime(self.engine, append=lambda _records, _producer=None: None)
         self.runtime.loaded(now=NOW)
@@ -115,14 +115,14 @@ def test_a_group_goes_on_in_the_engine_as_on_the_broker(cluster, sharing, seed):
         group = BeatenGroup(wire, f"installed-{seed}", topics, assignor)
         happens(group, some(0, 4), [])
         happens(group, some(4, 7), chance.sample(ids[:4], 2))
-        origin = origin_of(client.describe_group(group.group_id), WhatIf())
+        origin = starting_group_of(client.describe_group(group.group_id), WhatIf())
         engine = InEngine(origin)
         assert listed(engine, group.group_id) == listed(wire, group.group_id)
         twin = BeatenGroup(engine, group.group_id, topics, assignor)
         for name in ("instance_ids", "epochs", "held", "wanted"):
             setattr(twin, name, dict(getattr(group, name)))
         for each in wanted.values():
-            each.intersection_update(origin.topics)  # a snapshot tells of no others
+            each.intersection_update(origin.topics)  # a snapshot has no others
         comings, goings = some(7, chance.randint(8, 12)), chance.sample(sorted(group.epochs), chance.randint(0, 3))
         happens(group, comings, goings)
         happens(twin, comings, goings)

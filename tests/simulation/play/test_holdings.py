@@ -4,11 +4,11 @@ import pytest
 
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop
-from kgm.simulation.report.holdings import Holding, Holdings
+from kgm.simulation.play.holdings import Holding, Holdings
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
 
 
-def test_what_is_held_from_when_to_when():
+def test_holdings_have_a_start_and_an_end():
     book = Holdings({"a": {"t": (0, 1)}}, 1000.0)
     book.drop("a", {"t": (1,)}, 1100.0)
     book.take("b", {"t": (1,)}, 1250.0)
@@ -20,7 +20,7 @@ def test_what_is_held_from_when_to_when():
     )
 
 
-def test_what_nobody_saw_is_left_out():
+def test_holdings_without_length_are_left_out():
     book = Holdings({}, 0.0)
     book.drop("a", {"t": (0,)}, 1.0)
     book.take("a", {"t": (0, 7)}, 5.0)
@@ -30,7 +30,7 @@ def test_what_nobody_saw_is_left_out():
     assert [(each.from_ms, each.to_ms, each.owner) for each in book.until(9.0, {"t": 1})] == [(9, 9, "b")]
 
 
-def consumed_by_nobody_ms(holdings, end_ms):
+def without_a_bar_ms(holdings, end_ms):
     """From the bars alone: per partition, the length of what no bar covers."""
     places = {}
     for each in holdings:
@@ -55,7 +55,7 @@ def test_the_bars_of_the_typical_draw_add_up(assignor, membership, stop):
     drawn = simulate(group, plan, draws=20, keeps_holdings=True)
     assert plain.to_json() == drawn.to_json()
     outcome = drawn.typical
-    stopped = consumed_by_nobody_ms(outcome.holdings, outcome.took_ms)
+    stopped = without_a_bar_ms(outcome.holdings, outcome.took_ms)
     assert stopped == pytest.approx(outcome.stopped_partition_ms, abs=2 * len(outcome.holdings))
     last = {(each.topic, each.partition): each.owner for each in outcome.holdings if each.to_ms == outcome.took_ms}
     final = outcome.final_assignment

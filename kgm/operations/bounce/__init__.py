@@ -1,0 +1,6 @@
+"""Predict what a planned bounce would do to a group (`kgm simulate-bounce`). Nothing is changed anywhere.
+
+group       where the group comes from: a live cluster, a snapshot, or made up
+request     what an operator asks for, and the plan that this means for a group
+prediction  `simulate` and `predict_bounce`: scenarios side by side, and gates
+"""

@@ -1,0 +1,97 @@
+"""Predict a bounce: `simulate` for a plan, `predict_bounce` for what an operator asks for."""
+
+from dataclasses import dataclass, replace
+
+from kgm.model.errors import ConditionNotMet, KgmError, UsageError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.bounce.group import BounceGroup
+from kgm.operations.bounce.request import BounceRequest, plan_for
+from kgm.simulation import bounce
+from kgm.simulation.bounce import DRAWS, SEED
+from kgm.simulation.compare import Comparison, compare, side_by_side
+from kgm.simulation.plan.bounce_plan import Plan
+from kgm.simulation.report.prediction import Prediction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gates:
+    """The most that may be predicted for the plan as it stands, in any draw. None: no limit."""
+
+    moved_partitions: int | None = None
+    rebalances: int | None = None
+
+    def failures(self, prediction: Prediction) -> tuple[ConditionNotMet, ...]:
+        """One for each limit that the prediction exceeds."""
+        typical, ranges = prediction.typical, prediction.ranges
+        failures = []
+        for limit, predicted, what in (
+            (
+                self.moved_partitions,
+                ranges.moved_partitions.max if ranges else typical.moved_partitions,
+                "moved partitions",
+            ),
+            (self.rebalances, ranges.rebalances.max if ranges else typical.rebalances, "rebalances"),
+        ):
+            if limit is not None and predicted > limit:
+                up_to = "up to " if ranges else ""
+                failures.append(ConditionNotMet(f"{up_to}{predicted} {what} are predicted, more than {limit}"))
+        return tuple(failures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedBounce:
+    """What a bounce would do.
+
+    predictions: one for each scenario, the plan as it stands first. errors: why scenarios of a comparison could not be
+    simulated. failed_gates: the limits that the first prediction exceeds."""
+
+    group: GroupSnapshot
+    plan: Plan
+    predictions: tuple[Prediction, ...]
+    errors: tuple[KgmError, ...]
+    failed_gates: tuple[ConditionNotMet, ...]
+
+
+def simulate(
+    group: GroupSnapshot | BounceGroup, plan: Plan, *, draws: int = DRAWS, seed: int = SEED,
+    keeps_holdings: bool = False,
+) -> Prediction:  # fmt: skip
+    """Predict what a plan would do to a group. Settings in the plan precede those of the group's broker.
+
+    draws: how often to play what is left to chance, at most. The same seed gives the same prediction. keeps_holdings:
+    record in `typical.holdings` who consumes what when.
+    Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
+    UsageError for a plan that does not fit the group."""
+    _refuse_no_draws(draws)
+    if isinstance(group, BounceGroup):
+        plan = replace(plan, settings={**group.broker_settings, **plan.settings})
+        group = group.snapshot
+    return bounce.simulate(group, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+
+
+def predict_bounce(
+    group: BounceGroup, request: BounceRequest, *, compares: bool = False, gates: Gates | None = None,
+    draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False,
+) -> PredictedBounce:  # fmt: skip
+    """Predict what an operator asks for, in the scenarios of `side_by_side`, or of `compare` if `compares`.
+
+    Raises what `plan_for` and `simulate` raise."""
+    plan, snapshot = plan_for(request, group), group.snapshot
+    _refuse_no_draws(draws)
+    if compares:
+        compared = compare(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+    else:
+        predictions = side_by_side(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+        compared = Comparison(predictions=tuple(predictions), errors=())
+    return PredictedBounce(
+        group=snapshot,
+        plan=plan,
+        predictions=compared.predictions,
+        errors=compared.errors,
+        failed_gates=(gates or Gates()).failures(compared.predictions[0]),
+    )
+
+
+def _refuse_no_draws(draws: int) -> None:
+    if draws < 1:
+        raise UsageError(f"the number of draws is {draws}, the lowest is 1")

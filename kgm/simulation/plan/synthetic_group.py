@@ -1,0 +1,77 @@
+"""A made-up group: `kgm simulate-bounce --members N --topic NAME:PARTITIONS`."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kgm.model.errors import UsageError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
+from kgm.protocol.subscription import PROTOCOL_TYPE
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, WhatIf
+from kgm.simulation.plan.member_ids import new_classic_member_id, new_consumer_member_id
+from kgm.simulation.plan.starting_group import (
+    CLASSIC_ASSIGNOR,
+    REBALANCE_TIMEOUT_MS,
+    SERVER_ASSIGNORS,
+    SESSION_TIMEOUT_MS,
+    starting_group_of,
+    with_assignor_applied,
+)
+
+_CLIENT_ID = "consumer"
+
+
+def synthetic_group(
+    members: int,
+    topics: Sequence[TopicSnapshot],
+    membership: Membership = Membership.STATIC,
+    assignor: str | None = None,
+    protocol: GroupProtocol = GroupProtocol.CLASSIC,
+) -> GroupSnapshot:
+    """A Stable group whose members all subscribe to all topics; the same in every run. Static members are `member-1` to
+    `member-N`. Dynamic members share one client id, as the replicas of a deployment do, so that their ids sort at
+    random.
+
+    Raises UsageError for no member, no topic, or a topic that is given twice."""
+    if members < 1:
+        raise UsageError(f"--members is {members}, the lowest is 1")
+    if not topics:
+        raise UsageError("a made-up group needs topics", hint="--topic orders:12")
+    if len({topic.name for topic in topics}) != len(topics):
+        raise UsageError("a topic is given twice")
+    chance = random.Random("kgm")  # noqa: S311  (a simulation)
+    is_static, is_classic = membership is Membership.STATIC, protocol is GroupProtocol.CLASSIC
+    width = len(str(members))
+    names = [f"member-{number:0{width}}" for number in range(1, members + 1)]
+    snapshot = GroupSnapshot(
+        group_id="synthetic",
+        type=protocol.value,
+        state="Stable",
+        protocol_type=PROTOCOL_TYPE,
+        assignor=assignor or (CLASSIC_ASSIGNOR if is_classic else SERVER_ASSIGNORS[0]),
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+        generation=1 if is_classic else None,
+        group_epoch=None if is_classic else 1,
+        assignment_epoch=None if is_classic else 1,
+        topics=tuple(topics),
+        members=tuple(
+            MemberSnapshot(
+                member_id=new_classic_member_id(name if is_static else _CLIENT_ID, chance)
+                if is_classic
+                else new_consumer_member_id(chance),
+                group_instance_id=name if is_static else None,
+                client_id=name if is_static else _CLIENT_ID,
+                topics=tuple(topic.name for topic in topics),
+                listed_at=place if is_classic else None,
+            )
+            for place, name in enumerate(names)
+        ),
+    )
+    assigned = with_assignor_applied(starting_group_of(snapshot, WhatIf())).members
+    return replace(
+        snapshot,
+        members=tuple(
+            replace(member, assignment=one.owned) for member, one in zip(snapshot.members, assigned, strict=True)
+        ),
+    )

@@ -1,0 +1,91 @@
+"""What came of playing a plan once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kgm.model.assignment import Partitions
+from kgm.simulation.play.holdings import Holding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedMove:
+    """A partition whose owner after the plan is not its owner before. Owners are identities; None: no owner.
+
+    at_ms: when it came to its new owner, or lost its last one, counted from the start of the plan."""
+
+    topic: str
+    partition: int
+    owner_before: str | None
+    owner_after: str | None
+    at_ms: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "from": self.owner_before,
+            "to": self.owner_after,
+            "at_ms": self.at_ms,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineEvent:
+    """Something that happened, in ms since the start of the plan."""
+
+    at_ms: int
+    event: str
+    detail: str
+    member: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"at_ms": self.at_ms, "event": self.event, "member": self.member, "detail": self.detail}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """The plan played once, with one choice of everything that cannot be known.
+
+    generations: by how much the coordinator's counter rose. epoch_in_new_group: where the counter stands if it started
+    again on the way; it does when a classic group is empty before its first member with the consumer protocol joins.
+    rebalances: the generations (target assignments of a consumer group) that reached an assignment. handovers: how
+    often a partition came to another owner, on the way too. became_stable: whether the group was stable at the end; if
+    not, the simulation stopped because of a limit. has_random_ids: whether the final assignment names ids that nobody
+    can know before. was_empty: whether the group had no members for a while. took_ms: from the start of the plan to
+    the end. requests: how many the coordinator handled. newcomers_wait_ms: the longest time that a new member was
+    without partitions, from its start; None if no new member got any. holdings: recorded only on request."""
+
+    generations: int
+    rebalances: int
+    moves: tuple[TimedMove, ...]
+    handovers: int
+    stopped_partition_ms: int
+    fenced: tuple[str, ...]
+    refused_joins: int
+    final_assignment: Mapping[str, Partitions]
+    timeline: tuple[TimelineEvent, ...]
+    became_stable: bool
+    has_random_ids: bool
+    was_empty: bool
+    took_ms: int
+    requests: int
+    newcomers_wait_ms: int | None = None
+    epoch_in_new_group: int | None = None
+    holdings: tuple[Holding, ...] = ()
+
+    @property
+    def moved_partitions(self) -> int:
+        return len(self.moves)
+
+    @property
+    def without_times(self) -> tuple[object, ...]:
+        """What has to be the same in every draw for a prediction to be exact."""
+        return (
+            self.generations,
+            self.rebalances,
+            tuple((move.topic, move.partition, move.owner_before, move.owner_after) for move in self.moves),
+            self.fenced,
+            self.refused_joins,
+            self.became_stable,
+        )

@@ -1,0 +1,102 @@
+"""The records from which the coordinator loads the group as it is before the plan."""
+
+from kgm.assignors import is_cooperative
+from kgm.coordinator.consumer import records
+from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.coordinator.groups.consumer_member import ConsumerMember
+from kgm.java.timeline_hash_map import TimelineOrder
+from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
+from kgm.records.messages.group_metadata_key import GroupMetadataKey
+from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+from kgm.records.record import Record
+from kgm.simulation.plan.bounce_plan import GroupProtocol
+from kgm.simulation.plan.client_library import Library
+from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
+from kgm.simulation.play.leader import assignment_user_data
+
+
+def seed_records(group: StartingGroup, leader: StartingMember, image: TopicImage, since_ms: int) -> list[Record]:
+    """The records of a Stable group. leader: used for a classic group only. since_ms: when it became stable."""
+    if group.protocol is GroupProtocol.CONSUMER:
+        return _consumer(group, image, since_ms)
+    data = assignment_user_data(group.assignor, leader.library or Library.JAVA)
+    value = GroupMetadataValue(
+        protocol_type="consumer",
+        generation=group.generation,
+        protocol=group.assignor,
+        leader=leader.member_id,
+        current_state_timestamp=since_ms,
+        members=[_classic_member(group, member, data) for member in group.members],
+    )
+    return [Record(GroupMetadataKey(group=group.group_id), value)]
+
+
+def _classic_member(group: StartingGroup, member: StartingMember, data: bytes | None) -> MemberMetadata:
+    subscription = Subscription(
+        topics=member.topics,
+        owned_partitions=member.owned if is_cooperative(group.assignor) else {},
+        generation_id=group.generation - 1,
+        rack_id=member.rack,
+    )
+    assigned = member.owned if member.listed is None else member.listed
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=group.rebalance_timeout_ms,
+        session_timeout=group.session_timeout_ms,
+        subscription=encode_subscription(subscription),
+        assignment=encode_assignment(MemberAssignment(partitions=assigned, user_data=data)),
+    )
+
+
+def _consumer(group: StartingGroup, image: TopicImage, since_ms: int) -> list[Record]:
+    """All members are at the epoch of the group and own their target assignment (KIP-848).
+
+    The broker lists members by a hash map, inside one bucket the last one first, and assigns partitions in that order.
+    So the members are written in reverse, and their topics and partitions as they are listed."""
+    group_id, epoch = group.group_id, group.generation
+    members, targets = [], []
+    for member in reversed(group.members):
+        listed = {t: tuple(sorted(p)) for t, p in member.owned.items() if p} if member.listed is None else member.listed
+        target = {image.by_name[topic].topic_id: numbers for topic, numbers in listed.items()}
+        members.append(
+            ConsumerMember(
+                member_id=member.member_id,
+                member_epoch=epoch,
+                previous_member_epoch=epoch,
+                group_instance_id=member.group_instance_id,
+                rack_id=member.rack,
+                rebalance_timeout_ms=group.rebalance_timeout_ms,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                subscribed_topic_names=frozenset(member.topics),
+                server_assignor=group.assignor,
+                assigned={topic_id: dict.fromkeys(numbers, epoch) for topic_id, numbers in target.items()},
+            )
+        )
+        targets.append(records.target_record(group_id, member.member_id, target))
+    subscribed = {topic for member in group.members for topic in member.topics}
+    return [
+        *_past_members(group),
+        *(records.member_record(group_id, member) for member in members),
+        records.epoch_record(group_id, epoch, image.hash_of(subscribed)),
+        *targets,
+        records.target_epoch_record(group_id, epoch, since_ms),
+        *(records.current_record(group_id, member) for member in members),
+    ]
+
+
+def _past_members(group: StartingGroup) -> list[Record]:
+    """Members that joined and left when the group was larger, if the size of its hash map shows that it was: the map
+    never shrinks."""
+    order, count = TimelineOrder(), 0
+    while order.capacity < (group.listing_capacity or 0):
+        order.put(count)
+        count += 1
+    if count <= len(group.members):
+        return []
+    group_id, past = group.group_id, [f"gone-before-{number}" for number in range(count)]
+    joined = [records.member_record(group_id, ConsumerMember(member_id=member_id)) for member_id in past]
+    return joined + [record for member_id in past for record in records.member_tombstones(group_id, member_id)]

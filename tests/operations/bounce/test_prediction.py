@@ -1,0 +1,116 @@
+"""`simulate` and `predict_bounce`: the same predictions as of the simulation, with scenarios and gates."""
+
+from dataclasses import replace
+
+import pytest
+
+from kgm.model.errors import ConditionNotMet, NotFoundError, UsageError
+from kgm.model.snapshot import TopicSnapshot
+from kgm.operations.bounce.group import BounceGroup, made_up_group
+from kgm.operations.bounce.prediction import Gates, predict_bounce, simulate
+from kgm.operations.bounce.request import BounceRequest
+from kgm.simulation import bounce
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Rolling, Stop
+
+TOPICS = [TopicSnapshot(name="t", partitions=12)]
+STATIC = made_up_group(3, TOPICS)
+DYNAMIC = made_up_group(3, TOPICS, membership=Membership.DYNAMIC)
+
+
+def names(predicted):
+    return [prediction.name for prediction in predicted.predictions]
+
+
+def test_simulate_takes_a_snapshot_or_a_group_with_its_broker():
+    plan = Plan(bounce=("member-2",))
+    expected = bounce.simulate(STATIC.snapshot, plan)
+    assert simulate(STATIC.snapshot, plan) == simulate(STATIC, plan) == expected
+    assert (expected.exact, expected.typical.rebalances) == (True, 0)
+
+
+def test_the_settings_of_the_broker_count_unless_the_plan_has_others():
+    full = replace(STATIC, broker_settings={"group.max.size": "3"})
+    assert simulate(full, Plan(scale_out=1)).typical.refused_joins == 1
+    assert simulate(full, Plan(scale_out=1, settings={"group.max.size": "9"})).typical.refused_joins == 0
+    assert predict_bounce(full, BounceRequest(scale_out=1), draws=2).predictions[0].typical.refused_joins == 1
+
+
+def test_a_prediction_has_the_group_and_the_plan_as_understood():
+    predicted = predict_bounce(STATIC, BounceRequest(everyone=True, rolling=Rolling()))
+    assert predicted.group == STATIC.snapshot
+    assert predicted.plan == Plan(bounce=("member-1", "member-2", "member-3"), rolling=Rolling())
+    assert (names(predicted), predicted.errors, predicted.failed_gates) == (["as-is"], (), ())
+    assert predicted.predictions == (simulate(STATIC, predicted.plan),)
+
+
+def test_scenarios_that_matter_are_shown_and_compare_shows_them_all():
+    assert names(predict_bounce(STATIC, BounceRequest(scale_out=1, target_size=4), draws=2)) == ["as-is", "standby"]
+    consumers = made_up_group(3, TOPICS, protocol=GroupProtocol.CONSUMER)
+    killed = BounceRequest(instance_ids=("member-1",), stop=Stop.CRASH)
+    assert names(predict_bounce(consumers, killed, draws=2)) == ["as-is", "freed"]
+    compared = predict_bounce(STATIC, BounceRequest(everyone=True), compares=True, draws=2)
+    assert names(compared) == ["as-is", "static", "dynamic", "cooperative", "consumer"]
+
+
+def test_an_error_in_one_scenario_is_data():
+    """As it is the assignor need not run; in the others it would have to."""
+    own = BounceGroup(snapshot=replace(STATIC.snapshot, assignor="stream"))
+    compared = predict_bounce(own, BounceRequest(instance_ids=("member-1",)), compares=True, draws=2)
+    assert names(compared) == ["as-is"]
+    assert len(compared.errors) == 4
+
+
+def test_holdings_are_recorded_on_request():
+    request = BounceRequest(instance_ids=("member-1",))
+    assert not predict_bounce(STATIC, request).predictions[0].typical.holdings
+    (prediction,) = predict_bounce(STATIC, request, keeps_holdings=True).predictions
+    assert {holding.owner for holding in prediction.typical.holdings} == {"member-1", "member-2", "member-3"}
+
+
+@pytest.mark.parametrize("draws", [0, -1])
+def test_a_prediction_needs_a_draw(draws):
+    with pytest.raises(UsageError, match=f"the number of draws is {draws}"):
+        simulate(STATIC, Plan(scale_out=1), draws=draws)
+    with pytest.raises(UsageError, match=f"the number of draws is {draws}"):
+        predict_bounce(STATIC, BounceRequest(scale_out=1), draws=draws)
+
+
+def test_members_that_are_not_there_are_named():
+    with pytest.raises(NotFoundError, match="no member stranger"):
+        predict_bounce(STATIC, BounceRequest(instance_ids=("stranger",)))
+
+
+# -- gates
+
+
+def test_gates_of_an_exact_prediction_count_what_it_predicts():
+    request = BounceRequest(scale_in=("member-3",))
+    prediction = predict_bounce(STATIC, request).predictions[0]
+    assert prediction.exact
+    moved = prediction.typical.moved_partitions
+    passed = Gates(moved_partitions=moved, rebalances=1)
+    assert predict_bounce(STATIC, request, gates=passed).failed_gates == ()
+    failed = predict_bounce(STATIC, request, gates=Gates(moved_partitions=moved - 1, rebalances=0)).failed_gates
+    assert [error.message for error in failed] == [
+        f"{moved} moved partitions are predicted, more than {moved - 1}",
+        "1 rebalances are predicted, more than 0",
+    ]
+    assert all(isinstance(error, ConditionNotMet) for error in failed)
+
+
+def test_gates_of_ranges_count_the_most():
+    request = BounceRequest(everyone=True)
+    predicted = predict_bounce(DYNAMIC, request, draws=12)
+    most = predicted.predictions[0].ranges.rebalances.max
+    assert predicted.predictions[0].typical.rebalances < most
+    assert predict_bounce(DYNAMIC, request, draws=12, gates=Gates(rebalances=most)).failed_gates == ()
+    (failed,) = predict_bounce(DYNAMIC, request, draws=12, gates=Gates(rebalances=most - 1)).failed_gates
+    assert failed.message == f"up to {most} rebalances are predicted, more than {most - 1}"
+
+
+def test_gates_look_at_the_plan_as_it_stands():
+    """Of a comparison, the static members that are there, not the dynamic ones that might be."""
+    request = BounceRequest(everyone=True)
+    compared = predict_bounce(STATIC, request, compares=True, draws=2, gates=Gates(rebalances=0))
+    assert any(prediction.typical.rebalances for prediction in compared.predictions)
+    assert compared.failed_gates == ()

@@ -1,0 +1,43 @@
+"""What is said about a prediction, where other tests do not look at it."""
+
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from kgm.model.snapshot import TopicSnapshot
+from kgm.simulation.bounce import simulate
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop, WhatIf
+from kgm.simulation.plan.synthetic_group import synthetic_group
+from kgm.text.braces import expand_list
+from tests.simulation.groups import made_up
+
+CONSUMERS = synthetic_group(3, [TopicSnapshot(name="t", partitions=6)], Membership.STATIC, None, GroupProtocol.CONSUMER)
+
+
+@pytest.mark.parametrize(
+    ("group_id", "instance_id"),
+    [
+        ("orders", "app-1"),
+        ("two words; rm -rf ~", "app 1"),
+        ("$(reboot)", "a,b"),
+        ("it's", "app-{1..3}"),
+        ("-b", "back\\slash"),
+    ],
+)
+def test_a_suggested_command_means_the_group_and_the_member_whatever_their_names_are(group_id, instance_id):
+    first, *others = CONSUMERS.members
+    group = replace(CONSUMERS, group_id=group_id, members=(replace(first, group_instance_id=instance_id), *others))
+    scenario = simulate(group, Plan(bounce=(instance_id,), stop=Stop.CRASH, restart_time_ms=5_000), draws=2)
+    (caveat,) = [caveat for caveat in scenario.caveats if "UNRELEASED_INSTANCE_ID" in caveat]
+    words = shlex.split(caveat[caveat.index("kgm remove-members") :])
+    assert words[2] in (group_id, f"--group={group_id}")
+    assert words[3] == "--instance-ids"
+    assert expand_list(words[4], "--instance-ids") == [instance_id]
+
+
+def test_a_what_if_says_under_what_the_group_is_assumed_to_be_stable():
+    what_if = WhatIf(protocol=GroupProtocol.CONSUMER, membership=Membership.DYNAMIC)
+    scenario = simulate(made_up(), Plan(bounce=("member-1",), what_if=what_if), draws=2)
+    assumed = "assumed to be stable under dynamic membership and the consumer protocol before the plan"
+    assert any(assumed in caveat for caveat in scenario.caveats)
