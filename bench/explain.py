@@ -86,7 +86,7 @@ def make_store(path, arguments):
     import pyarrow as pa
 
     from kgm.history.derive import derive
-    from kgm.history.store.store import partition_for
+    from kgm.history.store.tables import partition_for
     from tests.history.store.stores import write_store
 
     tables, records = {}, 0

@@ -13,24 +13,14 @@ from typing import Any
 from kgm.model.errors import DecodeError
 from kgm.protocol import codec
 from kgm.protocol.struct import Message
+from kgm.records.record_types import TYPES, RecordType
 
 _SHORT = struct.Struct(">h")
 
-#: Record types by number (9 and 18 are retired).
-TYPES = {
-    0: "LegacyOffsetCommit", 1: "OffsetCommit", 2: "GroupMetadata", 3: "ConsumerGroupMetadata",
-    4: "ConsumerGroupPartitionMetadata", 5: "ConsumerGroupMemberMetadata", 6: "ConsumerGroupTargetAssignmentMetadata",
-    7: "ConsumerGroupTargetAssignmentMember", 8: "ConsumerGroupCurrentMemberAssignment", 10: "ShareGroupMemberMetadata",
-    11: "ShareGroupMetadata", 12: "ShareGroupTargetAssignmentMetadata", 13: "ShareGroupTargetAssignmentMember",
-    14: "ShareGroupCurrentMemberAssignment", 15: "ShareGroupStatePartitionMetadata",
-    16: "ConsumerGroupRegularExpression", 17: "StreamsGroupMetadata", 19: "StreamsGroupMemberMetadata",
-    20: "StreamsGroupTargetAssignmentMetadata", 21: "StreamsGroupTargetAssignmentMember",
-    22: "StreamsGroupCurrentMemberAssignment", 23: "StreamsGroupTopology",
-}  # fmt: skip
 #: What decodes key and value of a record, by the first two bytes of each (None: a tombstone).
 _decoders: dict[tuple[bytes, bytes | None], tuple[Any, Any]] = {}
 #: Value versions that 4.3 brokers write where it is not 0 (a group's metadata stays at 3, KAFKA-16115 and KIP-915).
-WRITTEN_VERSIONS = {1: 4, 2: 3}
+WRITTEN_VERSIONS = {RecordType.OFFSET_COMMIT.value: 4, RecordType.GROUP_METADATA.value: 3}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ import pytest
 from kgm.history.decode.json_text import kafkas_name
 from kgm.history.decode.ndjson import lines
 from kgm.history.schema import RAW
-from kgm.records.record import TYPES, decode_record, message_classes
+from kgm.records.record import decode_record, message_classes
+from kgm.records.record_types import TYPES
 from tests.history.decode.test_real_logs import raw_log
 from tests.history.decode.test_record_tables import EVERY, raw, record
 from tests.protocol.cases import struct_differences

@@ -7,7 +7,7 @@ import pytest
 
 from kgm.history.decode.raw import raw_records
 from kgm.history.decode.record_tables import decode
-from kgm.history.decode.transactions import NAMES, fates
+from kgm.history.decode.transactions import STATE_NAMES, transaction_states
 from kgm.history.schema import RAW
 from kgm.protocol.struct import Field
 from kgm.records.batch import decode_batches
@@ -91,14 +91,14 @@ def test_transactions_end_as_kafka_says():
             for partition in partitions(kind)
             for line in truth(kind, partition)
         }
-        fate, marker = fates(raw)
+        state, marker = transaction_states(raw)
         at = zip(raw.column("partition").to_pylist(), raw.column("offset").to_pylist(), strict=True)
-        assert {place: NAMES[each] for place, each in zip(at, fate.tolist(), strict=True)} == said
-        committed = marker[fate > 1]
-        assert (committed > raw.column("offset").to_numpy()[fate > 1]).all()
+        assert {place: STATE_NAMES[each] for place, each in zip(at, state.tolist(), strict=True)} == said
+        committed = marker[state > 1]
+        assert (committed > raw.column("offset").to_numpy()[state > 1]).all()
 
 
 def test_transactions_of_nothing_and_of_records_that_say_nothing():
-    assert fates(RAW.empty_table()).fate.tolist() == []
+    assert transaction_states(RAW.empty_table()).state.tolist() == []
     rows = [{"partition": 0, "offset": at} for at in range(3)]
-    assert fates(pa.Table.from_pylist(rows, schema=RAW)).fate.tolist() == [0, 0, 0]
+    assert transaction_states(pa.Table.from_pylist(rows, schema=RAW)).state.tolist() == [0, 0, 0]

@@ -17,7 +17,8 @@ from kgm.protocol import codec
 from kgm.protocol.struct import Struct
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
-from kgm.records.record import TYPES, Record, decode_record, encode_record, message_classes
+from kgm.records.record import Record, decode_record, encode_record, message_classes
+from kgm.records.record_types import TYPES
 from tests.protocol.cases import FromTables, damaged
 
 EVERY = [

@@ -5,8 +5,10 @@ from collections import defaultdict
 
 import pytest
 
-from kgm.history.causes.broker_log import SOURCE, explained, grades, parse
+from kgm.history.causes.broker_log import BROKER_LOG, explained, grades, parse
 from kgm.history.derive import derive
+from kgm.history.row_tables import read_rows
+from kgm.history.rows import RebalanceRow
 from tests.history.truth.driven import SESSION_MS, Broker, drive_all
 from tests.history.truth.scores import LEAST, Scores
 
@@ -49,19 +51,21 @@ def test_causes_are_what_was_done(run):
 
 def test_the_broker_says_the_same(run):
     tables, _, lines = run
-    rows, said = rebalances(tables), list(parse(lines))
-    assert len({(each.group_id, each.generation) for each in said}) > 30
-    found = grades(rows, said)
+    rows = read_rows(RebalanceRow, tables["gold_rebalance"])
+    rows.sort(key=lambda row: (row.partition, row.offset))
+    reasons = list(parse(lines))
+    assert len({(each.group_id, each.generation) for each in reasons}) > 30
+    found = grades(rows, reasons)
     for grade in found:
         print(grade)
         if grade.confidence in LEAST:
             total = grade.right + grade.also + grade.wrong
             assert (grade.right + grade.also) / total >= LEAST[grade.confidence], found
-    told = explained(rows, said)
-    assert sum(row["source"] == SOURCE for row in told) > 0.9 * len(told)
-    by_cause = {row["cause"] for row in told if row["source"] == SOURCE}
+    told = explained(rows, reasons)
+    assert sum(row.source == BROKER_LOG for row in told) > 0.9 * len(told)
+    by_cause = {row.cause for row in told if row.source == BROKER_LOG}
     assert by_cause >= {"join", "leave", "session-expiry", "admin-removal", "bounce", "all-gone", "max-poll"}
-    assert {row["confidence"] for row in told if row["source"] == SOURCE} == {"certain"}
+    assert {row.confidence for row in told if row.source == BROKER_LOG} == {"certain"}
 
 
 def test_a_coordinator_that_moved_is_noticed(run):

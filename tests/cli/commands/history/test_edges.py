@@ -47,7 +47,7 @@ def test_a_question_to_the_live_topic_is_refused_and_says_what_to_do(capsys):
 
 
 def test_a_large_source_is_refused_and_says_what_to_do(capsys, monkeypatch):
-    monkeypatch.setattr("kgm.cli.commands.history.source.MOST_IN_PROCESS", 1000)
+    monkeypatch.setattr("kgm.operations.history.source.MOST_BYTES", 1000)
     code, _, err = said(capsys, "churn", "--source", SEGMENTS)
     assert code == 6
     assert f"kgm history build --source {SEGMENTS} --out DIR" in err
@@ -170,7 +170,7 @@ def test_pages_stand_alone(asked, answer, tmp_path):
 
 
 def test_times_are_understood_in_many_forms():
-    from kgm.cli.commands.history.source import parse_time
+    from kgm.cli.options.history import parse_time
 
     assert parse_time("1970-01-01T00:00:01Z", "--since") == 1000
     assert parse_time("1970-01-02", "--since") == 86_400_000
