@@ -15,7 +15,7 @@ from kgm.history.carry import Carry, dump_carry, load_carry, new_partition
 from kgm.history.decode.raw_batch import RawBatch
 from kgm.history.decode.record_order import in_order, partitions_of, pieces
 from kgm.history.decode.record_tables import Decoded, decode, decode_raw_batches
-from kgm.history.decode.transactions import transaction_states
+from kgm.history.decode.transactions import transaction_outcomes
 from kgm.history.facts.commit_windows import commit_windows
 from kgm.history.facts.consumer_groups import SESSION_MS
 from kgm.history.partitions import Partition, PartitionRecords
@@ -135,8 +135,8 @@ def _read(raw: pa.Table, partition: Partition) -> _Read:
 def _counted_commits(read: _Read) -> pa.Table:
     """The commits that count since the last run: new ones, and older ones whose transaction has ended now."""
     whole = pa.concat_tables([read.opened, read.raw])
-    states = transaction_states(whole)
-    table = commit_table(read.decoded, whole, states)
+    outcomes = transaction_outcomes(whole)
+    table = commit_table(read.decoded, whole, outcomes)
     if len(read.opened):
-        table = pa.concat_tables([commit_table(decode(read.opened), whole, states), table])
+        table = pa.concat_tables([commit_table(decode(read.opened), whole, outcomes), table])
     return table.filter(pc.is_valid(table.column("visible_offset")))

@@ -11,7 +11,7 @@ from kgm.history.derive import derive
 from kgm.history.folders import TOPIC, Reading, folders, raw_table
 from kgm.history.schema import RAW
 from kgm.history.store.sink_files import counted_files
-from kgm.history.store.tables import Origin, TablesInMemory
+from kgm.history.store.tables import HistoryOrigin, TablesInMemory
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 
 _LEAST_COLUMNS = ("partition", "offset", "key", "value")
@@ -22,7 +22,7 @@ def derive_source(kind: str, path: Path, *, most_bytes: int) -> TablesInMemory:
     "delta". Raises NotFoundError, UsageError; RefusedError if there are more bytes to read."""
     reading = Reading()
     raw = read_source(kind, path, most_bytes=most_bytes, reading=reading)
-    origin = Origin(
+    origin = HistoryOrigin(
         source=f"{kind}:{path}", last_ms=pc.max(raw.column("timestamp")).as_py(), damages=tuple(reading.damages)
     )
     return TablesInMemory(tables=derive(raw).tables, origin=origin)

@@ -143,7 +143,7 @@ GOLD_REBALANCE = pa.schema([
 ])  # fmt: skip
 
 #: What happened to a group without a rebalance: a bounce that was absorbed, a static member that is away and keeps its
-#: place, a group that was removed or got the other type. event: one of `verdict.EventKind`.
+#: place, a group that was removed or got the other type. event: one of `verdict.GroupEventKind`.
 GOLD_EVENT = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("group_type", pa.string()), pa.field("generation", pa.int32()),

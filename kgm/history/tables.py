@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from kgm.history.decode.raw_batch import GroupRecords
 from kgm.history.decode.record_tables import Decoded, group_record_batch
 from kgm.history.decode.subscriptions import assignments, subscriptions
-from kgm.history.decode.transactions import STATE_NAMES, TransactionState, TransactionStates
+from kgm.history.decode.transactions import OUTCOME_NAMES, TransactionOutcome, TransactionOutcomes
 from kgm.history.schema import POSITION, SILVER_COMMIT, SILVER_MEMBER
 from kgm.protocol.subscription import PROTOCOL_TYPE
 from kgm.records.record_types import RecordType
@@ -20,29 +20,29 @@ _ABSENT_IN_LEGACY = ("leader_epoch", "expire_timestamp", "topic_id")
 _SUBSCRIPTION_FAILED, _ASSIGNMENT_FAILED = 1, 2
 
 
-def commit_table(decoded: Decoded, raw: pa.Table, states: TransactionStates) -> pa.Table:
+def commit_table(decoded: Decoded, raw: pa.Table, outcomes: TransactionOutcomes) -> pa.Table:
     """`schema.SILVER_COMMIT` of records that were decoded from `raw`, without those of aborted transactions."""
     tables = [
-        _commits(decoded.records[kind], raw, states)
+        _commits(decoded.records[kind], raw, outcomes)
         for kind in (RecordType.LEGACY_OFFSET_COMMIT, RecordType.OFFSET_COMMIT)
         if kind in decoded.records
     ]
     return pa.concat_tables(tables) if tables else SILVER_COMMIT.empty_table()
 
 
-def _commits(records: pa.Table, raw: pa.Table, states: TransactionStates) -> pa.Table:
-    state, marker = _of_records(records, raw, states)
-    counts = state != TransactionState.ABORTED
+def _commits(records: pa.Table, raw: pa.Table, outcomes: TransactionOutcomes) -> pa.Table:
+    outcome, marker = _of_records(records, raw, outcomes)
+    counts = outcome != TransactionOutcome.ABORTED
     if not counts.all():
         records = records.filter(pa.array(counts))
-        state, marker = state[counts], marker[counts]
+        outcome, marker = outcome[counts], marker[counts]
     key, value = _flat(records, "key"), _flat(records, "value")
     # A record of type 0 does not have these; Arrow fills them with null.
     missing = pa.nulls(len(records))
     for name in _ABSENT_IN_LEGACY:
         value.setdefault(name, missing)
     offset = records.column("offset").combine_chunks().to_numpy()
-    plain = state == TransactionState.NONE
+    plain = outcome == TransactionOutcome.NONE
     visible = np.where(plain, offset, marker)
     columns = [
         *(records.column(field.name) for field in POSITION),
@@ -50,8 +50,8 @@ def _commits(records: pa.Table, raw: pa.Table, states: TransactionStates) -> pa.
         pc.is_null(records.column("version")),
         value["offset"], value["leader_epoch"], value["metadata"], value["commit_timestamp"],
         value["expire_timestamp"], value["topic_id"],
-        _state_names(state),
-        pa.array(visible, mask=~plain & (state != TransactionState.COMMITTED)),
+        _outcome_names(outcome),
+        pa.array(visible, mask=~plain & (outcome != TransactionOutcome.COMMITTED)),
     ]  # fmt: skip
     return pa.Table.from_arrays(
         [column.cast(field.type) for column, field in zip(columns, SILVER_COMMIT, strict=True)], schema=SILVER_COMMIT
@@ -59,19 +59,19 @@ def _commits(records: pa.Table, raw: pa.Table, states: TransactionStates) -> pa.
 
 
 def _of_records(
-    records: pa.Table, raw: pa.Table, states: TransactionStates
+    records: pa.Table, raw: pa.Table, outcomes: TransactionOutcomes
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int64]]:
-    """(state, marker offset) of each decoded record; nothing is looked up where nothing was transactional."""
-    state = np.zeros(len(records), dtype=np.int8)
+    """(outcome, marker offset) of each decoded record; nothing is looked up where nothing was transactional."""
+    outcome = np.zeros(len(records), dtype=np.int8)
     marker = np.full(len(records), -1, dtype=np.int64)
     theirs = pc.fill_null(records.column("transactional"), False).to_numpy()  # noqa: FBT003
     rows = np.nonzero(theirs)[0]
     if len(rows):
-        known = np.nonzero(states.state != TransactionState.NONE)[0]
+        known = np.nonzero(outcomes.outcome != TransactionOutcome.NONE)[0]
         row_of = dict(zip(_places(raw, known), known.tolist(), strict=True))
         chosen = [row_of[place] for place in _places(records, rows)]
-        state[rows], marker[rows] = states.state[chosen], states.marker_offset[chosen]
-    return state, marker
+        outcome[rows], marker[rows] = outcomes.outcome[chosen], outcomes.marker_offset[chosen]
+    return outcome, marker
 
 
 def _places(table: pa.Table, rows: npt.NDArray[np.int64]) -> Sequence[tuple[int, int]]:
@@ -79,10 +79,10 @@ def _places(table: pa.Table, rows: npt.NDArray[np.int64]) -> Sequence[tuple[int,
     return list(zip(chosen.column(0).to_pylist(), chosen.column(1).to_pylist(), strict=True))
 
 
-def _state_names(state: npt.NDArray[np.int8]) -> pa.Array:
-    if not state.any():
-        return pa.nulls(len(state), pa.string())
-    return pa.array(STATE_NAMES, type=pa.string()).take(pa.array(state))
+def _outcome_names(outcome: npt.NDArray[np.int8]) -> pa.Array:
+    if not outcome.any():
+        return pa.nulls(len(outcome), pa.string())
+    return pa.array(OUTCOME_NAMES, type=pa.string()).take(pa.array(outcome))
 
 
 def _flat(records: pa.Table, name: str) -> dict[str, pa.Array]:

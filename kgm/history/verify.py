@@ -16,7 +16,7 @@ from kgm.history.decode.message_objects import message_objects
 from kgm.history.decode.raw_batch import RawBatch
 from kgm.history.decode.record_order import in_order, partitions_of, pieces
 from kgm.history.decode.record_tables import Decoded, decode_raw_batches
-from kgm.history.decode.transactions import TransactionState, transaction_states
+from kgm.history.decode.transactions import TransactionOutcome, transaction_outcomes
 from kgm.history.decode.vector_cursor import Positions
 from kgm.history.folders import Damage
 from kgm.history.reconstruct.classic_snapshots import OffsetGaps, SnapshotKind
@@ -201,7 +201,7 @@ def _partition(number: int, raw: pa.Table, doubles: int) -> PartitionVerdict:
 
 
 def _open(raw: pa.Table, offset: Positions) -> tuple[OpenTransaction, ...]:
-    rows = np.nonzero(transaction_states(raw).state == TransactionState.OPEN)[0]
+    rows = np.nonzero(transaction_outcomes(raw).outcome == TransactionOutcome.OPEN)[0]
     producers = to_list(raw.column("producer_id").take(pa.array(rows)))
     epochs = to_list(raw.column("producer_epoch").take(pa.array(rows)))
     by_producer: dict[int, list[int]] = {}

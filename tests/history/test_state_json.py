@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import pytest
 
-from kgm.history.facts.consumer_state import ConsumerGroupState, MemberState
+from kgm.history.facts.consumer_state import ConsumerGroupState, LoggedMemberState
 from kgm.history.partitions import GroupState
 from kgm.history.rows import OwnerRow, RebalanceRow, Who
 from kgm.history.state_json import dump_state, json_name, load_state
@@ -102,7 +102,7 @@ def test_what_an_older_kgm_kept_of_a_consumer_group():
     consumer = state.consumer
     assert isinstance(consumer, ConsumerGroupState)
     assert (consumer.group.epoch, consumer.group.metadata_hash, consumer.group.assigned_epoch) == (2, 7, 2)
-    assert consumer.current["m"].state is MemberState.STABLE
+    assert consumer.current["m"].state is LoggedMemberState.STABLE
     assert consumer.current["m"].owned() == [("00ff", 1)]
     (leaving,) = consumer.pending.leaving
     assert (leaving.record.offset, leaving.member.instance_id, leaving.member.away_since) == (4, "i", 3)

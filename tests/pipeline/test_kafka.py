@@ -61,15 +61,15 @@ def in_segments(kafka):
 
     Without the groups that Spark itself makes, which is at it while we look. Members that other tests left behind may
     expire at any time, so what there is has to be asked before and after."""
-    from kgm.history.decode.transactions import TransactionState, transaction_states
+    from kgm.history.decode.transactions import TransactionOutcome, transaction_outcomes
 
     raw = raw_table(folders(kafka.log_dir()), Reading())
-    state = transaction_states(raw).state.tolist()
+    outcomes = transaction_outcomes(raw).outcome.tolist()
     return {
         ((row["partition"], row["offset"]), (row["key"], row["value"]))
-        for row, what in zip(raw.to_pylist(), state, strict=True)
+        for row, what in zip(raw.to_pylist(), outcomes, strict=True)
         if not row["control"]
-        and what not in (TransactionState.OPEN, TransactionState.ABORTED)
+        and what not in (TransactionOutcome.OPEN, TransactionOutcome.ABORTED)
         and not of_spark(row["key"])
     }
 

@@ -66,7 +66,7 @@ class Confidence(StrEnum):
 _CONFIDENCES = list(Confidence)
 
 
-class EventKind(StrEnum):
+class GroupEventKind(StrEnum):
     """What happens to a group without a rebalance."""
 
     ABSORBED = "absorbed-bounce"

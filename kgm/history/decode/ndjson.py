@@ -17,7 +17,7 @@ from kgm.history.decode.json_text import NULL, base64_text, message_texts, text
 from kgm.history.decode.raw_batch import RawBatch, RecordsOfType
 from kgm.history.decode.record_order import in_order, partitions_of, pieces
 from kgm.history.decode.record_tables import why_refused
-from kgm.history.decode.transactions import STATE_NAMES, TransactionState, transaction_states
+from kgm.history.decode.transactions import OUTCOME_NAMES, TransactionOutcome, transaction_outcomes
 from kgm.history.decode.vector_cursor import Mask
 from kgm.history.schema import RAW
 from kgm.records.record import message_classes
@@ -33,24 +33,24 @@ def lines(raw: pa.Table, *, all_batches: bool = False) -> Iterator[str]:
     raw = raw.select(RAW.names)
     for partition in partitions_of(raw):
         mine = in_order(partition, raw)
-        state = transaction_states(mine).state
+        outcome = transaction_outcomes(mine).outcome
         done = 0
         for piece in pieces(mine):
-            yield from _piece(piece, state[done : done + len(piece)], all_batches=all_batches)
+            yield from _piece(piece, outcome[done : done + len(piece)], all_batches=all_batches)
             done += len(piece)
 
 
-def _piece(raw: pa.RecordBatch, state: npt.NDArray[np.int8], *, all_batches: bool) -> Iterator[str]:
+def _piece(raw: pa.RecordBatch, outcome: npt.NDArray[np.int8], *, all_batches: bool) -> Iterator[str]:
     control = pc.fill_null(raw.column("control"), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
     if not all_batches:
-        shown = ~control & (state != TransactionState.ABORTED) & (state != TransactionState.OPEN)
+        shown = ~control & (outcome != TransactionOutcome.ABORTED) & (outcome != TransactionOutcome.OPEN)
         if not shown.all():
             raw = raw.filter(pa.array(shown))
-            control, state = control[shown], state[shown]
+            control, outcome = control[shown], outcome[shown]
     ends = _contents(raw, control)
     if all_batches:
-        for row in np.nonzero(state)[0].tolist():
-            ends[row] = f'{ends[row][:-1]},"txn":"{STATE_NAMES[state[row]]}"}}'
+        for row in np.nonzero(outcome)[0].tolist():
+            ends[row] = f'{ends[row][:-1]},"txn":"{OUTCOME_NAMES[outcome[row]]}"}}'
     places = (to_list(raw.column(name)) for name in ("partition", "offset", "timestamp"))
     for partition, offset, timestamp, rest in zip(*places, ends, strict=True):
         when = NULL if timestamp is None else timestamp

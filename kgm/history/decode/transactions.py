@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-class TransactionState(IntEnum):
+class TransactionOutcome(IntEnum):
     """What became of a record. NONE: it is in no transaction, or is a marker."""
 
     NONE = 0
@@ -22,17 +22,17 @@ class TransactionState(IntEnum):
 
 
 #: The names of the states, as the column `txn` and the JSON of records have them.
-STATE_NAMES = (None, "open", "committed", "aborted")
+OUTCOME_NAMES = (None, "open", "committed", "aborted")
 
 
-class TransactionStates(NamedTuple):
-    """For each raw record its `TransactionState`, and the offset of the marker that decided it (-1: none did)."""
+class TransactionOutcomes(NamedTuple):
+    """For each raw record its `TransactionOutcome`, and the offset of the marker that decided it (-1: none did)."""
 
-    state: npt.NDArray[np.int8]
+    outcome: npt.NDArray[np.int8]
     marker_offset: npt.NDArray[np.int64]
 
 
-def transaction_states(raw: pa.Table) -> TransactionStates:
+def transaction_outcomes(raw: pa.Table) -> TransactionOutcomes:
     """What became of each record of a table by `schema.RAW`, of one or more partitions, in any order."""
     count = len(raw)
     partition = raw.column("partition").to_numpy()
@@ -40,7 +40,7 @@ def transaction_states(raw: pa.Table) -> TransactionStates:
     producer = _filled(raw, "producer_id", -1)
     marker = _filled(raw, "marker", -1)
     pending = _filled(raw, "transactional", False) & ~_filled(raw, "control", False)  # noqa: FBT003
-    state = np.full(count, TransactionState.NONE, dtype=np.int8)
+    outcome = np.full(count, TransactionOutcome.NONE, dtype=np.int8)
     decided = np.full(count, -1, dtype=np.int64)
     rows = np.nonzero(pending | (marker >= 0))[0]
     # Backwards through each producer's records of a partition: the last marker met is the next one in the log.
@@ -49,11 +49,11 @@ def transaction_states(raw: pa.Table) -> TransactionStates:
     last = np.maximum.accumulate(np.where(ends, np.arange(len(rows)), -1))
     by = rows[np.maximum(last, 0)] if len(rows) else rows
     same = (last >= 0) & (producer[by] == producer[rows]) & (partition[by] == partition[rows])
-    committed = np.where(marker[by] == 1, TransactionState.COMMITTED, TransactionState.ABORTED)
-    state[rows] = np.where(same, committed, TransactionState.OPEN)
+    committed = np.where(marker[by] == 1, TransactionOutcome.COMMITTED, TransactionOutcome.ABORTED)
+    outcome[rows] = np.where(same, committed, TransactionOutcome.OPEN)
     decided[rows] = np.where(same, offset[by], -1)
-    state[~pending], decided[~pending] = TransactionState.NONE, -1
-    return TransactionStates(state, decided)
+    outcome[~pending], decided[~pending] = TransactionOutcome.NONE, -1
+    return TransactionOutcomes(outcome, decided)
 
 
 def _filled(raw: pa.Table, name: str, value: object) -> npt.NDArray[Any]:

@@ -10,7 +10,7 @@ from kgm.history.causes.verdict import (
     Cause,
     Confidence,
     Departure,
-    EventKind,
+    GroupEventKind,
     MissingMember,
     ReturnedMember,
     Verdict,
@@ -144,7 +144,7 @@ class ClassicGroupFacts:
     def _removed(self, record: GroupRecord, snapshot: Snapshot) -> None:
         for identity in list(self.tenures.open):
             self.tenures.end(
-                identity, snapshot.offset, snapshot.timestamp, snapshot.generation, cause=EventKind.REMOVED.value,
+                identity, snapshot.offset, snapshot.timestamp, snapshot.generation, cause=GroupEventKind.REMOVED.value,
                 confidence=_sure(snapshot),
             )  # fmt: skip
         members = () if self.previous is None else tuple(self.previous.members.values())
@@ -154,13 +154,18 @@ class ClassicGroupFacts:
         if members:
             evidence = "the group's record was deleted while it had members: the group became one of another type"
             people = [member_who(member, "member") for member in members]
-            self._event(record, snapshot, EventKind.CONVERTED, people, [evidence])
+            self._event(record, snapshot, GroupEventKind.CONVERTED, people, [evidence])
         else:
             evidence = "the group's record was deleted: by an admin, or when its last offset had expired"
-            self._event(record, snapshot, EventKind.REMOVED, [], [evidence])
+            self._event(record, snapshot, GroupEventKind.REMOVED, [], [evidence])
 
     def _event(
-        self, record: GroupRecord, snapshot: Snapshot, event: EventKind, people: Sequence[Who], evidence: Sequence[str]
+        self,
+        record: GroupRecord,
+        snapshot: Snapshot,
+        event: GroupEventKind,
+        people: Sequence[Who],
+        evidence: Sequence[str],
     ) -> None:
         self.rows.put(
             EventRow(
@@ -202,7 +207,9 @@ class ClassicGroupFacts:
             evidence = ["the generation did not change", *(
                 f"{each.identity}: {each.member.record.member_id} replaced {each.old_member_id}" for each in replaced
             )]  # fmt: skip
-            self._event(record, snapshot, EventKind.ABSORBED, [who(each, "returned") for each in replaced], evidence)
+            self._event(
+                record, snapshot, GroupEventKind.ABSORBED, [who(each, "returned") for each in replaced], evidence
+            )
             self.days.add_absorbed(snapshot.timestamp, len(replaced))
 
     def _last_sign(self, change: MemberChange) -> int | None:

@@ -10,9 +10,9 @@ from kgm.history.facts.consumer_epochs import GroupEpochs
 from kgm.history.facts.consumer_ownership import ConsumerOwnership, TopicNames
 from kgm.history.facts.consumer_state import (
     ConsumerGroupState,
-    ConsumerMember,
     CurrentAssignment,
-    MemberState,
+    LoggedMember,
+    LoggedMemberState,
     flat_partitions,
     member_state,
     plan_key,
@@ -86,12 +86,12 @@ class ConsumerAssignments:
 
     def current(
         self, record: GroupRecord, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
-    ) -> MemberState:
+    ) -> LoggedMemberState:
         """What a member has; its state."""
         member = self.state.members.get(member_id)
         if value is None:
-            self.rows.put(_state_row(record, member_id, MemberState.GONE, member, None))
-            return MemberState.GONE
+            self.rows.put(_state_row(record, member_id, LoggedMemberState.GONE, member, None))
+            return LoggedMemberState.GONE
         state = member_state(value.member_epoch, value.state)
         self.rows.put(_state_row(record, member_id, state, member, value))
         current = CurrentAssignment(
@@ -124,9 +124,9 @@ class ConsumerAssignments:
         current = self.state.current.get(member_id)
         if current is None:
             return False
-        if current.state is MemberState.AWAY:
+        if current.state is LoggedMemberState.AWAY:
             return True
-        return current.state is MemberState.STABLE and current.epoch == epoch
+        return current.state is LoggedMemberState.STABLE and current.epoch == epoch
 
     def _check_reached(self, record: GroupRecord) -> None:
         if not self.state.group.lagging:
@@ -134,7 +134,7 @@ class ConsumerAssignments:
 
 
 def _state_row(
-    record: GroupRecord, member_id: str, state: MemberState, member: ConsumerMember | None,
+    record: GroupRecord, member_id: str, state: LoggedMemberState, member: LoggedMember | None,
     value: ConsumerGroupCurrentMemberAssignmentValue | None,
 ) -> MemberStateRow:  # fmt: skip
     row = MemberStateRow(

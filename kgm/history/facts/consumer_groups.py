@@ -24,7 +24,7 @@ from kgm.history.causes.verdict import (
     Cause,
     Confidence,
     Departure,
-    EventKind,
+    GroupEventKind,
     MissingMember,
     Verdict,
     who,
@@ -36,10 +36,10 @@ from kgm.history.facts.consumer_assignments import ConsumerAssignments
 from kgm.history.facts.consumer_ownership import TopicNames
 from kgm.history.facts.consumer_state import (
     ConsumerGroupState,
-    ConsumerMember,
     EpochState,
     LeavingMember,
-    MemberState,
+    LoggedMember,
+    LoggedMemberState,
     PendingChanges,
 )
 from kgm.history.facts.daily_totals import DailyTotals
@@ -156,7 +156,7 @@ class ConsumerGroupFacts:
     def _member(self, record: GroupRecord, member_id: str, value: ConsumerGroupMemberMetadataValue) -> None:
         old = self._state.members.get(member_id)
         classic = value.classic_member_metadata
-        new = ConsumerMember(
+        new = LoggedMember(
             instance_id=value.instance_id, client_id=value.client_id, client_host=value.client_host,
             rack_id=value.rack_id, topics=sorted(value.subscribed_topic_names or ()),
             regex=value.subscribed_topic_regex or "", server_assignor=value.server_assignor,
@@ -215,7 +215,7 @@ class ConsumerGroupFacts:
             away=member.away_since, heard=member.heard_at, unrevoked=member.unrevoked_since,
         )  # fmt: skip
 
-    def _came(self, record: GroupRecord, member_id: str, new: ConsumerMember) -> None:
+    def _came(self, record: GroupRecord, member_id: str, new: LoggedMember) -> None:
         pending, instance_id = self._state.pending, new.instance_id
         before = None
         if instance_id is not None:
@@ -246,30 +246,32 @@ class ConsumerGroupFacts:
         )  # fmt: skip
         self.restarts.ended(record, change, back)
         line = f"{change.identity}: {change.member.record.member_id} replaced {before.member_id}"
-        self._event(record, EventKind.ABSORBED, [who(change, "returned")], [line, "the group's epoch did not rise"])
+        self._event(
+            record, GroupEventKind.ABSORBED, [who(change, "returned")], [line, "the group's epoch did not rise"]
+        )
         self.days.add_absorbed(record.timestamp, 1)
 
     def _current(
         self, record: GroupRecord, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
     ) -> None:
         state, member = self.assignments.current(record, member_id, value), self._state.members.get(member_id)
-        if member is None or state is MemberState.GONE:
+        if member is None or state is LoggedMemberState.GONE:
             return
         member.heard_at = record.timestamp
-        if state is not MemberState.UNREVOKED:
+        if state is not LoggedMemberState.UNREVOKED:
             member.unrevoked_since = None
         elif not member.unrevoked_since:
             member.unrevoked_since = record.timestamp
-        if state is not MemberState.AWAY:
+        if state is not LoggedMemberState.AWAY:
             member.away_since = None
         elif member.away_since is None:
             member.away_since = record.timestamp
             change = self._change(record, ChangeKind.LEFT, member_id, member)
             line = f"{change.identity}: it stopped, and keeps its partitions until it is back or its session expires"
-            self._event(record, EventKind.AWAY, [who(change, "away")], [line])
+            self._event(record, GroupEventKind.AWAY, [who(change, "away")], [line])
 
     def _change(
-        self, record: GroupRecord, kind: ChangeKind, member_id: str, member: ConsumerMember, old: str | None = None
+        self, record: GroupRecord, kind: ChangeKind, member_id: str, member: LoggedMember, old: str | None = None
     ) -> MemberChange:
         metadata = MemberMetadata(
             member_id=member_id, group_instance_id=member.instance_id, client_id=member.client_id,
@@ -282,11 +284,11 @@ class ConsumerGroupFacts:
             absorbed=True if old is not None else None, complete=self._complete,
         )  # fmt: skip
 
-    def _session(self, member: ConsumerMember) -> int:
+    def _session(self, member: LoggedMember) -> int:
         return self.session_ms if member.classic_session_ms is None else member.classic_session_ms
 
     def _put_change(
-        self, record: GroupRecord, change: MemberChange, new: ConsumerMember | None, old: ConsumerMember | None,
+        self, record: GroupRecord, change: MemberChange, new: LoggedMember | None, old: LoggedMember | None,
         partitions: int | None = None,
     ) -> None:  # fmt: skip
         if partitions is None:
@@ -316,7 +318,7 @@ class ConsumerGroupFacts:
         classic = all(member.classic_session_ms is not None for _, _, member in pending.joined)
         if old is None and joined and classic:
             line = "its members came from the classic protocol at the same moment"
-            self._event(record, EventKind.CONVERTED, [who(each, "member") for each in joined], [line])
+            self._event(record, GroupEventKind.CONVERTED, [who(each, "member") for each in joined], [line])
             for each in joined:
                 self.restarts.stays(each.member)
         elif new != old and (old is not None or not pending.broken):
@@ -416,20 +418,22 @@ class ConsumerGroupFacts:
             for change in changes:
                 self.restarts.converted(change.member, record.timestamp, record.timestamp)
             line = "the group's records were deleted while it had members: it became a classic group"
-            self._event(record, EventKind.CONVERTED, [who(each, "member") for each in changes], [line])
+            self._event(record, GroupEventKind.CONVERTED, [who(each, "member") for each in changes], [line])
         elif state.group.epoch is not None:
             line = "the group's records were deleted: by an admin, or because it was empty for long enough"
-            self._event(record, EventKind.REMOVED, [], [line])
+            self._event(record, GroupEventKind.REMOVED, [], [line])
         for identity in list(self.tenures.open):
             self.tenures.end(
-                identity, record.offset, record.timestamp, state.generation, cause=EventKind.REMOVED.value,
+                identity, record.offset, record.timestamp, state.generation, cause=GroupEventKind.REMOVED.value,
                 confidence=self._sure.value,
             )  # fmt: skip
         state.members, state.current, state.target, state.planned = {}, {}, {}, {}
         state.pending = PendingChanges()
         state.group = EpochState(heard_at=record.timestamp)
 
-    def _event(self, record: GroupRecord, event: EventKind, people: Sequence[Who], evidence: Sequence[str]) -> None:
+    def _event(
+        self, record: GroupRecord, event: GroupEventKind, people: Sequence[Who], evidence: Sequence[str]
+    ) -> None:
         sure = self._sure if self._complete else Confidence.UNKNOWN
         self.rows.put(
             EventRow(

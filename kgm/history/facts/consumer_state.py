@@ -18,7 +18,7 @@ TopicIdPartition = tuple[str, int]
 AWAY_EPOCH = -2
 
 
-class MemberState(StrEnum):
+class LoggedMemberState(StrEnum):
     """The column `state` of `silver_member_state`. AWAY and GONE are not in the record itself."""
 
     STABLE = "stable"
@@ -30,12 +30,12 @@ class MemberState(StrEnum):
 
 
 #: As ConsumerGroupCurrentMemberAssignmentValue has it (Kafka's MemberState).
-_STATES = {0: MemberState.STABLE, 1: MemberState.UNREVOKED, 2: MemberState.UNRELEASED}
+_STATES = {0: LoggedMemberState.STABLE, 1: LoggedMemberState.UNREVOKED, 2: LoggedMemberState.UNRELEASED}
 
 
-def member_state(member_epoch: int, state: int) -> MemberState:
+def member_state(member_epoch: int, state: int) -> LoggedMemberState:
     """The state of a member by its record."""
-    return MemberState.AWAY if member_epoch == AWAY_EPOCH else _STATES.get(state, MemberState.UNKNOWN)
+    return LoggedMemberState.AWAY if member_epoch == AWAY_EPOCH else _STATES.get(state, LoggedMemberState.UNKNOWN)
 
 
 class _IdPartitions(Protocol):
@@ -49,7 +49,7 @@ def flat_partitions(topics: Iterable[_IdPartitions]) -> list[TopicIdPartition]:
 
 
 @dataclass(slots=True, kw_only=True)
-class ConsumerMember:
+class LoggedMember:
     """A member by its own record. classic_session_ms: the session timeout of one that speaks the classic protocol, None
     for the others; heard_at: the time of its last record; away_since, unrevoked_since: since when it is away, or was
     asked to revoke partitions and has not done it."""
@@ -73,13 +73,13 @@ class CurrentAssignment:
     """What a member has, by its record of that."""
 
     epoch: int
-    state: MemberState
+    state: LoggedMemberState
     assigned: list[TopicIdPartition]
     pending: list[TopicIdPartition]
 
     def owned(self) -> list[TopicIdPartition]:
         """The partitions that the member may be consuming."""
-        return [] if self.state is MemberState.AWAY else [*self.assigned, *self.pending]
+        return [] if self.state is LoggedMemberState.AWAY else [*self.assigned, *self.pending]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class LeavingMember:
 
     member_id: str
     record: GroupRecord = field(metadata=json_name("at"))
-    member: ConsumerMember
+    member: LoggedMember
     last_commit: int | None = field(metadata=json_name("last"))
     cadence_ms: int | None = field(metadata=json_name("cadence"))
     partitions: int = field(metadata=json_name("held"))
@@ -100,10 +100,10 @@ class PendingChanges:
     """What changed since the last epoch of the group. left: those of `leaving` whose instance id no member took over.
     broken: an offset is missing since then."""
 
-    joined: list[tuple[str, GroupRecord, ConsumerMember]] = field(default_factory=list)
+    joined: list[tuple[str, GroupRecord, LoggedMember]] = field(default_factory=list)
     leaving: list[LeavingMember] = field(default_factory=list)
     left: list[LeavingMember] = field(default_factory=list)
-    resubscribed: list[tuple[str, GroupRecord, ConsumerMember]] = field(default_factory=list)
+    resubscribed: list[tuple[str, GroupRecord, LoggedMember]] = field(default_factory=list)
     regex: bool = False
     assignor: bool = False
     broken: bool = False
@@ -138,7 +138,7 @@ class ConsumerGroupState:
     """All of it. planned: the identity that the last target assignment gives each partition (`plan_key`). The rows in
     owners, tenures, days, epochs and recent are where those who keep them have put them for the next run."""
 
-    members: dict[str, ConsumerMember] = field(default_factory=dict)
+    members: dict[str, LoggedMember] = field(default_factory=dict)
     current: dict[str, CurrentAssignment] = field(default_factory=dict)
     target: dict[str, list[TopicIdPartition]] = field(default_factory=dict)
     planned: dict[str, str] = field(default_factory=dict)

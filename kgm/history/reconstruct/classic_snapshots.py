@@ -56,7 +56,7 @@ class ChangeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataRecord:
+class GroupMetadataRecord:
     """A GroupMetadata record; value None is a tombstone. timestamp: of the record, in ms."""
 
     offset: int
@@ -65,7 +65,7 @@ class MetadataRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitRecord:
+class GroupCommitRecord:
     """An offset commit of the group that counts (tombstones and aborted ones do not). timestamp: of the record, in ms.
     In a fold it comes where it begins to count, after the marker if it was in a transaction; `offset` is its own."""
 
@@ -197,14 +197,14 @@ class GroupHistory:
     end: Snapshot | None
 
 
-def fold(records: Iterable[MetadataRecord | CommitRecord], gaps: OffsetGaps) -> GroupHistory:
+def fold(records: Iterable[GroupMetadataRecord | GroupCommitRecord], gaps: OffsetGaps) -> GroupHistory:
     """The history of one group. records: with rising offsets; gaps: of the partition that holds them."""
     state = _Fold(gaps)
     for record in records:
         match record:
-            case MetadataRecord():
+            case GroupMetadataRecord():
                 state.metadata(record)
-            case CommitRecord():
+            case GroupCommitRecord():
                 state.commit(record)
     return state.history()
 
@@ -231,7 +231,7 @@ class _Fold:
             return None
         return self.snapshots[-1]
 
-    def metadata(self, record: MetadataRecord) -> None:
+    def metadata(self, record: GroupMetadataRecord) -> None:
         complete = not self.gaps.within(self.last_offset, record.offset)
         self.last_offset = record.offset
         if record.value is None:
@@ -239,13 +239,13 @@ class _Fold:
         else:
             self.value(record, record.value, complete=complete)
 
-    def tombstone(self, record: MetadataRecord, *, complete: bool) -> None:
+    def tombstone(self, record: GroupMetadataRecord, *, complete: bool) -> None:
         generation = -1 if self.previous is None else self.previous.generation
         self.snapshots.append(tombstone(record.offset, record.timestamp, generation, complete=complete))
         # What comes after it is a new group with this id.
         self.turned_at, self.committed_at, self.before, self.open_rebalance = record.offset, {}, {}, False
 
-    def value(self, record: MetadataRecord, value: GroupMetadataValue, *, complete: bool) -> None:
+    def value(self, record: GroupMetadataRecord, value: GroupMetadataValue, *, complete: bool) -> None:
         previous = self.previous
         members = {each.identity: each for each in (member_of(each, value.protocol_type) for each in value.members)}
         difference = Difference({} if previous is None else previous.members, members)
@@ -260,7 +260,7 @@ class _Fold:
             self.turned_at, self.before = record.offset, dict(self.committed_at)
             self.open_rebalance = can_be_timed(new)
 
-    def commit(self, record: CommitRecord) -> None:
+    def commit(self, record: GroupCommitRecord) -> None:
         if record.offset < self.turned_at:
             return  # its transaction began before a rebalance and ended after it: it says nothing about the stop
         place = record.topic, record.partition

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kgm.history.decode.arrow_lists import to_list
 from kgm.history.decode.raw_batch import CommitRows, GroupRecords, RawBatch, read_group_values
-from kgm.history.decode.transactions import TransactionState, transaction_states
+from kgm.history.decode.transactions import TransactionOutcome, transaction_outcomes
 from kgm.history.decode.vector_cursor import Positions
 from kgm.history.reconstruct.classic_snapshots import (
     GroupHistory,
@@ -137,12 +137,12 @@ class PartitionReplay:
             return batch.commits(), raw, raw.column("offset").to_numpy()
         whole = pa.concat_tables([self.open, pa.Table.from_batches([raw], schema=RAW)]).combine_chunks()
         commits = _joined(RawBatch(_one_batch(self.open)).commits(), len(self.open), batch.commits())
-        state, marker = transaction_states(whole)
-        is_open = state == TransactionState.OPEN
+        outcome, marker = transaction_outcomes(whole)
+        is_open = outcome == TransactionOutcome.OPEN
         self.open = whole.filter(pa.array(is_open))
         offset = whole.column("offset").to_numpy()
-        void = is_open | (state == TransactionState.ABORTED)
-        visible = np.where(state == TransactionState.NONE, offset, np.where(void, NEVER, marker))
+        void = is_open | (outcome == TransactionOutcome.ABORTED)
+        visible = np.where(outcome == TransactionOutcome.NONE, offset, np.where(void, NEVER, marker))
         return commits, whole.to_batches()[0], visible
 
 

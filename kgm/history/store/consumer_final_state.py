@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from kgm.history.causes.verdict import EventKind
-from kgm.history.facts.consumer_state import MemberState
+from kgm.history.causes.verdict import GroupEventKind
+from kgm.history.facts.consumer_state import LoggedMemberState
 from kgm.history.row_tables import read_rows
 from kgm.history.rows import AnyRow, MemberStateRow, TableRow, TopicRow
 from kgm.history.store.classic_final_state import partition_counts
@@ -21,7 +21,7 @@ from kgm.history.store.tables import Tables
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 
 #: After these a group is not of the consumer protocol any more.
-_ENDS = (EventKind.REMOVED.value, EventKind.CONVERTED.value)
+_ENDS = (GroupEventKind.REMOVED.value, GroupEventKind.CONVERTED.value)
 _GroupKey = tuple[int, str]
 
 
@@ -64,7 +64,7 @@ def consumer_groups(tables: Tables, wanted: RowFilter) -> Iterator[tuple[GroupSn
     }
     members: dict[_GroupKey, list[MemberStateRow]] = defaultdict(list)
     for member in _last(MemberStateRow, tables.table(MemberStateRow.table, wanted), "member_id"):
-        if member.state != MemberState.GONE.value:
+        if member.state != LoggedMemberState.GONE.value:
             members[member.partition, member.group_id].append(member)
     topics = sorted(tables.rows(TopicRow, RowFilter()), key=attrgetter("offset"))
     names = {row.topic_id: row.topic for row in topics}
@@ -129,7 +129,7 @@ def _state(members: Sequence[MemberStateRow], epoch: int, assigned: int | None) 
         return "Empty"
     if assigned != epoch:
         return "Assigning"
-    stable = all(row.state == MemberState.STABLE.value and row.member_epoch == epoch for row in members)
+    stable = all(row.state == LoggedMemberState.STABLE.value and row.member_epoch == epoch for row in members)
     return "Stable" if stable else "Reconciling"
 
 
@@ -145,7 +145,7 @@ def _topic_names(members: Sequence[MemberStateRow], names: Mapping[bytes, str]) 
 
 
 def _member(row: MemberStateRow, names: Mapping[bytes, str]) -> MemberSnapshot:
-    status = row.state if row.state in (MemberState.STABLE.value, MemberState.AWAY.value) else "reconciling"
+    status = row.state if row.state in (LoggedMemberState.STABLE.value, LoggedMemberState.AWAY.value) else "reconciling"
     return MemberSnapshot(
         member_id=row.member_id, group_instance_id=row.group_instance_id, client_id=row.client_id or "",
         client_host=row.client_host or "", rack=row.rack_id or None, member_epoch=row.member_epoch, status=status,

@@ -29,7 +29,7 @@ _FILE = re.compile(r"p(\d{5})-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class HistoryOrigin:
     """Where a history is from. cluster: its id; source: what was read; last_ms: the time of the last record; damages:
     where segments could not be read. None and empty where that is not known."""
 
@@ -43,7 +43,7 @@ class Tables(Protocol):
     """A history to be asked."""
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> HistoryOrigin:
         """Where it is from."""
 
     def table(self, name: str, wanted: RowFilter, columns: Sequence[str] | None = None) -> pa.Table:
@@ -70,8 +70,8 @@ class BuiltStore:
         return read_manifest(self.path)
 
     @property
-    def origin(self) -> Origin:
-        return Origin(cluster=self.manifest.cluster)
+    def origin(self) -> HistoryOrigin:
+        return HistoryOrigin(cluster=self.manifest.cluster)
 
     def table(self, name: str, wanted: RowFilter, columns: Sequence[str] | None = None) -> pa.Table:
         every = schema.TABLES[name]
@@ -139,7 +139,7 @@ class TablesInMemory:
     """Tables that were derived in this process."""
 
     tables: Mapping[str, pa.Table]
-    origin: Origin = field(default_factory=Origin)
+    origin: HistoryOrigin = field(default_factory=HistoryOrigin)
 
     def table(self, name: str, wanted: RowFilter, columns: Sequence[str] | None = None) -> pa.Table:
         chosen = wanted.of(self.tables[name])

@@ -130,18 +130,16 @@ def rebalance_order(row: RebalanceRow) -> tuple[int, int, int]:
 
 def open_history(
     source: HistorySource | str | Path, *, since_ms: int | None = None, until_ms: int | None = None,
-    broker_logs: Iterable[Path] = (), most_bytes: int = MOST_BYTES,
+    broker_logs: Iterable[Path] = (), most_bytes: int | None = None,
 ) -> History:  # fmt: skip
     """Open a built store, or derive every table from raw records. Raises NotFoundError and UsageError for a source that
     is not there or not what it is said to be, or if numpy or pyarrow is not installed; RefusedError for raw records of
-    more bytes than one process should read."""
+    more than `most_bytes` (MOST_BYTES if None)."""
     if not isinstance(source, HistorySource):
         source = HistorySource.parse(str(source))
     with extra_needed():
-        return History(
-            source=source, tables=_tables(source, most_bytes), since_ms=since_ms, until_ms=until_ms,
-            broker_logs=tuple(broker_logs),
-        )  # fmt: skip
+        tables = _tables(source, MOST_BYTES if most_bytes is None else most_bytes)
+    return History(source=source, tables=tables, since_ms=since_ms, until_ms=until_ms, broker_logs=tuple(broker_logs))
 
 
 def _tables(source: HistorySource, most_bytes: int) -> "Tables":

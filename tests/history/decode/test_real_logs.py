@@ -7,7 +7,7 @@ import pytest
 
 from kgm.history.decode.raw import raw_records
 from kgm.history.decode.record_tables import decode
-from kgm.history.decode.transactions import STATE_NAMES, transaction_states
+from kgm.history.decode.transactions import OUTCOME_NAMES, transaction_outcomes
 from kgm.history.schema import RAW
 from kgm.protocol.struct import Field
 from kgm.records.batch import decode_batches
@@ -91,14 +91,14 @@ def test_transactions_end_as_kafka_says():
             for partition in partitions(kind)
             for line in truth(kind, partition)
         }
-        state, marker = transaction_states(raw)
+        outcome, marker = transaction_outcomes(raw)
         at = zip(raw.column("partition").to_pylist(), raw.column("offset").to_pylist(), strict=True)
-        assert {place: STATE_NAMES[each] for place, each in zip(at, state.tolist(), strict=True)} == said
-        committed = marker[state > 1]
-        assert (committed > raw.column("offset").to_numpy()[state > 1]).all()
+        assert {place: OUTCOME_NAMES[each] for place, each in zip(at, outcome.tolist(), strict=True)} == said
+        committed = marker[outcome > 1]
+        assert (committed > raw.column("offset").to_numpy()[outcome > 1]).all()
 
 
 def test_transactions_of_nothing_and_of_records_that_say_nothing():
-    assert transaction_states(RAW.empty_table()).state.tolist() == []
+    assert transaction_outcomes(RAW.empty_table()).outcome.tolist() == []
     rows = [{"partition": 0, "offset": at} for at in range(3)]
-    assert transaction_states(pa.Table.from_pylist(rows, schema=RAW)).state.tolist() == [0, 0, 0]
+    assert transaction_outcomes(pa.Table.from_pylist(rows, schema=RAW)).outcome.tolist() == [0, 0, 0]

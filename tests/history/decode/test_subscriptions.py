@@ -9,7 +9,7 @@ import pytest
 from kgm.history.decode.message_reader import plain
 from kgm.history.decode.record_tables import decode
 from kgm.history.decode.subscriptions import assignments, subscriptions
-from kgm.history.decode.transactions import transaction_states
+from kgm.history.decode.transactions import transaction_outcomes
 from kgm.history.schema import SILVER_COMMIT, SILVER_MEMBER
 from kgm.history.tables import commit_table, member_table
 from kgm.model.errors import DecodeError
@@ -100,7 +100,7 @@ def test_members_are_taken_apart_as_kafka_does_it(kind, partition):
 def test_commits_that_count_are_those_that_kafka_counts(kind):
     for partition in partitions(kind):
         raw = raw_log(kind, partition)
-        table = commit_table(decode(raw), raw, transaction_states(raw))
+        table = commit_table(decode(raw), raw, transaction_outcomes(raw))
         assert table.schema == SILVER_COMMIT
         said = [
             line
@@ -130,7 +130,7 @@ def test_commits_that_count_are_those_that_kafka_counts(kind):
 def test_the_oldest_commits_have_no_more_than_they_have():
     raw = raw_log("synthetic", 0)
     decoded = decode(raw)
-    table = commit_table(decoded, raw, transaction_states(raw))
+    table = commit_table(decoded, raw, transaction_outcomes(raw))
     assert len(table) == len(decoded.records[0]) + len(decoded.records[1])
     assert table.column("topic_id").to_pylist()[0] is None
 
@@ -138,5 +138,5 @@ def test_the_oldest_commits_have_no_more_than_they_have():
 def test_nothing_gives_empty_tables():
     raw = raw_log("synthetic", 0).slice(0, 0)
     decoded = decode(raw)
-    assert commit_table(decoded, raw, transaction_states(raw)).schema == SILVER_COMMIT
+    assert commit_table(decoded, raw, transaction_outcomes(raw)).schema == SILVER_COMMIT
     assert member_table(decoded).schema == SILVER_MEMBER

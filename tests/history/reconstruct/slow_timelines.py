@@ -3,31 +3,31 @@ group folded by `classic_snapshots.fold` over all of its records."""
 
 import numpy as np
 
-from kgm.history.decode.transactions import TransactionState, transaction_states
-from kgm.history.reconstruct.classic_snapshots import CommitRecord, MetadataRecord, OffsetGaps, fold
+from kgm.history.decode.transactions import TransactionOutcome, transaction_outcomes
+from kgm.history.reconstruct.classic_snapshots import GroupCommitRecord, GroupMetadataRecord, OffsetGaps, fold
 from kgm.model.errors import DecodeError
 from kgm.records.record import decode_record
 
 
 def slow_histories(raw):
     """{(partition, group): history} of every group with a metadata record; the table's offsets rise."""
-    state, marker = transaction_states(raw)
+    outcome, marker = transaction_outcomes(raw)
     found = {}
     for partition in np.unique(raw.column("partition").to_numpy()).tolist():
         rows, offsets = {}, []
-        for row, its_state, its_marker in zip(raw.to_pylist(), state.tolist(), marker.tolist(), strict=True):
+        for row, its_outcome, its_marker in zip(raw.to_pylist(), outcome.tolist(), marker.tolist(), strict=True):
             if row["partition"] != partition:
                 continue
             offsets.append(row["offset"])
-            visible = row["offset"] if its_state == TransactionState.NONE else its_marker
+            visible = row["offset"] if its_outcome == TransactionOutcome.NONE else its_marker
             for record in decoded(row):
-                if isinstance(record[1], MetadataRecord):
+                if isinstance(record[1], GroupMetadataRecord):
                     rows.setdefault(record[0], []).append((row["offset"], record[1]))
-                elif its_state not in (TransactionState.OPEN, TransactionState.ABORTED):
+                elif its_outcome not in (TransactionOutcome.OPEN, TransactionOutcome.ABORTED):
                     rows.setdefault(record[0], []).append((visible, record[1]))
         gaps = OffsetGaps.between(offsets)
         for group, records in rows.items():
-            if any(isinstance(record, MetadataRecord) for _, record in records):
+            if any(isinstance(record, GroupMetadataRecord) for _, record in records):
                 in_order = [record for _, record in sorted(records, key=lambda row: row[0])]
                 found[partition, group] = fold(in_order, gaps)
     return found
@@ -41,6 +41,6 @@ def decoded(row):
         return
     key, at = record.key, {"offset": row["offset"], "timestamp": row["timestamp"]}
     if key.API_KEY == 2:
-        yield key.group, MetadataRecord(value=record.value, **at)
+        yield key.group, GroupMetadataRecord(value=record.value, **at)
     elif key.API_KEY in (0, 1) and record.value is not None:
-        yield key.group, CommitRecord(topic=key.topic, partition=key.partition, **at)
+        yield key.group, GroupCommitRecord(topic=key.topic, partition=key.partition, **at)

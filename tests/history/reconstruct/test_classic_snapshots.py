@@ -7,8 +7,8 @@ import pytest
 
 from kgm.history.reconstruct.classic_snapshots import (
     ChangeKind,
-    CommitRecord,
-    MetadataRecord,
+    GroupCommitRecord,
+    GroupMetadataRecord,
     OffsetGaps,
     SnapshotKind,
     fold,
@@ -41,7 +41,9 @@ def group(generation, *members, protocol_type="consumer", state_timestamp=-1, pr
 def history(*values, gaps=None):
     """Values at the offsets 0, 10, 20, ... and one second apart; no gaps unless said."""
     records = [
-        value if isinstance(value, CommitRecord) else MetadataRecord(offset=10 * at, timestamp=1_000 * at, value=value)
+        value
+        if isinstance(value, GroupCommitRecord)
+        else GroupMetadataRecord(offset=10 * at, timestamp=1_000 * at, value=value)
         for at, value in enumerate(values)
     ]
     return fold(records, OffsetGaps() if gaps is None else gaps)
@@ -127,15 +129,15 @@ def test_bounds_of_the_stop():
     """Partition 0 is committed at 900 and 2,600, partition 1 at 950 and 2,450; the round ends at 2,000 after 300 ms."""
 
     def commit(offset, timestamp, partition):
-        return CommitRecord(offset=offset, timestamp=timestamp, topic="t", partition=partition)
+        return GroupCommitRecord(offset=offset, timestamp=timestamp, topic="t", partition=partition)
 
     records = [
-        MetadataRecord(offset=0, timestamp=0, value=group(0)),
-        MetadataRecord(offset=1, timestamp=500, value=group(1, member("a", owns=(0, 1)), state_timestamp=400)),
+        GroupMetadataRecord(offset=0, timestamp=0, value=group(0)),
+        GroupMetadataRecord(offset=1, timestamp=500, value=group(1, member("a", owns=(0, 1)), state_timestamp=400)),
         commit(2, 900, 0), commit(3, 950, 1), commit(4, 960, 9),
-        MetadataRecord(offset=5, timestamp=2_000, value=group(2, member("b", owns=(0, 1)), state_timestamp=1_700)),
+        GroupMetadataRecord(offset=5, timestamp=2_000, value=group(2, member("b", owns=(0, 1)), state_timestamp=1_700)),
         commit(6, 2_450, 1), commit(7, 2_460, 9), commit(8, 2_600, 0), commit(9, 2_601, 0),
-        MetadataRecord(offset=10, timestamp=3_000, value=group(3)),
+        GroupMetadataRecord(offset=10, timestamp=3_000, value=group(3)),
     ]  # fmt: skip
     found = fold(records, OffsetGaps())
     assert [(each.stopped_min_ms, each.stopped_max_ms) for each in found.rebalances] == [
@@ -146,7 +148,7 @@ def test_bounds_of_the_stop():
     eaten = fold(records, OffsetGaps((3,), (4,)))
     assert [(each.stopped_min_ms, each.stopped_max_ms) for each in eaten.rebalances][1] == (None, None)
     for record in records:
-        if isinstance(record, MetadataRecord) and record.value.members:
+        if isinstance(record, GroupMetadataRecord) and record.value.members:
             record.value.protocol = "cooperative-sticky"
     assert {(each.stopped_min_ms, each.stopped_max_ms) for each in fold(records, OffsetGaps()).rebalances} == {
         (None, None)
@@ -173,7 +175,7 @@ def test_windows_that_compaction_has_eaten_are_not_guessed_at():
     assert found.changes[0].absorbed is None
     assert (found.rebalances[0].lost_rounds, found.rebalances[0].complete) == (None, False)
     assert history(group(3, a), gaps=OffsetGaps((0,), (10,))).snapshots[0].complete
-    first = fold([MetadataRecord(offset=10, timestamp=0, value=group(3, a))], OffsetGaps((0,), (10,)))
+    first = fold([GroupMetadataRecord(offset=10, timestamp=0, value=group(3, a))], OffsetGaps((0,), (10,)))
     assert (first.snapshots[0].kind, first.snapshots[0].complete) == (SnapshotKind.UNKNOWN, False)
     # A generation that falls is another life, whose end is gone.
     assert not history(group(3, a), group(1, a)).rebalances[0].complete
@@ -194,11 +196,11 @@ def real(kind, partition):
                     continue
                 record = decode_record(row.key, row.value)
                 if record.key.API_KEY == 2:
-                    each = MetadataRecord(offset=row.offset, timestamp=row.timestamp, value=record.value)
+                    each = GroupMetadataRecord(offset=row.offset, timestamp=row.timestamp, value=record.value)
                     found.setdefault(record.key.group, []).append(each)
                 elif record.key.API_KEY == 1 and record.value is not None:
                     key = record.key
-                    each = CommitRecord(
+                    each = GroupCommitRecord(
                         offset=row.offset, timestamp=row.timestamp, topic=key.topic, partition=key.partition
                     )
                     found.setdefault(key.group, []).append(each)
@@ -317,4 +319,4 @@ def test_compaction_takes_certainty_but_never_truth(seed):
 
 
 def key(name, row):
-    return (name, row.topic, row.partition) if isinstance(row, CommitRecord) else name
+    return (name, row.topic, row.partition) if isinstance(row, GroupCommitRecord) else name

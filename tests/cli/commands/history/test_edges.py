@@ -26,7 +26,7 @@ def test_what_is_not_there_is_3_and_what_is_not_understood_is_2(capsys, asked, t
     assert asked("explain", "nobody")[0] == 3
     code, _, err = asked("explain", "billing", "--generation", "99")
     assert code == 3
-    assert "generations that it has: 1, 2, 3, 4, 5, 6" in err
+    assert "generations in the history: 1, 2, 3, 4, 5, 6" in err
     assert asked("explain")[0] == 2
     assert asked("rebalances", "billing", "-g", "ledger")[0] == 2
     assert asked("rebalances", "--since", "yesterday")[0] == 2
