@@ -122,10 +122,10 @@ def _read(raw: pa.Table, partition: Partition) -> _Read:
     batches, gaps, timelines = [], [np.zeros(0, dtype=np.int64)], []
     for piece in pieces(mine):
         batch = RawBatch(piece)
-        found, counts = replay.feed(batch)
+        timelines_of_piece, counts = replay.feed(batch)
         batches.append(batch)
         gaps.append(counts)
-        timelines += found
+        timelines += timelines_of_piece
     return _Read(
         raw=mine, gaps=np.concatenate(gaps), opened=opened, decoded=decode_raw_batches(batches),
         timelines=list(joined(timelines)),

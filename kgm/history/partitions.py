@@ -134,7 +134,7 @@ def _listed_topics(decoded: Decoded) -> list[tuple[int, bytes, str]]:
 
 def _consumer_records(records: PartitionRecords) -> dict[str, list[ConsumerRecord]]:
     """The records of groups of the consumer protocol, by group, in order."""
-    found: dict[str, list[ConsumerRecord]] = {}
+    by_group: dict[str, list[ConsumerRecord]] = {}
     for kind in RECORD_TYPES:
         if kind not in records.decoded.records:
             continue
@@ -147,10 +147,10 @@ def _consumer_records(records: PartitionRecords) -> dict[str, list[ConsumerRecor
             for cls, name in zip(message_classes(kind), ("key", "value"), strict=True)
         )
         for group, *values in zip(groups, *plain, *objects, gaps, strict=True):
-            found.setdefault(group, []).append(ConsumerRecord(*values))
-    for each in found.values():
+            by_group.setdefault(group, []).append(ConsumerRecord(*values))
+    for each in by_group.values():
         each.sort(key=attrgetter("offset"))
-    return found
+    return by_group
 
 
 class _Group:

@@ -75,12 +75,12 @@ _columns_of: dict[type[Any], tuple[_Column, ...]] = {}
 
 
 def _columns(cls: type[Any]) -> tuple[_Column, ...]:
-    found = _columns_of.get(cls)
-    if found is None:
+    known = _columns_of.get(cls)
+    if known is None:
         hints = get_type_hints(cls)
-        found = tuple(_Column(each.name, _reader(hints[each.name]), _writer(hints[each.name])) for each in fields(cls))
-        _columns_of[cls] = found
-    return found
+        known = tuple(_Column(each.name, _reader(hints[each.name]), _writer(hints[each.name])) for each in fields(cls))
+        _columns_of[cls] = known
+    return known
 
 
 def _plain_type(hint: Any) -> tuple[Any, bool]:

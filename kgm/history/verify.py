@@ -167,9 +167,9 @@ def _verify_partition(number: int, raw: pa.Table) -> LogVerdict:
     replay, batches, timelines = PartitionReplay(number), [], []
     for piece in pieces(table):
         batch = RawBatch(piece)
-        found, _ = replay.feed(batch)
+        timelines_of_piece, _ = replay.feed(batch)
         batches.append(batch)
-        timelines += found
+        timelines += timelines_of_piece
     decoded = decode_raw_batches(batches)
     tags = sum(
         int(pc.sum(pc.greater(table.column("unknown_tags"), 0)).as_py() or 0) for table in decoded.records.values()
@@ -216,8 +216,8 @@ def _open(raw: pa.Table, offset: Positions) -> tuple[OpenTransaction, ...]:
     )  # fmt: skip
 
 
-def _classic(found: Iterable[Timeline]) -> Iterable[GroupVerdict]:
-    for each in found:
+def _classic(timelines: Iterable[Timeline]) -> Iterable[GroupVerdict]:
+    for each in timelines:
         snapshots = each.history.snapshots
         # A generation that falls is of a new group with this id; the end of the one before is gone.
         fallen = {rebalance.offset for rebalance in each.history.rebalances if not rebalance.complete}
@@ -279,9 +279,9 @@ def _bad(bad: pa.Table) -> tuple[BadRecords, ...]:
 
 def _joined_bad(parts: Sequence[BadRecords]) -> tuple[BadRecords, ...]:
     """By reason, type and version, most first; with the examples of the first partition that has any."""
-    found: dict[tuple[str, int | None, int | None], BadRecords] = {}
+    by_kind: dict[tuple[str, int | None, int | None], BadRecords] = {}
     for each in parts:
         kind = each.reason, each.key_type, each.value_version
-        known = found.get(kind)
-        found[kind] = each if known is None else replace(known, count=known.count + each.count)
-    return tuple(sorted(found.values(), key=lambda each: -each.count))
+        known = by_kind.get(kind)
+        by_kind[kind] = each if known is None else replace(known, count=known.count + each.count)
+    return tuple(sorted(by_kind.values(), key=lambda each: -each.count))

@@ -199,10 +199,10 @@ def parse_time(text: str, option: str) -> int:
         ago_ms = round(float(days[1]) * 86_400_000) if days is not None else parse_duration(words, option)
         return round(datetime.now(UTC).timestamp() * 1000) - ago_ms
     try:
-        found = datetime.fromisoformat(words)
+        time = datetime.fromisoformat(words)
     except ValueError:
         raise UsageError(
             f"{option}: {text!r} is not a valid time",
             hint="write 2026-11-21T03:00:00Z or 2026-11-21, or 2h or 7d for so long ago",
         ) from None
-    return round((found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp() * 1000)
+    return round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)

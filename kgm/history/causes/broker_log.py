@@ -119,8 +119,8 @@ def parse(lines: Iterable[str]) -> Iterator[BrokerReason]:
                 pending[reason.group_id].append(reason)
 
 
-def _classic(found: re.Match[str], left: dict[tuple[str, str], str]) -> BrokerReason:
-    reason, group = found["reason"], found["group"]
+def _classic(match: re.Match[str], left: dict[tuple[str, str], str]) -> BrokerReason:
+    reason, group = match["reason"], match["group"]
     cause, member = _cause(reason)
     if cause is Cause.LEAVE:
         words = [left[group, name] for name in _leavers(reason) if (group, name) in left]
@@ -130,7 +130,7 @@ def _classic(found: re.Match[str], left: dict[tuple[str, str], str]) -> BrokerRe
         reason = "; client reason: ".join([reason, *dict.fromkeys(words)])
         member = next(iter(_leavers(reason)), None)
     return BrokerReason(
-        group_id=group, consumer=False, generation=int(found["generation"]), cause=cause, reason=reason, member=member
+        group_id=group, consumer=False, generation=int(match["generation"]), cause=cause, reason=reason, member=member
     )
 
 

@@ -119,16 +119,16 @@ class _Reader:
 
     def value(self, kind: str, cursor: Cursor, *, nullable: bool) -> pa.Array:
         if kind in WIDTH:
-            found = cursor.fixed(kind)
-            return pa.array(found, type=arrow_type(self.cls, kind))
+            values = cursor.fixed(kind)
+            return pa.array(values, type=arrow_type(self.cls, kind))
         if kind == "uuid":
             return cursor.uuids()
         if kind.startswith("[]"):
             return self.array(kind[2:], cursor, nullable=nullable)
         if kind in ("string", "bytes"):
             start, lengths = cursor.spans(flexible=self.flexible, wide=_wide(kind), nullable=nullable)
-            found = cursor.cut(start, lengths)
-            return _text(found, cursor, lenient=self.lenient) if kind == "string" else found
+            values = cursor.cut(start, lengths)
+            return _text(values, cursor, lenient=self.lenient) if kind == "string" else values
         if not nullable:
             return self.struct(kind, cursor)
         return self.maybe(kind, cursor, cursor.fixed("int8"), _PRESENT, _ABSENT)
@@ -138,11 +138,11 @@ class _Reader:
         cursor.fail((flag != present) & (flag != absent))
         there = np.nonzero((flag == present) & (cursor.end >= 0))[0]
         inner = cursor.select(there)
-        found = self.struct(kind, inner)
+        structs = self.struct(kind, inner)
         cursor.at[there] = inner.at
         cursor.catch_up()
         null = pa.nulls(1, struct_type(self.cls, self.cls.STRUCTS[kind]))
-        return _overlay(found, there, len(cursor), null)
+        return _overlay(structs, there, len(cursor), null)
 
     def counts(self, kind: str, cursor: Cursor, *, nullable: bool) -> tuple[Positions, Any]:
         """(how many elements each array has, which are null)."""
@@ -159,8 +159,8 @@ class _Reader:
         if kind in WIDTH:
             offsets, values = self.numbers(kind, cursor, counts)
         else:
-            found = self.elements(kind, cursor, counts)
-            offsets, values = found.offsets, found.values()
+            elements = self.elements(kind, cursor, counts)
+            offsets, values = elements.offsets, elements.values()
         at = pa.array(offsets, type=pa.int32(), mask=np.append(null, False) if null.any() else None)
         return pa.ListArray.from_arrays(at, values, type=arrow_type(self.cls, "[]" + kind))
 
@@ -200,20 +200,20 @@ class _Reader:
         buffer, start, end = Buffer.of(spans.dictionary)
         inner = Cursor.over(buffer, start, end)
         reader = _Reader(self.cls, self.version, len(inner), lenient=self.lenient)
-        found = reader.struct(kind, inner)
+        structs = reader.struct(kind, inner)
         number = spans.indices.to_numpy()
         if inner.bad.any():
             cursor.bad[row[inner.bad[number]]] = True
             cursor.catch_up()
         if reader.unknown_tags.any():
             np.add.at(self.unknown_tags, row, reader.unknown_tags[number])
-        return ArrayElements(bounds.offsets, found, number, spans.dictionary)
+        return ArrayElements(bounds.offsets, structs, number, spans.dictionary)
 
     def tags(self, tagged: list[Field], cursor: Cursor) -> dict[str, pa.Array]:
         """The tag section: known fields by name, defaults where they are not in it; others are counted."""
         spans = {row.tag: np.full((2, len(cursor)), -1, dtype=np.int64) for row in tagged}
 
-        def found(active: Positions, tag: Positions, start: Positions, stop: Positions, sub: Cursor) -> None:
+        def note(active: Positions, tag: Positions, start: Positions, stop: Positions, sub: Cursor) -> None:
             other = sub.end >= 0
             for known, span in spans.items():
                 hit = other & (tag == known)
@@ -221,7 +221,7 @@ class _Reader:
                 other &= ~hit
             np.add.at(self.unknown_tags, sub.row[other], 1)
 
-        _walk_tags(cursor, found)
+        _walk_tags(cursor, note)
         columns = {}
         for row in tagged:
             start, stop = spans[row.tag]
@@ -278,8 +278,8 @@ class _Reader:
             cursor.lockstep(counts, lambda _, __, sub: self.skip(kind, sub))
 
 
-def _walk_tags(cursor: Cursor, found: Callable[..., None] | None) -> None:
-    """Skip a tag section; found(active, tag, start, stop, sub) is called for the j-th tags of all records."""
+def _walk_tags(cursor: Cursor, note: Callable[..., None] | None) -> None:
+    """Skip a tag section; note(active, tag, start, stop, sub) is called for the j-th tags of all records."""
     counts = cursor.uvarint()
     if not counts.any():
         return
@@ -292,8 +292,8 @@ def _walk_tags(cursor: Cursor, found: Callable[..., None] | None) -> None:
         sub.fail((tag <= last[active]) | (size > sub.end - sub.at))
         size = np.where(sub.end < 0, 0, size)
         last[active] = tag
-        if found is not None:
-            found(active, tag, sub.at, sub.at + size, sub)
+        if note is not None:
+            note(active, tag, sub.at, sub.at + size, sub)
         sub.skip(size)
 
     cursor.lockstep(counts, step)
@@ -371,19 +371,19 @@ _defaults: dict[tuple[type[Message], Field], pa.Array] = {}
 
 
 def field_rows(cls: type[Message], name: str) -> tuple[Field, ...]:
-    found = _tables.get((cls, name))
-    if found is None:
+    known = _tables.get((cls, name))
+    if known is None:
         struct = cls if name == cls.__name__ else cls.STRUCTS[name]
-        found = _tables[cls, name] = tuple(Field(*row) for row in struct.FIELDS)
-    return found
+        known = _tables[cls, name] = tuple(Field(*row) for row in struct.FIELDS)
+    return known
 
 
 def default_of(cls: type[Message], row: Field) -> pa.Array:
     """Kafka's default of a field, as an array of one."""
-    found = _defaults.get((cls, row))
-    if found is None:
-        found = _defaults[cls, row] = pa.array([_default_value(cls, row)], type=arrow_type(cls, row.kind))
-    return found
+    known = _defaults.get((cls, row))
+    if known is None:
+        known = _defaults[cls, row] = pa.array([_default_value(cls, row)], type=arrow_type(cls, row.kind))
+    return known
 
 
 def _default_value(cls: type[Message], row: Field) -> Any:

@@ -51,17 +51,17 @@ def raw_records(partition: int, batches: Iterable[Batch]) -> pa.Table:
     """Every record of the batches by `schema.RAW`, in order, in chunks of about 16 MiB. Raises DecodeError for a batch
     whose records do not parse. Checksums are not checked here: `segment.batches` and `records.batch.decode_batches` do
     that."""
-    found, waiting, size, count = [], [], 0, 0
+    chunks, waiting, size, count = [], [], 0, 0
     for batch in batches:
         waiting.append(batch)
         size += len(batch.data)
         count += batch.record_count
         if size >= _CHUNK_BYTES or count >= _CHUNK_RECORDS:
-            found += _chunk(partition, waiting)
+            chunks += _chunk(partition, waiting)
             waiting, size, count = [], 0, 0
     if waiting:
-        found += _chunk(partition, waiting)
-    return pa.Table.from_batches(found, schema=RAW)
+        chunks += _chunk(partition, waiting)
+    return pa.Table.from_batches(chunks, schema=RAW)
 
 
 def segment_records(partition: int, file: BinaryIO, size: int, *, from_offset: int = 0) -> Iterator[pa.RecordBatch]:
@@ -101,8 +101,8 @@ def _whole_batches(data: bytes) -> tuple[Positions, int]:
     if len(starts):
         buffer = Buffer(data)
         checked = map(data.__getitem__, map(slice, (starts + ATTRIBUTES_AT).tolist(), edges[1:]))
-        found = map(checksum_function(), checked)
-        good = np.fromiter(found, dtype=np.int64, count=len(starts)) == buffer.view(">u4")[starts + CRC_AT]
+        checksums = map(checksum_function(), checked)
+        good = np.fromiter(checksums, dtype=np.int64, count=len(starts)) == buffer.view(">u4")[starts + CRC_AT]
         good &= buffer.view(">i1")[starts + MAGIC_AT] == MAGIC
         if not good.all():
             starts = starts[: int(np.argmin(good))]
@@ -143,18 +143,18 @@ def _in_place(
 
 
 def _slowly(partition: int, rest: Rest, size: int, position: int, from_offset: int) -> Iterator[pa.RecordBatch]:
-    found = []
+    waiting = []
     bad = None
     try:
         for _, batch in batches(rest, size, from_offset=from_offset):
-            found.append(batch)
-            if len(found) == _SLOW_BATCHES:
-                yield from _chunk(partition, found)
-                found = []
+            waiting.append(batch)
+            if len(waiting) == _SLOW_BATCHES:
+                yield from _chunk(partition, waiting)
+                waiting = []
     except BadBatch as error:
         bad = BadBatch(position + error.position, error.message, whole=error.whole)
-    if found:
-        yield from _chunk(partition, found)
+    if waiting:
+        yield from _chunk(partition, waiting)
     if bad is not None:
         raise bad
 
@@ -207,13 +207,13 @@ class _Walk:
         at = self.first[active] + place
         previous = self.fields[1, at - 1] if place else -1
         cursor.fail((cursor.at != stop) | (headers != 0) | (delta <= previous))
-        for row, found in zip(self.fields, (timestamp, delta, key, key_length, value, value_length), strict=True):
-            row[at] = found
+        for row, values in zip(self.fields, (timestamp, delta, key, key_length, value, value_length), strict=True):
+            row[at] = values
 
 
 def _zigzag(cursor: Cursor) -> Positions:
-    found = cursor.uvarint()
-    return (found >> 1) ^ -(found & 1)
+    encoded = cursor.uvarint()
+    return (encoded >> 1) ^ -(encoded & 1)
 
 
 def _field(cursor: Cursor) -> tuple[Positions, Positions]:
@@ -290,11 +290,11 @@ def _record_batch(
 
 
 def _markers(batches: list[Batch], of_batch: Positions, control: npt.NDArray[np.bool_]) -> pa.Array:
-    found = np.full(len(of_batch), -1, dtype=np.int8)
+    markers = np.full(len(of_batch), -1, dtype=np.int8)
     for at in np.nonzero(control)[0].tolist():
         marker = batches[of_batch[at]].marker
-        found[at] = -1 if marker is None else int(marker.commit)
-    return pa.array(found, mask=found < 0)
+        markers[at] = -1 if marker is None else int(marker.commit)
+    return pa.array(markers, mask=markers < 0)
 
 
 def _one_by_one(partition: int, batches: list[Batch]) -> pa.RecordBatch:

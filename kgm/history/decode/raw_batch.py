@@ -96,8 +96,8 @@ class RawBatch:
 
     def types(self) -> list[int]:
         """The types that occur, known ones or not."""
-        found: list[int] = np.unique(self.key_type[self._known]).tolist()
-        return found
+        kinds: list[int] = np.unique(self.key_type[self._known]).tolist()
+        return kinds
 
     def rows_of(self, kind: int) -> Positions:
         """Where the records of a type are."""
@@ -105,8 +105,8 @@ class RawBatch:
 
     def read(self, kind: int) -> RecordsOfType:
         """All records of a type of TYPES."""
-        found = self._read.get(kind)
-        if found is None:
+        known = self._read.get(kind)
+        if known is None:
             rows = self.rows_of(kind)
             keys, key_of = self._decode_keys(kind, rows)
             there = (key_of >= 0) & ~self.tombstone[rows] & self.has_version[rows]
@@ -115,8 +115,8 @@ class RawBatch:
                 self.value_end[rows], there, self._reader,
             )  # fmt: skip
             readable = (key_of >= 0) & (self.tombstone[rows] | (value_of >= 0))
-            found = self._read[kind] = RecordsOfType(rows, keys, key_of, values, value_of, tags, readable)
-        return found
+            known = self._read[kind] = RecordsOfType(rows, keys, key_of, values, value_of, tags, readable)
+        return known
 
     def _reader(
         self, cls: type[Message], version: int, buffer: Buffer, start: Positions, end: Positions
@@ -174,12 +174,12 @@ class RawBatch:
         for kind in _COMMIT_TYPES:
             if not len(self.rows_of(kind)):
                 continue
-            found = self.read(kind)
-            chosen = found.value_of >= 0
+            records = self.read(kind)
+            chosen = records.value_of >= 0
             if chosen.any():
-                rows.append(found.rows[chosen])
-                numbers.append(found.key_of[chosen] + len(places))
-                places += list(zip(*map(to_list, found.keys.flatten()), strict=True))
+                rows.append(records.rows[chosen])
+                numbers.append(records.key_of[chosen] + len(places))
+                places += list(zip(*map(to_list, records.keys.flatten()), strict=True))
         if not rows:
             return CommitRows(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), [])
         at, place = np.concatenate(rows), np.concatenate(numbers)
@@ -201,8 +201,8 @@ class RawBatch:
                 rows = self.rows_of(kind)
                 refused[np.setdiff1d(rows, self.read_groups().rows, assume_unique=True)] = True
             elif kind in TYPES:
-                found = self.read(kind)
-                refused[found.rows[~found.readable]] = True
+                records = self.read(kind)
+                refused[records.rows[~records.readable]] = True
             else:
                 refused[self.rows_of(kind)] = True
         return np.nonzero(refused)[0]
@@ -212,12 +212,12 @@ class RawBatch:
         key_class = message_classes(kind)[0]
         encoded = self.keys.take(pa.array(rows)).dictionary_encode()
         buffer, start, end = Buffer.of(encoded.dictionary)
-        found, good, _ = read_messages(
+        messages, good, _ = read_messages(
             key_class, key_class.MIN_VERSION, buffer, start + _VERSION_BYTES, end, lenient=self.lenient
         )
         place = np.full(len(start), -1, dtype=np.int64)
         place[good] = np.arange(len(good))
-        return found, place[encoded.indices.to_numpy()]
+        return messages, place[encoded.indices.to_numpy()]
 
     def plain(self, rows: Positions) -> list[pa.Array]:
         """The columns that come in front of a decoded record's key."""
@@ -239,8 +239,8 @@ def _read_values(
     for each in np.unique(version[there]).tolist():
         if cls.MIN_VERSION <= each <= cls.MAX_VERSION:
             here = np.nonzero(there & (version == each))[0]
-            found, good, tags = read(cls, each, buffer, start[here] + _VERSION_BYTES, end[here])
-            parts.append(found)
+            messages, good, tags = read(cls, each, buffer, start[here] + _VERSION_BYTES, end[here])
+            parts.append(messages)
             value_of[here[good]] = count + np.arange(len(good))
             unknown[here[good]] = tags
             count += len(good)
@@ -267,5 +267,5 @@ def leading_int16(array: pa.Array) -> tuple[npt.NDArray[np.int16], Mask]:
     """(the int16 that each value begins with, whether it has one)."""
     buffer, start, end = Buffer.of(array)
     there = end - start >= _VERSION_BYTES
-    found = buffer.view(">i2")[np.where(there, start, 0)].astype(np.int16)
-    return np.where(there, found, np.int16(-1)), there
+    values = buffer.view(">i2")[np.where(there, start, 0)].astype(np.int16)
+    return np.where(there, values, np.int16(-1)), there

@@ -72,9 +72,9 @@ def decode_raw_batches(batches: Iterable[RawBatch]) -> Decoded:
 def decode_type(raw: Iterable[pa.RecordBatch], kind: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The records of one type alone, batch by batch, with these columns of `schema.record_schema`."""
     for batch in raw:
-        found = decode(pa.Table.from_batches([batch])).records
-        if kind in found:
-            yield from found[kind].select(columns).to_batches()
+        tables = decode(pa.Table.from_batches([batch])).records
+        if kind in tables:
+            yield from tables[kind].select(columns).to_batches()
 
 
 class _TablesByType(Mapping[int, pa.Table]):
@@ -128,17 +128,17 @@ def _with_members(kind: pa.StructType, part: SplitMessages) -> list[pa.Array]:
 
 def _record_batch(kind: int, batch: RawBatch) -> pa.RecordBatch:
     """All records of a type that can be decoded."""
-    found = batch.read(kind)
-    kept, rows = found.readable, found.rows[found.readable]
+    records = batch.read(kind)
+    kept, rows = records.readable, records.rows[records.readable]
     schema = record_schema(kind)
-    values = pa.concat_arrays(found.values) if found.values else pa.nulls(0, schema.field("value").type)
+    values = pa.concat_arrays(records.values) if records.values else pa.nulls(0, schema.field("value").type)
     return pa.RecordBatch.from_arrays(
         [
             *batch.plain(rows),
-            _take(found.keys, found.key_of[kept]),
+            _take(records.keys, records.key_of[kept]),
             pa.array(batch.version[rows], mask=batch.tombstone[rows]),
-            _take(values, found.value_of[kept]),
-            pa.array(found.unknown_tags[kept]),
+            _take(values, records.value_of[kept]),
+            pa.array(records.unknown_tags[kept]),
         ],
         schema=schema,
     )

@@ -53,9 +53,9 @@ def _different(cls: type[Message], blobs: pa.Array) -> DecodedBlobs:
     parts, count = [], 0
     for version in np.unique(np.minimum(written, cls.MAX_VERSION)[written >= 0]).tolist():
         here = np.nonzero(np.minimum(written, cls.MAX_VERSION) == version)[0]
-        found, good, _ = read_messages(cls, version, buffer, start[here] + _VERSION_BYTES, end[here])
+        messages, good, _ = read_messages(cls, version, buffer, start[here] + _VERSION_BYTES, end[here])
         place[here[good]] = count + np.arange(len(good))
-        parts.append(found)
+        parts.append(messages)
         count += len(good)
     messages = pa.concat_arrays(parts) if parts else pa.nulls(0, struct_type(cls, cls))
     null = place < 0

@@ -26,8 +26,9 @@ class Buffer:
     """The bytes that cursors move over."""
 
     def __init__(self, data: "npt.NDArray[np.uint8] | bytes") -> None:
-        found = np.frombuffer(data, dtype=np.uint8) if isinstance(data, bytes) else data
-        self.bytes = found if len(found) >= _LEAST_BYTES else np.append(found, np.zeros(_LEAST_BYTES, dtype=np.uint8))
+        content = np.frombuffer(data, dtype=np.uint8) if isinstance(data, bytes) else data
+        short = len(content) < _LEAST_BYTES
+        self.bytes = np.append(content, np.zeros(_LEAST_BYTES, dtype=np.uint8)) if short else content
         self._views: dict[str, Any] = {}
 
     @classmethod
@@ -40,20 +41,20 @@ class Buffer:
         kind = np.int64 if pa.types.is_large_binary(array.type) else np.int32
         at = np.frombuffer(offsets, dtype=kind)[array.offset : array.offset + count + 1].astype(np.int64)
         first, last = int(at[0]), int(at[-1])
-        found = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)[first:last]
+        content = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)[first:last]
         at -= first
-        return cls(found), at[:-1], at[1:]
+        return cls(content), at[:-1], at[1:]
 
     def view(self, letters: str) -> Any:
         """All values of a fixed width, one starting at each byte that has enough bytes after it."""
-        found = self._views.get(letters)
-        if found is None:
+        values = self._views.get(letters)
+        if values is None:
             width = np.dtype(letters).itemsize
-            found = np.ndarray(
+            values = np.ndarray(
                 shape=(len(self.bytes) - width + 1,), dtype=letters, buffer=self.bytes.data, strides=(1,)
             )
-            self._views[letters] = found
-        return found
+            self._views[letters] = values
+        return values
 
 
 class Cursor:
@@ -78,9 +79,9 @@ class Cursor:
 
     def select(self, chosen: Any) -> "Cursor":
         """A separate cursor on some of the positions."""
-        found = Cursor(self.buffer, self.at[chosen], self.end[chosen], self.row[chosen], self.bad)
-        found.reads = self.reads
-        return found
+        cursor = Cursor(self.buffer, self.at[chosen], self.end[chosen], self.row[chosen], self.bad)
+        cursor.reads = self.reads
+        return cursor
 
     def fail(self, failed: Mask) -> None:
         """Mark the records of these positions as bad, so that the positions read nothing any more."""
@@ -117,11 +118,11 @@ class Cursor:
         letters = _LETTERS[kind]
         width = int(letters[-1])
         self.fail(self.at + width > self.end)
-        found = self.buffer.view(letters)[self.at].astype(letters.replace(">", "="))
+        values = self.buffer.view(letters)[self.at].astype(letters.replace(">", "="))
         if self.reads is not None:
-            self.reads.append((self.row, self.at, letters, found))
+            self.reads.append((self.row, self.at, letters, values))
         self.at = self.at + width
-        return found
+        return values
 
     def skip(self, count: "Positions | int") -> None:
         """Skip some bytes, never a negative number."""
@@ -131,37 +132,37 @@ class Cursor:
     def uvarint(self) -> Positions:
         """One unsigned varint each, of at most five bytes (KIP-482)."""
         self.fail(self.at >= self.end)
-        found: Positions = self.buffer.bytes[self.at].astype(np.int64)
+        values: Positions = self.buffer.bytes[self.at].astype(np.int64)
         self.at = self.at + 1
-        if len(found) == 0 or int(found.max()) < 128:
-            return found
-        open_ = np.nonzero(found > 127)[0]
-        found[open_] &= 127
-        return self._long_uvarint(found, open_)
+        if len(values) == 0 or int(values.max()) < 128:
+            return values
+        open_ = np.nonzero(values > 127)[0]
+        values[open_] &= 127
+        return self._long_uvarint(values, open_)
 
-    def _long_uvarint(self, found: Positions, open_: Positions) -> Positions:
-        failed = np.zeros(len(found), dtype=np.bool_)
+    def _long_uvarint(self, values: Positions, open_: Positions) -> Positions:
+        failed = np.zeros(len(values), dtype=np.bool_)
         for place in range(1, _UVARINT_BYTES):
             inside = self.at[open_] < self.end[open_]
             failed[open_[~inside]] = True
             open_ = open_[inside]
             byte = self.buffer.bytes[self.at[open_]].astype(np.int64)
             self.at[open_] += 1
-            found[open_] |= (byte & 127) << (7 * place)
+            values[open_] |= (byte & 127) << (7 * place)
             open_ = open_[byte > 127]
         failed[open_] = True
-        failed |= found > _MAX_UVARINT
+        failed |= values > _MAX_UVARINT
         self.fail(failed)
-        return np.where(failed, 0, found) if failed.any() else found
+        return np.where(failed, 0, values) if failed.any() else values
 
     def length(self, *, flexible: bool, wide: str, nullable: bool) -> Positions:
         """The length in front of a string (wide: int16), bytes or an array (int32); -1 for null."""
-        found: Positions = self.uvarint() - 1 if flexible else self.fixed(wide).astype(np.int64)
-        failed = (found < -1) if nullable else (found < 0)
+        lengths: Positions = self.uvarint() - 1 if flexible else self.fixed(wide).astype(np.int64)
+        failed = (lengths < -1) if nullable else (lengths < 0)
         if failed.any():
             self.fail(failed)
-            found = np.where(failed, 0, found)
-        return np.where(self.end < 0, 0, found) if self.bad.any() else found
+            lengths = np.where(failed, 0, lengths)
+        return np.where(self.end < 0, 0, lengths) if self.bad.any() else lengths
 
     def spans(self, *, flexible: bool, wide: str, nullable: bool) -> tuple[Positions, Positions]:
         """(start, length) of each string or bytes; length -1 for null."""

@@ -26,8 +26,8 @@ class DayTotals:
 
 
 class DailyTotals:
-    """The days of a group that are not done: the last two, and those of which more may be said; what comes later about
-    a day that is done counts for the oldest that is not. days: by their first millisecond."""
+    """The days of a group that are still open: the last two, and those of which more may be known later. What comes
+    about a day that is closed counts for the oldest open one. days: by their first millisecond."""
 
     def __init__(self, rows: RowCollector, group: GroupKey, days: dict[str, DayTotals]) -> None:
         self.rows, self.group = rows, group

@@ -51,11 +51,11 @@ class DistinctMembers:
 
     def member(self, number: int, *, consumer: bool) -> SnapshotMember:
         """consumer: whether the group is of the protocol type with subscriptions and assignments."""
-        found = self._members.get((number, consumer))
-        if found is None:
-            found = member_of(self._record(number), PROTOCOL_TYPE if consumer else "")
-            self._members[number, consumer] = found
-        return found
+        known = self._members.get((number, consumer))
+        if known is None:
+            known = member_of(self._record(number), PROTOCOL_TYPE if consumer else "")
+            self._members[number, consumer] = known
+        return known
 
     def _record(self, number: int) -> MemberMetadata:
         if self._read is not None:

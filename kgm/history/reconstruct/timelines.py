@@ -39,18 +39,18 @@ class LogReplay:
         for number in partitions_of(raw):
             replay = self._replays.setdefault(number, PartitionReplay(number))
             for piece in pieces(in_order(number, raw, replay.next_offset)):
-                found, _ = replay.feed(RawBatch(piece))
-                yield from found
+                timelines_of_piece, _ = replay.feed(RawBatch(piece))
+                yield from timelines_of_piece
 
     def state(self) -> pa.Table:
         """What has to be known to go on."""
         return replay_table(self._replays.values())
 
 
-def joined(found: Iterable[Timeline]) -> Iterator[Timeline]:
+def joined(parts: Iterable[Timeline]) -> Iterator[Timeline]:
     """Timelines that follow each other, as one for each group."""
     groups: dict[tuple[int, str], list[Timeline]] = {}
-    for each in found:
+    for each in parts:
         groups.setdefault((each.partition, each.group_id), []).append(each)
     for key in sorted(groups):
         yield _one(groups.pop(key))
@@ -74,9 +74,9 @@ def _one(parts: list[Timeline]) -> Timeline:
     )
 
 
-def snapshot_table(found: Iterable[Timeline]) -> pa.Table:
+def snapshot_table(histories: Iterable[Timeline]) -> pa.Table:
     """`schema.SILVER_SNAPSHOT`."""
-    facts, columns = _facts(found, lambda history: history.snapshots)
+    facts, columns = _facts(histories, lambda history: history.snapshots)
     columns |= {
         "kind": [fact.kind.value for fact in facts], "generation": [fact.generation for fact in facts],
         "protocol_type": [fact.protocol_type for fact in facts], "protocol": [fact.protocol for fact in facts],
@@ -87,9 +87,9 @@ def snapshot_table(found: Iterable[Timeline]) -> pa.Table:
     return column_table(columns, len(facts), SILVER_SNAPSHOT)
 
 
-def change_table(found: Iterable[Timeline]) -> pa.Table:
+def change_table(histories: Iterable[Timeline]) -> pa.Table:
     """`schema.SILVER_MEMBER_CHANGE`, without what `facts.changes` adds."""
-    facts, columns = _facts(found, lambda history: history.changes)
+    facts, columns = _facts(histories, lambda history: history.changes)
     records = [fact.member.record for fact in facts]
     columns |= {
         "generation": [fact.generation for fact in facts], "kind": [fact.kind.value for fact in facts],
@@ -104,23 +104,23 @@ def change_table(found: Iterable[Timeline]) -> pa.Table:
     return column_table(columns, len(facts), SILVER_MEMBER_CHANGE)
 
 
-def rebalance_table(found: Iterable[Timeline]) -> pa.Table:
+def rebalance_table(histories: Iterable[Timeline]) -> pa.Table:
     """`schema.GOLD_REBALANCE`, without the causes."""
-    facts, columns = _facts(found, lambda history: history.rebalances)
+    facts, columns = _facts(histories, lambda history: history.rebalances)
     names = [field.name for field in fields(Rebalance) if field.name in GOLD_REBALANCE.names]
     columns |= {name: list(map(attrgetter(name), facts)) for name in names}
     return column_table(columns, len(facts), GOLD_REBALANCE)
 
 
 def _facts(
-    found: Iterable[Timeline], of_history: Callable[[GroupHistory], tuple[Any, ...]]
+    histories: Iterable[Timeline], of_history: Callable[[GroupHistory], tuple[Any, ...]]
 ) -> tuple[list[Any], dict[str, list[Any]]]:
     """(facts of all histories, the columns of the records that they are of)."""
     facts: list[Any] = []
     groups: list[str] = []
     partitions: list[int] = []
     epochs: list[int | None] = []
-    for each in found:
+    for each in histories:
         mine = of_history(each.history)
         facts += mine
         groups += [each.group_id] * len(mine)

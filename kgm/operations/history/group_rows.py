@@ -35,13 +35,13 @@ class TenuresAndEvents:
 def tenures_and_events(history: History, group_id: str) -> TenuresAndEvents:
     """Who was a member of a group, and what happened to it. Raises NotFoundError for a group that is not there."""
     tenures = sorted(history.rows(TenureRow, group_id), key=lambda row: (row.seat or "", row.from_offset))
-    found = TenuresAndEvents(
+    rows = TenuresAndEvents(
         tenures=tuple(tenures), events=tuple(history.rows(EventRow, group_id)),
         rebalances=tuple(history.rebalances(group_id)),
     )  # fmt: skip
-    if not found.tenures and not found.rebalances and not found.events:
+    if not rows.tenures and not rows.rebalances and not rows.events:
         history.require_group(group_id)
-    return found
+    return rows
 
 
 def owners(history: History, group_id: str) -> list[OwnerRow]:

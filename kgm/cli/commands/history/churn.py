@@ -41,16 +41,16 @@ def churn(
     from kgm.operations.history.churn import rank_churn
 
     history = options.open()
-    found = rank_churn(history, match=match, limit=limit)
+    ranked = rank_churn(history, match=match, limit=limit)
     warn_of(history.tables.origin.damages, common)
     window = window_json(history)
-    data = churn_json(found, window)
+    data = churn_json(ranked, window)
     emit(
         Report(
             schema=_SCHEMA,
             data=data,
-            tables=[_groups(found, history), _culprits(found.culprits)],
-            names=[each.group_id for each in found.groups],
+            tables=[_groups(ranked, history), _culprits(ranked.culprits)],
+            names=[each.group_id for each in ranked.groups],
             items=data["groups"],
             cluster=cluster_json(history),
         ),
@@ -60,10 +60,10 @@ def churn(
         from kgm.cli.output.pages.history_page import churn_page
         from kgm.cli.output.pages.page import write
 
-        write(report, churn_page(found, window))
+        write(report, churn_page(ranked, window))
 
 
-def _groups(found: Churn, history: History) -> Table:
+def _groups(ranked: Churn, history: History) -> Table:
     columns = [
         Column(title="GROUP"), Column(title="TYPE", wide=True), Column(title="REBALANCES", right=True),
         Column(title="PER HOUR", right=True), Column(title="WHY"), Column(title="LOST ROUNDS", right=True),
@@ -77,10 +77,10 @@ def _groups(found: Churn, history: History) -> Table:
             between_text(each.stopped_partition_ms_min, each.stopped_partition_ms_max), each.absorbed,
             at(each.last_ms),
         ]
-        for each in found.groups
+        for each in ranked.groups
     ]  # fmt: skip
-    notes = [f"and {found.total - len(found.groups)} more"] if found.total > len(found.groups) else []
-    notes += [f"next: {history.command('explain', each.group_id)}" for each in found.groups[:1] if each.rebalances]
+    notes = [f"and {ranked.total - len(ranked.groups)} more"] if ranked.total > len(ranked.groups) else []
+    notes += [f"next: {history.command('explain', each.group_id)}" for each in ranked.groups[:1] if each.rebalances]
     return Table(columns=columns, rows=rows, notes=notes)
 
 

@@ -33,22 +33,22 @@ def timeline(
     from kgm.operations.history.group_rows import tenures_and_events
 
     history = options.open()
-    found = tenures_and_events(history, name)
+    answer = tenures_and_events(history, name)
     warn_of(history.tables.origin.damages, common)
-    seats = [tenure_json(row) for row in found.tenures]
-    happened: list[EventRow | RebalanceRow] = [*found.events, *found.rebalances]
+    seats = [tenure_json(row) for row in answer.tenures]
+    happened: list[EventRow | RebalanceRow] = [*answer.events, *answer.rebalances]
     happened.sort(key=lambda row: (at(row.timestamp) or "", row.offset))
     data = {
         "group_id": name, "window": window_json(history), "seats": seats,
-        "events": [event_json(row) for row in found.events],
-        "rebalances": [rebalance_json(row) for row in found.rebalances],
+        "events": [event_json(row) for row in answer.events],
+        "rebalances": [rebalance_json(row) for row in answer.rebalances],
     }  # fmt: skip
     emit(
         Report(
             schema=_SCHEMA,
             data=data,
-            tables=[_tenures(name, found.tenures, shown_window(found.tenures, history)), _happened(happened)],
-            names=list(dict.fromkeys(row.seat for row in found.tenures)),
+            tables=[_tenures(name, answer.tenures, shown_window(answer.tenures, history)), _happened(happened)],
+            names=list(dict.fromkeys(row.seat for row in answer.tenures)),
             items=seats,
             cluster=cluster_json(history),
         ),
@@ -72,8 +72,8 @@ def _tenures(group: str, tenures: Sequence[TenureRow], window: tuple[int, int]) 
         for row in tenures
     ]  # fmt: skip
     here = sum(row.to_timestamp is None for row in tenures)
-    identities = many(len({row.seat for row in tenures}), "seat")
-    notes = [f"{many(len(tenures), 'member')} in {identities}, {here} at the end"]
+    seats = many(len({row.seat for row in tenures}), "seat")
+    notes = [f"{many(len(tenures), 'member id')} in {seats}, {here} at the end"]
     return Table(columns=columns, rows=rows, heading=f"{group}  members, {at(first)} to {at(last)}", notes=notes)
 
 
