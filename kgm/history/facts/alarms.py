@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kgm.history.causes.classic_causes import RebalanceContext
-from kgm.history.causes.verdict import Cause, Confidence
+from kgm.history.causes.verdict import Cause, Confidence, seconds
 from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange
 from kgm.history.row_tables import RowCollector
 from kgm.history.rows import AlarmRow, GroupRecord
@@ -53,9 +53,8 @@ class Alarms:
         window = 2 * member.session_timeout
         seen = self._within(f"r{change.identity}", record.timestamp, window, member.member_id)
         if len(seen) >= _DUPLICATE_COUNT:
-            line = (
-                f"{len(seen)} processes took over the group instance id within {window} ms, each fencing the one before"
-            )
+            count = f"{len(seen)} processes took over the group instance id within {seconds(window)}"
+            line = f"{count}, each fencing the one before"
             self._raise(
                 record, AlarmKind.DUPLICATE, change.identity, Confidence.LIKELY, [name for _, name in seen], line
             )
