@@ -34,7 +34,7 @@ from kgm.pipeline import Source, SparkOptions, capture
 asked = json.loads(sys.argv[1])
 options = SparkOptions(master=asked["master"], conf=asked["conf"], jars=Path(asked["jars"]))
 done = capture(Path(asked["out"]), Source.parse(asked["source"]), options=options, once=asked["once"], every_s=0.1,
-               told=lambda progress: print(progress.records, flush=True))
+               on_batch=lambda progress: print(progress.records, flush=True))
 print("done", done.records, flush=True)
 """
 

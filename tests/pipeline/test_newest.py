@@ -34,12 +34,12 @@ out, source = Path(asked["out"]), Source.parse(asked["source"])
 steps = []
 stop = __import__("threading").Event()
 
-def told(progress):
+def on_batch(progress):
     steps.append(progress.records)
     if progress.records == asked["records"]:
         stop.set()
 
-capture(out, source, options=options, every_s=0.1, most_records=1000, stop=stop, told=told)
+capture(out, source, options=options, every_s=0.1, most_records=1000, stop=stop, on_batch=on_batch)
 again = capture(out, source, options=options, once=True)
 done = build(out, options=options)
 spark = start(options)
