@@ -24,6 +24,8 @@ import pyarrow.parquet as pq
 
 from kgm.history.causes.broker_log import grades, parse
 from kgm.history.derive import derive
+from kgm.history.row_tables import read_rows
+from kgm.history.rows import RebalanceRow
 from tests.history.truth.driven import SESSION_MS
 from tests.history.truth.scores import Scores
 from tests.history.truth.stories import play
@@ -79,7 +81,7 @@ def main():
             pq.write_table(raw, arguments.keep / f"{seed}.parquet")
         tables = derive(raw, consumer_session_ms=SESSION_MS).tables
         wrong, missed = score(scores, rows_of(tables), steps)
-        for grade in grades(tables["gold_rebalance"].to_pylist(), list(parse(log))):
+        for grade in grades(read_rows(RebalanceRow, tables["gold_rebalance"]), list(parse(log))):
             for what in ("right", "also", "wrong"):
                 told[grade.cause, grade.confidence, what] += getattr(grade, what)
         print(

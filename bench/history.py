@@ -110,7 +110,7 @@ def decode(directory):
 
     from kgm.history.decode.raw import segment_records
     from kgm.history.decode.record_tables import decode
-    from kgm.history.tables import members
+    from kgm.history.tables import member_table
 
     path = directory / SEGMENT
     with path.open("rb") as file:
@@ -118,7 +118,7 @@ def decode(directory):
 
     def taken_apart():
         found = decode(raw)
-        return found, members(found)
+        return found, member_table(found)
 
     (found, apart), *decoded = measured(taken_apart)
     assert len(found.bad) == 0
@@ -132,12 +132,12 @@ def changes(directory):
     import pyarrow as pa
 
     from kgm.history.decode.raw import segment_records
-    from kgm.history.reconstruct.timelines import Log, change_table, rebalance_table
+    from kgm.history.reconstruct.timelines import LogReplay, change_table, rebalance_table
 
     path = directory / SEGMENT
 
     def told():
-        log, tables, count = Log(), [[], []], 0
+        log, tables, count = LogReplay(), [[], []], 0
         with path.open("rb") as file:
             for batch in segment_records(0, file, path.stat().st_size):
                 count += len(batch)

@@ -103,8 +103,8 @@ def fleet(count):
 def played(asked):
     from functools import partial
 
-    from kgm.history.store.row_function import rowwise, schema_of
     from kgm.pipeline import SparkOptions, jobs, start
+    from kgm.pipeline.row_function import rowwise, schema_of
     from kgm.simulation.fleet import COLUMNS, FleetPlan, cost_rows_of_text
 
     plan, groups = FleetPlan(draws=1), fleet(asked["count"])
@@ -127,14 +127,14 @@ def played(asked):
 def worker(asked):
     if asked["how"] == "fleet":
         return played(asked)
-    from kgm.pipeline import Kind, Source, SparkOptions, build, records, start
+    from kgm.pipeline import Source, SourceKind, SparkOptions, build, records, start
     from tests.pipeline.sparks import jars
 
     def source(place):
         if asked["how"] != "kafka":
-            return Source(kind=Kind.SEGMENTS, path=pathlib.Path(place))
+            return Source(kind=SourceKind.SEGMENTS, path=pathlib.Path(place))
         properties = {"bootstrap.servers": asked["bootstrap"]}
-        return Source(kind=Kind.KAFKA, properties=properties, topic=place)
+        return Source(kind=SourceKind.KAFKA, properties=properties, topic=place)
 
     conf = {"spark.driver.memory": "1g"}
     options = SparkOptions(master=asked["master"], conf=conf, jars=jars() if asked["how"] == "kafka" else None)

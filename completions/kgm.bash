@@ -296,7 +296,7 @@ _kgm() {
         --every) _kgm_value '' "$cur"; return ;;
         --most-records) _kgm_value '' "$cur"; return ;;
         --format) _kgm_value '' "$cur"; return ;;
-        --source) _kgm_value words "$cur" 'kafka segments'; return ;;
+        --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
@@ -317,7 +317,7 @@ _kgm() {
     'history build')
         case $prev in
         --format) _kgm_value '' "$cur"; return ;;
-        --source) _kgm_value words "$cur" 'kafka segments'; return ;;
+        --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
@@ -340,7 +340,7 @@ _kgm() {
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
         --match) _kgm_value '' "$cur"; return ;;
         --cause) _kgm_value '' "$cur"; return ;;
-        --source) _kgm_value words "$cur" 'kafka segments'; return ;;
+        --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
@@ -364,7 +364,7 @@ _kgm() {
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
         --generation) _kgm_value '' "$cur"; return ;;
         --report) _kgm_value 'file' "$cur"; return ;;
-        --source) _kgm_value words "$cur" 'kafka segments'; return ;;
+        --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
@@ -386,7 +386,7 @@ _kgm() {
     'history timeline')
         case $prev in
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
-        --source) _kgm_value words "$cur" 'kafka segments'; return ;;
+        --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
@@ -408,7 +408,7 @@ _kgm() {
     'history movement')
         case $prev in
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
-        --source) _kgm_value words "$cur" 'kafka segments'; return ;;
+        --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
@@ -432,7 +432,7 @@ _kgm() {
         --match) _kgm_value '' "$cur"; return ;;
         --limit) _kgm_value '' "$cur"; return ;;
         --report) _kgm_value 'file' "$cur"; return ;;
-        --source) _kgm_value words "$cur" 'kafka segments'; return ;;
+        --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
@@ -454,7 +454,7 @@ _kgm() {
         case $prev in
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
         --match) _kgm_value '' "$cur"; return ;;
-        --source) _kgm_value words "$cur" 'kafka segments'; return ;;
+        --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
@@ -477,7 +477,7 @@ _kgm() {
         case $prev in
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
         --match) _kgm_value '' "$cur"; return ;;
-        --source) _kgm_value words "$cur" 'kafka segments'; return ;;
+        --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
@@ -499,7 +499,7 @@ _kgm() {
     'history decode')
         case $prev in
         --partition) _kgm_value '' "$cur"; return ;;
-        --source) _kgm_value words "$cur" 'kafka segments'; return ;;
+        --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
@@ -514,7 +514,7 @@ _kgm() {
         ;;
     'history verify')
         case $prev in
-        --source) _kgm_value words "$cur" 'kafka segments'; return ;;
+        --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
@@ -537,7 +537,7 @@ _kgm() {
         --seed) _kgm_value '' "$cur"; return ;;
         --set) _kgm_value '' "$cur"; return ;;
         --limit) _kgm_value '' "$cur"; return ;;
-        --source) _kgm_value words "$cur" 'kafka segments'; return ;;
+        --source) _kgm_value '' "$cur"; return ;;
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;

@@ -1,16 +1,12 @@
-"""What a recorded `__consumer_offsets` says of every group: records in columns, and the fold over a group's records.
+"""What a recorded `__consumer_offsets` tells about every group.
 
-Theory of operation. A log comes in as a table of raw records (`schema.RAW`: bytes of key and value, where they stood,
-and whose transaction they were in; `raw` makes it from batches). `columns` decodes it, all records of a type and
-version at once: a `cursor` is a vector of positions in the bytes of all of them, and the tables of the generated
-messages drive it field by field, so that there is no second description of Kafka's records. What it accepts, and what
-it makes of it, is what `kgm.records.decode_record` does, which tests hold. What it does not accept stays in
-`Decoded.bad`, with its bytes and a reason. `blobs` does the same for subscriptions and assignments inside.
+A log comes in as a table of raw records (`schema.RAW`; `folders` reads them from segments, `in_process` from any small
+source). `derive` makes every silver and gold table of it, and what has to be kept to go on (`carry`): `decode` turns
+bytes into columns, `reconstruct` the records of classic groups into snapshots, changes and rebalances, `causes` infers
+why they happened, and `facts` makes the rows, group by group (`partitions`). `rows` has a class for each table of
+`schema`, `row_tables` converts rows to Arrow and back, `tables` makes the two tables that need no rows. `store` opens
+the tables of a history and answers which rows are asked for; `verify` says how far a log can be trusted.
 
-`membership` folds the records of one group in the order of their offsets into snapshots, changes and rebalances, in
-plain Python, and claims nothing of what compaction has taken away. `timelines` does it for every group of a table, and
-makes tables of it again.
-
-No Spark in here: the same functions run on its workers and without it. numpy and pyarrow come with the extra `spark`,
-and are imported by nothing else in kgm; `membership` does without both.
+There is no Spark here: the same functions run on its workers and without it. numpy and pyarrow come with the extra
+`history`, and Spark with the extra `spark`. `rows`, `causes` and `state_json` need neither.
 """

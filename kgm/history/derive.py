@@ -1,148 +1,142 @@
 """From raw records to every silver and gold table of `schema`, and what has to be kept to go on behind them.
 
-`derive(all)` gives the same as `derive(the first part)` and then `derive(the rest, carry=...)`, merged by
-`merge`: rows with the key (`schema.KEYS`) of one that was there replace it. Records that were seen already, or that
-come twice, change nothing."""
+`derive(all)` gives the same as `derive(the first part)` and then `derive(the rest, carry=...)`, merged by `merge`: rows
+with the key (`schema.KEYS`) of an older one replace it. Records that were seen before, or that come twice, change
+nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgm.history.decode.record_tables import decode
-from kgm.history.decode.transactions import fates
+from kgm.history.carry import Carry, dump_carry, load_carry, new_partition
+from kgm.history.decode.raw_batch import RawBatch
+from kgm.history.decode.record_order import in_order, partitions_of, pieces
+from kgm.history.decode.record_tables import Decoded, decode, decode_raw_batches
+from kgm.history.decode.transactions import transaction_outcomes
 from kgm.history.facts.commit_windows import commit_windows
 from kgm.history.facts.consumer_groups import SESSION_MS
-from kgm.history.partitions import Partition, dump, load
-from kgm.history.reconstruct.timelines import Carry as Timelines
-from kgm.history.reconstruct.timelines import resume, snapshot_table
-from kgm.history.rows import Row, Rows
-from kgm.history.schema import CARRY, KEYS, RAW, TABLES
-from kgm.history.tables import commits, members
+from kgm.history.partitions import Partition, PartitionRecords
+from kgm.history.reconstruct.partition_replay import Timeline
+from kgm.history.reconstruct.timelines import joined, snapshot_table
+from kgm.history.row_tables import RowCollector
+from kgm.history.rows import ROW_CLASSES
+from kgm.history.schema import BAD, KEYS, RAW, TABLES
+from kgm.history.tables import commit_table, member_table
+
+__all__ = ["DERIVED", "Carry", "DerivedTables", "derive", "merge"]
 
 #: The tables that `derive` makes.
 DERIVED = tuple(name for name in TABLES if name.startswith(("silver_", "gold_")))
-_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Carry:
-    """What is known of everything so far, as a small table by `schema.CARRY`."""
-
-    table: pa.Table
-
-
-@dataclass(frozen=True, slots=True)
-class Derived:
-    """tables: by name (`DERIVED`), each with its schema: new rows, and rows that replace older ones of the same key.
-    carry: for the records that come next."""
+class DerivedTables:
+    """tables: by name (`DERIVED`), each with its schema: new rows, and rows that replace older ones with the same key.
+    bad: the new records that cannot be decoded, by `schema.BAD`. carry: for the records that come next."""
 
     tables: dict[str, pa.Table]
+    bad: pa.Table
     carry: Carry
 
 
-def derive(raw: pa.Table, *, carry: Carry | None = None, consumer_session_ms: int = SESSION_MS) -> Derived:
-    """Everything that records by `schema.RAW` tell: of whole partitions, or of what follows what `carry` has seen.
-    Offsets that are missing in between count as eaten by compaction. Raises nothing for what a log may hold.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """The new records of a partition, read once. gaps: in the offsets before each record; opened: the records before
+    them of transactions that had no end then."""
+
+    raw: pa.Table
+    gaps: np.ndarray[tuple[int], np.dtype[np.int64]]
+    opened: pa.Table
+    decoded: Decoded
+    timelines: list[Timeline]
+
+
+def derive(raw: pa.Table, *, carry: Carry | None = None, consumer_session_ms: int = SESSION_MS) -> DerivedTables:
+    """Everything that records by `schema.RAW` tell: of whole partitions, or of what follows the records that `carry`
+    has seen. Offsets that are missing in between count as removed by compaction. Raises nothing for what a log may
+    hold.
 
     consumer_session_ms: group.consumer.session.timeout.ms of the brokers, which no record tells."""
-    partitions, past = _load(carry)
-    raw = _in_order(raw, partitions)
-    told = resume(raw, past)
-    opened = RAW.empty_table() if past is None else _opened(past)
-    decoded = decode(pa.concat_tables([opened, raw]))
-    both = pa.concat_tables([opened, raw])
-    counted = commits(decoded, both, fates(both))
-    counted = counted.filter(pc.is_valid(counted.column("visible_offset")))
-    tables = {
-        "silver_commit": counted,
-        "silver_member": members(decoded),
-        "silver_snapshot": snapshot_table(told.timelines),
-    }
-    rows, windows = Rows(), commit_windows(counted)
-    for number in pc.unique(raw.column("partition")).to_pylist():
-        partition = partitions.setdefault(number, Partition(number))
+    partitions = load_carry(carry)
+    rows, bad, timelines = RowCollector(), [BAD.empty_table()], []
+    commits, members = [TABLES["silver_commit"].empty_table()], [TABLES["silver_member"].empty_table()]
+    raw = _with_times(raw.select(RAW.names).combine_chunks())
+    for number in partitions_of(raw):
+        partition = partitions.setdefault(number, new_partition(number))
+        read = _read(raw, partition)
+        counted = _counted_commits(read)
         partition.feed(
-            rows, raw.filter(pc.equal(raw.column("partition"), number)), decoded,
-            {each.group_id: each for each in told.timelines if each.partition == number},
-            {group: found for (where, group), found in windows.items() if where == number},
+            rows,
+            PartitionRecords(
+                offsets=read.raw.column("offset").to_numpy(), gaps=read.gaps, decoded=read.decoded,
+                timelines={each.group_id: each for each in read.timelines},
+                commits={group: found for (_, group), found in commit_windows(counted).items()},
+            ),
             session_ms=consumer_session_ms,
         )  # fmt: skip
-    tables |= {name: rows.table(name) for name in DERIVED if name not in tables}
-    return Derived(tables=tables, carry=_dump(partitions, told.carry))
+        commits.append(counted)
+        members.append(member_table(read.decoded))
+        bad.append(read.decoded.bad)
+        timelines += read.timelines
+    tables = {
+        "silver_commit": pa.concat_tables(commits),
+        "silver_member": pa.concat_tables(members),
+        "silver_snapshot": snapshot_table(timelines),
+    }
+    tables |= {name: rows.table(ROW_CLASSES[name]) for name in DERIVED if name not in tables}
+    return DerivedTables(tables=tables, bad=pa.concat_tables(bad), carry=dump_carry(partitions))
 
 
 def merge(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """Two steps' tables as one: rows of `after` replace those of `before` that have their key."""
+    """The tables of two steps as one: rows of `after` replace those of `before` that have their key."""
     return {name: _merged(name, before[name], after[name]) for name in before}
 
 
 def _merged(name: str, before: pa.Table, after: pa.Table) -> pa.Table:
-    key = list(KEYS[name])
     if not len(before) or not len(after):
         return after if not len(before) else before
-    taken = set(zip(*(after.column(column).to_pylist() for column in key), strict=True))
-    mine = zip(*(before.column(column).to_pylist() for column in key), strict=True)
-    kept = before.filter(pa.array([each not in taken for each in mine], type=pa.bool_()))
+    replaced = set(_keys(name, after))
+    kept = before.filter(pa.array([each not in replaced for each in _keys(name, before)], type=pa.bool_()))
     return pa.concat_tables([kept, after])
 
 
-def _in_order(raw: pa.Table, partitions: Mapping[int, Partition]) -> pa.Table:
-    """By partition and offset, each record once, without those that were seen before."""
-    whole = raw.select(RAW.names).combine_chunks()
-    when = whole.column("timestamp")
-    if when.null_count:
-        whole = whole.set_column(
-            whole.schema.get_field_index("timestamp"), RAW.field("timestamp"), pc.fill_null(when, -1)
-        )
-    partition, offset = whole.column("partition").to_numpy(), whole.column("offset").to_numpy()
-    order = np.lexsort((offset, partition))
-    keep = np.ones(len(order), dtype=np.bool_)
-    keep[1:] = (np.diff(partition[order]) != 0) | (np.diff(offset[order]) != 0)
-    for number, known in partitions.items():
-        keep &= (partition[order] != number) | (offset[order] >= known.next_offset)
-    return whole.take(pa.array(order[keep]))
+def _keys(name: str, table: pa.Table) -> Iterator[tuple[object, ...]]:
+    return zip(*(table.column(column).to_pylist() for column in KEYS[name]), strict=True)
 
 
-def _opened(past: Timelines) -> pa.Table:
-    """Records of transactions that had no end yet."""
-    table = past.table
-    return table.filter(pc.equal(table.column("kind"), "open")).select(RAW.names)
+def _with_times(raw: pa.Table) -> pa.Table:
+    """A record without a timestamp has -1."""
+    times = raw.column("timestamp")
+    if not times.null_count:
+        return raw
+    return raw.set_column(raw.schema.get_field_index("timestamp"), RAW.field("timestamp"), pc.fill_null(times, -1))
 
 
-def _load(carry: Carry | None) -> tuple[dict[int, Partition], Timelines | None]:
-    found: dict[int, Partition] = {}
-    parts = []
-    for row in [] if carry is None else carry.table.to_pylist():
-        partition = found.setdefault(row["partition"], Partition(row["partition"]))
-        state = load(row["state"])
-        if row["group_id"] is not None:
-            partition.groups[row["group_id"]] = state
-            continue
-        partition.next_offset, partition.gaps = row["offset"], state["gaps"]
-        partition.topics = {topic: (offset, name) for topic, offset, name in state["topics"]}
-        with pa.ipc.open_stream(state["timelines"]) as stream:
-            parts.append(stream.read_all())
-    return found, Timelines(pa.concat_tables(parts)) if parts else None
+def _read(raw: pa.Table, partition: Partition) -> _Read:
+    replay = partition.replay
+    opened = replay.open
+    mine = in_order(partition.number, raw, replay.next_offset).combine_chunks()
+    batches, gaps, timelines = [], [np.zeros(0, dtype=np.int64)], []
+    for piece in pieces(mine):
+        batch = RawBatch(piece)
+        timelines_of_piece, counts = replay.feed(batch)
+        batches.append(batch)
+        gaps.append(counts)
+        timelines += timelines_of_piece
+    return _Read(
+        raw=mine, gaps=np.concatenate(gaps), opened=opened, decoded=decode_raw_batches(batches),
+        timelines=list(joined(timelines)),
+    )  # fmt: skip
 
 
-def _dump(partitions: Mapping[int, Partition], told: Timelines) -> Carry:
-    rows = []
-    for number, known in partitions.items():
-        here: Row = {"partition": number, "offset": known.next_offset, "version": _VERSION}
-        topics = [[topic, *said] for topic, said in known.topics.items()]
-        mine = told.table.filter(pc.equal(told.table.column("partition"), number))
-        state = {"gaps": known.gaps, "topics": topics, "timelines": _ipc(mine)}
-        rows.append({**here, "group_id": None, "state": dump(state)})
-        rows += [{**here, "group_id": group, "state": dump(state)} for group, state in known.groups.items()]
-    return Carry(pa.Table.from_pylist(rows, schema=CARRY))
-
-
-def _ipc(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+def _counted_commits(read: _Read) -> pa.Table:
+    """The commits that count since the last run: new ones, and older ones whose transaction has ended now."""
+    whole = pa.concat_tables([read.opened, read.raw])
+    outcomes = transaction_outcomes(whole)
+    table = commit_table(read.decoded, whole, outcomes)
+    if len(read.opened):
+        table = pa.concat_tables([commit_table(decode(read.opened), whole, outcomes), table])
+    return table.filter(pc.is_valid(table.column("visible_offset")))

@@ -1,8 +1,8 @@
 """Copies of a broker's folders `__consumer_offsets-N`: their segments, oldest first, and what is in them.
 
-Reading a copy changes nothing and locks nothing, unlike `kgm.records.log`, which is for a log of one's own. A copy that
-was taken from a running broker ends in a torn tail as often as not; that is noted, and no error. Segments may be
-gzipped (`.log.gz`), as copies to keep are."""
+Reading a copy changes nothing and locks nothing, unlike `kgm.records.log`, which is for a log that kgm itself writes. A
+copy of a running broker's files often ends in a torn tail, which is noted and no error. Segments may be gzipped
+(`.log.gz`)."""
 
 import gzip
 import io
@@ -36,7 +36,7 @@ class Folder:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
     """Where reading a segment stopped. torn: at what was being written when the writer died or the copy was taken.
-    position: in bytes; None where only the segment is known. The segments behind it are read."""
+    position: in bytes; None where only the segment is known. The segments after it are read."""
 
     partition: int
     path: Path
@@ -47,18 +47,19 @@ class Damage:
 
 @dataclass(slots=True)
 class Reading:
-    """What is noted while folders are read."""
+    """What was noted while folders were read."""
 
     damages: list[Damage] = field(default_factory=list)
 
 
 def folders(path: Path) -> tuple[Folder, ...]:
-    """The partitions in a directory, or the one that it is, by number. Of several topics `__consumer_offsets` counts.
+    """The partitions in a directory, or the one that the directory is, by number. Of several topics
+    `__consumer_offsets` is read.
 
     Raises NotFoundError where there is no directory, UsageError where it holds no segments."""
     if not path.is_dir():
         raise NotFoundError(f"directory {path} does not exist")
-    found: dict[str, list[Folder]] = {}
+    by_topic: dict[str, list[Folder]] = {}
     for each in (path, *sorted(path.iterdir())):
         named = _FOLDER.fullmatch(each.name)
         segments = _segments(each) if named is not None and each.is_dir() else ()
@@ -67,21 +68,21 @@ def folders(path: Path) -> tuple[Folder, ...]:
                 partition=int(named["partition"]), path=each, segments=segments,
                 size=sum(segment.stat().st_size for segment in segments),
             )  # fmt: skip
-            found.setdefault(named["topic"], []).append(folder)
-    if not found:
+            by_topic.setdefault(named["topic"], []).append(folder)
+    if not by_topic:
         raise UsageError(
             f"directory {path} holds no segments",
-            facts=(f"wanted: folders {TOPIC}-N with files like 00000000000000000000.log in them",),
+            facts=(f"expected: folders {TOPIC}-N with files like 00000000000000000000.log in them",),
             hint=f"copy them from a broker's log.dirs: rsync -a BROKER:LOG_DIR/{TOPIC}-* {path}",
         )
-    if TOPIC not in found and len(found) > 1:
-        raise UsageError(f"directory {path} holds several topics: {', '.join(sorted(found))}")
-    chosen = found.get(TOPIC) or next(iter(found.values()))
+    if TOPIC not in by_topic and len(by_topic) > 1:
+        raise UsageError(f"directory {path} holds several topics: {', '.join(sorted(by_topic))}")
+    chosen = by_topic.get(TOPIC) or next(iter(by_topic.values()))
     return tuple(sorted(chosen, key=lambda folder: folder.partition))
 
 
 def _segments(directory: Path) -> tuple[Path, ...]:
-    """Oldest first. A finished compaction's `.swap` file counts in place of the segment of its name."""
+    """Oldest first. The `.swap` file of a finished compaction replaces the segment of its name."""
     by_offset: dict[int, Path] = {}
     for path in sorted(directory.iterdir()):
         name = path.name.removesuffix(GZIPPED)
@@ -92,8 +93,8 @@ def _segments(directory: Path) -> tuple[Path, ...]:
 
 
 def read_folder(folder: Folder, reading: Reading) -> Iterator[pa.RecordBatch]:
-    """Every record of a partition by `schema.RAW`, offsets rising. Raises DecodeError for a codec that nothing here can
-    read, OSError."""
+    """Every record of a partition by `schema.RAW`, with rising offsets. Raises DecodeError for a codec that cannot be
+    read here, and OSError."""
     next_offset = 0
     for path in folder.segments:
         file, size = _open(path)
@@ -122,7 +123,7 @@ def _open(path: Path) -> tuple[io.BufferedReader | io.BytesIO, int]:
         try:
             data = gzip.decompress(path.read_bytes())
         except (EOFError, gzip.BadGzipFile) as error:
-            raise UsageError(f"file {path} is no whole gzip: {error}") from error
+            raise UsageError(f"file {path} is not a complete gzip file: {error}") from error
         return io.BytesIO(data), len(data)
     return path.open("rb"), path.stat().st_size
 

@@ -1,4 +1,4 @@
-"""A source that is small enough, read and derived here and now: no Spark, nothing written."""
+"""A source that is small enough, read and derived in this process: no Spark, nothing written."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,29 +11,24 @@ from kgm.history.derive import derive
 from kgm.history.folders import TOPIC, Reading, folders, raw_table
 from kgm.history.schema import RAW
 from kgm.history.store.sink_files import counted_files
-from kgm.history.store.store import Derived
+from kgm.history.store.tables import HistoryOrigin, TablesInMemory
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 
 _LEAST_COLUMNS = ("partition", "offset", "key", "value")
 
 
-def derived(kind: str, path: Path, *, most_bytes: int) -> Derived:
-    """Every table, from segments, or from Parquet or Delta files of raw records. Raises NotFoundError, UsageError;
-    RefusedError for more than so many bytes."""
+def derive_source(kind: str, path: Path, *, most_bytes: int) -> TablesInMemory:
+    """Every table, from segments, or from Parquet or Delta files of raw records. kind: "segments", "parquet" or
+    "delta". Raises NotFoundError, UsageError; RefusedError if there are more bytes to read."""
     reading = Reading()
-    raw = raw_of(kind, path, most_bytes=most_bytes, reading=reading)
-    about = {
-        "cluster": None,
-        "source": f"{kind}:{path}",
-        "records": len(raw),
-        "partitions": len(pc.unique(raw.column("partition"))),
-        "last_ms": pc.max(raw.column("timestamp")).as_py(),
-        "damages": reading.damages,
-    }
-    return Derived(tables=derive(raw).tables, about=about)
+    raw = read_source(kind, path, most_bytes=most_bytes, reading=reading)
+    origin = HistoryOrigin(
+        source=f"{kind}:{path}", last_ms=pc.max(raw.column("timestamp")).as_py(), damages=tuple(reading.damages)
+    )
+    return TablesInMemory(tables=derive(raw).tables, origin=origin)
 
 
-def partitions_of(kind: str, path: Path, *, reading: Reading) -> Iterator[pa.Table]:
+def read_partitions(kind: str, path: Path, *, reading: Reading) -> Iterator[pa.Table]:
     """The raw records of one partition after the other, however many there are in all."""
     if kind == "segments":
         for folder in folders(path):
@@ -45,12 +40,12 @@ def partitions_of(kind: str, path: Path, *, reading: Reading) -> Iterator[pa.Tab
         yield _raw_of_files(files, path, partition=number)
 
 
-def raw_of(kind: str, path: Path, *, most_bytes: int, reading: Reading) -> pa.Table:
+def read_source(kind: str, path: Path, *, most_bytes: int, reading: Reading) -> pa.Table:
     """The raw records, by partition and offset."""
     if kind == "segments":
-        found = folders(path)
-        _refuse_much(sum(folder.size for folder in found), most_bytes, kind, path)
-        return raw_table(found, reading)
+        source = folders(path)
+        _refuse_much(sum(folder.size for folder in source), most_bytes, kind, path)
+        return raw_table(source, reading)
     files = _files_of(path)
     _refuse_much(sum(file.stat().st_size for file in files), most_bytes, kind, path)
     return _raw_of_files(files, path)
@@ -68,14 +63,14 @@ def _files_of(path: Path) -> Sequence[Path]:
 def _refuse_much(size: int, most_bytes: int, kind: str, path: Path) -> None:
     if size > most_bytes:
         raise RefusedError(
-            f"{path} holds {size / (1 << 20):,.0f} MiB; more than {most_bytes >> 20:,} MiB are not read in one process",
-            hint=f"build once, on Spark: kgm history build --source {kind}:{path} --out DIR; then ask with --store DIR",
+            f"{path} holds {size / (1 << 20):,.0f} MiB; one process reads at most {most_bytes >> 20:,} MiB",
+            hint=f"build it once, on Spark: kgm history build --source {kind}:{path} --out DIR; then use --store DIR",
         )
 
 
 def _raw_of_files(files: Sequence[Path], directory: Path, *, partition: int | None = None) -> pa.Table:
     """What a dump has of `schema.RAW`, and null for the rest. `timestamp` may be a time or milliseconds. Records of
-    other topics, where there is a column that tells, are left out."""
+    other topics are left out if there is a column `topic`."""
     dataset = ds.dataset([str(file) for file in files], format="parquet")
     names = set(dataset.schema.names)
     missing = [name for name in _LEAST_COLUMNS if name not in names]
@@ -83,14 +78,14 @@ def _raw_of_files(files: Sequence[Path], directory: Path, *, partition: int | No
         raise UsageError(
             f"the files in {directory} have no column {', '.join(missing)}",
             facts=(f"columns: {', '.join(dataset.schema.names)}",),
-            hint="wanted: partition, offset, timestamp, key, value, as Spark's Kafka source names them",
+            hint="needed: partition, offset, timestamp, key, value, as Spark's Kafka source names them",
         )
     only = ds.field("topic") == TOPIC if "topic" in names else None
     if partition is not None:
         mine = ds.field("partition") == partition
         only = mine if only is None else only & mine
-    found = dataset.to_table(columns=[name for name in RAW.names if name in names], filter=only)
-    columns = [_column(found, field) for field in RAW]
+    table = dataset.to_table(columns=[name for name in RAW.names if name in names], filter=only)
+    columns = [_column(table, field) for field in RAW]
     return pa.Table.from_arrays(columns, schema=RAW).sort_by([("partition", "ascending"), ("offset", "ascending")])
 
 

@@ -1,133 +1,176 @@
-"""All groups of one partition of `__consumer_offsets`, from where an earlier call stopped."""
+"""All groups of one partition of `__consumer_offsets`: their rows, and what has to be kept to go on."""
 
-import json
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from operator import itemgetter
-from typing import Any
+from operator import attrgetter, itemgetter
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgm.history.decode.arrow_lists import to_list
+from kgm.history.decode.message_objects import message_objects
 from kgm.history.decode.record_tables import Decoded
-from kgm.history.facts.classic_groups import ClassicGroup
-from kgm.history.facts.commit_windows import Commits, Window
-from kgm.history.facts.consumer_groups import KINDS, SESSION_MS, ConsumerGroup
-from kgm.history.facts.restarts import Restarts
-from kgm.history.reconstruct.classic_snapshots import Change, Rebalance, Snapshot
-from kgm.history.reconstruct.timelines import Timeline
-from kgm.history.rows import Row, Rows, position
-from kgm.history.tables import OFFSET_COMMIT
+from kgm.history.decode.vector_cursor import Positions
+from kgm.history.facts.classic_groups import ClassicGroupFacts, ClassicGroupState
+from kgm.history.facts.commit_windows import CommitWindow, GroupCommits
+from kgm.history.facts.consumer_groups import RECORD_TYPES, SESSION_MS, ConsumerGroupFacts
+from kgm.history.facts.consumer_state import ConsumerGroupState
+from kgm.history.facts.restarts import Restarts, RestartState
+from kgm.history.reconstruct.classic_snapshots import MemberChange, Rebalance, Snapshot
+from kgm.history.reconstruct.partition_replay import PartitionReplay, Timeline
+from kgm.history.row_tables import RowCollector
+from kgm.history.rows import TopicRow
+from kgm.history.state_json import dump_state, load_state
+from kgm.protocol.struct import Message
+from kgm.records.record import message_classes
+from kgm.records.record_types import RecordType
 
-_PARTITION_METADATA = 4
 _NO_ID = bytes(16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupState:
+    """What is kept of a group. gaps: how many there were in the offsets of the partition before its last record of the
+    consumer protocol. classic, consumer: None if it has not been of that type; a group may change it."""
+
+    gaps: int = 0
+    restarts: RestartState = field(default_factory=RestartState)
+    classic: ClassicGroupState | None = None
+    consumer: ConsumerGroupState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerRecord:
+    """A record of a group of the consumer protocol. gaps: in the offsets of the partition before it."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int | None
+    key: Message
+    value: Message | None
+    gaps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRecords:
+    """Some records of a partition. offsets, gaps: of each, and how many gaps there are before it. decoded: the records.
+    timelines, commits: by group; commits of earlier records may be among them, if their transaction has ended."""
+
+    offsets: Positions
+    gaps: Positions
+    decoded: Decoded
+    timelines: Mapping[str, Timeline]
+    commits: Mapping[str, GroupCommits]
 
 
 @dataclass(slots=True)
 class Partition:
-    """next_offset: behind the last record that was seen. gaps: how many there are in the offsets before that. topics:
-    the name of each topic id (in hex) that is known, and the offset of the record that told it. groups: the state of
-    each group."""
+    """replay: of the metadata records of classic groups; it counts offsets and gaps, too. topics: the name of each
+    topic id (in hex) that is known, and the offset of the record that told it. groups: the `GroupState` of each, as
+    JSON."""
 
     number: int
-    next_offset: int = 0
-    gaps: int = 0
+    replay: PartitionReplay
     topics: dict[str, tuple[int, str]] = field(default_factory=dict)
-    groups: dict[str, Row] = field(default_factory=dict)
+    groups: dict[str, bytes] = field(default_factory=dict)
 
     def name(self, topic: str, offset: int) -> str | None:
         """The name of a topic id, if a record up to an offset tells it."""
         known = self.topics.get(topic)
         return None if known is None or known[0] > offset else known[1]
 
-    def feed(
-        self, rows: Rows, raw: pa.Table, decoded: Decoded, timelines: Mapping[str, Timeline],
-        commits: Mapping[str, Commits], *, session_ms: int = SESSION_MS,
-    ) -> None:  # fmt: skip
-        """What the records of the partition add. raw: those, in order; decoded: these, and commits of earlier ones."""
-        offset = raw.column("offset").to_numpy()
-        expected = np.append(self.next_offset, offset[:-1] + 1)
-        gaps = self.gaps + np.cumsum(offset > expected)
-        self._topics(rows, decoded)
-        records = _records(self.number, decoded, offset, gaps)
-        touched = timelines.keys() | records.keys() | (commits.keys() & self.groups.keys())
+    def feed(self, rows: RowCollector, records: PartitionRecords, *, session_ms: int = SESSION_MS) -> None:
+        """Make the rows that the records add."""
+        self._add_topics(rows, records.decoded)
+        consumer = _consumer_records(records)
+        timelines, commits = records.timelines, records.commits
+        touched = timelines.keys() | consumer.keys() | (commits.keys() & self.groups.keys())
         for name in sorted(touched):
-            _Group(self, rows, name, session_ms).feed(timelines.get(name), records.get(name, []), commits.get(name))
-        if len(offset):
-            self.gaps, self.next_offset = int(gaps[-1]), int(offset[-1]) + 1
+            state = self.groups.get(name)
+            known = GroupState() if state is None else load_state(GroupState, state)
+            group = _Group(self, rows, name, known, session_ms)
+            group.feed(timelines.get(name), consumer.get(name, []), commits.get(name))
+            self.groups[name] = dump_state(group.finish())
 
-    def _topics(self, rows: Rows, decoded: Decoded) -> None:
-        for offset, topic_id, name in sorted([*_committed_topics(self.number, decoded), *_older(self.number, decoded)]):
-            if topic_id is not None and topic_id != _NO_ID and topic_id.hex() not in self.topics:
+    def _add_topics(self, rows: RowCollector, decoded: Decoded) -> None:
+        for offset, topic_id, name in sorted([*_committed_topics(decoded), *_listed_topics(decoded)]):
+            if topic_id != _NO_ID and topic_id.hex() not in self.topics:
                 self.topics[topic_id.hex()] = offset, name
-                row = {"partition": self.number, "topic_id": topic_id, "topic": name, "offset": offset}
-                rows.put("silver_topic", row)
+                rows.put(TopicRow(partition=self.number, topic_id=topic_id, topic=name, offset=offset))
 
 
-def _of(partition: int, table: pa.Table) -> pa.Table:
-    return table.filter(pc.equal(table.column("partition"), partition))
-
-
-def _committed_topics(partition: int, decoded: Decoded) -> list[tuple[int, bytes | None, str]]:
-    if OFFSET_COMMIT not in decoded.records:
+def _committed_topics(decoded: Decoded) -> list[tuple[int, bytes, str]]:
+    """(offset, topic id, name) of the first commit of each topic that tells its id."""
+    if RecordType.OFFSET_COMMIT not in decoded.records:
         return []
-    table = _of(partition, decoded.records[OFFSET_COMMIT])
+    table = decoded.records[RecordType.OFFSET_COMMIT]
     chosen = pa.table({
         "offset": table.column("offset"),
         "id": pc.struct_field(table.column("value"), "topic_id"),
         "topic": pc.struct_field(table.column("key"), "topic"),
     })  # fmt: skip
+    chosen = chosen.filter(pc.is_valid(chosen.column("id")))
     first = chosen.group_by(["id", "topic"]).aggregate([("offset", "min")])
     names = ("offset_min", "id", "topic")
     return list(zip(*(first.column(name).to_pylist() for name in names), strict=True))
 
 
-def _older(partition: int, decoded: Decoded) -> list[tuple[int, bytes | None, str]]:
-    """From records that brokers wrote before 4.1."""
-    if _PARTITION_METADATA not in decoded.records:
+def _listed_topics(decoded: Decoded) -> list[tuple[int, bytes, str]]:
+    """The same of the records with a group's topics, which brokers before 4.1 wrote."""
+    kind = RecordType.CONSUMER_GROUP_PARTITION_METADATA
+    if kind not in decoded.records:
         return []
+    table = decoded.records[kind]
+    values = message_objects(message_classes(kind)[1], table.column("value"))
     return [
-        (row["offset"], topic["topic_id"], topic["topic_name"])
-        for row in _of(partition, decoded.records[_PARTITION_METADATA]).to_pylist()
-        for topic in (row["value"] or {}).get("topics") or ()
+        (offset, topic.topic_id, topic.topic_name)
+        for offset, value in zip(to_list(table.column("offset")), values, strict=True)
+        if value is not None
+        for topic in value.topics or ()
     ]
 
 
-def _records(partition: int, decoded: Decoded, offset: Any, gaps: Any) -> dict[str, list[tuple[int, Row, int]]]:
-    """(type, record, gaps in the offsets before it) of groups of the consumer protocol, in order."""
-    found: dict[str, list[tuple[int, Row, int]]] = {}
-    for kind in KINDS:
-        if kind not in decoded.records:
+def _consumer_records(records: PartitionRecords) -> dict[str, list[ConsumerRecord]]:
+    """The records of groups of the consumer protocol, by group, in order."""
+    by_group: dict[str, list[ConsumerRecord]] = {}
+    for kind in RECORD_TYPES:
+        if kind not in records.decoded.records:
             continue
-        table = _of(partition, decoded.records[kind])
-        before = gaps[np.searchsorted(offset, table.column("offset").to_numpy())].tolist()
-        for row, count in zip(table.to_pylist(), before, strict=True):
-            found.setdefault(row["key"]["group_id"], []).append((kind, row, count))
-    for rows in found.values():
-        rows.sort(key=lambda each: each[1]["offset"])
-    return found
+        table = records.decoded.records[kind]
+        gaps = records.gaps[np.searchsorted(records.offsets, table.column("offset").to_numpy())].tolist()
+        groups = to_list(pc.struct_field(table.column("key"), "group_id"))
+        plain = (to_list(table.column(name)) for name in ("offset", "timestamp", "leader_epoch"))
+        objects = (
+            message_objects(cls, table.column(name))
+            for cls, name in zip(message_classes(kind), ("key", "value"), strict=True)
+        )
+        for group, *values in zip(groups, *plain, *objects, gaps, strict=True):
+            by_group.setdefault(group, []).append(ConsumerRecord(*values))
+    for each in by_group.values():
+        each.sort(key=attrgetter("offset"))
+    return by_group
 
 
 class _Group:
-    """A group, of either type or of one after the other."""
+    """One group on its way through its records, of whatever type it is at each of them."""
 
-    def __init__(self, partition: Partition, rows: Rows, name: str, session_ms: int) -> None:
-        self.partition, self.name = partition, name
-        known = partition.groups.get(name, {})
-        self.gaps: int = known.get("gaps", 0)
-        self.restarts = Restarts(known.get("restarts"))
-        self.begun = {each for each in ("classic", "consumer") if each in known}
-        self.classic = ClassicGroup(rows, partition.number, name, self.restarts, known.get("classic"))
-        self.consumer = ConsumerGroup(
-            rows, partition.number, name, partition.name, self.restarts, known.get("consumer"), session_ms=session_ms
-        )
+    def __init__(self, partition: Partition, rows: RowCollector, name: str, state: GroupState, session_ms: int) -> None:
+        number = partition.number
+        self.gaps = state.gaps
+        self.restarts = Restarts(rows, state.restarts)
+        self.is_classic, self.is_consumer = state.classic is not None, state.consumer is not None
+        self.classic = ClassicGroupFacts(rows, number, name, self.restarts, state.classic or ClassicGroupState())
+        self.consumer = ConsumerGroupFacts(
+            rows, number, name, partition.name, self.restarts, state.consumer or ConsumerGroupState(),
+            session_ms=session_ms,
+        )  # fmt: skip
 
-    def feed(self, timeline: Timeline | None, records: list[tuple[int, Row, int]], commits: Commits | None) -> None:
+    def feed(self, timeline: Timeline | None, records: Sequence[ConsumerRecord], commits: GroupCommits | None) -> None:
+        """The records of both types, with the commits between them, in order."""
         steps: list[tuple[int, Callable[[], None]]] = [
-            (row["offset"], partial(self._consumer, *record)) for record in records for row in record[1:2]
+            (record.offset, partial(self._consumer, record)) for record in records
         ]
         if timeline is not None:
             self.classic.previous = timeline.before
@@ -135,24 +178,34 @@ class _Group:
         steps.sort(key=itemgetter(0))
         windows = None if commits is None else commits.windows([offset for offset, _ in steps])
         for at, (_, step) in enumerate(steps):
-            self._commits(windows, at)
+            self._committed(windows, at)
             step()
-        self._commits(windows, len(steps))
+        self._committed(windows, len(steps))
         if timeline is not None:
             self.classic.timed(timeline.history.rebalances)
-        self._finish()
 
-    def _commits(self, windows: list[list[Window]] | None, at: int) -> None:
-        """What was committed before anything is known of a group tells nothing of it."""
+    def finish(self) -> GroupState:
+        """Put what is open; what has to be kept."""
+        if self.is_classic:
+            self.classic.finish()
+        if self.is_consumer:
+            self.consumer.finish()
+        return GroupState(
+            gaps=self.gaps, restarts=self.restarts.state, classic=self.classic.state() if self.is_classic else None,
+            consumer=self.consumer.state() if self.is_consumer else None,
+        )  # fmt: skip
+
+    def _committed(self, windows: list[list[CommitWindow]] | None, at: int) -> None:
+        """What was committed before anything is known of a group says nothing about it."""
         if windows is not None and windows[at]:
-            if "classic" in self.begun:
-                self.classic.commits(windows[at])
-            if "consumer" in self.begun:
-                self.consumer.commits(windows[at])
+            if self.is_classic:
+                self.classic.committed(windows[at])
+            if self.is_consumer:
+                self.consumer.committed(windows[at])
 
     def _classic_steps(self, timeline: Timeline) -> list[tuple[int, Callable[[], None]]]:
         history = timeline.history
-        changes: dict[int, list[Change]] = {}
+        changes: dict[int, list[MemberChange]] = {}
         for change in history.changes:
             changes.setdefault(change.offset, []).append(change)
         rebalances = {each.offset: each for each in history.rebalances}
@@ -168,42 +221,13 @@ class _Group:
         ]  # fmt: skip
 
     def _classic(
-        self, snapshot: Snapshot, changes: Sequence[Change], rebalance: Rebalance | None, leader_epoch: int | None
+        self, snapshot: Snapshot, changes: Sequence[MemberChange], rebalance: Rebalance | None, leader_epoch: int | None
     ) -> None:
-        self.begun.add("classic")
-        self.classic.record(snapshot, changes, rebalance, leader_epoch)
+        self.is_classic = True
+        self.classic.snapshot(snapshot, changes, rebalance, leader_epoch)
 
-    def _consumer(self, kind: int, row: Row, gaps: int) -> None:
-        self.begun.add("consumer")
-        base = position(self.partition.number, row["offset"], row["timestamp"], row["leader_epoch"])
-        self.consumer.record(kind, base, row["key"], row["value"], complete=gaps == self.gaps)
-        self.gaps = gaps
-
-    def _finish(self) -> None:
-        state: Row = {"gaps": self.gaps, "restarts": self.restarts.state()}
-        for name, group in (("classic", self.classic), ("consumer", self.consumer)):
-            if name in self.begun:
-                group.finish()
-                state[name] = group.state()
-        self.partition.groups[self.name] = state
-
-
-def dump(state: Row) -> bytes:
-    """A state as bytes."""
-    return json.dumps(state, default=_plain, separators=(",", ":")).encode()
-
-
-def load(data: bytes) -> Row:
-    """A state from its bytes."""
-    found: Row = json.loads(data, object_hook=_bytes)
-    return found
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return {"$bytes": b64encode(value).decode()}
-    raise TypeError(type(value).__name__)
-
-
-def _bytes(value: Row) -> Any:
-    return b64decode(value["$bytes"]) if "$bytes" in value else value
+    def _consumer(self, record: ConsumerRecord) -> None:
+        self.is_consumer = True
+        at = self.consumer.group.record(record.offset, record.timestamp, record.leader_epoch)
+        self.consumer.record(at, record.key, record.value, complete=record.gaps == self.gaps)
+        self.gaps = record.gaps

@@ -1,12 +1,15 @@
 """Arrow schemas of every table of the history, version 1.
 
 The tables of records are derived from the generated messages (`record_schema`): Kafka's names in snake_case, every
-field of every version, Kafka's default where a version lacks the field. Everything else is spelled out here. From
-version to version columns are only added, at the end, and may be null.
+field of every version, Kafka's default where a version does not have the field. Everything else is spelled out here,
+and `rows` has a class for each table. From version to version columns are only added, at the end, and may be null.
 
 Times are milliseconds since 1970 in UTC, as Kafka writes them. `partition` and `offset` are those of the record in
-`__consumer_offsets`; with the cluster they are the identity of a row, by which building again changes nothing. uuids
-are binary of sixteen bytes (Spark has no fixed width), uint16 is int32 (Spark has no unsigned integers)."""
+`__consumer_offsets`; with the cluster they identify a row, so building again changes nothing. uuids are binary of
+sixteen bytes (Spark has no fixed width), uint16 is int32 (Spark has no unsigned integers).
+
+The columns `seat` and the table `silver_seat` are named after what kgm calls an identity elsewhere: the
+group_instance_id of a static member, or the member id of a dynamic one."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -25,8 +28,8 @@ _SCALARS = {
     "int64": pa.int64(), "string": pa.string(), "bytes": pa.binary(), "uuid": pa.binary(),
 }  # fmt: skip
 
-#: A record as it lies in the log. Of a transaction's end, `marker` is 1 for COMMIT and 0 for ABORT, and key and value
-#: are null; it is null for everything else. Sources that cannot know leave what is nullable null.
+#: A record as it is in the log. At the end of a transaction `marker` is 1 for COMMIT and 0 for ABORT, and key and value
+#: are null; `marker` is null for all other records. Columns that a source does not know are null.
 RAW = pa.schema([
     pa.field("partition", pa.int32(), nullable=False),
     pa.field("offset", pa.int64(), nullable=False),
@@ -41,17 +44,17 @@ RAW = pa.schema([
     pa.field("marker", pa.int8()),
 ])  # fmt: skip
 
-#: Where a record stood: the columns in front of every table of records.
+#: Where a record is: the first columns of every table of records.
 POSITION = [RAW.field(name) for name in ("partition", "offset", "timestamp", "leader_epoch")]
 
-#: What the store of raw records adds.
+#: Raw records in a store, with what the store adds.
 BRONZE_RAW = pa.schema([
     pa.field("cluster", pa.string(), nullable=False), *RAW,
     pa.field("key_type", pa.int16()), pa.field("value_version", pa.int16()),
     pa.field("source", pa.string()), pa.field("ingested_at", pa.int64()),
 ])  # fmt: skip
 
-#: Records that could not be decoded: whole, with why. `reason` is one of REASONS, `error` says it to people.
+#: Records that cannot be decoded, whole. `reason` is one of REASONS, `error` the message of the decoder.
 BAD = pa.schema([
     *RAW, pa.field("key_type", pa.int16()), pa.field("value_version", pa.int16()),
     pa.field("reason", pa.string(), nullable=False), pa.field("error", pa.string(), nullable=False),
@@ -61,8 +64,8 @@ REASONS = ("no key", "unknown type", "unknown version", "malformed")
 _TOPIC_PARTITIONS = pa.list_(pa.struct([pa.field("topic", pa.string()), pa.field("partitions", pa.list_(pa.int32()))]))
 
 #: Offset commits that count, and tombstones. `txn` is null, or "committed" or "open" (pending: no marker yet); those of
-#: aborted transactions are void and not in here. visible_offset: from which record on it counts, the marker's for a
-#: transaction, null while it is open. A later plain commit of the same key wins whatever its transaction's marker says.
+#: aborted transactions are void and not in the table. visible_offset: the record from which on it counts, which is the
+#: marker for a transaction; null while that is open. A later plain commit of the same key wins, whatever the marker is.
 SILVER_COMMIT = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("topic", pa.string()), pa.field("topic_partition", pa.int32()),
@@ -72,9 +75,9 @@ SILVER_COMMIT = pa.schema([
     pa.field("topic_id", pa.binary()), pa.field("txn", pa.string()), pa.field("visible_offset", pa.int64()),
 ])  # fmt: skip
 
-#: A member in one GroupMetadata record, subscription and assignment taken apart. Both are null when the group's
-#: protocol type is not "consumer", when the bytes are empty, and when they do not parse, which `blob_error` says
-#: (1 the subscription, 2 the assignment, 3 both).
+#: A member in one GroupMetadata record, its subscription and assignment decoded. Both are null when the group's
+#: protocol type is not "consumer", when the bytes are empty, and when they do not parse, for which `blob_error` has a
+#: number (1: the subscription, 2: the assignment, 3: both).
 SILVER_MEMBER = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("generation", pa.int32()), pa.field("member_id", pa.string()),
@@ -86,8 +89,8 @@ SILVER_MEMBER = pa.schema([
     pa.field("assigned", _TOPIC_PARTITIONS), pa.field("blob_error", pa.int8()),
 ])  # fmt: skip
 
-#: A classic group as one GroupMetadata record has it (`membership.Snapshot`); contiguous: nothing that compaction may
-#: have eaten lies between it and the one before.
+#: A classic group as one GroupMetadata record has it (`classic_snapshots.Snapshot`). contiguous: compaction cannot have
+#: removed a record between it and the one before.
 SILVER_SNAPSHOT = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("kind", pa.string()), pa.field("generation", pa.int32()),
@@ -96,9 +99,9 @@ SILVER_SNAPSHOT = pa.schema([
     pa.field("contiguous", pa.bool_()),
 ])  # fmt: skip
 
-#: What became of one member between two snapshots (`membership.Change`); absorbed is null where the log cannot tell. Of
-#: a group of the consumer protocol: at which record of its member that was seen; generation is the group's epoch then.
-#: group_type in every table: "classic" or "consumer", as ListGroups has it.
+#: What became of one member between two snapshots (`classic_snapshots.MemberChange`); absorbed is null where the log
+#: does not tell. For a group of the consumer protocol, the record is the member's; generation is the group's epoch
+#: then. group_type, here and in every table: "classic" or "consumer", as in ListGroups.
 SILVER_MEMBER_CHANGE = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("generation", pa.int32()), pa.field("kind", pa.string()),
@@ -111,18 +114,19 @@ SILVER_MEMBER_CHANGE = pa.schema([
     pa.field("partitions_after", pa.int32()),
 ])  # fmt: skip
 
-#: Who had to do with something: seat is the group_instance_id or else the member id, what one of CHANGES.
+#: The members involved in something. seat: the identity; what: what the member did, or what became of it.
 WHO = pa.list_(pa.struct([
     pa.field("seat", pa.string()), pa.field("what", pa.string()), pa.field("member_id", pa.string()),
     pa.field("client_id", pa.string()), pa.field("client_host", pa.string()),
 ]))  # fmt: skip
 
-#: A rebalance that completed (`membership.Rebalance`, and each epoch of a group of the consumer protocol but its
-#: first); complete: nothing that compaction may have eaten lies within. cause: one of `causes.Cause`, also: others that
-#: came together; confidence: "certain", "likely", "possible", and "unknown" with cause "unknown". evidence: what
-#: in the log says so, a sentence each. source: "log", or "broker log" where the broker itself says why (then reason has
-#: its words and inferred_cause, inferred_confidence what the log alone would have given). stopped_partition_ms: the sum
-#: over the partitions, least and most; a group of the consumer protocol has it exactly, once all have owners again.
+#: A rebalance that completed (`classic_snapshots.Rebalance`; of a group of the consumer protocol each epoch but the
+#: first). complete: compaction cannot have removed a record within it. cause: one of `verdict.Cause`; also: other
+#: causes that came together with it; confidence: "certain", "likely", "possible", and "unknown" with cause "unknown".
+#: evidence: what in the log says so, one sentence each. source: "log", or "broker log" if the broker's own log says why
+#: (then reason has its words, and inferred_cause and inferred_confidence what was inferred from the records).
+#: stopped_partition_ms: the sum over the partitions, minimum and maximum; for a group of the consumer protocol it is
+#: exact, when all partitions have owners again.
 GOLD_REBALANCE = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("from_generation", pa.int32()), pa.field("to_generation", pa.int32()),
@@ -138,8 +142,8 @@ GOLD_REBALANCE = pa.schema([
     pa.field("stopped_partition_ms_min", pa.int64()), pa.field("stopped_partition_ms_max", pa.int64()),
 ])  # fmt: skip
 
-#: What happened to a group without a rebalance: a bounce that was absorbed, a static member that went away and keeps
-#: its seat, a group that was removed or became one of the other type. event: one of `causes.Event`.
+#: What happened to a group without a rebalance: a bounce that was absorbed, a static member that is away and keeps its
+#: place, a group that was removed or got the other type. event: one of `verdict.GroupEventKind`.
 GOLD_EVENT = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("group_type", pa.string()), pa.field("generation", pa.int32()),
@@ -147,9 +151,9 @@ GOLD_EVENT = pa.schema([
     pa.field("evidence", pa.list_(pa.string())), pa.field("complete", pa.bool_()),
 ])  # fmt: skip
 
-#: One member id on one seat, from the record that has it first to the record that has it no more. A null `to` is the
-#: end of what was read. known_from: whether nothing is missing before the first record. end_cause: one of
-#: `causes.Cause`, or "replaced" when another process took the seat without a rebalance.
+#: A tenure: one member id under one identity, from the first record that has it to the first that does not have it any
+#: more. A null `to` is the end of what was read. known_from: whether nothing is missing before the first record.
+#: end_cause: one of `verdict.Cause`, or "replaced" when another process took over the instance id without a rebalance.
 SILVER_SEAT = pa.schema([
     pa.field("partition", pa.int32(), nullable=False), pa.field("group_id", pa.string()),
     pa.field("group_type", pa.string()), pa.field("seat", pa.string()), pa.field("member_id", pa.string()),
@@ -161,10 +165,10 @@ SILVER_SEAT = pa.schema([
     pa.field("end_cause", pa.string()), pa.field("end_confidence", pa.string()),
 ])  # fmt: skip
 
-#: A seat's hold on a partition, across rebalances that leave it where it is. exact: of a group of the consumer
-#: protocol, whose records tell when a partition is given up. For a classic group `to` is the latest moment, and
-#: to_earliest the last commit before it. topic is null where only the id is known; `silver_topic` may tell it. place:
-#: the topic's name, or in a group of the consumer protocol its id as Kafka writes ids.
+#: The time in which an identity owns a partition, across rebalances that do not move it. exact: true for a group of the
+#: consumer protocol, whose records tell when a partition is given up. For a classic group `to` is the latest possible
+#: moment, and to_earliest the last commit before it. topic is null where only the id is known; `silver_topic` may have
+#: its name. place: the topic's name, or in a group of the consumer protocol its id as Kafka writes ids.
 SILVER_OWNER = pa.schema([
     pa.field("partition", pa.int32(), nullable=False), pa.field("group_id", pa.string()),
     pa.field("group_type", pa.string()), pa.field("topic", pa.string()), pa.field("topic_id", pa.binary()),
@@ -176,14 +180,14 @@ SILVER_OWNER = pa.schema([
     pa.field("place", pa.string()),
 ])  # fmt: skip
 
-#: The names of topic ids, as far as commits and older brokers' records tell them.
+#: The names of topic ids, as far as commits and records of older brokers tell them.
 SILVER_TOPIC = pa.schema([
     pa.field("partition", pa.int32(), nullable=False), pa.field("topic_id", pa.binary()),
     pa.field("topic", pa.string()), pa.field("offset", pa.int64()),
 ])  # fmt: skip
 
-#: An epoch of a group of the consumer protocol (KIP-848): the record that raised it, and the target assignment of this
-#: or a later epoch that answered it (`assigned_`, null until there is one).
+#: An epoch of a group of the consumer protocol (KIP-848): the record that raised it, the target assignment of this or a
+#: later epoch that answered it (`assigned_`), and the record at which all members had that (`settled_`); null before.
 SILVER_GROUP_EPOCH = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("epoch", pa.int32()), pa.field("metadata_hash", pa.int64()),
@@ -196,10 +200,10 @@ _TOPIC_ID_PARTITIONS = pa.list_(
     pa.struct([pa.field("topic_id", pa.binary()), pa.field("partitions", pa.list_(pa.int32()))])
 )
 
-#: What a member of a group of the consumer protocol has, by its own record: state is "stable", "unrevoked",
-#: "unreleased", "unknown", or "away" (member epoch -2: a static member that stopped and keeps its seat); "gone" is the
-#: tombstone. What follows is what its other record said by then, null where compaction has taken that away; classic:
-#: whether it still speaks the classic protocol.
+#: What a member of a group of the consumer protocol has, by its own record. state: "stable", "unrevoked", "unreleased",
+#: "unknown", or "away" (member epoch -2: a static member that stopped and keeps its place); "gone" is the tombstone.
+#: From client_id on: what the member's other record says, null where compaction has removed that. classic: whether the
+#: member uses the classic protocol.
 SILVER_MEMBER_STATE = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("member_id", pa.string()), pa.field("group_instance_id", pa.string()),
@@ -210,8 +214,8 @@ SILVER_MEMBER_STATE = pa.schema([
     pa.field("topics", pa.list_(pa.string())), pa.field("regex", pa.string()), pa.field("classic", pa.bool_()),
 ])  # fmt: skip
 
-#: A process that went and came back to its seat, or to one of the same client id and host. down is when it stopped, up
-#: when it was a member again, each as a range where the log does not tell the moment; null bounds are unknown.
+#: A process that went and came back with the same instance id, or with the same client id and host. down: when it
+#: stopped, as a range; up: when it was a member again. Null bounds are unknown.
 GOLD_RESTART = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("group_type", pa.string()), pa.field("seat", pa.string()),
@@ -222,8 +226,8 @@ GOLD_RESTART = pa.schema([
     pa.field("session_timeout_ms", pa.int32()), pa.field("confidence", pa.string()), pa.field("complete", pa.bool_()),
 ])  # fmt: skip
 
-#: Something to look at. alarm: one of `alarms.Alarm`; offset, timestamp: the record at which it was first seen; it is
-#: over when cleared_timestamp is set. The seat "" is the whole group.
+#: Something to look at. alarm: one of `alarms.AlarmKind`; offset, timestamp: of the record at which it was first
+#: raised; it is over when cleared_timestamp is set. The seat "" stands for the whole group.
 GOLD_ALARM = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("group_type", pa.string()), pa.field("alarm", pa.string()),
@@ -234,8 +238,8 @@ GOLD_ALARM = pa.schema([
 ])  # fmt: skip
 
 #: Which session timeout the restarts of a group ask for. advised_ms is null where verdict is not "raise", "lower" or
-#: "keep"; saved: rebalances of what was read that it would have saved; extra_stall_ms: how much longer the partitions
-#: of a member that really died would have stood still.
+#: "keep"; saved: how many of the rebalances it would have prevented; extra_stall_ms: how much longer the partitions of
+#: a member that really died would have had no consumer.
 GOLD_TIMEOUT_ADVICE = pa.schema([
     pa.field("partition", pa.int32(), nullable=False), pa.field("group_id", pa.string()),
     pa.field("group_type", pa.string()), pa.field("timestamp", pa.int64()), pa.field("now_ms", pa.int32()),
@@ -245,7 +249,7 @@ GOLD_TIMEOUT_ADVICE = pa.schema([
     pa.field("verdict", pa.string()), pa.field("advice", pa.string()),
 ])  # fmt: skip
 
-#: A group's day (UTC, its first millisecond), by the time of the records.
+#: A group's day (UTC, as its first millisecond), by the time of the records.
 GOLD_GROUP_DAY = pa.schema([
     pa.field("partition", pa.int32(), nullable=False), pa.field("group_id", pa.string()),
     pa.field("group_type", pa.string()), pa.field("day", pa.int64()), pa.field("rebalances", pa.int32()),
@@ -256,8 +260,8 @@ GOLD_GROUP_DAY = pa.schema([
     pa.field("replaced", pa.int32()), pa.field("members_p50", pa.int32()), pa.field("members_max", pa.int32()),
 ])  # fmt: skip
 
-#: What has to be known of everything up to an offset to go on behind it, opaque: a row for each partition (group_id
-#: null) and one for each of its groups. `derive` writes and reads it; it replaces the one before as a whole.
+#: What has to be kept of everything up to an offset to go on behind it: a row for each partition (group_id null) and
+#: one for each of its groups. `kgm.history.carry` writes and reads it; each replaces the one before as a whole.
 CARRY = pa.schema([
     pa.field("partition", pa.int32(), nullable=False), pa.field("group_id", pa.string()),
     pa.field("offset", pa.int64()), pa.field("version", pa.int32()), pa.field("state", pa.binary()),
@@ -277,8 +281,8 @@ TABLES = {
 TABLES_OF_GROUPS = ("silver_snapshot", "silver_group_epoch", "silver_member_state", "silver_commit")
 
 _PLACE = ("partition", "offset")
-#: What tells the rows of a table apart within a cluster. A row that is written again replaces the one with its key:
-#: intervals that were open, causes and bounds that later records tell better.
+#: The key of each table's rows within a cluster. A row that is written again replaces the one with its key: an interval
+#: that was open, or a cause or bound of which later records say more.
 KEYS = {
     "raw": _PLACE, "bronze_raw": ("cluster", *_PLACE), "bronze_bad": _PLACE, "silver_commit": _PLACE,
     "silver_member": (*_PLACE, "member_id"), "silver_snapshot": _PLACE,
@@ -303,26 +307,26 @@ def arrow_type(cls: type[Message], kind: str) -> pa.DataType:
 
 
 def struct_type(cls: type[Message], struct: type[Struct]) -> pa.StructType:
-    """All fields of a struct that occurs in a message, whatever their versions."""
-    found = _struct_types.get(struct)
-    if found is None:
+    """The type of a struct that occurs in a message, with the fields of all versions."""
+    known = _struct_types.get(struct)
+    if known is None:
         rows = [Field(*row) for row in struct.FIELDS]
-        found = pa.struct([pa.field(row.name, arrow_type(cls, row.kind)) for row in rows])
-        _struct_types[struct] = found
-    return found
+        known = pa.struct([pa.field(row.name, arrow_type(cls, row.kind)) for row in rows])
+        _struct_types[struct] = known
+    return known
 
 
 def chosen_columns(kind: int, columns: Sequence[str] | None) -> pa.Schema:
-    """`record_schema` with these columns alone, in their order; with all if they are None. Raises UsageError."""
+    """`record_schema` with these columns only, in this order; with all if they are None. Raises UsageError."""
     if kind not in TYPES:
-        raise UsageError(f"there are no records of type {kind}", hint=f"known: {', '.join(map(str, sorted(TYPES)))}")
+        raise UsageError(f"{kind} is not a record type", hint=f"known: {', '.join(map(str, sorted(TYPES)))}")
     schema = record_schema(kind)
     if columns is None:
         return schema
-    strangers = [name for name in columns if name not in schema.names]
-    if strangers or not columns:
+    unknown = [name for name in columns if name not in schema.names]
+    if unknown or not columns:
         raise UsageError(
-            f"records have no column {', '.join(strangers)}" if strangers else "no column is chosen",
+            f"records have no column {', '.join(unknown)}" if unknown else "no column is chosen",
             hint=f"known: {', '.join(schema.names)}",
         )
     return pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)
@@ -330,7 +334,7 @@ def chosen_columns(kind: int, columns: Sequence[str] | None) -> pa.Schema:
 
 @cache
 def record_schema(kind: int) -> pa.Schema:
-    """The table of records of a type of TYPES: a null value, with a null version, is a tombstone. unknown_tags counts
+    """The table of records of a type of TYPES. A tombstone has null for value and version. unknown_tags: the number of
     tagged fields of a newer Kafka, whose bytes are in the raw record only."""
     key, value = message_classes(kind)
     return pa.schema(

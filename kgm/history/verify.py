@@ -1,34 +1,40 @@
-"""How far a log can be trusted: what is missing, what cannot be read, and since when it tells everything.
+"""How far a log can be trusted: what is missing, what cannot be read, and since when it is complete.
 
-Offsets that are missing are no damage, as compaction takes away what was written again later; but what happened there
-is not known. So of each partition, and of each group, it is said from where on nothing is missing."""
+Missing offsets are no damage, as compaction removes what was written again later; but what happened there is not known.
+So each partition and each group has a record from which on nothing is missing."""
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgm.history.decode.arrow_lists import listed
-from kgm.history.decode.record_order import in_order, partitions_of
-from kgm.history.decode.record_tables import Decoded, decode
-from kgm.history.decode.transactions import OPEN, fates
+from kgm.history.decode.arrow_lists import to_list
+from kgm.history.decode.message_objects import message_objects
+from kgm.history.decode.raw_batch import RawBatch
+from kgm.history.decode.record_order import in_order, partitions_of, pieces
+from kgm.history.decode.record_tables import Decoded, decode_raw_batches
+from kgm.history.decode.transactions import TransactionOutcome, transaction_outcomes
 from kgm.history.decode.vector_cursor import Positions
 from kgm.history.folders import Damage
-from kgm.history.reconstruct.classic_snapshots import Gaps, Kind
-from kgm.history.reconstruct.timelines import Timeline, timelines
+from kgm.history.reconstruct.classic_snapshots import OffsetGaps, SnapshotKind
+from kgm.history.reconstruct.partition_replay import PartitionReplay, Timeline
+from kgm.history.reconstruct.timelines import joined
+from kgm.history.row_tables import read_rows
+from kgm.history.rows import BadRow
 from kgm.history.schema import RAW
+from kgm.records.record import message_classes
+from kgm.records.record_types import RecordType
 
-_CONSUMER_GROUP = 3
 _EXAMPLES = 3
+_KIND = ("reason", "key_type", "value_version")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Offsets from start to before end that are not in the log."""
+    """Offsets from start up to end (exclusive) that are not in the log."""
 
     start: int
     end: int
@@ -36,7 +42,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """Records of a producer's transaction that has no end in the log: its commits are pending."""
+    """Records of a producer's transaction without an end in the log: its commits are pending."""
 
     producer_id: int
     producer_epoch: int | None
@@ -46,9 +52,9 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionVerdict:
-    """One partition. end_offset: behind its last record. missing: offsets in gaps, of which the first may be what was
-    before the log. doubles: records that were there more than once. complete_from, complete_since: the first record
-    behind the last gap, and its time in ms."""
+    """One partition. end_offset: the one after its last record. missing: the number of offsets in gaps, of which the
+    first may be what was before the log. doubles: records that were there more than once. complete_from,
+    complete_since: the first record after the last gap, and its time in ms."""
 
     partition: int
     records: int
@@ -68,9 +74,9 @@ class PartitionVerdict:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupVerdict:
     """One group with metadata in the log. protocol: classic or consumer. first, last: generations or group epochs.
-    windows: how many steps from one of its records to the next were not seen whole. complete: none, and its beginning
-    was seen too. complete_from, complete_since: from which record on everything was seen. lost_rounds: generations that
-    were never completed, which is no gap of the log."""
+    windows: between how many of its records and the next one something may be missing. complete: between none, and its
+    beginning is there too. complete_from, complete_since: the record from which on nothing is missing, and its time in
+    ms. lost_rounds: generations that were never completed, which is no gap of the log."""
 
     group_id: str
     partition: int
@@ -87,7 +93,7 @@ class GroupVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadExample:
-    """One record that cannot be decoded."""
+    """A record that cannot be decoded."""
 
     partition: int
     offset: int
@@ -98,7 +104,7 @@ class BadExample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadRecords:
-    """Records that cannot be decoded for one reason (`schema.REASONS`), with the first few."""
+    """Records that cannot be decoded for one reason (`schema.REASONS`), with the first few of them."""
 
     reason: str
     key_type: int | None
@@ -108,10 +114,10 @@ class BadRecords:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """All of a log. unknown_tags: records with fields of a newer Kafka, which are decoded but for these. damages: where
-    segments could not be read on. complete_since, until: the window in which nothing is missing from any partition, in
-    ms; None if there is none."""
+class LogVerdict:
+    """All of a log. unknown_tags: how many records have fields of a newer Kafka, which are decoded except for these.
+    damages: where segments could not be read on. complete_since, until: the window in which nothing is missing from any
+    partition, in ms; None if there is none."""
 
     partitions: tuple[PartitionVerdict, ...]
     groups: tuple[GroupVerdict, ...]
@@ -128,29 +134,50 @@ class Verdict:
 
     @property
     def sound(self) -> bool:
-        """Whether everything that is there can be read; a torn tail is what a copy of a running broker has."""
+        """Whether everything that is there can be read; a torn tail is usual in a copy of a running broker's files."""
         return not self.bad and all(damage.torn for damage in self.damages)
 
 
-def verify(raw: pa.Table, damages: Iterable[Damage] = ()) -> Verdict:
-    """Of records by `schema.RAW`, in any order, and what was noted while they were read."""
+def verify(raw: pa.Table, damages: Iterable[Damage] = ()) -> LogVerdict:
+    """The verdict on records by `schema.RAW`, in any order. damages: noted while they were read."""
     raw = raw.select(RAW.names)
-    tables = {number: in_order(number, raw) for number in partitions_of(raw)}
-    doubles = Counter(listed(raw.column("partition")))
-    doubles.subtract({number: len(table) for number, table in tables.items()})
-    partitions = tuple(_partition(number, table, doubles[number]) for number, table in tables.items())
-    whole = pa.concat_tables(tables.values()) if tables else raw
-    decoded = decode(whole)
+    verdicts = [_verify_partition(number, raw) for number in partitions_of(raw)]
+    return replace(joined_verdict(verdicts), damages=tuple(damages))
+
+
+def joined_verdict(verdicts: Sequence[LogVerdict]) -> LogVerdict:
+    """The verdict on a log, from those on its partitions."""
+    since = [each.complete_since for each in verdicts]
+    known = [each for each in since if each is not None]
+    return LogVerdict(
+        partitions=tuple(each for verdict in verdicts for each in verdict.partitions),
+        groups=tuple(each for verdict in verdicts for each in verdict.groups),
+        bad=_joined_bad([each for verdict in verdicts for each in verdict.bad]),
+        records=sum(each.records for each in verdicts), unknown_tags=sum(each.unknown_tags for each in verdicts),
+        damages=tuple(each for verdict in verdicts for each in verdict.damages),
+        complete_since=max(known) if known and len(known) == len(since) else None,
+        until=max((each.until for each in verdicts if each.until is not None), default=None),
+    )  # fmt: skip
+
+
+def _verify_partition(number: int, raw: pa.Table) -> LogVerdict:
+    table = in_order(number, raw)
+    count = int(pc.sum(pc.equal(raw.column("partition"), number)).as_py())
+    partition = _partition(number, table, count - len(table))
+    replay, batches, timelines = PartitionReplay(number), [], []
+    for piece in pieces(table):
+        batch = RawBatch(piece)
+        timelines_of_piece, _ = replay.feed(batch)
+        batches.append(batch)
+        timelines += timelines_of_piece
+    decoded = decode_raw_batches(batches)
     tags = sum(
         int(pc.sum(pc.greater(table.column("unknown_tags"), 0)).as_py() or 0) for table in decoded.records.values()
     )
-    since = [each.complete_since for each in partitions]
-    until = [each.last_timestamp for each in partitions if each.last_timestamp is not None]
-    known = [each for each in since if each is not None]
-    return Verdict(
-        partitions=partitions, groups=(*_classic(timelines(whole)), *_consumer(decoded, partitions)),
-        bad=_bad(decoded.bad), records=len(whole), unknown_tags=tags, damages=tuple(damages),
-        complete_since=max(known) if known and len(known) == len(since) else None, until=max(until, default=None),
+    return LogVerdict(
+        partitions=(partition,), groups=(*_classic(joined(timelines)), *_consumer(decoded, partition)),
+        bad=_bad(decoded.bad), records=len(table), unknown_tags=tags, damages=(),
+        complete_since=partition.complete_since, until=partition.last_timestamp,
     )  # fmt: skip
 
 
@@ -174,29 +201,29 @@ def _partition(number: int, raw: pa.Table, doubles: int) -> PartitionVerdict:
 
 
 def _open(raw: pa.Table, offset: Positions) -> tuple[OpenTransaction, ...]:
-    rows = np.nonzero(fates(raw).fate == OPEN)[0]
-    producers = listed(raw.column("producer_id").take(pa.array(rows)))
-    epochs = listed(raw.column("producer_epoch").take(pa.array(rows)))
-    found: dict[int, list[int]] = {}
+    rows = np.nonzero(transaction_outcomes(raw).outcome == TransactionOutcome.OPEN)[0]
+    producers = to_list(raw.column("producer_id").take(pa.array(rows)))
+    epochs = to_list(raw.column("producer_epoch").take(pa.array(rows)))
+    by_producer: dict[int, list[int]] = {}
     for place, producer in enumerate(producers):
-        found.setdefault(-1 if producer is None else producer, []).append(place)
+        by_producer.setdefault(-1 if producer is None else producer, []).append(place)
     return tuple(
         OpenTransaction(
             producer_id=producer, producer_epoch=epochs[places[0]], first_offset=int(offset[rows[places[0]]]),
             records=len(places),
         )
-        for producer, places in found.items()
+        for producer, places in by_producer.items()
     )  # fmt: skip
 
 
-def _classic(found: Iterable[Timeline]) -> Iterable[GroupVerdict]:
-    for each in found:
+def _classic(timelines: Iterable[Timeline]) -> Iterable[GroupVerdict]:
+    for each in timelines:
         snapshots = each.history.snapshots
-        # A generation that falls is another life of the group, whose end is gone.
+        # A generation that falls is of a new group with this id; the end of the one before is gone.
         fallen = {rebalance.offset for rebalance in each.history.rebalances if not rebalance.complete}
         broken = [number for number, one in enumerate(snapshots) if not one.complete or one.offset in fallen]
         start = snapshots[broken[-1] if broken else 0]
-        living = [one.generation for one in snapshots if one.kind is not Kind.TOMBSTONE]
+        living = [one.generation for one in snapshots if one.kind is not SnapshotKind.TOMBSTONE]
         yield GroupVerdict(
             group_id=each.group_id, partition=each.partition, protocol="classic", records=len(snapshots),
             first=living[0] if living else -1, last=living[-1] if living else -1, windows=len(broken),
@@ -205,45 +232,56 @@ def _classic(found: Iterable[Timeline]) -> Iterable[GroupVerdict]:
         )  # fmt: skip
 
 
-def _consumer(decoded: Decoded, partitions: tuple[PartitionVerdict, ...]) -> Iterable[GroupVerdict]:
+def _consumer(decoded: Decoded, partition: PartitionVerdict) -> Iterable[GroupVerdict]:
     """Groups of the consumer protocol, by the records that raise their epoch."""
-    table = decoded.records.get(_CONSUMER_GROUP)
+    kind = RecordType.CONSUMER_GROUP_METADATA
+    table = decoded.records.get(kind)
     if table is None:
         return
-    missing = {
-        each.partition: Gaps(tuple(gap.start for gap in each.gaps), tuple(gap.end for gap in each.gaps))
-        for each in partitions
-    }
-    rows: dict[tuple[int, str], list[tuple[int, int | None, int | None]]] = {}
-    for partition, offset, timestamp, key, value in zip(
-        *(table.column(name).to_pylist() for name in ("partition", "offset", "timestamp", "key", "value")), strict=True
-    ):
-        epoch = None if value is None else value["epoch"]
-        rows.setdefault((partition, key["group_id"]), []).append((offset, timestamp, epoch))
-    for (partition, name), written in sorted(rows.items()):
+    missing = OffsetGaps(tuple(gap.start for gap in partition.gaps), tuple(gap.end for gap in partition.gaps))
+    rows: dict[str, list[tuple[int, int | None, int | None]]] = {}
+    plain = (to_list(table.column(name)) for name in ("offset", "timestamp"))
+    objects = (
+        message_objects(cls, table.column(name))
+        for cls, name in zip(message_classes(kind), ("key", "value"), strict=True)
+    )
+    for offset, timestamp, key, value in zip(*plain, *objects, strict=True):
+        rows.setdefault(key.group_id, []).append((offset, timestamp, None if value is None else value.epoch))
+    for name, written in sorted(rows.items()):
         offsets = [-1, *(offset for offset, _, _ in written)]
-        broken = [number for number, pair in enumerate(pairwise(offsets)) if missing[partition].within(*pair)]
+        broken = [number for number, pair in enumerate(pairwise(offsets)) if missing.within(*pair)]
         epochs = [epoch for _, _, epoch in written if epoch is not None]
         start = written[broken[-1] if broken else 0]
         yield GroupVerdict(
-            group_id=name, partition=partition, protocol="consumer", records=len(written),
+            group_id=name, partition=partition.partition, protocol="consumer", records=len(written),
             first=epochs[0] if epochs else -1, last=epochs[-1] if epochs else -1, windows=len(broken),
             complete=not broken, complete_from=start[0], complete_since=start[1], lost_rounds=0,
         )  # fmt: skip
 
 
 def _bad(bad: pa.Table) -> tuple[BadRecords, ...]:
-    found: dict[tuple[str, int | None, int | None], list[int]] = {}
-    for row, key in enumerate(zip(*(listed(bad.column(name)) for name in _KIND), strict=True)):
-        found.setdefault(key, []).append(row)
-    names = ("partition", "offset", "error", "key", "value")
+    by_kind: dict[tuple[str, int | None, int | None], list[int]] = {}
+    for row, kind in enumerate(zip(*(to_list(bad.column(name)) for name in _KIND), strict=True)):
+        by_kind.setdefault(kind, []).append(row)
     return tuple(
         BadRecords(
             reason=reason, key_type=key_type, value_version=version, count=len(rows),
-            examples=tuple(BadExample(**row) for row in bad.select(names).take(pa.array(rows[:_EXAMPLES])).to_pylist()),
+            examples=tuple(
+                BadExample(
+                    partition=each.partition, offset=each.offset, error=each.error, key=each.key, value=each.value
+                )
+                for each in read_rows(BadRow, bad.take(pa.array(rows[:_EXAMPLES])))
+            ),
         )
-        for (reason, key_type, version), rows in sorted(found.items(), key=lambda item: -len(item[1]))
+        for (reason, key_type, version), rows in sorted(by_kind.items(), key=lambda item: -len(item[1]))
     )  # fmt: skip
 
 
-_KIND = ("reason", "key_type", "value_version")
+def _joined_bad(parts: Sequence[BadRecords]) -> tuple[BadRecords, ...]:
+    """By reason, type and version, most first; with the examples of the first partition that has any."""
+    by_kind: dict[tuple[str, int | None, int | None], BadRecords] = {}
+    for each in parts:
+        kind = each.reason, each.key_type, each.value_version
+        known = by_kind.get(kind)
+        by_kind[kind] = each if known is None else replace(known, count=known.count + each.count)
+    return tuple(sorted(by_kind.values(), key=lambda each: -each.count))

@@ -1,8 +1,9 @@
-"""What has come in: records as they are, each once by cluster, partition and offset, in commits that are whole or not.
+"""What has been captured: raw records, each once by cluster, partition and offset, in commits that are complete or not
+there.
 
-A commit is written aside, held against what is in the store already, and put in its place by one rename. Its files say
-by their Parquet statistics which offsets of which partitions they hold, so that records are only compared where two
-commits overlap at all."""
+A commit is written to a staging directory, compared with what is in the store already, and moved into place by one
+rename. The Parquet statistics of its files say which offsets of which partitions they hold, so records are compared
+only where two commits overlap."""
 
 import shutil
 import time
@@ -31,7 +32,7 @@ _CODEC = "zstd"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What a file holds of one partition: from its first offset to its last (inclusive), and how many records."""
+    """What a file holds of one partition: its first and its last offset (inclusive), and how many records."""
 
     first: int
     last: int
@@ -46,8 +47,8 @@ Spans = dict[int, Span]
 
 
 def spans_of(path: Path) -> Spans:
-    """Of a Parquet file of raw records, by its statistics where they say it."""
-    found: Spans = {}
+    """Of a Parquet file of raw records, by its statistics where it has them."""
+    spans: Spans = {}
     with pq.ParquetFile(path) as file:
         names = file.schema_arrow.names
         columns = [names.index(name) for name in ("partition", "offset")]
@@ -59,12 +60,12 @@ def spans_of(path: Path) -> Spans:
             else:
                 each = _counted(file, number)
             for key, span in each.items():
-                found[key] = found[key].joined(span) if key in found else span
-    return found
+                spans[key] = spans[key].joined(span) if key in spans else span
+    return spans
 
 
 def _statistics(group: pq.RowGroupMetaData, leaf: int) -> tuple[int, int] | None:
-    """(least, greatest). All columns of the raw records are leaves, so that their numbers are those of the schema."""
+    """(least, greatest). All columns of the raw records are leaves, so their numbers are those of the schema."""
     statistics = group.column(leaf).statistics
     if group.num_rows == 0 or statistics is None or not statistics.has_min_max:
         return None
@@ -94,23 +95,23 @@ class Bronze:
 
     @classmethod
     def of(cls, store: Store) -> "Bronze":
-        found = cls(store, {path: spans_of(path) for path in sorted(store.raw.glob("*/*.parquet"))})
-        if found.spans:
-            found.publish()
-        return found
+        bronze = cls(store, {path: spans_of(path) for path in sorted(store.raw.glob("*/*.parquet"))})
+        if bronze.spans:
+            bronze.publish()
+        return bronze
 
     def publish(self) -> None:
-        """Tell Delta of every commit; also of one whose writer died before it could."""
+        """Publish every commit in Delta's log, also one whose writer died before it did that."""
         if self.store.delta:
             delta.publish(self.store.raw, self.spans, _SCHEMA.json(), now_ms=int(time.time() * 1000))
 
     def ends(self) -> dict[int, int]:
-        """The offset behind the last record of each partition."""
-        found: dict[int, int] = {}
+        """The offset after the last record of each partition."""
+        ends: dict[int, int] = {}
         for spans in self.spans.values():
             for number, span in spans.items():
-                found[number] = max(found.get(number, 0), span.last + 1)
-        return found
+                ends[number] = max(ends.get(number, 0), span.last + 1)
+        return ends
 
     def overlapping(self, new: Iterable[Spans]) -> list[Path]:
         """Files that may hold a record of `new`."""
@@ -120,18 +121,18 @@ class Bronze:
                 wanted[number] = wanted[number].joined(span) if number in wanted else span
         return [path for path, spans in self.spans.items() if _overlap(spans, wanted)]
 
-    def add(self, spark: "SparkSession", found: "DataFrame", name: str, source: str) -> tuple[int, int]:
-        """Take records by `schema.RAW`, or those of slices (`segments.SLICES`), as the commit of a name; nothing
-        happens if it is there. Returns how many were new, and how many the store had already."""
+    def add(self, spark: "SparkSession", records: "DataFrame", name: str, source: str) -> tuple[int, int]:
+        """Add records by `schema.RAW`, or those of slices (`segments.SLICES`), as a commit with this name; nothing
+        happens if it is there. Returns (how many were new, how many the store had already)."""
         target = self.store.raw / name
         if target.exists():
             return 0, 0
         staged = self.store.staging / name
         shutil.rmtree(staged, ignore_errors=True)
-        if found.columns == SLICES.names:
-            slices.write(found, staged, cluster=self.store.cluster, source=source)
+        if records.columns == SLICES.names:
+            slices.write(records, staged, cluster=self.store.cluster, source=source)
         else:
-            _write(found.transform(with_identity, self.store.cluster, source), staged)
+            _write(records.transform(with_identity, self.store.cluster, source), staged)
         spans = {path: spans_of(path) for path in counted_files(staged)}
         total = _total(spans)
         known = self.overlapping(spans.values())
@@ -151,16 +152,16 @@ class Bronze:
         return added, total - added
 
     def _commit(self, staged: Path, target: Path, spans: Mapping[Path, Spans]) -> None:
-        for path, found in spans.items():
-            if not found:
+        for path, spans_of_file in spans.items():
+            if not spans_of_file:
                 path.unlink()
         for extra in (*staged.glob("_SUCCESS"), *staged.glob(".*.crc")):
             extra.unlink()
         target.parent.mkdir(parents=True, exist_ok=True)
         staged.rename(target)
-        for path, found in spans.items():
-            if found:
-                self.spans[target / path.relative_to(staged)] = found
+        for path, spans_of_file in spans.items():
+            if spans_of_file:
+                self.spans[target / path.relative_to(staged)] = spans_of_file
         self.publish()
 
 
@@ -180,7 +181,8 @@ def _write(frame: "DataFrame", path: Path) -> None:
 
 
 def with_identity(raw: "DataFrame", cluster: str | None, source: str) -> "DataFrame":
-    """The columns of `schema.BRONZE_RAW`: which cluster it is, what kind of record, where from and when taken in."""
+    """The columns of `schema.BRONZE_RAW`: the cluster, the type of the record, where it is from and when it was
+    captured are added."""
     return raw.select(
         F.lit(cluster or "").alias("cluster"),
         *raw.columns,
@@ -192,7 +194,7 @@ def with_identity(raw: "DataFrame", cluster: str | None, source: str) -> "DataFr
 
 
 def _leading(column: str) -> "F.Column":  # type: ignore[name-defined]
-    """The int16 that bytes begin with, null if they are too short."""
+    """The int16 at the beginning of bytes, null if they are too short."""
     unsigned = F.conv(F.hex(F.substring(F.col(column), 1, 2)), 16, 10).cast("int")
     signed = F.when(unsigned >= 1 << 15, unsigned - (1 << 16)).otherwise(unsigned)
     return F.when(F.length(F.col(column)) >= 2, signed.cast("short"))

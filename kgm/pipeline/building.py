@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgm.history.schema import TABLES
+from kgm.history.store.manifest import Manifest, PartitionProgress
 from kgm.history.store.sink_files import counted_files
 from kgm.model.errors import NotFoundError
 from kgm.pipeline import capturing, delta, layout, session
 from kgm.pipeline.bronze import Bronze, Spans, count_below
-from kgm.pipeline.derivation import BUILT, Done, Work, run
-from kgm.pipeline.layout import Built, Manifest, Store, split
-from kgm.pipeline.options import BuildReport, Format, Source, SparkOptions
+from kgm.pipeline.derivation import BUILT, BuiltPartition, PartitionWork, build_partition
+from kgm.pipeline.layout import Store, split
+from kgm.pipeline.options import BuildReport, Source, SparkOptions, StoreFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +27,7 @@ _DONE = pa.schema([pa.field("partition", pa.int32()), pa.field("records", pa.int
 
 
 def build(
-    out: Path, *, source: Source | None, options: SparkOptions, format: Format | None,  # noqa: A002
+    out: Path, *, source: Source | None, options: SparkOptions, format: StoreFormat | None,  # noqa: A002
     cluster: str | None, from_scratch: bool,
 ) -> BuildReport:  # fmt: skip
     """See `kgm.pipeline.build`."""
@@ -34,7 +35,7 @@ def build(
     if source is not None:
         captured = capturing.capture(
             out, source, options=options, once=True, format=format, cluster=cluster, every_s=0, most_records=None,
-            stop=None, told=None,
+            stop=None, on_batch=None,
         )  # fmt: skip
     store = layout.opened(out, format=format, cluster=cluster, create=False)
     with store.locked("build"):
@@ -55,23 +56,24 @@ def build(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """works: largest first. rebuilt: partitions whose older rows go. built: how far each will be."""
+    """works: largest first. rebuilt: partitions that are built again from their beginning. progress: how far each
+    partition is after the build."""
 
     number: int
-    works: tuple[Work, ...]
+    works: tuple[PartitionWork, ...]
     rebuilt: frozenset[int]
-    built: Mapping[int, Built]
+    progress: Mapping[int, PartitionProgress]
 
 
 def _planned(store: Store, before: Manifest | None, *, from_scratch: bool) -> _Plan:
     number = _next_number(store, before)
     spans = Bronze.of(store).spans
-    works, rebuilt, built = [], set(), {}
+    works, rebuilt, progress = [], set(), {}
     for partition in sorted({number for each in spans.values() for number in each}):
         mine = {path: each for path, each in spans.items() if partition in each}
         end = max(each[partition].last + 1 for each in mine.values())
         records = sum(each[partition].records for each in mine.values())
-        built[partition] = Built(next_offset=end, records=records)
+        progress[partition] = PartitionProgress(next_offset=end, records=records)
         known = before.partitions.get(partition) if before is not None else None
         if known is not None and (from_scratch or _came_late(mine, partition, known)):
             rebuilt.add(partition)
@@ -83,24 +85,24 @@ def _planned(store: Store, before: Manifest | None, *, from_scratch: bool) -> _P
             key=lambda path: mine[path][partition].first,
         )
         works.append(
-            Work(
+            PartitionWork(
                 partition=partition, start=start, files=tuple(files), number=number,
                 build=store.build_path(number),
                 before=store.build_path(before.number) if start and before is not None else None,
             )
         )  # fmt: skip
     works.sort(key=lambda work: -sum(spans[path][work.partition].records for path in work.files))
-    return _Plan(number=number, works=tuple(works), rebuilt=frozenset(rebuilt), built=built)
+    return _Plan(number=number, works=tuple(works), rebuilt=frozenset(rebuilt), progress=progress)
 
 
 def _next_number(store: Store, before: Manifest | None) -> int:
-    """One that no build had, not even one that died: its workers may live."""
+    """A number that no build had, not even one that died: its workers may still run."""
     builds = store.build_path(0).parent
-    found = [int(path.name) for path in builds.iterdir() if path.name.isdecimal()] if builds.is_dir() else []
-    return max([*found, before.number if before is not None else 0]) + 1
+    numbers = [int(path.name) for path in builds.iterdir() if path.name.isdecimal()] if builds.is_dir() else []
+    return max([*numbers, before.number if before is not None else 0]) + 1
 
 
-def _came_late(mine: Mapping[Path, Spans], partition: int, known: Built) -> bool:
+def _came_late(mine: Mapping[Path, Spans], partition: int, known: PartitionProgress) -> bool:
     """Whether there are records before the end of the last build that it did not have."""
     below = 0
     for path, spans in mine.items():
@@ -112,7 +114,7 @@ def _came_late(mine: Mapping[Path, Spans], partition: int, known: Built) -> bool
     return below != known.records
 
 
-def _carried_out(store: Store, before: Manifest | None, plan: _Plan, options: SparkOptions) -> list[Done]:
+def _carried_out(store: Store, before: Manifest | None, plan: _Plan, options: SparkOptions) -> list[BuiltPartition]:
     """Write every file of the build."""
     built = store.build_path(plan.number)
     for name in (*BUILT, "carry"):
@@ -126,17 +128,17 @@ def _carried_out(store: Store, before: Manifest | None, plan: _Plan, options: Sp
 
     def tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            done = [asdict(run(works[at])) for at in batch.column(0).to_pylist()]
+            done = [asdict(build_partition(works[at])) for at in batch.column(0).to_pylist()]
             yield pa.RecordBatch.from_pylist(done, schema=_DONE)
 
     from pyspark.sql.pandas.types import from_arrow_schema
 
     rows = spark.range(0, len(works), 1, len(works)).mapInArrow(tasks, from_arrow_schema(_DONE)).collect()
-    return [Done(**row.asDict()) for row in rows]
+    return [BuiltPartition(**row.asDict()) for row in rows]
 
 
 def _link_rest(before: Path, built: Path, touched: set[int]) -> None:
-    """The files of partitions that have nothing new."""
+    """Link the files of partitions without anything new."""
     for name in (*BUILT, "carry"):
         for path in before.joinpath(*split(name)).glob("p*.parquet"):
             if int(path.name[1:].partition("-")[0]) not in touched:
@@ -147,7 +149,7 @@ def _finished(store: Store, before: Manifest | None, plan: _Plan) -> Manifest:
     built = store.build_path(plan.number)
     if store.delta:
         _publish(store, built)
-    partitions = {**(before.partitions if before is not None else {}), **plan.built}
+    partitions = {**(before.partitions if before is not None else {}), **plan.progress}
     rows = {name: _count(counted_files(built.joinpath(*split(name)))) for name in BUILT}
     manifest = Manifest(
         number=plan.number, format=store.format, cluster=store.cluster, partitions=partitions, rows=rows
@@ -161,7 +163,7 @@ def _count(files: Sequence[Path]) -> int:
 
 
 def _publish(store: Store, built: Path) -> None:
-    """The build's files as Delta tables. They have the build's number in their names, so that none is written twice."""
+    """Publish the build's files as Delta tables. Their names have the build's number, so none is written twice."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     for name in BUILT:

@@ -1,9 +1,8 @@
 """From a source into the store: a streaming query whose batches are commits of `bronze`.
 
-Spark's checkpoint says how far the source was read, and which batch comes next. A batch that was under way when the
-driver died is asked for again, with the same number and the same offsets; if its commit is there, it is done. Should
-a checkpoint get lost, the query begins anew under another name, and what is in the store already is left out, by
-offset."""
+Spark's checkpoint says how far the source was read, and which batch is next. A batch that was in flight when the driver
+died is run again, with the same number and the same offsets; if its commit is there, it is done. If a checkpoint gets
+lost, the query starts again under another name, and records that are in the store already are left out, by offset."""
 
 import hashlib
 import json
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kgm.model.errors import KgmError, RefusedError, UsageError
 from kgm.pipeline import layout
 from kgm.pipeline.kafka import FETCH_WITH_A_CONSUMER
-from kgm.pipeline.options import Format, Kind, Progress, Source, SparkOptions
+from kgm.pipeline.options import CaptureProgress, Source, SourceKind, SparkOptions, StoreFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,19 +25,19 @@ if TYPE_CHECKING:
     from kgm.pipeline.bronze import Bronze
 
 _POLL_S = 0.5
-#: Spark gives the Python that plans a source ten seconds to come up, which a busy machine may need longer for.
+#: Spark gives the Python process that plans a source ten seconds to start; a busy machine may need longer.
 _SLOW_START, _STARTS = "failed to connect back", 5
 
 
 def capture(
-    out: Path, source: Source, *, options: SparkOptions, once: bool, format: Format | None,  # noqa: A002
+    out: Path, source: Source, *, options: SparkOptions, once: bool, format: StoreFormat | None,  # noqa: A002
     cluster: str | None, every_s: float, most_records: int | None, stop: Event | None,
-    told: Callable[[Progress], None] | None,
-) -> Progress:  # fmt: skip
+    on_batch: Callable[[CaptureProgress], None] | None,
+) -> CaptureProgress:  # fmt: skip
     """See `kgm.pipeline.capture`."""
-    if not once and source.kind in {Kind.PARQUET, Kind.DELTA}:
-        raise UsageError(f"{source} is a dump, which does not go on", hint="take it with --once")
-    if source.kind is not Kind.KAFKA:
+    if not once and source.kind in {SourceKind.PARQUET, SourceKind.DELTA}:
+        raise UsageError(f"{source} is a dump and cannot be followed", hint="use --once")
+    if source.kind is not SourceKind.KAFKA:
         source.directory()  # before a store is made and Spark started for nothing
     store = layout.opened(out, format=format, cluster=cluster, create=True)
     with store.locked("capture"):
@@ -47,12 +46,12 @@ def capture(
         spark = session.start(options, source)
         store = layout.opened(out, format=None, cluster=sources.cluster_of(spark, source) or cluster, create=False)
         shutil.rmtree(store.staging, ignore_errors=True)
-        return _Capture(spark, store, source, told or _quiet).run(
+        return _Capture(spark, store, source, on_batch or _ignore).run(
             once=once, every_s=every_s, most_records=most_records, stop=stop or Event()
         )
 
 
-def _quiet(_: Progress) -> None:
+def _ignore(_: CaptureProgress) -> None:
     pass
 
 
@@ -63,16 +62,16 @@ class _Capture:
     spark: "SparkSession"
     store: layout.Store
     source: Source
-    told: Callable[[Progress], None]
-    progress: Progress = field(default_factory=Progress)
+    on_batch: Callable[[CaptureProgress], None]
+    progress: CaptureProgress = field(default_factory=CaptureProgress)
     failure: KgmError | None = None
 
-    def run(self, *, once: bool, every_s: float, most_records: int | None, stop: Event) -> Progress:
+    def run(self, *, once: bool, every_s: float, most_records: int | None, stop: Event) -> CaptureProgress:
         from kgm.pipeline import kafka, sources
         from kgm.pipeline.bronze import Bronze
 
         bronze = Bronze.of(self.store)
-        if self.source.kind in {Kind.PARQUET, Kind.DELTA}:
+        if self.source.kind in {SourceKind.PARQUET, SourceKind.DELTA}:
             self.take(
                 bronze, sources.read(self.spark, self.source), f"dump-{_slug(self.store, self.source)}", again=True
             )
@@ -81,15 +80,15 @@ class _Capture:
         checkpoint = self.checkpoint
         try:
             self.follow(bronze, known, once=once, every_s=every_s, most_records=most_records, stop=stop)
-            if once and self.source.kind is Kind.SEGMENTS and short(known, _reached(checkpoint)):
-                # Spark did a batch again that was under way when it was killed, and thinks that this was all.
+            if once and self.source.kind is SourceKind.SEGMENTS and short(known, _reached(checkpoint)):
+                # Spark ran a batch again that was in flight when it was killed, and takes that for all there is.
                 self.follow(bronze, known, once=once, every_s=every_s, most_records=most_records, stop=stop)
         except KgmError:
             raise
         except Exception as error:
             if self.failure is not None:
                 raise self.failure from error
-            if self.source.kind is Kind.KAFKA and _is_kafkas(error):
+            if self.source.kind is SourceKind.KAFKA and _is_kafkas(error):
                 raise kafka.translated(error, self.source) from error
             raise
         if once:
@@ -98,14 +97,14 @@ class _Capture:
 
     @property
     def checkpoint(self) -> Path:
-        """Of the source."""
+        """Spark's checkpoint of the source."""
         return self.store.checkpoints / _slug(self.store, self.source)
 
     def follow(
         self, bronze: "Bronze", known: Mapping[int, tuple[int, int]], *, once: bool, every_s: float,
         most_records: int | None, stop: Event,
     ) -> None:  # fmt: skip
-        """Run the query, to the end of what is there or until `stop`. known: where the partitions begin and end. Raises
+        """Run the query, to the end of the source or until `stop` is set. known: the bounds of the partitions. Raises
         what Spark does, and RefusedError."""
         from kgm.pipeline import sources
 
@@ -119,7 +118,7 @@ class _Capture:
                 raise
 
         def watch(query: "StreamingQuery") -> None:
-            if self.source.kind is Kind.KAFKA and query.lastProgress is not None:
+            if self.source.kind is SourceKind.KAFKA and query.lastProgress is not None:
                 check_seen(self.source, known, _reached(checkpoint))
 
         for start in range(1, _STARTS + 1):
@@ -133,20 +132,20 @@ class _Capture:
                 if _SLOW_START not in str(error) or start == _STARTS:
                     raise
 
-    def take(self, bronze: "Bronze", found: "DataFrame", name: str, *, again: bool = False) -> None:
-        """A commit. again: its name says nothing of what is in it."""
+    def take(self, bronze: "Bronze", records: "DataFrame", name: str, *, again: bool = False) -> None:
+        """Add a commit. again: the same name may come again with other records."""
         name = f"{name}-{len(bronze.spans):06}" if again else name
-        added, repeated = bronze.add(self.spark, found, name, str(self.source))
-        self.progress = Progress(
+        added, repeated = bronze.add(self.spark, records, name, str(self.source))
+        self.progress = CaptureProgress(
             records=self.progress.records + added,
             repeated=self.progress.repeated + repeated,
             batches=self.progress.batches + (added > 0),
         )
-        self.told(self.progress)
+        self.on_batch(self.progress)
 
 
 def _awaited(query: "StreamingQuery", stop: Event, watch: Callable[["StreamingQuery"], None]) -> None:
-    """Until the query or the wish for it ends; `watch` looks at it meanwhile, and may raise."""
+    """Wait until the query ends or `stop` is set; `watch` is called meanwhile, and may raise."""
     try:
         while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # seconds, whole or not
             watch(query)
@@ -158,31 +157,35 @@ def _awaited(query: "StreamingQuery", stop: Event, watch: Callable[["StreamingQu
 
 
 def _slug(store: layout.Store, source: Source) -> str:
-    """What a source's checkpoint is called: a cluster is the same by whichever broker it is reached."""
-    place = f"{store.cluster}/{source.topic}" if source.kind is Kind.KAFKA else str(Path(source.path or ".").resolve())
+    """The name of a source's checkpoint, which does not depend on the broker by which a cluster is reached."""
+    place = (
+        f"{store.cluster}/{source.topic}"
+        if source.kind is SourceKind.KAFKA
+        else str(Path(source.path or ".").resolve())
+    )
     return f"{source.kind}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
 
 
 def _query_id(checkpoint: Path) -> str:
-    """Of the query that a checkpoint belongs to; another checkpoint in its place is another query."""
-    found: str = json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"]
-    return found
+    """The id of the query that a checkpoint belongs to; a new checkpoint in its place is another query."""
+    query_id: str = json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"]
+    return query_id
 
 
 def _reached(checkpoint: Path) -> dict[int, int]:
-    """How far a source was read, as its checkpoint says: the offset that comes next, by partition."""
+    """How far a source was read, by its checkpoint: the next offset of each partition."""
     log = checkpoint / "offsets"
     numbers = sorted(int(path.name) for path in log.iterdir() if path.name.isdecimal()) if log.is_dir() else []
     if not numbers:
         return {}
     line = (log / str(numbers[-1])).read_text(encoding="utf-8").splitlines()[2]
     offsets: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
-    nested = [found for found in offsets.values() if isinstance(found, dict)]  # Kafka's are by topic
+    nested = [each for each in offsets.values() if isinstance(each, dict)]  # Kafka's are by topic
     return {int(number): offset for number, offset in (nested[0] if nested else offsets).items()}
 
 
 def short(known: Mapping[int, tuple[int, int]], reached: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """(read up to, end) of each partition that was not read to its end."""
+    """(offset reached, end) of each partition that was not read to its end."""
     return {
         number: (reached.get(number, first), last)
         for number, (first, last) in sorted(known.items())
@@ -191,26 +194,29 @@ def short(known: Mapping[int, tuple[int, int]], reached: Mapping[int, int]) -> d
 
 
 def check_read(source: Source, known: Mapping[int, tuple[int, int]], reached: Mapping[int, int]) -> None:
-    """Whether reading got as far as the partitions went before it began. Raises RefusedError."""
+    """Raises RefusedError if reading did not get to where the partitions ended before it began."""
     behind = short(known, reached)
     if not behind:
         return
     raise _refused(
-        f"Spark stopped short of the end of {source}; what it gave is in the store, but it is not everything",
-        source, behind,
-    )  # fmt: skip
+        f"Spark stopped before the end of {source}; the store has what it returned, which is not all", source, behind
+    )
 
 
 def check_seen(source: Source, known: Mapping[int, tuple[int, int]], reached: Mapping[int, int]) -> None:
-    """Whether a query that goes on has found the partitions that hold something. Raises RefusedError."""
+    """Raises RefusedError if a running query does not see partitions that have records."""
     missing = {number: place for number, place in short(known, reached).items() if number not in reached}
     if missing:
-        raise _refused(f"Spark sees no partitions of {source} that the broker has", source, missing)
+        raise _refused(f"Spark does not see partitions of {source} that the broker has", source, missing)
 
 
 def _refused(message: str, source: Source, behind: Mapping[int, tuple[int, int]]) -> RefusedError:
-    facts = [f"partition {number}: read up to {at}, its end is {last}" for number, (at, last) in behind.items()]
-    hint = f"check that nothing sets {FETCH_WITH_A_CONSUMER} to false" if source.kind is Kind.KAFKA else "run it again"
+    facts = [f"partition {number}: read up to {at}, it ends at {last}" for number, (at, last) in behind.items()]
+    hint = (
+        f"check that nothing sets {FETCH_WITH_A_CONSUMER} to false"
+        if source.kind is SourceKind.KAFKA
+        else "run it again"
+    )
     return RefusedError(message, facts=facts[:10], hint=f"{hint}, and report it with the version of Spark")
 
 

@@ -1,8 +1,8 @@
 """The log that makes a directory of Parquet files a Delta table, of the simplest kind: reader 1, writer 2, one commit
 for each change of which files count (https://github.com/delta-io/delta/blob/master/PROTOCOL.md).
 
-The files are a store's own, whole before the log names them, so that no Delta is needed to write a table; whoever has
-one reads it, with the versions before. What others commit to the log, kgm takes back with its next commit."""
+The files are a store's own, and complete before the log names them, so kgm needs no Delta to write a table; any Delta
+reader can read it, with its earlier versions. What others commit to the log, kgm reverts with its next commit."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from kgm.history.store.sink_files import counted_files
 
 LOG: Final = "_delta_log"
 _DIGITS: Final = 20
-#: Readers start from the last checkpoint: so many commits from one to the next.
+#: Readers start from the last checkpoint; there is one after so many commits.
 _CHECKPOINT_EVERY: Final = 50
 _PROTOCOL: Final = {"minReaderVersion": 1, "minWriterVersion": 2}
 _STRINGS: Final = pa.map_(pa.string(), pa.string())
@@ -37,8 +37,8 @@ _CHECKPOINT: Final = pa.schema([
 
 
 def publish(table: Path, files: Iterable[Path], schema: str, *, now_ms: int) -> bool:
-    """Let exactly these files count, which lie below the directory; whether that changed anything. schema: of the rows,
-    as Spark writes it in JSON. One process at a time."""
+    """Make exactly these files, all below the directory, the table; returns whether that changed anything. schema: of
+    the rows, as Spark writes it in JSON. For one process at a time."""
     wanted = {path.relative_to(table).as_posix(): path for path in files}
     log = table / LOG
     commits = sorted(int(path.stem) for path in log.glob("*.json") if path.stem.isdecimal()) if log.is_dir() else []
@@ -76,9 +76,9 @@ def _add(name: str, path: Path) -> dict[str, Any]:
 
 
 def _checkpoint(log: Path, version: int, wanted: dict[str, Path]) -> None:
-    """All that counts at a version, in one file."""
+    """All files of the table at a version, in one file."""
     first = (log / f"{0:0{_DIGITS}}.json").read_text(encoding="utf-8").splitlines()
-    about = next(found["metaData"] for found in map(json.loads, first) if "metaData" in found)
+    about = next(action["metaData"] for action in map(json.loads, first) if "metaData" in action)
     rows: list[dict[str, Any]] = [{"protocol": _PROTOCOL}, {"metaData": about}]
     rows += [{"add": _add(name, path)} for name, path in sorted(wanted.items())]
     sink = pa.BufferOutputStream()
@@ -88,7 +88,7 @@ def _checkpoint(log: Path, version: int, wanted: dict[str, Path]) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """As a whole."""
+    """Write a file as a whole."""
     made = path.with_name(f".{path.name}.new")
     with made.open("wb") as file:
         file.write(data)

@@ -1,8 +1,9 @@
-"""A live `__consumer_offsets` by Spark's own Kafka source, and what the broker says of it beside Spark.
+"""A live `__consumer_offsets` by Spark's own Kafka source, and the topic's offsets as the broker itself has them.
 
 Spark fetches the offsets of a topic through an admin listing that leaves internal topics out: such a topic reads as
 empty, without an error. `spark.sql.streaming.kafka.useDeprecatedOffsetFetching` fetches them with a consumer, as
-Spark 3 did. Should a Spark come that has it no more, what was read falls short of the broker's own end offsets."""
+Spark 3 did. If a later Spark does not have it any more, what is read ends before the broker's own end offsets, and kgm
+reports that."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,24 +22,24 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FETCH_WITH_A_CONSUMER: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
-#: So that one ACL on a prefix covers the groups that Spark makes up.
+#: One ACL on this prefix covers the groups that Spark creates.
 GROUP_PREFIX: Final = "kgm-history"
-#: Spark sets these itself and refuses them; `kgm.` are our own.
+#: Spark sets these itself and refuses them; settings with the prefix `kgm.` are kgm's own.
 _NOT_PASSED: Final = frozenset({
     "auto.offset.reset", "enable.auto.commit", "group.id", "group.instance.id", "group.protocol", "interceptor.classes",
     "key.deserializer", "value.deserializer", "key.serializer", "value.serializer", "isolation.level",
 })  # fmt: skip
 _TIMEOUT_MS: Final = 30_000
 
-#: By the name of Kafka's exception, the nearest first.
+#: By the name of Kafka's exception, the most specific first.
 _ERRORS: Final[tuple[tuple[str, type[KgmError], str], ...]] = (
     ("SaslAuthenticationException", AuthenticationError, "kgm config test shows at which step"),
     ("SslAuthenticationException", AuthenticationError, "kgm config test shows at which step"),
-    ("TopicAuthorizationException", AuthorizationError, "wanted: Read and Describe on topic {topic}"),
-    ("GroupAuthorizationException", AuthorizationError, "wanted: Read on groups with the prefix " + GROUP_PREFIX),
-    ("ClusterAuthorizationException", AuthorizationError, "wanted: Describe on the cluster"),
-    ("UnknownTopicOrPartitionException", NotFoundError, "is {topic} what its offsets topic is called?"),
-    ("InvalidTopicException", NotFoundError, "is {topic} what its offsets topic is called?"),
+    ("TopicAuthorizationException", AuthorizationError, "needed: Read and Describe on topic {topic}"),
+    ("GroupAuthorizationException", AuthorizationError, "needed: Read on groups with the prefix " + GROUP_PREFIX),
+    ("ClusterAuthorizationException", AuthorizationError, "needed: Describe on the cluster"),
+    ("UnknownTopicOrPartitionException", NotFoundError, "check that {topic} is the name of the offsets topic"),
+    ("InvalidTopicException", NotFoundError, "check that {topic} is the name of the offsets topic"),
     ("kafka.common.config.ConfigException", UsageError, "kgm config view shows where each setting comes from"),
     ("kafka.common.errors.TimeoutException", UnreachableError, "kgm config test shows at which step"),
     ("kafka.common.KafkaException", BrokerError, "kgm config test shows at which step"),
@@ -46,13 +47,13 @@ _ERRORS: Final[tuple[tuple[str, type[KgmError], str], ...]] = (
 
 
 def options(source: Source) -> dict[str, str]:
-    """Of Spark's Kafka source, batch and streaming."""
-    found = {f"kafka.{name}": value for name, value in _client(source).items()}
-    return found | {
+    """Options of Spark's Kafka source, batch and streaming."""
+    client = {f"kafka.{name}": value for name, value in _client(source).items()}
+    return client | {
         "kafka.isolation.level": "read_committed",
         "subscribe": source.topic,
         "startingOffsets": "earliest",
-        # Compaction takes offsets away: that is no loss.
+        # Compaction removes offsets: that is no data loss.
         "failOnDataLoss": "false",
         "groupIdPrefix": GROUP_PREFIX,
     }
@@ -68,8 +69,8 @@ def _client(source: Source) -> dict[str, str]:
     }
 
 
-class Broker:
-    """What the cluster says of itself, asked by Kafka's own client in Spark's JVM."""
+class JvmClient:
+    """Kafka's own client in Spark's JVM, for what Spark's source does not tell."""
 
     def __init__(self, spark: "SparkSession", source: Source) -> None:
         self._source = source
@@ -86,20 +87,20 @@ class Broker:
             self._properties.setProperty(name, value)
 
     def cluster_id(self) -> str | None:
-        """Its id, as `kgm describe` has it."""
+        """The id of the cluster, as `kgm describe` has it."""
         admin: Any = None
         try:
             admin = self._jvm.org.apache.kafka.clients.admin.Admin.create(self._properties)
-            found = admin.describeCluster().clusterId().get()
+            cluster_id = admin.describeCluster().clusterId().get()
         except Exception as error:
             raise translated(error, self._source) from error
         finally:
             if admin is not None:
                 admin.close()
-        return None if found is None else str(found)
+        return None if cluster_id is None else str(cluster_id)
 
     def offsets(self) -> dict[int, tuple[int, int]]:
-        """(first offset, the one behind the last that is committed) of each partition of the topic."""
+        """(first offset, the one after the last committed record) of each partition of the topic."""
         deserializer = self._jvm.org.apache.kafka.common.serialization.ByteArrayDeserializer
         consumer: Any = None
         try:
@@ -112,30 +113,30 @@ class Broker:
             for info in listed or ():
                 places.add(partition_class(self._source.topic, info.partition()))
             first, last = consumer.beginningOffsets(places), consumer.endOffsets(places)
-            found = {int(at.partition()): (int(first[at]), int(last[at])) for at in places}
+            bounds = {int(at.partition()): (int(first[at]), int(last[at])) for at in places}
         except Exception as error:
             raise translated(error, self._source) from error
         finally:
             if consumer is not None:
                 consumer.close()
-        if not found:
+        if not bounds:
             raise NotFoundError(f"the cluster has no topic {self._source.topic}")
-        return found
+        return bounds
 
 
 def translated(error: BaseException, source: Source) -> KgmError:
-    """What Kafka's client said within Spark, in kgm's words; no setting is repeated."""
+    """The error of Kafka's client within Spark as one of kgm's; no setting is repeated in it."""
     text = _text(error)
     for name, kind, hint in _ERRORS:
         at = text.find(name)
         if at >= 0:
-            said = text[at:].partition("\n")[0].partition(":")[2].strip() or name.rpartition(".")[2]
-            return kind(f"{source}: {said}", hint=hint.format(topic=source.topic))
+            message = text[at:].partition("\n")[0].partition(":")[2].strip() or name.rpartition(".")[2]
+            return kind(f"{source}: {message}", hint=hint.format(topic=source.topic))
     return BrokerError(f"{source}: {text.splitlines()[0] if text else type(error).__name__}")
 
 
 def _text(error: BaseException) -> str:
-    """With the causes, which Java keeps apart."""
+    """The text of an error, with its causes in Java."""
     java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     parts: list[str] = []
     while java is not None and len(parts) < 10:

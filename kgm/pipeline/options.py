@@ -1,4 +1,4 @@
-"""What a job is asked for and what it says when it is done: plain values, so that who asks needs no PySpark."""
+"""What a job is asked for and what it returns: plain values, so that a caller needs no PySpark."""
 
 import re
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from kgm.model.errors import NotFoundError, UsageError
 _SOURCES = "kafka, segments:DIR, parquet:DIR or delta:DIR"
 
 
-class Format(StrEnum):
-    """What the tables of a store are written in."""
+class StoreFormat(StrEnum):
+    """The format of a store's tables."""
 
     PARQUET = "parquet"
     DELTA = "delta"
 
 
-class Kind(StrEnum):
+class SourceKind(StrEnum):
     """Where records come from."""
 
     KAFKA = "kafka"
@@ -30,9 +30,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOptions:
-    """How to get a Spark. master: None for what `spark-submit` or `conf` says, and all cores of this machine without
-    them. conf: Spark's own settings, which win over kgm's. jars: a directory of jars for networks that do not reach
-    Maven Central; without it `KGM_SPARK_JARS` counts."""
+    """How to start Spark. master: None for that of `spark-submit` or `conf`, and otherwise all cores of this machine.
+    conf: Spark's own settings, which override kgm's. jars: a directory of jars, for networks without Maven Central;
+    `KGM_SPARK_JARS` if None."""
 
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -41,31 +41,31 @@ class SparkOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where records come from. path: of everything but Kafka. properties: of a Java client, for Kafka: what a
-    client.properties holds, `bootstrap.servers` among it, each passed on as it is. topic: `__consumer_offsets`, or what
-    a copy of it is called."""
+    """Where records come from. path: for all kinds but Kafka. properties: for Kafka, those of a Java client as a
+    client.properties has them, with `bootstrap.servers`, passed on unchanged. topic: `__consumer_offsets`, or the name
+    of a copy of it."""
 
-    kind: Kind
+    kind: SourceKind
     path: Path | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     topic: str = "__consumer_offsets"
 
     @classmethod
     def parse(cls, text: str, properties: Mapping[str, str] | None = None) -> Self:
-        """Of `kafka` or KIND:DIR. Raises UsageError."""
-        if text == Kind.KAFKA:
-            return cls(kind=Kind.KAFKA, properties=dict(properties or {}))
+        """The source that `kafka` or KIND:DIR stands for. Raises UsageError."""
+        if text == SourceKind.KAFKA:
+            return cls(kind=SourceKind.KAFKA, properties=dict(properties or {}))
         named = re.fullmatch("(segments|parquet|delta):(.+)", text)
         if named is None:
-            raise UsageError(f"source {text!r} is not understood", hint=f"one of {_SOURCES}")
-        return cls(kind=Kind(named[1]), path=Path(named[2]))
+            raise UsageError(f"{text!r} is not a valid source", hint=f"one of {_SOURCES}")
+        return cls(kind=SourceKind(named[1]), path=Path(named[2]))
 
     def directory(self) -> Path:
-        """Where the source is, unless it is Kafka. Raises NotFoundError and UsageError, in words, for one that is not
-        there or is not what it is said to be, as far as that is seen without Spark."""
+        """Where the source is, for all kinds but Kafka. Raises NotFoundError and UsageError for one that does not exist
+        or is not of its kind, as far as that is seen without Spark."""
         if self.path is None:
-            raise UsageError(f"source {self.kind} wants a directory")
-        if self.kind is Kind.SEGMENTS:
+            raise UsageError(f"source {self.kind} needs a directory")
+        if self.kind is SourceKind.SEGMENTS:
             from kgm.history.folders import folders
 
             folders(self.path.resolve())
@@ -74,15 +74,15 @@ class Source:
         return self.path.resolve()
 
     def __str__(self) -> str:
-        if self.kind is Kind.KAFKA:
+        if self.kind is SourceKind.KAFKA:
             return f"kafka:{self.properties.get('bootstrap.servers', '')}"
         return f"{self.kind}:{self.path}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class CaptureProgress:
     """What a capture has done since it started. records: written; repeated: read, but in the store already; batches:
-    that held something new."""
+    those with something new."""
 
     records: int = 0
     repeated: int = 0
@@ -91,9 +91,9 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildReport:
-    """What a build did. number: the build's, as it stands in kgm-history.json; the one before if there was nothing new.
-    records: read by it, of which `bad` could not be decoded. partitions: that had something new; rebuilt: of those, the
-    ones done again from their beginning, since older records had come in. rows: in each table, now."""
+    """What a build did. number: of the build, as in kgm-history.json; that of the one before if there was nothing new.
+    records: read by it, of which `bad` could not be decoded. partitions: those with something new; rebuilt: those of
+    them that were built again from their beginning because older records had come in. rows: of each table, now."""
 
     number: int
     records: int
@@ -101,4 +101,4 @@ class BuildReport:
     partitions: tuple[int, ...]
     rebuilt: tuple[int, ...]
     rows: Mapping[str, int]
-    captured: Progress | None = None
+    captured: CaptureProgress | None = None

@@ -1,9 +1,9 @@
-"""`kgm-segments`, a data source for Spark: copies of a broker's folders `__consumer_offsets-N`, read where they lie.
+"""`kgm-segments`, a data source for Spark: copies of a broker's folders `__consumer_offsets-N`, read in place.
 
-Each partition of the topic is one of Spark's, with its records in the order of their offsets, so that what works group
-by group needs no shuffle. Offsets of a stream are `{partition: the offset that comes next}`: they hold when the broker
-rolls or compacts its segments between two reads. Only whole batches count, so that the tail of a file that is being
-written is read once it is there."""
+Each partition of the topic is one of Spark's, with its records in the order of their offsets, so what works group by
+group needs no shuffle. Offsets of a stream are `{partition: next offset}`: they stay valid when the broker rolls or
+compacts its segments between two reads. Only whole batches are read, so the tail of a file that is being written is
+read when it is complete."""
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,14 +16,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from kgm.history.decode.record_tables import decoded
+from kgm.history.decode.record_tables import decode_type
 from kgm.history.folders import GZIPPED, Folder, Reading, folders, read_folder
 from kgm.history.schema import RAW, chosen_columns
 from kgm.model.errors import UsageError
 from kgm.records.segment import LOG, SWAP, BadBatch, FileTail, base_offset_of, batches
 
 NAME = "kgm-segments"
-#: So many records in one Arrow batch on its way through the JVM, at most: group metadata may take 10 KB each.
+#: The most records in one Arrow batch on its way through the JVM: group metadata may take 10 KB each.
 _BATCH_RECORDS = 20_000
 #: One partition's offsets from start to end (exclusive; null: to the end of what is there), in the folder `path`.
 SLICES = pa.schema([
@@ -33,10 +33,10 @@ SLICES = pa.schema([
 
 
 class SegmentsDataSource(DataSource):
-    """Option `path`: the directory. record: a record type (`kgm.records.record_types.TYPES`), whose records are given
-    decoded, by `schema.record_schema`, where they were read: raw ones would go to the JVM and back for it. columns: of
-    those, names between commas; all if it is not given. slices: "true" gives, by `SLICES`, no record but what there is
-    to read, for `slices.write`. max_records: of a stream, how many offsets one batch spans, about."""
+    """Options: path: the directory. record: a record type (`kgm.records.record_types.TYPES`), whose records are decoded
+    where they are read, by `schema.record_schema`; raw ones would go to the JVM and back for that. columns: of those,
+    with commas between them; all by default. slices: "true" returns no records but, by `SLICES`, what there is to read,
+    for `slices.write`. max_records: of a stream, how many offsets one batch spans, approximately."""
 
     @classmethod
     def name(cls) -> str:
@@ -46,7 +46,7 @@ class SegmentsDataSource(DataSource):
         super().__init__(cast("dict[str, str]", options))
         path = options.get("path")
         if not path:
-            raise UsageError(f"{NAME} wants a path")
+            raise UsageError(f"{NAME} needs a path")
         self._path = Path(path)
         self._most = int(options.get("max_records") or 0)
         self._wanted = _Wanted.of(options)
@@ -74,7 +74,7 @@ class _Slice(InputPartition):
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What is made of a slice. kind: the record type, None for the raw records themselves."""
+    """What is read of a slice. kind: the record type, None for raw records."""
 
     kind: int | None
     schema: pa.Schema
@@ -88,11 +88,11 @@ class _Wanted:
             return cls(None, RAW)
         kind, columns = options["record"], options.get("columns")
         if not kind.isdecimal():
-            raise UsageError(f"{NAME}: there are no records of type {kind}")
+            raise UsageError(f"{NAME}: {kind!r} is not a record type")
         return cls(int(kind), chosen_columns(int(kind), None if columns is None else columns.split(",")))
 
-    def made(self, part: "_Slice") -> Iterator[pa.RecordBatch]:
-        """In batches that a JVM can take."""
+    def read(self, part: "_Slice") -> Iterator[pa.RecordBatch]:
+        """The rows, in batches that are not too large for the JVM."""
         if self.slices:
             row = {
                 "partition": part.folder.partition, "path": str(part.folder.path), "start": part.start, "end": part.end,
@@ -100,7 +100,7 @@ class _Wanted:
             yield pa.RecordBatch.from_pylist([row], schema=SLICES)
             return
         for raw in _records(part):
-            for batch in [raw] if self.kind is None else decoded([raw], self.kind, self.schema.names):
+            for batch in [raw] if self.kind is None else decode_type([raw], self.kind, self.schema.names):
                 for at in range(0, len(batch), _BATCH_RECORDS):
                     yield batch.slice(at, _BATCH_RECORDS)
 
@@ -114,7 +114,7 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Slice)
-        return self._wanted.made(partition)
+        return self._wanted.read(partition)
 
 
 class _StreamReader(DataSourceStreamReader):
@@ -127,7 +127,7 @@ class _StreamReader(DataSourceStreamReader):
         return {}
 
     def latestOffset(self, start: dict[str, int] | None = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
-        """Spark 4.0 and 4.1 ask without arguments, and know no limit; from 4.2 on it has to be obeyed."""
+        """Spark 4.0 and 4.1 pass no arguments, and have no limit; from 4.2 on it must be obeyed."""
         latest = {str(folder.partition): self._ends.of(folder) for folder in folders(self._path)}
         most = getattr(limit, "maxRows", None) or getattr(limit, "max_rows", None)
         if not most:
@@ -154,22 +154,22 @@ class _StreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Slice)
-        return self._wanted.made(partition)
+        return self._wanted.read(partition)
 
 
-def by_size(found: Sequence[Folder]) -> list[Folder]:
+def by_size(partitions: Sequence[Folder]) -> list[Folder]:
     """Largest first: the last task to start is a short one."""
-    return sorted(found, key=lambda folder: (-folder.size, folder.partition))
+    return sorted(partitions, key=lambda folder: (-folder.size, folder.partition))
 
 
 def slice_records(path: Path, start: int, end: int | None) -> Iterator[pa.RecordBatch]:
-    """The records that a row of SLICES stands for. Raises UsageError, NotFoundError."""
+    """The records of a row of SLICES. Raises UsageError, NotFoundError."""
     (folder,) = folders(path)
     return _records(_Slice(folder, start, end))
 
 
 def _records(part: _Slice) -> Iterator[pa.RecordBatch]:
-    """What is in a slice. Raises UsageError for bytes that are wrong in the middle."""
+    """The records of a slice. Raises UsageError for damage other than a torn tail."""
     reading = Reading()
     for batch in read_folder(_within(part), reading):
         offset = batch.column("offset")
@@ -199,14 +199,14 @@ def _base_offset(path: Path) -> int:
 
 
 class Ends:
-    """Where the whole batches of partitions end, looked at again and again as their files grow."""
+    """Where the whole batches of partitions end, to be asked again as their files grow."""
 
     def __init__(self) -> None:
-        #: Of the last segment: (its inode, position, next offset) as far as it was walked.
+        #: By the last segment: (its inode, position, next offset) as far as it was read.
         self._known: dict[Path, tuple[int, int, int]] = {}
 
     def of(self, folder: Folder) -> int:
-        """The offset that comes next."""
+        """The next offset of a partition."""
         path = folder.segments[-1]
         if path.name.endswith(GZIPPED):
             last = replace(folder, segments=(path,))
@@ -223,6 +223,6 @@ class Ends:
                 for at, batch in batches(rest, stat.st_size - begun, from_offset=next_offset):
                     position, next_offset = begun + at + len(batch.data), batch.last_offset + 1
             except BadBatch:
-                pass  # not there yet, or damaged, which reading it will say
+                pass  # not complete yet, or damaged, which reading it will report
         self._known = {**self._known, path: (stat.st_ino, position, next_offset)}
         return next_offset

@@ -1,8 +1,8 @@
 """A Spark session: on this machine by default, on any master, or inside `spark-submit`.
 
-Jars are those of the PySpark that is installed: Spark fetches them from Maven Central itself, or they lie in a
-directory (`--jars`, `KGM_SPARK_JARS`) where that is out of reach. What the JVM says goes to a file that is gone when
-kgm is, or that `KGM_SPARK_LOG` names; its end is shown when Spark does not start."""
+Jars match the PySpark that is installed: Spark fetches them from Maven Central itself, or takes them from a directory
+(`--jars`, `KGM_SPARK_JARS`) where there is no access to it. The log of the JVM goes to a temporary file, or to the one
+that `KGM_SPARK_LOG` names; its last lines are shown when Spark does not start."""
 
 import atexit
 import os
@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from kgm.model.errors import UsageError
-from kgm.pipeline.options import Kind, Source, SparkOptions
+from kgm.pipeline.options import Source, SourceKind, SparkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Four attempts of each task, as on a cluster: a worker that dies does not take the job with it.
+#: Four attempts of each task, as on a cluster: a worker that dies does not fail the job.
 _DEFAULT_MASTER: Final = "local[*,4]"
-_SUPPORTED: Final = "PySpark from 4.0 on, below 5, but not 4.2.0"
+_SUPPORTED: Final = "PySpark 4.0 to 4.x, except 4.2.0"
 _KAFKA: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
-#: Which Delta was made for which Spark.
+#: Delta by the version of Spark that it is made for.
 _DELTA: Final = {"4.0": "io.delta:delta-spark_2.13:4.0.0"}
 #: Spark has these itself.
 _EXCLUDED: Final = (
@@ -44,12 +44,12 @@ def start(options: SparkOptions, *sources: Source) -> "SparkSession":
     if SparkContext._active_spark_context is not None:  # noqa: SLF001  (a session is "active" in some threads only)
         return _prepared(SparkSession.builder.getOrCreate(), sources)
     settings = _settings(options, sources)
-    with _log() as log:  # the JVM has it, too
+    with _log() as log:  # the JVM has it open, too
         try:
             spark = _launched(settings, options.master, log)
         except (PySparkException, OSError, ValueError) as error:
-            said = str(error).splitlines()[0]
-            raise UsageError(f"Spark does not start: {said}", facts=_tail(log), hint=_hint(settings)) from error
+            message = str(error).splitlines()[0]
+            raise UsageError(f"Spark does not start: {message}", facts=_tail(log), hint=_hint(settings)) from error
     return _prepared(spark, sources)
 
 
@@ -60,25 +60,25 @@ def _check_installed() -> None:
         import pyspark
     except ImportError as error:
         raise UsageError(
-            f"{error.name} is not installed: the history on Spark comes with an extra", hint="pip install 'kgm[spark]'"
+            f"{error.name} is not installed; the history on Spark needs an extra", hint="pip install 'kgm[spark]'"
         ) from None
     version = tuple(int(part) for part in pyspark.__version__.split(".")[:3] if part.isdecimal())
     if not (4, 0) <= version < (5, 0) or version == (4, 2, 0):
         raise UsageError(
-            f"PySpark {pyspark.__version__} is installed; kgm runs on {_SUPPORTED}", hint="pip install 'kgm[spark]'"
+            f"PySpark {pyspark.__version__} is installed; kgm supports {_SUPPORTED}", hint="pip install 'kgm[spark]'"
         )
     home = os.environ.get("JAVA_HOME")
     if "PYSPARK_GATEWAY_PORT" not in os.environ and not (
         (home and Path(home, "bin", "java").exists()) or shutil.which("java")
     ):
         raise UsageError(
-            "Java is not installed, or neither JAVA_HOME nor PATH leads to it: Spark needs Java 17 or later",
+            "Java was not found in JAVA_HOME or PATH; Spark needs Java 17 or later",
             hint="apt install openjdk-17-jre-headless, or set JAVA_HOME",
         )
 
 
 def _settings(options: SparkOptions, sources: Sequence[Source]) -> dict[str, str]:
-    """Spark's settings: kgm's, and over them the user's."""
+    """Spark's settings: kgm's, overridden by the user's."""
     import pyspark
 
     settings = {
@@ -91,21 +91,21 @@ def _settings(options: SparkOptions, sources: Sequence[Source]) -> dict[str, str
         "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|keystore[.]key",
     }
     if _is_local(options.master):
-        # Nobody else has business with a driver that is its own cluster.
+        # No other machine needs to reach a driver that runs everything itself.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     packages = _packages(pyspark.__version__, sources)
-    if any(source.kind is Kind.DELTA for source in sources):
+    if any(source.kind is SourceKind.DELTA for source in sources):
         settings |= {
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-            # Fifty tasks to look at a table, by default.
+            # The default is 50 tasks to read a table's log.
             "spark.databricks.delta.snapshotPartitions": "2",
         }
-    folder = options.jars or (Path(found) if (found := os.environ.get("KGM_SPARK_JARS")) else None)
+    folder = options.jars or (Path(named) if (named := os.environ.get("KGM_SPARK_JARS")) else None)
     if folder is not None:
         jars = sorted(str(path.resolve()) for path in folder.glob("*.jar"))
         if not jars:
-            raise UsageError(f"directory {folder} holds no jars", hint=f"wanted: {', '.join(packages) or 'none'}")
+            raise UsageError(f"directory {folder} holds no jars", hint=f"needed: {', '.join(packages) or 'none'}")
         settings["spark.jars"] = ",".join(jars)
     elif packages:
         settings["spark.jars.packages"] = ",".join(packages)
@@ -118,15 +118,15 @@ def _settings(options: SparkOptions, sources: Sequence[Source]) -> dict[str, str
 
 
 def _packages(version: str, sources: Sequence[Source]) -> list[str]:
-    """Maven coordinates of what the sources need beside Spark."""
-    found = []
-    if any(source.kind is Kind.KAFKA for source in sources):
-        found.append(_KAFKA.format(version=version))
-    if any(source.kind is Kind.DELTA for source in sources):
+    """Maven coordinates of what the sources need besides Spark."""
+    packages = []
+    if any(source.kind is SourceKind.KAFKA for source in sources):
+        packages.append(_KAFKA.format(version=version))
+    if any(source.kind is SourceKind.DELTA for source in sources):
         delta = _DELTA.get(".".join(version.split(".")[:2]))
         if delta is not None:
-            found.append(delta)
-    return found
+            packages.append(delta)
+    return packages
 
 
 def _is_local(master: str | None) -> bool:
@@ -161,16 +161,16 @@ def _launched(settings: dict[str, str], master: str | None, log: IO[bytes]) -> "
 
 
 def _share(spark: "SparkSession", archive: Path) -> None:
-    """Let every Python of a session find what is in an archive: a wheel among --py-files reaches the driver only."""
+    """Let every Python process of a session import from an archive: a wheel in --py-files reaches the driver only."""
     context = spark.sparkContext
     context.addPyFile(str(archive))
-    # The Pythons beside the driver, which plan a data source, look where it does, not among the files of executors.
+    # The Python processes beside the driver, which plan a data source, use its path, not the files of executors.
     paths = filter(None, [str(archive), context.environment.get("PYTHONPATH")])
     context.environment["PYTHONPATH"] = os.pathsep.join(paths)
 
 
 def _zipped() -> Path:
-    """The package itself, for workers that may not have it."""
+    """The package itself in an archive, for workers that do not have it."""
     root = Path(__file__).resolve().parent.parent
     folder = Path(tempfile.mkdtemp(prefix="kgm-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -186,22 +186,22 @@ def _zipped() -> Path:
 
 
 def _prepared(spark: "SparkSession", sources: Sequence[Source]) -> "SparkSession":
-    """A running session, if it has what the sources need. Raises UsageError."""
+    """The session, prepared for the sources. Raises UsageError if it does not have what they need."""
     from kgm.pipeline.segments import SegmentsDataSource
 
     spark.dataSource.register(SegmentsDataSource)
     needed = {
-        Kind.KAFKA: "org.apache.spark.sql.kafka010.KafkaSourceProvider",
-        Kind.DELTA: "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        SourceKind.KAFKA: "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+        SourceKind.DELTA: "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }
     wanted = {source.kind for source in sources}
     for kind in sorted(wanted & needed.keys()):
         if not _has_class(spark, needed[kind]):
             packages = _packages(spark.version, [Source(kind=kind)]) or ["the Delta of this Spark version"]
             raise UsageError(
-                f"this Spark ({spark.version}) has no {kind} in it",
+                f"this Spark ({spark.version}) does not have the data source {kind}",
                 facts=(f"missing: {needed[kind]}",),
-                hint=f"give {packages[0]} and what it needs by --jars DIR, or by spark-submit --packages",
+                hint=f"add {packages[0]} and its dependencies with --jars DIR, or with spark-submit --packages",
             )
     return spark
 
@@ -209,7 +209,7 @@ def _prepared(spark: "SparkSession", sources: Sequence[Source]) -> "SparkSession
 def _has_class(spark: "SparkSession", name: str) -> bool:
     from py4j.protocol import Py4JError, Py4JJavaError
 
-    jvm = spark.sparkContext._jvm  # noqa: SLF001  (there is no other way to ask)
+    jvm = spark.sparkContext._jvm  # noqa: SLF001  (there is no public way)
     assert jvm is not None
     try:
         loader = jvm.Thread.currentThread().getContextClassLoader()
@@ -227,7 +227,7 @@ def _log() -> IO[bytes]:
 
 
 def _tail(log: IO[bytes]) -> tuple[str, ...]:
-    """The last lines that say something."""
+    """The last lines that are more than a stack trace."""
     log.seek(0)
     lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
     return tuple(line for line in lines if line and not line.startswith(("at ", "::", "...")))[-_LOG_LINES:]
@@ -236,7 +236,7 @@ def _tail(log: IO[bytes]) -> tuple[str, ...]:
 def _hint(settings: dict[str, str]) -> str:
     if "spark.jars.packages" in settings:
         return (
-            f"wanted: {settings['spark.jars.packages']}; where Maven Central is out of reach, put the jars into a "
-            "directory and give it by --jars DIR or KGM_SPARK_JARS"
+            f"needed: {settings['spark.jars.packages']}; without access to Maven Central, put the jars into a "
+            "directory and pass it with --jars DIR or KGM_SPARK_JARS"
         )
     return "Spark needs Java 17 or later: java -version"

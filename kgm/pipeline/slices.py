@@ -1,4 +1,4 @@
-"""Slices of segments, written to the store by the workers that read them: no record of them goes through the JVM."""
+"""Slices of segments, written to the store by the workers that read them, so that no record goes through the JVM."""
 
 import shutil
 import time
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgm.history.decode.record_tables import leading
+from kgm.history.decode.raw_batch import leading_int16
 from kgm.history.schema import BRONZE_RAW
 from kgm.pipeline.segments import slice_records
 
@@ -21,8 +21,8 @@ _CODEC = "zstd"
 
 
 def write(slices: "DataFrame", staged: Path, *, cluster: str | None, source: str) -> None:
-    """Write the records of rows by `segments.SLICES` into a new directory, by `schema.BRONZE_RAW`, a file for each.
-    What an attempt that failed has left is not in it."""
+    """Write the records of rows by `segments.SLICES` into a new directory, by `schema.BRONZE_RAW`, a file for each row.
+    What a failed attempt has left is not in it."""
     taken_ms = int(time.time() * 1000)
     attempts = staged.with_name(f"{staged.name}.attempts")
     shutil.rmtree(attempts, ignore_errors=True)
@@ -45,7 +45,7 @@ def write(slices: "DataFrame", staged: Path, *, cluster: str | None, source: str
 
 
 def _with_identity(raw: pa.RecordBatch, cluster: str | None, source: str, taken_ms: int) -> pa.RecordBatch:
-    (kind, has_kind), (version, has_version) = (leading(raw.column(name)) for name in ("key", "value"))
+    (kind, has_kind), (version, has_version) = (leading_int16(raw.column(name)) for name in ("key", "value"))
     return pa.RecordBatch.from_arrays(
         [
             pa.repeat(cluster or "", len(raw)), *raw.columns, pa.array(kind, mask=~has_kind),

@@ -1,11 +1,11 @@
-"""Records by `schema.RAW` out of every source, as DataFrames: all there is, or as a stream."""
+"""Records by `schema.RAW` from every source, as DataFrames: all there is, or as a stream."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (everybody calls it that)
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
@@ -13,7 +13,7 @@ from kgm.history.folders import folders
 from kgm.history.schema import RAW, chosen_columns
 from kgm.model.errors import UsageError
 from kgm.pipeline import jobs, kafka, segments
-from kgm.pipeline.options import Kind, Source
+from kgm.pipeline.options import Source, SourceKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
@@ -24,58 +24,58 @@ _META = "meta.properties"
 
 
 def read(spark: "SparkSession", source: Source) -> DataFrame:
-    """Everything that is there now. Of segments and Kafka each partition of the topic is one of Spark's, in order."""
-    if source.kind is Kind.SEGMENTS:
+    """Everything that is there now. For segments and Kafka each partition of the topic is one of Spark's, in order."""
+    if source.kind is SourceKind.SEGMENTS:
         return _of_segments(spark, source).load()
-    if source.kind is Kind.KAFKA:
+    if source.kind is SourceKind.KAFKA:
         _fetch_with_a_consumer(spark)
         options = kafka.options(source)
         return to_raw(spark.read.format("kafka").options(**options).option("endingOffsets", "latest").load())
     path = source.directory()
     try:
-        found = spark.read.format(source.kind).load(str(path))
+        dump = spark.read.format(source.kind).load(str(path))
     except PySparkException as error:
         raise UsageError(f"{source} cannot be read: {str(error).splitlines()[0]}") from error
-    return found.transform(of_topic, source.topic).transform(to_raw).transform(in_order)
+    return dump.transform(of_topic, source.topic).transform(to_raw).transform(in_order)
 
 
 def records(spark: "SparkSession", source: Source, kind: int, columns: Sequence[str] | None) -> DataFrame:
     """The records of one type that are there now. See `kgm.pipeline.records`."""
     chosen = chosen_columns(kind, columns).names
-    if source.kind is Kind.SEGMENTS:
+    if source.kind is SourceKind.SEGMENTS:
         return _of_segments(spark, source).option("record", str(kind)).option("columns", ",".join(chosen)).load()
     return read(spark, source).transform(jobs.decoded, kind, chosen)
 
 
 def stream(spark: "SparkSession", source: Source, *, most_records: int | None = None) -> DataFrame:
-    """The same, and what comes; of segments only which slices there are to read (`segments.SLICES`). most_records: in
-    one batch, about. Raises UsageError for a dump."""
-    if source.kind is Kind.SEGMENTS:
+    """What is there, and what comes; for segments only which slices there are to read (`segments.SLICES`).
+    most_records: in one batch, approximately. Raises UsageError for a dump."""
+    if source.kind is SourceKind.SEGMENTS:
         reader = spark.readStream.format(segments.NAME).option("path", str(source.directory()))
         reader = reader.option("slices", "true")
         return (reader.option("max_records", str(most_records)) if most_records else reader).load()
-    if source.kind is Kind.KAFKA:
+    if source.kind is SourceKind.KAFKA:
         _fetch_with_a_consumer(spark)
         reader = spark.readStream.format("kafka").options(**kafka.options(source))
         return to_raw((reader.option("maxOffsetsPerTrigger", most_records) if most_records else reader).load())
-    raise UsageError(f"{source} is a dump, which does not go on", hint="take it with --once")
+    raise UsageError(f"{source} is a dump and cannot be followed", hint="use --once")
 
 
 def cluster_of(spark: "SparkSession", source: Source) -> str | None:
-    """The cluster's id, where the source tells it: Kafka does, and a broker's log.dirs by its meta.properties."""
-    if source.kind is Kind.KAFKA:
-        return kafka.Broker(spark, source).cluster_id()
+    """The cluster's id, if the source has it: Kafka does, and so does meta.properties in a broker's log.dirs."""
+    if source.kind is SourceKind.KAFKA:
+        return kafka.JvmClient(spark, source).cluster_id()
     meta = source.directory() / _META
-    if source.kind is not Kind.SEGMENTS or not meta.is_file():
+    if source.kind is not SourceKind.SEGMENTS or not meta.is_file():
         return None
     pairs = (line.partition("=") for line in meta.read_text(encoding="utf-8").splitlines())
     return next((value.strip() or None for name, _, value in pairs if name.strip() == "cluster.id"), None)
 
 
 def bounds(spark: "SparkSession", source: Source) -> dict[int, tuple[int, int]]:
-    """(first offset, the one that comes next) of each partition, as the broker or the files themselves say."""
-    if source.kind is Kind.KAFKA:
-        return kafka.Broker(spark, source).offsets()
+    """(first offset, next offset) of each partition, by the broker or the files themselves."""
+    if source.kind is SourceKind.KAFKA:
+        return kafka.JvmClient(spark, source).offsets()
     ends = segments.Ends()
     return {folder.partition: (0, ends.of(folder)) for folder in folders(source.directory())}
 
@@ -87,7 +87,7 @@ def to_raw(frame: DataFrame) -> DataFrame:
         raise UsageError(
             f"there is no column {', '.join(missing)}",
             facts=(f"columns: {', '.join(frame.columns)}",),
-            hint="wanted: partition, offset, timestamp, key, value, as Spark's Kafka source names them",
+            hint="needed: partition, offset, timestamp, key, value, as Spark's Kafka source names them",
         )
     types = {field.name: field.dataType for field in frame.schema}
     columns = []
@@ -102,7 +102,7 @@ def to_raw(frame: DataFrame) -> DataFrame:
 
 
 def of_topic(frame: DataFrame, topic: str) -> DataFrame:
-    """Records of one topic, where there is a column that tells."""
+    """Records of one topic, if there is a column `topic`."""
     return frame.where(F.col("topic") == topic) if "topic" in frame.columns else frame
 
 

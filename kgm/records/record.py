@@ -17,9 +17,9 @@ from kgm.records.record_types import TYPES, RecordType
 
 _SHORT = struct.Struct(">h")
 
-#: The decoders of key and value, by the first two bytes of each (None: a tombstone).
+#: What decodes key and value of a record, by the first two bytes of each (None: a tombstone).
 _decoders: dict[tuple[bytes, bytes | None], tuple[Any, Any]] = {}
-#: The value versions that 4.3 brokers write, if it is not 0 (3 for GroupMetadata, KAFKA-16115 and KIP-915).
+#: Value versions that 4.3 brokers write where it is not 0 (a group's metadata stays at 3, KAFKA-16115 and KIP-915).
 WRITTEN_VERSIONS = {RecordType.OFFSET_COMMIT.value: 4, RecordType.GROUP_METADATA.value: 3}
 
 

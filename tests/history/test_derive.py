@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from kgm.history.derive import DERIVED, Carry, derive, merge
+from kgm.history.carry import Carry
+from kgm.history.derive import DERIVED, derive, merge
 from kgm.history.schema import CARRY, KEYS, RAW, TABLES
 from tests.history.decode.test_real_logs import raw_log
 from tests.records.real_logs import partitions

@@ -1,8 +1,13 @@
-"""Schemas are promises: columns are added at the end, never changed."""
+"""Schemas are promises: columns are added at the end, never changed. Rows have the columns of their tables."""
+
+from dataclasses import fields
+from types import NoneType, UnionType
+from typing import get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 import pytest
 
+from kgm.history.rows import ROW_CLASSES
 from kgm.history.schema import POSITION, RAW, TABLES, VERSION, arrow_type, record_schema
 from kgm.protocol.struct import Field
 from kgm.records.record import message_classes
@@ -32,6 +37,50 @@ def test_columns_of_version_1(name):
     shown = " ".join(f"{each.name}:{each.type}{'' if each.nullable else '!'}" for each in TABLES[name])
     assert VERSION == 1
     assert shown.startswith(COLUMNS[name])
+
+
+#: What a field of a row is for each type of column.
+PYTHON_TYPES = {
+    pa.int8(): int, pa.int16(): int, pa.int32(): int, pa.int64(): int, pa.string(): str, pa.binary(): bytes,
+    pa.bool_(): bool,
+}  # fmt: skip
+
+
+def field_type(hint):
+    """(the type of a field without None, whether it may be None)."""
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+    return (kinds[0], True) if isinstance(hint, UnionType) else (hint, False)
+
+
+def check_field(name, hint, column):
+    kind, optional = field_type(hint)
+    assert optional <= column.nullable, name
+    if pa.types.is_list(column.type):
+        assert get_origin(kind) is tuple, name
+        (element, _), inner = get_args(kind), column.type.value_type
+        if pa.types.is_struct(inner):
+            check_fields(element, list(inner))
+        else:
+            assert element is PYTHON_TYPES[inner], name
+    else:
+        assert kind is PYTHON_TYPES[column.type], name
+
+
+def check_fields(cls, columns):
+    hints = get_type_hints(cls)
+    assert [field.name for field in fields(cls)] == [column.name for column in columns]
+    for column in columns:
+        check_field(f"{cls.__name__}.{column.name}", hints[column.name], column)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_have_the_columns_of_their_table(name):
+    cls = ROW_CLASSES[name]
+    assert cls.table == name
+    assert cls.__dataclass_params__.frozen
+    assert "__slots__" in vars(cls)
+    check_fields(cls, list(TABLES[name]))
+    assert ROW_CLASSES.keys() == TABLES.keys()
 
 
 @pytest.mark.parametrize("kind", TYPES)

@@ -12,10 +12,11 @@ from kgm.history.decode.record_tables import decode
 from kgm.history.derive import DERIVED, derive
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.schema import RAW, TABLES
+from kgm.history.store.query import RowFilter
 from kgm.history.store.sink_files import counted_files
-from kgm.history.store.store import Asked, open_store
+from kgm.history.store.tables import open_store
 from kgm.model.errors import NotFoundError, UsageError
-from kgm.pipeline import Format, Source, build, capture, read
+from kgm.pipeline import Source, StoreFormat, build, capture, read
 
 PARTITIONS, RECORDS = (0, 1), 3106
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -47,7 +48,7 @@ def rows_of(tables):
 
 def stored(path):
     store = open_store(path)
-    return rows_of({name: store.table(name, Asked()) for name in (*DERIVED, "bronze_bad")})
+    return rows_of({name: store.table(name, RowFilter()) for name in (*DERIVED, "bronze_bad")})
 
 
 def assert_same(found, expected):
@@ -149,7 +150,9 @@ def test_in_delta(spark, options, raw, expected, tmp_path):
     half = len(raw) // 2
     every = by_time(raw)
     for number, piece in enumerate([every.slice(0, half), every.slice(half - 100)]):
-        done = build(store, source=dumped(piece, tmp_path / f"dump-{number}"), options=options, format=Format.DELTA)
+        done = build(
+            store, source=dumped(piece, tmp_path / f"dump-{number}"), options=options, format=StoreFormat.DELTA
+        )
         assert done.number == number + 1
     assert raw_rows(store) == raw
     assert_same(stored(store), expected)
@@ -163,7 +166,7 @@ def test_in_delta(spark, options, raw, expected, tmp_path):
     from_delta = build(tmp_path / "other", source=Source.parse(f"delta:{store / 'bronze' / 'raw'}"), options=options)
     assert from_delta.captured.records == len(raw)
     with pytest.raises(UsageError, match="is written in delta"):
-        build(store, options=options, format=Format.PARQUET)
+        build(store, options=options, format=StoreFormat.PARQUET)
 
 
 def test_what_is_not_there(spark, options, tmp_path):

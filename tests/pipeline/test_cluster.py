@@ -16,7 +16,8 @@ import pytest
 
 from kgm.history.derive import DERIVED, derive
 from kgm.history.folders import Reading, folders, raw_table
-from kgm.history.store.store import Asked, open_store
+from kgm.history.store.query import RowFilter
+from kgm.history.store.tables import open_store
 from tests.kafka.process import Child
 from tests.pipeline.sparks import FAST
 
@@ -132,7 +133,7 @@ def as_expected(said, out, folder):
     expected = derive(raw).tables
     store = open_store(out)
     for name in DERIVED:
-        found = store.table(name, Asked())
+        found = store.table(name, RowFilter())
         assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected[name].to_pylist())), name
     assert said["groups"] == sorted(set(expected["silver_snapshot"].column("group_id").to_pylist()))
 

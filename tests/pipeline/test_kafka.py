@@ -9,12 +9,14 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 
 from kgm.cli.main import run
 from kgm.history.folders import Reading, folders, raw_table
+from kgm.history.rows import BronzeRawRow, CommitRow
+from kgm.history.store.query import RowFilter
 from kgm.history.store.sink_files import counted_files
-from kgm.history.store.store import Asked, open_store
+from kgm.history.store.tables import open_store
 from kgm.model.errors import AuthenticationError, NotFoundError, RefusedError
-from kgm.pipeline import Kind, Source, build, capture
+from kgm.pipeline import Source, SourceKind, build, capture
 from kgm.pipeline.capturing import check_read
-from kgm.pipeline.kafka import FETCH_WITH_A_CONSUMER, GROUP_PREFIX, Broker
+from kgm.pipeline.kafka import FETCH_WITH_A_CONSUMER, GROUP_PREFIX, JvmClient
 from kgm.pipeline.sources import read
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
@@ -51,7 +53,7 @@ def commit(kafka, group, offset):
 
 
 def source_of(kafka, **more):
-    return Source(kind=Kind.KAFKA, properties={"bootstrap.servers": kafka.bootstrap, **more})
+    return Source(kind=SourceKind.KAFKA, properties={"bootstrap.servers": kafka.bootstrap, **more})
 
 
 def in_segments(kafka):
@@ -59,14 +61,16 @@ def in_segments(kafka):
 
     Without the groups that Spark itself makes, which is at it while we look. Members that other tests left behind may
     expire at any time, so what there is has to be asked before and after."""
-    from kgm.history.decode.transactions import ABORTED, OPEN, fates
+    from kgm.history.decode.transactions import TransactionOutcome, transaction_outcomes
 
     raw = raw_table(folders(kafka.log_dir()), Reading())
-    fate = fates(raw).fate.tolist()
+    outcomes = transaction_outcomes(raw).outcome.tolist()
     return {
         ((row["partition"], row["offset"]), (row["key"], row["value"]))
-        for row, what in zip(raw.to_pylist(), fate, strict=True)
-        if not row["control"] and what not in (OPEN, ABORTED) and not of_spark(row["key"])
+        for row, what in zip(raw.to_pylist(), outcomes, strict=True)
+        if not row["control"]
+        and what not in (TransactionOutcome.OPEN, TransactionOutcome.ABORTED)
+        and not of_spark(row["key"])
     }
 
 
@@ -79,26 +83,26 @@ def test_all_that_is_committed_comes_once_and_more_on_the_next_run(spark, option
     before = in_segments(commits)
     first = build(tmp_path, source=source, options=options)
     held = open_store(tmp_path)
-    rows = [row for row in held.rows("bronze_raw", Asked()) if not of_spark(row["key"])]
-    found = {((row["partition"], row["offset"]), (row["key"], row["value"])) for row in rows}
+    rows = [row for row in held.rows(BronzeRawRow, RowFilter()) if not of_spark(row.key)]
+    found = {((row.partition, row.offset), (row.key, row.value)) for row in rows}
     assert before <= found <= in_segments(commits)
     assert len(rows) == len(found)
     assert first.captured.records == first.records >= len(rows)
-    assert {row["cluster"] for row in rows} == {Broker(spark, source).cluster_id()}
+    assert {row.cluster for row in rows} == {JvmClient(spark, source).cluster_id()}
     commit(commits, "spark-3", 2)
     stop = threading.Event()
 
-    def told(progress):
+    def on_batch(progress):
         if progress.records >= PARTITIONS:
             stop.set()
 
-    second = capture(tmp_path, source, options=options, every_s=0.1, stop=stop, told=told)
+    second = capture(tmp_path, source, options=options, every_s=0.1, stop=stop, on_batch=on_batch)
     assert second.repeated == 0
     assert build(tmp_path, options=options).records == second.records >= PARTITIONS
-    committed = open_store(tmp_path).rows("silver_commit", Asked(group_ids=("spark-3",)))
-    assert sorted(row["committed_offset"] for row in committed) == [1] * PARTITIONS + [2] * PARTITIONS
-    transactional = open_store(tmp_path).rows("silver_commit", Asked(group_ids=("spark-txn",)))
-    assert [row["committed_offset"] for row in transactional] == [1, 2]
+    committed = open_store(tmp_path).rows(CommitRow, RowFilter(group_ids=("spark-3",)))
+    assert sorted(row.committed_offset for row in committed) == [1] * PARTITIONS + [2] * PARTITIONS
+    transactional = open_store(tmp_path).rows(CommitRow, RowFilter(group_ids=("spark-txn",)))
+    assert [row.committed_offset for row in transactional] == [1, 2]
 
 
 def test_in_a_batch(spark, commits):
@@ -136,7 +140,10 @@ def test_no_such_topic_and_no_such_broker(spark, options, commits, tmp_path):
     properties = {"bootstrap.servers": commits.bootstrap}
     with pytest.raises(NotFoundError, match="no topic nothing-here"):
         capture(
-            tmp_path, Source(kind=Kind.KAFKA, properties=properties, topic="nothing-here"), options=options, once=True
+            tmp_path,
+            Source(kind=SourceKind.KAFKA, properties=properties, topic="nothing-here"),
+            options=options,
+            once=True,
         )
 
 
@@ -160,7 +167,7 @@ def test_with_tls_and_a_password(spark, options, secured, tmp_path, capsys):
     assert any(b"spark-secured" in row["key"] for row in rows)
     wrong = {**properties, "sasl.jaas.config": properties["sasl.jaas.config"].replace("s3cret", "wrong")}
     with pytest.raises(AuthenticationError) as caught:
-        capture(tmp_path / "other", Source(kind=Kind.KAFKA, properties=wrong), options=options, once=True)
+        capture(tmp_path / "other", Source(kind=SourceKind.KAFKA, properties=wrong), options=options, once=True)
     assert "wrong-Canary" not in str(caught.value) + str(caught.value.facts) + str(caught.value.hint)
 
 

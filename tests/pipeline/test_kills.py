@@ -14,8 +14,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from kgm.history.store.query import RowFilter
 from kgm.history.store.sink_files import counted_files
-from kgm.history.store.store import Asked, open_store
+from kgm.history.store.tables import open_store
 from kgm.pipeline import Source, build, building, capture, layout, read
 from tests.kafka.process import Child
 from tests.pipeline.sparks import FAST, jars
@@ -33,7 +34,7 @@ from kgm.pipeline import Source, SparkOptions, capture
 asked = json.loads(sys.argv[1])
 options = SparkOptions(master=asked["master"], conf=asked["conf"], jars=Path(asked["jars"]))
 done = capture(Path(asked["out"]), Source.parse(asked["source"]), options=options, once=asked["once"], every_s=0.1,
-               told=lambda progress: print(progress.records, flush=True))
+               on_batch=lambda progress: print(progress.records, flush=True))
 print("done", done.records, flush=True)
 """
 
@@ -121,7 +122,7 @@ def test_driver_and_workers_killed_again_and_again(spark, options, tmp_path):
     by_spark = spark.read.parquet(str(out / "bronze" / "raw" / "*")).select("partition", "offset").toArrow()
     assert places([by_spark]) == expected
     build(out, options=options)
-    assert len(open_store(out).table("silver_commit", Asked())) == len(expected)
+    assert len(open_store(out).table("silver_commit", RowFilter())) == len(expected)
     assert read(out, "silver_commit", spark).count() == len(expected)
 
 
@@ -164,7 +165,7 @@ def test_a_build_killed_anywhere_leaves_the_last_one_whole(spark, options, tmp_p
     capture(out, source, options=options, once=True)
 
     def assert_whole():
-        assert len(open_store(out).table("silver_commit", Asked())) == 500
+        assert len(open_store(out).table("silver_commit", RowFilter())) == 500
         assert spark.read.parquet(str(out / "silver" / "commit")).count() == 500
 
     def died(*_):
@@ -185,4 +186,4 @@ def test_a_build_killed_anywhere_leaves_the_last_one_whole(spark, options, tmp_p
     last = build(out, options=options)
     assert last.number == 6
     assert last.records == 500
-    assert len(open_store(out).table("silver_commit", Asked())) == 1000
+    assert len(open_store(out).table("silver_commit", RowFilter())) == 1000

@@ -15,7 +15,8 @@ import pytest
 
 from kgm.history.derive import DERIVED, derive
 from kgm.history.folders import Reading, folders, raw_table
-from kgm.history.store.store import Asked, open_store
+from kgm.history.store.query import RowFilter
+from kgm.history.store.tables import open_store
 from tests.kafka.jars import cache_dir, locked
 from tests.pipeline.sparks import FAST
 
@@ -33,12 +34,12 @@ out, source = Path(asked["out"]), Source.parse(asked["source"])
 steps = []
 stop = __import__("threading").Event()
 
-def told(progress):
+def on_batch(progress):
     steps.append(progress.records)
     if progress.records == asked["records"]:
         stop.set()
 
-capture(out, source, options=options, every_s=0.1, most_records=1000, stop=stop, told=told)
+capture(out, source, options=options, every_s=0.1, most_records=1000, stop=stop, on_batch=on_batch)
 again = capture(out, source, options=options, once=True)
 done = build(out, options=options)
 spark = start(options)
@@ -96,5 +97,5 @@ def test_captures_builds_and_maps(newest, plain_log, tmp_path):
     assert said["groups"] == {group: snapshots.count(group) for group in set(snapshots)}
     assert said["metadata"] == len(snapshots)
     for name in DERIVED:
-        found = open_store(out).table(name, Asked())
+        found = open_store(out).table(name, RowFilter())
         assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected[name].to_pylist())), name

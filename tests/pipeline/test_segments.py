@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from kgm.history.decode.record_tables import decoded
+from kgm.history.decode.record_tables import decode_type
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.schema import RAW
 from kgm.model.errors import UsageError
@@ -171,7 +171,7 @@ def test_through_spark(spark, plain_log):
 def test_decoded_where_they_are_read(spark, plain_log, tmp_path, kind):
     """And decoded by Spark, from Parquet that Spark has written, they are the same."""
     source = Source.parse(f"segments:{plain_log}")
-    expected = list(decoded(raw_table(folders(plain_log), Reading()).to_batches(), kind))
+    expected = list(decode_type(raw_table(folders(plain_log), Reading()).to_batches(), kind))
     assert sum(map(len, expected)) > 10
     found = records(spark, source, kind)
     assert by_place(found.toArrow()) == by_place(pa.Table.from_batches(expected))
@@ -189,7 +189,7 @@ def test_a_stream_of_decoded_records(plain_log):
     reader = stream(plain_log, record="1")
     slices = reader.partitions({}, reader.latestOffset())
     found = pa.Table.from_batches([batch for part in slices for batch in reader.read(part)])
-    expected = pa.Table.from_batches(decoded(raw_table(folders(plain_log), Reading()).to_batches(), 1))
+    expected = pa.Table.from_batches(decode_type(raw_table(folders(plain_log), Reading()).to_batches(), 1))
     assert by_place(found) == by_place(expected)
 
 

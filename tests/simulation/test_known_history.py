@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from kgm.history.in_process import derived
-from kgm.history.store.final_state import end_groups
-from kgm.history.store.store import Asked
+from kgm.history.in_process import derive_source
+from kgm.history.store.final_state import final_groups
+from kgm.history.store.query import RowFilter
 from kgm.model.assignment import owners
-from kgm.model.snapshot import GroupSnapshot, snapshot_from_json
+from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.removal.preview import expected_moves
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan, Stop
@@ -74,12 +74,12 @@ def bounces():
 
 @pytest.fixture(scope="module")
 def tables():
-    return derived("segments", DATA / "plain", most_bytes=1 << 30)
+    return derive_source("segments", DATA / "plain", most_bytes=1 << 30)
 
 
 def group_at(tables, group, at_ms) -> GroupSnapshot | None:
-    found = list(end_groups(tables, Asked(group_ids=(group,), until_ms=at_ms)))
-    return snapshot_from_json(found[0]) if found else None
+    found = list(final_groups(tables, RowFilter(group_ids=(group,), until_ms=at_ms)))
+    return found[0].snapshot if found else None
 
 
 def moves(before, after):

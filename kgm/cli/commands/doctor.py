@@ -89,14 +89,16 @@ def _told(history: str | None) -> Tables:
     if history is None:
         return {}
     import pathlib
+    from dataclasses import asdict
 
-    from kgm.cli.commands.history.source import extra_needed
+    from kgm.history.rows import AlarmRow, TimeoutAdviceRow
+    from kgm.operations.history.source import HistorySource, open_history
 
-    with extra_needed():
-        from kgm.history.store.store import Asked, open_store
-
-        store = open_store(pathlib.Path(history))
-        return {name: store.rows(name, Asked()) for name in ("gold_timeout_advice", "gold_alarm")}
+    opened = open_history(HistorySource(path=pathlib.Path(history)))
+    return {
+        TimeoutAdviceRow.table: [asdict(row) for row in opened.rows(TimeoutAdviceRow)],
+        AlarmRow.table: [asdict(row) for row in opened.rows(AlarmRow)],
+    }
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The contracts of `kgm history`, in the form of `contracts`. Of what was compacted away much is null."""
+"""The contracts of `kgm history`, in the form of `contracts`. Where compaction has removed records, much is null."""
 
 from __future__ import annotations
 

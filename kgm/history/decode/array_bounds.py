@@ -1,9 +1,9 @@
 """Where the elements of arrays begin and end, found for many records at once by what they have in common.
 
-Walking an array means one step for each length in it, and a step touches all records. But a group's records differ in
-little: a member comes back under another id of the same length. So one record of each size is walked, noting every
-length that it met and where; whatever has the same lengths at the same places is laid out in the same way, which is
-checked without a step. The others are walked."""
+Walking an array takes one step for each length in it, and a step touches all records. But a group's records differ
+little: a member comes back under another id of the same length. So one record of each size is walked, and every length
+in it is noted with its place. A record with the same lengths at the same places has the same layout, which is checked
+without any step. The others are walked."""
 
 from collections.abc import Callable
 
@@ -29,8 +29,8 @@ class Bounds:
         self.end = np.zeros(self.offsets[-1], dtype=np.int64)
 
     def find(self, cursor: Cursor, skip: Callable[[Cursor], None], *, alike: bool) -> None:
-        """Pass over the arrays; `skip` passes over an element. alike: whether it is worth looking for a common layout,
-        and lengths are all that it reads."""
+        """Skip the arrays; `skip` skips an element. alike: whether looking for a common layout is worth it; then
+        lengths must be all that `skip` reads."""
         left = np.nonzero(self.counts > 0)[0]
         if alike and int(self.counts.sum()) >= _WORTH_ELEMENTS * len(left):
             for _ in range(_ROUNDS):
@@ -57,7 +57,7 @@ class Bounds:
         cursor.catch_up()
 
     def _by_layout(self, cursor: Cursor, rows: Positions, skip: Callable[[Cursor], None]) -> Positions:
-        """Settle what is laid out like the first of its size; returns the others."""
+        """Find the bounds in all records that have the layout of the first of their size; returns the other records."""
         size = cursor.end[rows] - cursor.at[rows]
         kind = size * (int(self.counts.max()) + 1) + self.counts[rows]
         _, first, of, alike = np.unique(kind, return_index=True, return_inverse=True, return_counts=True)
@@ -68,8 +68,8 @@ class Bounds:
         cursor.reads = []
         self._walk(cursor, models, skip)
         reads, cursor.reads = _by_record(cursor.reads), None
-        settled = np.zeros(len(rows), dtype=np.bool_)
-        settled[first] = True
+        done = np.zeros(len(rows), dtype=np.bool_)
+        done[first] = True
         order = np.argsort(of, kind="stable")
         stops = np.cumsum(alike)
         for number in np.nonzero(alike >= _WORTH_CLASS)[0].tolist():
@@ -80,11 +80,11 @@ class Bounds:
             fitting = here[_fits(cursor, rows[here], int(began[number]), model, reads)]
             fitting = fitting[fitting != first[number]]
             self._copy(cursor, rows[fitting], int(began[number]), model)
-            settled[fitting] = True
-        return rows[~settled]
+            done[fitting] = True
+        return rows[~done]
 
     def _copy(self, cursor: Cursor, rows: Positions, began: int, model: int) -> None:
-        """Rows that are laid out like a model that has been walked."""
+        """The bounds of rows with the layout of a model that has been walked."""
         mine = slice(int(self.offsets[model]), int(self.offsets[model + 1]))
         number = self.offsets[rows][:, None] + np.arange(self.counts[model])
         at = cursor.at[rows][:, None]
@@ -94,20 +94,20 @@ class Bounds:
 
 
 def _by_record(reads: list[Read]) -> dict[str, tuple[Positions, Positions, Positions]]:
-    """By the letters of what was read: (record, position, value), by record."""
-    found = {}
+    """By the letters of the type that was read: (record, position, value), sorted by record."""
+    by_letters = {}
     for letters in {letters for _, _, letters, _ in reads}:
         mine = [(row, at, value) for row, at, other, value in reads if other == letters]
         row, at, value = (np.concatenate(column) for column in zip(*mine, strict=True))
         order = np.argsort(row, kind="stable")
-        found[letters] = row[order], at[order], value[order]
-    return found
+        by_letters[letters] = row[order], at[order], value[order]
+    return by_letters
 
 
 def _fits(
     cursor: Cursor, rows: Positions, began: int, model: int, reads: dict[str, tuple[Positions, Positions, Positions]]
 ) -> Mask:
-    """Which rows have the lengths of the model where it has them."""
+    """Which rows have the same lengths as the model at the same places."""
     fit = np.ones(len(rows), dtype=np.bool_)
     record = cursor.row[model]
     for letters, (row, at, value) in reads.items():

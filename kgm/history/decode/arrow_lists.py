@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def listed(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """What `to_pylist` gives, ten times as fast for integers, strings and bytes: the way there is over numpy."""
+def to_list(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """What `to_pylist` gives, by way of numpy: ten times as fast for integers, strings and bytes."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return _numpy(column)
@@ -15,8 +15,7 @@ def listed(column: pa.Array | pa.ChunkedArray) -> list[Any]:
         return column.to_pylist()  # type: ignore[no-any-return]
     if not column.null_count:
         return _numpy(column)
-    found = pc.fill_null(column, 0)
-    values = _numpy(found)
+    values = _numpy(pc.fill_null(column, 0))
     for row in _numpy(pc.indices_nonzero(pc.is_null(column))):
         values[row] = None
     return values

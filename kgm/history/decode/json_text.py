@@ -1,8 +1,8 @@
 """JSON of messages in columns, as Kafka's generated converters print it (`XxxJsonConverter.write`): Kafka's names, the
-fields of the version, tagged ones only where they are not at their default, bytes in base64, uuids as Kafka shows them
+fields of the version, tagged ones only where they differ from their default, bytes in base64, uuids as Kafka shows them
 (base64 for URLs without padding), every number as a number.
 
-A text is made once for each different string, and columns are put together by format strings: no object is made for a
+The text of each different string is made once, and columns are put together by format strings: no object is made for a
 message."""
 
 import base64
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgm.history.decode.arrow_lists import listed
+from kgm.history.decode.arrow_lists import to_list
 from kgm.history.decode.message_reader import default_of, field_rows, within
 from kgm.protocol.primitives import WIDTH
 from kgm.protocol.struct import Field, Message
@@ -47,7 +47,7 @@ def _struct(cls: type[Message], name: str, version: int, array: pa.StructArray) 
     for row in field_rows(cls, name):
         if not within(version, row.versions):
             continue
-        # Not `flatten`, which asks each child for nulls of the parent: those are told apart by whoever has them.
+        # Not `flatten`, which adds the nulls of the parent to each child: the parent writes those itself.
         values = _values(cls, row.kind, version, array.field(row.name))
         named = f',"{kafkas_name(row.name)}":'
         if row.tag is not None and within(version, row.tagged):
@@ -61,9 +61,9 @@ def _struct(cls: type[Message], name: str, version: int, array: pa.StructArray) 
     shape = "{" + shape + "}"
     if shape.startswith("{,"):
         return list(map(("{" + shape[2:]).__mod__, zip(*columns, strict=True)))
-    # Only what is tagged: the first that is there has a comma too many.
-    found = map(shape.__mod__, zip(*columns, strict=True))
-    return ["{" + each[2:] if each.startswith("{,") else each for each in found]
+    # All fields are tagged: the first one that is there has a comma too many.
+    texts = map(shape.__mod__, zip(*columns, strict=True))
+    return ["{" + each[2:] if each.startswith("{,") else each for each in texts]
 
 
 def _unless_default(cls: type[Message], row: Field, version: int, named: str, values: list[str]) -> list[str]:
@@ -73,18 +73,17 @@ def _unless_default(cls: type[Message], row: Field, version: int, named: str, va
 
 def _values(cls: type[Message], kind: str, version: int, array: pa.Array) -> list[str]:
     if kind in WIDTH:
-        return list(map(str, listed(array)))
+        return list(map(str, to_list(array)))
     if kind in ("string", "bytes", "uuid"):
         return _different(kind, array)
     if kind.startswith("[]"):
         return _arrays(cls, kind[2:], version, array)
-    found = _struct(cls, kind, version, array)
-    return _with_nulls(found, array)
+    return _with_nulls(_struct(cls, kind, version, array), array)
 
 
 def _different(kind: str, array: pa.Array) -> list[str]:
     encoded = array.dictionary_encode()
-    values = listed(encoded.dictionary)
+    values = to_list(encoded.dictionary)
     texts = [*map(_TEXTS[kind], values), NULL]
     return [texts[number] for number in encoded.indices.fill_null(len(values)).to_numpy().tolist()]
 
@@ -100,8 +99,8 @@ def _arrays(cls: type[Message], kind: str, version: int, array: pa.ListArray) ->
     lengths = pc.fill_null(array.value_lengths(), 0).to_numpy()
     ends = np.append(0, np.cumsum(lengths)).tolist()
     values = _values(cls, kind, version, array.flatten())
-    found = ["[" + ",".join(values[start:end]) + "]" for start, end in pairwise(ends)]
-    return _with_nulls(found, array)
+    texts = ["[" + ",".join(values[start:end]) + "]" for start, end in pairwise(ends)]
+    return _with_nulls(texts, array)
 
 
 def _with_nulls(texts: list[str], array: pa.Array) -> list[str]:

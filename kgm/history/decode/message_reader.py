@@ -1,11 +1,12 @@
 """Messages of one class and version, many at once, into Arrow arrays: a reader walks the class's table with a cursor.
 
-Arrays are walked in lockstep: first the j-th elements of all records are passed over together, for every j, to learn
-where they begin (`layouts` saves most of it); then all elements of all records are read as one column. So the work in
+Arrays are walked in lockstep: first the j-th elements of all records are skipped together, for every j, to learn where
+they begin (`array_bounds` saves most of that); then all elements of all records are read as one column. So the work in
 Python grows with the longest array, not with the number of records. Structs that occur many times with the same bytes,
 as members of a group do, are read once."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from kgm.history.schema import arrow_type, struct_type
 from kgm.protocol.primitives import WIDTH
 from kgm.protocol.struct import Field, Message, Struct
 
-#: With fewer structs than this, looking for equal ones takes longer than reading all of them.
+#: With fewer structs than this, finding equal ones takes longer than reading all of them.
 _WORTH_ENCODING = 1_000
 _PRESENT, _ABSENT = 1, -1
 _TAG_PRESENT, _TAG_ABSENT = 1, 0
@@ -29,9 +30,9 @@ def read_messages(
     cls: type[Message], version: int, buffer: Buffer, start: Positions, end: Positions, *, lenient: bool = False
 ) -> tuple[pa.StructArray, Positions, Positions]:
     """Decode the bytes from each start to its end, as `kgm.protocol.codec.decode` does with trailing bytes allowed.
-    lenient: whether text may be no UTF-8.
+    lenient: whether text may be other than UTF-8.
 
-    Returns (messages, which of the given ones they are, how many unknown tags each has): those that are no such message
+    Returns (messages, which of the given ones they are, how many unknown tags each has): bytes that are no such message
     are left out."""
     good = np.arange(len(start))
     while True:
@@ -43,32 +44,38 @@ def read_messages(
         good = good[~cursor.bad]
 
 
-class Apart(NamedTuple):
-    """Messages with the structs of one array field apart: the other fields, and what is in that one."""
+@dataclass(frozen=True, slots=True)
+class SplitMessages:
+    """Messages of one version with one array field split off: the columns of the other fields, and the elements."""
 
+    version: int
     columns: dict[str, pa.Array]
-    elements: "Elements"
+    elements: "ArrayElements"
+
+    def __len__(self) -> int:
+        return len(self.elements.offsets) - 1
 
 
-def read_apart(
+def read_split(
     cls: type[Message], version: int, buffer: Buffer, start: Positions, end: Positions, *, name: str
-) -> tuple[Apart, Positions, Positions]:
-    """What `read_messages` does, with the array field of this name apart."""
+) -> tuple[SplitMessages, Positions, Positions]:
+    """What `read_messages` does, with the array field of this name split off."""
     good = np.arange(len(start))
     while True:
         cursor = Cursor.over(buffer, start[good], end[good])
         reader = _Reader(cls, version, len(cursor))
-        columns = reader.columns(cls.__name__, cursor, apart=name)
+        columns = reader.columns(cls.__name__, cursor, split=name)
         if not cursor.bad.any():
-            assert reader.apart is not None
-            return Apart(columns, reader.apart), good, reader.unknown_tags
+            assert reader.split_off is not None
+            return SplitMessages(version, columns, reader.split_off), good, reader.unknown_tags
         good = good[~cursor.bad]
 
 
-class Elements(NamedTuple):
+class ArrayElements(NamedTuple):
     """Elements of one array field of many records; those of record i are numbered from offsets[i] on.
 
-    different: structs; number: which of them each element is, and spans their bytes; None if `different` has all."""
+    different: the structs, each once; number: which of them each element is; spans: their bytes. number and spans are
+    None if `different` has all elements, one by one."""
 
     offsets: Positions
     different: pa.Array
@@ -80,20 +87,20 @@ class Elements(NamedTuple):
 
 
 class _Reader:
-    """Reads structs of one message class at one version, or passes over them."""
+    """Reads structs of one message class at one version, or skips them."""
 
     def __init__(self, cls: type[Message], version: int, count: int, *, lenient: bool = False) -> None:
         self.cls, self.version, self.lenient = cls, version, lenient
         self.flexible = version >= cls.FLEXIBLE_FROM
         self.unknown_tags = np.zeros(count, dtype=np.int64)
-        self.apart: Elements | None = None
+        self.split_off: ArrayElements | None = None
 
     def struct(self, name: str, cursor: Cursor) -> pa.StructArray:
         columns = self.columns(name, cursor)
         names = [row.name for row in field_rows(self.cls, name)]
         return _struct_array([columns[name] for name in names], names, len(cursor))
 
-    def columns(self, name: str, cursor: Cursor, *, apart: str | None = None) -> dict[str, pa.Array]:
+    def columns(self, name: str, cursor: Cursor, *, split: str | None = None) -> dict[str, pa.Array]:
         columns: dict[str, pa.Array] = {}
         tagged = []
         for row in field_rows(self.cls, name):
@@ -101,9 +108,9 @@ class _Reader:
                 columns[row.name] = default_of(self.cls, row).take(_zeros(len(cursor)))
             elif row.tag is not None and within(self.version, row.tagged):
                 tagged.append(row)
-            elif row.name == apart:
+            elif row.name == split:
                 counts, _ = self.counts(row.kind[2:], cursor, nullable=False)
-                self.apart = self.elements(row.kind[2:], cursor, counts, least=0)
+                self.split_off = self.elements(row.kind[2:], cursor, counts, least=0)
             else:
                 columns[row.name] = self.value(row.kind, cursor, nullable=within(self.version, row.nullable))
         if self.flexible:
@@ -112,16 +119,16 @@ class _Reader:
 
     def value(self, kind: str, cursor: Cursor, *, nullable: bool) -> pa.Array:
         if kind in WIDTH:
-            found = cursor.fixed(kind)
-            return pa.array(found, type=arrow_type(self.cls, kind))
+            values = cursor.fixed(kind)
+            return pa.array(values, type=arrow_type(self.cls, kind))
         if kind == "uuid":
             return cursor.uuids()
         if kind.startswith("[]"):
             return self.array(kind[2:], cursor, nullable=nullable)
         if kind in ("string", "bytes"):
             start, lengths = cursor.spans(flexible=self.flexible, wide=_wide(kind), nullable=nullable)
-            found = cursor.cut(start, lengths)
-            return _text(found, cursor, lenient=self.lenient) if kind == "string" else found
+            values = cursor.cut(start, lengths)
+            return _text(values, cursor, lenient=self.lenient) if kind == "string" else values
         if not nullable:
             return self.struct(kind, cursor)
         return self.maybe(kind, cursor, cursor.fixed("int8"), _PRESENT, _ABSENT)
@@ -131,11 +138,11 @@ class _Reader:
         cursor.fail((flag != present) & (flag != absent))
         there = np.nonzero((flag == present) & (cursor.end >= 0))[0]
         inner = cursor.select(there)
-        found = self.struct(kind, inner)
+        structs = self.struct(kind, inner)
         cursor.at[there] = inner.at
         cursor.catch_up()
         null = pa.nulls(1, struct_type(self.cls, self.cls.STRUCTS[kind]))
-        return _overlay(found, there, len(cursor), null)
+        return _overlay(structs, there, len(cursor), null)
 
     def counts(self, kind: str, cursor: Cursor, *, nullable: bool) -> tuple[Positions, Any]:
         """(how many elements each array has, which are null)."""
@@ -152,8 +159,8 @@ class _Reader:
         if kind in WIDTH:
             offsets, values = self.numbers(kind, cursor, counts)
         else:
-            found = self.elements(kind, cursor, counts)
-            offsets, values = found.offsets, found.values()
+            elements = self.elements(kind, cursor, counts)
+            offsets, values = elements.offsets, elements.values()
         at = pa.array(offsets, type=pa.int32(), mask=np.append(null, False) if null.any() else None)
         return pa.ListArray.from_arrays(at, values, type=arrow_type(self.cls, "[]" + kind))
 
@@ -169,9 +176,11 @@ class _Reader:
         elements.catch_up()
         return offsets, self.value(kind, elements, nullable=False)
 
-    def elements(self, kind: str, cursor: Cursor, counts: Positions, *, least: int = _WORTH_ENCODING) -> "Elements":
-        """All elements of arrays that begin where the cursor is; it is moved behind them. least: how many there have to
-        be to look for equal ones; none, if it has to be done."""
+    def elements(
+        self, kind: str, cursor: Cursor, counts: Positions, *, least: int = _WORTH_ENCODING
+    ) -> "ArrayElements":
+        """All elements of arrays that begin where the cursor is; it is moved behind them. least: with fewer elements,
+        equal ones are not looked for; 0: they always are."""
         struct = _is_struct(kind)
         bounds = Bounds(counts)
         bounds.find(cursor, lambda each: self.skip(kind, each), alike=struct and not self.flexible)
@@ -182,29 +191,29 @@ class _Reader:
                 return self.different(kind, bounds, spans, row, cursor)
         elements = Cursor(cursor.buffer, bounds.start, np.repeat(cursor.end, counts), row, cursor.bad)
         elements.catch_up()
-        return Elements(bounds.offsets, self.value(kind, elements, nullable=False), None, None)
+        return ArrayElements(bounds.offsets, self.value(kind, elements, nullable=False), None, None)
 
     def different(
         self, kind: str, bounds: Bounds, spans: pa.DictionaryArray, row: Positions, cursor: Cursor
-    ) -> "Elements":
+    ) -> "ArrayElements":
         """The elements, each different one read once."""
         buffer, start, end = Buffer.of(spans.dictionary)
         inner = Cursor.over(buffer, start, end)
         reader = _Reader(self.cls, self.version, len(inner), lenient=self.lenient)
-        found = reader.struct(kind, inner)
+        structs = reader.struct(kind, inner)
         number = spans.indices.to_numpy()
         if inner.bad.any():
             cursor.bad[row[inner.bad[number]]] = True
             cursor.catch_up()
         if reader.unknown_tags.any():
             np.add.at(self.unknown_tags, row, reader.unknown_tags[number])
-        return Elements(bounds.offsets, found, number, spans.dictionary)
+        return ArrayElements(bounds.offsets, structs, number, spans.dictionary)
 
     def tags(self, tagged: list[Field], cursor: Cursor) -> dict[str, pa.Array]:
         """The tag section: known fields by name, defaults where they are not in it; others are counted."""
         spans = {row.tag: np.full((2, len(cursor)), -1, dtype=np.int64) for row in tagged}
 
-        def found(active: Positions, tag: Positions, start: Positions, stop: Positions, sub: Cursor) -> None:
+        def note(active: Positions, tag: Positions, start: Positions, stop: Positions, sub: Cursor) -> None:
             other = sub.end >= 0
             for known, span in spans.items():
                 hit = other & (tag == known)
@@ -212,7 +221,7 @@ class _Reader:
                 other &= ~hit
             np.add.at(self.unknown_tags, sub.row[other], 1)
 
-        _walk_tags(cursor, found)
+        _walk_tags(cursor, note)
         columns = {}
         for row in tagged:
             start, stop = spans[row.tag]
@@ -231,7 +240,7 @@ class _Reader:
             return self.maybe(row.kind, inner, inner.fixed("int8"), _TAG_PRESENT, _TAG_ABSENT)
         return self.value(row.kind, inner, nullable=nullable)
 
-    # -- passing over
+    # -- skipping
 
     def skip(self, kind: str, cursor: Cursor, *, nullable: bool = False) -> None:
         if kind in WIDTH:
@@ -269,8 +278,8 @@ class _Reader:
             cursor.lockstep(counts, lambda _, __, sub: self.skip(kind, sub))
 
 
-def _walk_tags(cursor: Cursor, found: Callable[..., None] | None) -> None:
-    """Pass over a tag section; found(active, tag, start, stop, sub) for the j-th tags of all."""
+def _walk_tags(cursor: Cursor, note: Callable[..., None] | None) -> None:
+    """Skip a tag section; note(active, tag, start, stop, sub) is called for the j-th tags of all records."""
     counts = cursor.uvarint()
     if not counts.any():
         return
@@ -283,23 +292,23 @@ def _walk_tags(cursor: Cursor, found: Callable[..., None] | None) -> None:
         sub.fail((tag <= last[active]) | (size > sub.end - sub.at))
         size = np.where(sub.end < 0, 0, size)
         last[active] = tag
-        if found is not None:
-            found(active, tag, sub.at, sub.at + size, sub)
+        if note is not None:
+            note(active, tag, sub.at, sub.at + size, sub)
         sub.skip(size)
 
     cursor.lockstep(counts, step)
 
 
-def _text(found: pa.Array, cursor: Cursor, *, lenient: bool) -> pa.Array:
+def _text(values: pa.Array, cursor: Cursor, *, lenient: bool) -> pa.Array:
     try:
-        return found.cast(pa.string())
+        return values.cast(pa.string())
     except pa.ArrowInvalid:
         if lenient:
-            texts = [None if value is None else value.decode(errors="replace") for value in found.to_pylist()]
+            texts = [None if value is None else value.decode(errors="replace") for value in values.to_pylist()]
             return pa.array(texts, type=pa.string())
-        failed = np.array([not _is_utf8(value) for value in found.to_pylist()])
+        failed = np.array([not _is_utf8(value) for value in values.to_pylist()])
         cursor.fail(failed)
-        return pa.array([""] * len(found), type=pa.string())
+        return pa.array([""] * len(values), type=pa.string())
 
 
 def _is_utf8(value: bytes | None) -> bool:
@@ -309,13 +318,13 @@ def _is_utf8(value: bytes | None) -> bool:
         return False
 
 
-def _overlay(found: pa.Array, there: Positions, count: int, default: pa.Array) -> pa.Array:
-    """`found` at the places `there` of an array of `count`, the default everywhere else."""
+def _overlay(values: pa.Array, there: Positions, count: int, default: pa.Array) -> pa.Array:
+    """`values` at the places `there` of an array of `count`, the default everywhere else."""
     if len(there) == count:
-        return found
-    chosen = np.full(count, len(found), dtype=np.int64)
+        return values
+    chosen = np.full(count, len(values), dtype=np.int64)
     chosen[there] = np.arange(len(there))
-    return pa.concat_arrays([found, default]).take(pa.array(chosen))
+    return pa.concat_arrays([values, default]).take(pa.array(chosen))
 
 
 def _struct_array(columns: list[pa.Array], names: list[str], count: int) -> pa.StructArray:
@@ -325,7 +334,7 @@ def _struct_array(columns: list[pa.Array], names: list[str], count: int) -> pa.S
 
 @cache
 def _least_bytes(cls: type[Message], kind: str, version: int) -> int:
-    """How many bytes a value of a kind takes at the least."""
+    """The fewest bytes that a value of a kind can take."""
     flexible = version >= cls.FLEXIBLE_FROM
     if kind in WIDTH:
         return WIDTH[kind]
@@ -362,19 +371,19 @@ _defaults: dict[tuple[type[Message], Field], pa.Array] = {}
 
 
 def field_rows(cls: type[Message], name: str) -> tuple[Field, ...]:
-    found = _tables.get((cls, name))
-    if found is None:
+    known = _tables.get((cls, name))
+    if known is None:
         struct = cls if name == cls.__name__ else cls.STRUCTS[name]
-        found = _tables[cls, name] = tuple(Field(*row) for row in struct.FIELDS)
-    return found
+        known = _tables[cls, name] = tuple(Field(*row) for row in struct.FIELDS)
+    return known
 
 
 def default_of(cls: type[Message], row: Field) -> pa.Array:
     """Kafka's default of a field, as an array of one."""
-    found = _defaults.get((cls, row))
-    if found is None:
-        found = _defaults[cls, row] = pa.array([_default_value(cls, row)], type=arrow_type(cls, row.kind))
-    return found
+    known = _defaults.get((cls, row))
+    if known is None:
+        known = _defaults[cls, row] = pa.array([_default_value(cls, row)], type=arrow_type(cls, row.kind))
+    return known
 
 
 def _default_value(cls: type[Message], row: Field) -> Any:

@@ -3,7 +3,7 @@
     {"partition", "offset", "timestamp", "key": {"type", "data"}, "value": {"version", "data"} | null}
 
 with key and value as Kafka's own JSON converters print them (`json_text`); text that is not UTF-8 as Java reads it.
-What cannot be decoded is not left out: its `data` is null, `raw` holds the bytes in base64, and `error` says why."""
+What cannot be decoded is not left out: its `data` is null, `raw` has the bytes in base64, and `error` says why."""
 
 from collections.abc import Iterator
 
@@ -12,76 +12,75 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgm.history.decode.arrow_lists import listed
+from kgm.history.decode.arrow_lists import to_list
 from kgm.history.decode.json_text import NULL, base64_text, message_texts, text
+from kgm.history.decode.raw_batch import RawBatch, RecordsOfType
 from kgm.history.decode.record_order import in_order, partitions_of, pieces
-from kgm.history.decode.record_tables import RawBatch, Records, why
-from kgm.history.decode.transactions import ABORTED, NAMES, OPEN, fates
-from kgm.history.decode.vector_cursor import Mask, Positions
+from kgm.history.decode.record_tables import why_refused
+from kgm.history.decode.transactions import OUTCOME_NAMES, TransactionOutcome, transaction_outcomes
+from kgm.history.decode.vector_cursor import Mask
 from kgm.history.schema import RAW
 from kgm.records.record import message_classes
 from kgm.records.record_types import TYPES
 
 
 def lines(raw: pa.Table, *, all_batches: bool = False) -> Iterator[str]:
-    """A line (without its end) for each record by `schema.RAW`, by partition and offset; several partitions, any order.
+    """A line (without its end) for each record by `schema.RAW`, by partition and offset; the table may be in any order.
 
     Records of control batches and of transactions that were aborted or are still open are left out, unless
-    `all_batches`: then markers have "control": {"type": "COMMIT" | "ABORT"} and null for key and value, and records of
-    transactions have "txn": "committed" | "aborted" | "open"."""
+    `all_batches` is set: then markers have "control": {"type": "COMMIT" | "ABORT"} and null for key and value, and
+    records of transactions have "txn": "committed" | "aborted" | "open"."""
     raw = raw.select(RAW.names)
     for partition in partitions_of(raw):
         mine = in_order(partition, raw)
-        fate = fates(mine).fate
+        outcome = transaction_outcomes(mine).outcome
         done = 0
         for piece in pieces(mine):
-            yield from _piece(piece, fate[done : done + len(piece)], all_batches=all_batches)
+            yield from _piece(piece, outcome[done : done + len(piece)], all_batches=all_batches)
             done += len(piece)
 
 
-def _piece(raw: pa.RecordBatch, fate: npt.NDArray[np.int8], *, all_batches: bool) -> Iterator[str]:
+def _piece(raw: pa.RecordBatch, outcome: npt.NDArray[np.int8], *, all_batches: bool) -> Iterator[str]:
     control = pc.fill_null(raw.column("control"), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
     if not all_batches:
-        shown = ~control & (fate != ABORTED) & (fate != OPEN)
+        shown = ~control & (outcome != TransactionOutcome.ABORTED) & (outcome != TransactionOutcome.OPEN)
         if not shown.all():
             raw = raw.filter(pa.array(shown))
-            control, fate = control[shown], fate[shown]
+            control, outcome = control[shown], outcome[shown]
     ends = _contents(raw, control)
     if all_batches:
-        for row in np.nonzero(fate)[0].tolist():
-            ends[row] = f'{ends[row][:-1]},"txn":"{NAMES[fate[row]]}"}}'
-    places = (listed(raw.column(name)) for name in ("partition", "offset", "timestamp"))
+        for row in np.nonzero(outcome)[0].tolist():
+            ends[row] = f'{ends[row][:-1]},"txn":"{OUTCOME_NAMES[outcome[row]]}"}}'
+    places = (to_list(raw.column(name)) for name in ("partition", "offset", "timestamp"))
     for partition, offset, timestamp, rest in zip(*places, ends, strict=True):
         when = NULL if timestamp is None else timestamp
         yield f'{{"partition":{partition},"offset":{offset},"timestamp":{when},{rest}'
 
 
 def _contents(raw: pa.RecordBatch, control: Mask) -> list[str]:
-    """What is behind the timestamp of each line."""
+    """What follows the timestamp in each line."""
     batch = RawBatch(raw, lenient=True)
-    found: list[str] = [""] * len(raw)
-    known = batch.has_type & ~control
-    for kind in np.unique(batch.key_type[known]).tolist():
+    contents: list[str] = [""] * len(raw)
+    for kind in batch.types():
         if kind in TYPES:
-            rows = np.nonzero(known & (batch.key_type == kind))[0]
-            records = batch.read(kind, rows)
-            good = rows[records.readable]
-            for row, content in zip(good.tolist(), _decoded(kind, batch, records, rows), strict=True):
-                found[row] = content
-            for row in np.nonzero(records.key_of >= 0)[0].tolist():
-                if not records.readable[row]:
-                    found[rows[row]] = _value_refused(kind, records, row, batch, int(rows[row]))
-    for row, content in enumerate(found):
+            records = batch.read(kind)
+            good = records.rows[records.readable]
+            for row, content in zip(good.tolist(), _decoded(kind, batch, records), strict=True):
+                contents[row] = content
+            for number in np.nonzero((records.key_of >= 0) & ~records.readable)[0].tolist():
+                row = int(records.rows[number])
+                contents[row] = _value_refused(kind, records, number, batch, row)
+    for row, content in enumerate(contents):
         if not content:
-            found[row] = _marker(raw, row) if control[row] else _refused(batch, row)
-    return found
+            contents[row] = _marker(raw, row) if control[row] else _refused(batch, row)
+    return contents
 
 
-def _decoded(kind: int, batch: RawBatch, records: Records, rows: Positions) -> list[str]:
+def _decoded(kind: int, batch: RawBatch, records: RecordsOfType) -> list[str]:
     key_class, value_class = message_classes(kind)
     keys = [f'"key":{{"type":{kind},"data":{each}}},"value":' for each in message_texts(key_class, 0, records.keys)]
     values: list[str] = []
-    versions = batch.version[rows]
+    versions = batch.version[records.rows]
     # The parts are by version, in the order of their numbers.
     bounds = np.append(0, np.cumsum([len(part) for part in records.values]))
     for number, part in enumerate(records.values):
@@ -96,7 +95,7 @@ def _decoded(kind: int, batch: RawBatch, records: Records, rows: Positions) -> l
     return [keys[key] + values[value] for key, value in zip(of_key, of_value, strict=True)]
 
 
-def _value_refused(kind: int, records: Records, number: int, batch: RawBatch, row: int) -> str:
+def _value_refused(kind: int, records: RecordsOfType, number: int, batch: RawBatch, row: int) -> str:
     key_class, _ = message_classes(kind)
     key = message_texts(key_class, 0, records.keys.slice(int(records.key_of[number]), 1))[0]
     return f'"key":{{"type":{kind},"data":{key}}},"value":{_raw_value(batch, row)},"error":{_error(batch, row)}}}'
@@ -118,7 +117,7 @@ def _raw_value(batch: RawBatch, row: int) -> str:
 
 
 def _error(batch: RawBatch, row: int) -> str:
-    return text(why(batch.keys[row].as_py(), batch.values[row].as_py())[1])
+    return text(why_refused(batch.keys[row].as_py(), batch.values[row].as_py())[1])
 
 
 def _marker(raw: pa.RecordBatch, row: int) -> str:

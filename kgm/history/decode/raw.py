@@ -1,9 +1,9 @@
 """Record batches of a partition into a table of raw records.
 
-Batches are walked side by side, the j-th records of all of them at once. What is unusual in a batch (headers, a varint
-of more than five bytes, far more records than its neighbours have) sends it to the scalar reader, which also says what
-is wrong with one that does not parse. `segment_records` reads the headers of a segment at once, too; where one
-is not as it should be, `kgm.records.segment.batches` goes on and says so."""
+Batches are walked side by side, the j-th records of all of them at once. A batch with something unusual in it (headers,
+a varint of more than five bytes, far more records than its neighbours) goes to the scalar reader, which also says what
+is wrong with one that does not parse. `segment_records` reads all headers of a segment at once, too; where one is
+wrong, `kgm.records.segment.batches` goes on from there and says what."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
@@ -38,7 +38,7 @@ from kgm.records.segment import BadBatch, FileTail, batches
 
 _CHUNK_BYTES = 16 << 20
 _CHUNK_RECORDS = 400_000
-#: With fewer batches side by side than this, a record costs more than the scalar reader takes for it.
+#: With fewer batches side by side than this, a record costs more than in the scalar reader.
 _WORTH_IT = 48
 _SLOW_BATCHES = 10_000
 #: The fields of HEADER.
@@ -48,24 +48,25 @@ _HEADER_KINDS = (
 
 
 def raw_records(partition: int, batches: Iterable[Batch]) -> pa.Table:
-    """Every record of the batches by `schema.RAW`, in order, in chunks of some 16 MiB. Raises DecodeError for a batch
-    whose records do not parse; `segment.batches` and `decode_batches` have checked its checksum."""
-    found, waiting, size, count = [], [], 0, 0
+    """Every record of the batches by `schema.RAW`, in order, in chunks of about 16 MiB. Raises DecodeError for a batch
+    whose records do not parse. Checksums are not checked here: `segment.batches` and `records.batch.decode_batches` do
+    that."""
+    chunks, waiting, size, count = [], [], 0, 0
     for batch in batches:
         waiting.append(batch)
         size += len(batch.data)
         count += batch.record_count
         if size >= _CHUNK_BYTES or count >= _CHUNK_RECORDS:
-            found += _chunk(partition, waiting)
+            chunks += _chunk(partition, waiting)
             waiting, size, count = [], 0, 0
     if waiting:
-        found += _chunk(partition, waiting)
-    return pa.Table.from_batches(found, schema=RAW)
+        chunks += _chunk(partition, waiting)
+    return pa.Table.from_batches(chunks, schema=RAW)
 
 
 def segment_records(partition: int, file: BinaryIO, size: int, *, from_offset: int = 0) -> Iterator[pa.RecordBatch]:
-    """The same for the first `size` bytes of a segment file, whose offsets rise from `from_offset` at the least; every
-    checksum is checked. Raises BadBatch behind everything that precedes the bad batch, and DecodeError."""
+    """Every record in the first `size` bytes of a segment file, whose offsets are `from_offset` or higher; every
+    checksum is checked. Raises BadBatch after everything that precedes the bad batch, and DecodeError."""
     position = 0
     while position < size:
         file.seek(position)
@@ -86,8 +87,8 @@ def segment_records(partition: int, file: BinaryIO, size: int, *, from_offset: i
 
 
 def _whole_batches(data: bytes) -> tuple[Positions, int]:
-    """(where the whole batches at the beginning of the bytes start, where the last one ends). It stops before a batch
-    with a wrong checksum or a length that cannot be."""
+    """(where the whole batches at the beginning of the bytes start, where the last one ends), up to the first batch
+    with a wrong checksum or an impossible length."""
     edges, at, size = [0], 0, len(data)
     unpack, least = LENGTH.unpack_from, HEADER.size - BEHIND_LENGTH
     while size - at >= HEADER.size:
@@ -100,8 +101,8 @@ def _whole_batches(data: bytes) -> tuple[Positions, int]:
     if len(starts):
         buffer = Buffer(data)
         checked = map(data.__getitem__, map(slice, (starts + ATTRIBUTES_AT).tolist(), edges[1:]))
-        found = map(checksum_function(), checked)
-        good = np.fromiter(found, dtype=np.int64, count=len(starts)) == buffer.view(">u4")[starts + CRC_AT]
+        checksums = map(checksum_function(), checked)
+        good = np.fromiter(checksums, dtype=np.int64, count=len(starts)) == buffer.view(">u4")[starts + CRC_AT]
         good &= buffer.view(">i1")[starts + MAGIC_AT] == MAGIC
         if not good.all():
             starts = starts[: int(np.argmin(good))]
@@ -119,7 +120,7 @@ def _headers(buffer: Buffer, starts: Positions) -> Positions:
 
 
 def _plausible(header: Positions, from_offset: int) -> bool:
-    """What `parse_batch` and `batches` look at besides length and checksum."""
+    """Whether `parse_batch` and `batches` would accept the headers; length and checksum are checked elsewhere."""
     base, last, count = header[:, 0], header[:, 6], header[:, 12]
     least = np.append(from_offset, base[:-1] + last[:-1] + 1)
     wrong = (base < least) | (count < 0) | (count > last + 1) | ((header[:, 5] & CODEC_MASK) >= len(CODECS))
@@ -142,18 +143,18 @@ def _in_place(
 
 
 def _slowly(partition: int, rest: FileTail, size: int, position: int, from_offset: int) -> Iterator[pa.RecordBatch]:
-    found = []
+    waiting = []
     bad = None
     try:
         for _, batch in batches(rest, size, from_offset=from_offset):
-            found.append(batch)
-            if len(found) == _SLOW_BATCHES:
-                yield from _chunk(partition, found)
-                found = []
+            waiting.append(batch)
+            if len(waiting) == _SLOW_BATCHES:
+                yield from _chunk(partition, waiting)
+                waiting = []
     except BadBatch as error:
         bad = BadBatch(position + error.position, error.message, whole=error.whole)
-    if found:
-        yield from _chunk(partition, found)
+    if waiting:
+        yield from _chunk(partition, waiting)
     if bad is not None:
         raise bad
 
@@ -188,7 +189,7 @@ def _chunk(partition: int, batches: list[Batch]) -> list[pa.RecordBatch]:
 
 
 class _Walk:
-    """What is found about each record, batch after batch."""
+    """Where the fields of each record are, batch after batch."""
 
     def __init__(self, counts: Positions) -> None:
         self.first = np.zeros(len(counts) + 1, dtype=np.int64)
@@ -206,13 +207,13 @@ class _Walk:
         at = self.first[active] + place
         previous = self.fields[1, at - 1] if place else -1
         cursor.fail((cursor.at != stop) | (headers != 0) | (delta <= previous))
-        for row, found in zip(self.fields, (timestamp, delta, key, key_length, value, value_length), strict=True):
-            row[at] = found
+        for row, values in zip(self.fields, (timestamp, delta, key, key_length, value, value_length), strict=True):
+            row[at] = values
 
 
 def _zigzag(cursor: Cursor) -> Positions:
-    found = cursor.uvarint()
-    return (found >> 1) ^ -(found & 1)
+    encoded = cursor.uvarint()
+    return (encoded >> 1) ^ -(encoded & 1)
 
 
 def _field(cursor: Cursor) -> tuple[Positions, Positions]:
@@ -226,7 +227,7 @@ def _field(cursor: Cursor) -> tuple[Positions, Positions]:
 
 
 def _side_by_side(partition: int, batches: list[Batch]) -> tuple[pa.RecordBatch, list[int]]:
-    """(the records of all batches but some, the numbers of those)."""
+    """(the records of the batches that could be walked, the numbers of the others)."""
     header = np.array([batch[:-1] for batch in batches], dtype=np.int64)
     codec = header[:, 5] & CODEC_MASK
     bodies = [
@@ -243,7 +244,7 @@ def _side_by_side(partition: int, batches: list[Batch]) -> tuple[pa.RecordBatch,
 def _walk(
     partition: int, buffer: Buffer, start: Positions, end: Positions, header: Positions, batches: list[Batch]
 ) -> tuple[pa.RecordBatch, Positions]:
-    """The same, where the records of each batch have a place in a buffer. batches: needed for markers only."""
+    """The same, for batches whose records lie in a buffer. batches: needed for markers only."""
     counts = header[:, 12]
     cursor = Cursor.over(buffer, start, end)
     cursor.fail(counts > end - start)
@@ -289,11 +290,11 @@ def _record_batch(
 
 
 def _markers(batches: list[Batch], of_batch: Positions, control: npt.NDArray[np.bool_]) -> pa.Array:
-    found = np.full(len(of_batch), -1, dtype=np.int8)
+    markers = np.full(len(of_batch), -1, dtype=np.int8)
     for at in np.nonzero(control)[0].tolist():
         marker = batches[of_batch[at]].marker
-        found[at] = -1 if marker is None else int(marker.commit)
-    return pa.array(found, mask=found < 0)
+        markers[at] = -1 if marker is None else int(marker.commit)
+    return pa.array(markers, mask=markers < 0)
 
 
 def _one_by_one(partition: int, batches: list[Batch]) -> pa.RecordBatch:

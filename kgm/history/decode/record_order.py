@@ -1,4 +1,4 @@
-"""Raw records of a partition in order, in pieces of a size to work on."""
+"""Raw records of a partition in order, in pieces that fit into memory."""
 
 from collections.abc import Iterator
 
@@ -6,17 +6,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: Pieces are no larger than this, but for single records.
+#: Pieces are no larger than this, except for single records.
 _PIECE_BYTES, _PIECE_RECORDS = 32 << 20, 400_000
 
 
 def partitions_of(raw: pa.Table) -> list[int]:
-    """The partitions that there are records of, by number."""
+    """The numbers of the partitions that have records, rising."""
     return sorted(pc.unique(raw.column("partition")).to_pylist())
 
 
 def in_order(partition: int, raw: pa.Table, from_offset: int = 0) -> pa.Table:
-    """The records of a partition from an offset on, offsets rising, each once."""
+    """The records of a partition from an offset on, with rising offsets, each once."""
     if pc.min_max(raw.column("partition")).as_py() != {"min": partition, "max": partition}:
         raw = raw.filter(pc.equal(raw.column("partition"), partition))
     offset = raw.column("offset").to_numpy()
@@ -28,7 +28,7 @@ def in_order(partition: int, raw: pa.Table, from_offset: int = 0) -> pa.Table:
 
 
 def pieces(raw: pa.Table) -> Iterator[pa.RecordBatch]:
-    """One after the other."""
+    """The records in batches, one after the other."""
     for batch in raw.to_batches():
         count = len(batch)
         most = min(_PIECE_RECORDS, max(1, count * _PIECE_BYTES // max(batch.nbytes, 1)))

@@ -17,35 +17,35 @@ from kgm.protocol.struct import Message
 _VERSION_BYTES = 2
 
 
-class Blobs(NamedTuple):
+class DecodedBlobs(NamedTuple):
     """messages: null where the bytes are null, empty or no such message. versions: as written, -1 where there is none.
-    failed: bytes that are neither empty nor a message."""
+    failed: which are neither empty nor a message."""
 
     messages: pa.StructArray
     versions: npt.NDArray[np.int16]
     failed: npt.NDArray[np.bool_]
 
 
-def subscriptions(blobs: pa.Array) -> Blobs:
+def subscriptions(blobs: pa.Array) -> DecodedBlobs:
     """Decode a binary array of subscriptions: topics, user_data, owned_partitions, generation_id and rack_id."""
     return _decode(ConsumerProtocolSubscription, blobs)
 
 
-def assignments(blobs: pa.Array) -> Blobs:
+def assignments(blobs: pa.Array) -> DecodedBlobs:
     """Decode a binary array of assignments: assigned_partitions (a topic may stand twice) and user_data."""
     return _decode(ConsumerProtocolAssignment, blobs)
 
 
-def _decode(cls: type[Message], blobs: pa.Array) -> Blobs:
+def _decode(cls: type[Message], blobs: pa.Array) -> DecodedBlobs:
     # Members with the same subscription write the same bytes, and so do rounds in which nothing moved.
     encoded = blobs.dictionary_encode()
     different: Any = _different(cls, encoded.dictionary)
     chosen = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
     messages = pa.concat_arrays([different.messages, pa.nulls(1, different.messages.type)]).take(pa.array(chosen))
-    return Blobs(messages, np.append(different.versions, -1)[chosen], np.append(different.failed, False)[chosen])
+    return DecodedBlobs(messages, np.append(different.versions, -1)[chosen], np.append(different.failed, False)[chosen])
 
 
-def _different(cls: type[Message], blobs: pa.Array) -> Blobs:
+def _different(cls: type[Message], blobs: pa.Array) -> DecodedBlobs:
     buffer, start, end = Buffer.of(blobs)
     there = end - start >= _VERSION_BYTES
     written = np.where(there, buffer.view(">i2")[np.where(there, start, 0)].astype(np.int16), np.int16(-1))
@@ -53,10 +53,10 @@ def _different(cls: type[Message], blobs: pa.Array) -> Blobs:
     parts, count = [], 0
     for version in np.unique(np.minimum(written, cls.MAX_VERSION)[written >= 0]).tolist():
         here = np.nonzero(np.minimum(written, cls.MAX_VERSION) == version)[0]
-        found, good, _ = read_messages(cls, version, buffer, start[here] + _VERSION_BYTES, end[here])
+        messages, good, _ = read_messages(cls, version, buffer, start[here] + _VERSION_BYTES, end[here])
         place[here[good]] = count + np.arange(len(good))
-        parts.append(found)
+        parts.append(messages)
         count += len(good)
     messages = pa.concat_arrays(parts) if parts else pa.nulls(0, struct_type(cls, cls))
     null = place < 0
-    return Blobs(messages.take(pa.array(place, mask=null)), written, null & (end > start))
+    return DecodedBlobs(messages.take(pa.array(place, mask=null)), written, null & (end > start))

@@ -1,7 +1,7 @@
 """Reading Kafka's encoding from many records at once: a cursor is a vector of positions, one for each record.
 
 Every read moves the positions; a record whose bytes do not allow it is marked in `bad` and reads as zeros from then on.
-Nothing is ever read outside of the buffer, and every length is checked against the bytes that are there."""
+Nothing is ever read outside the buffer, and every length is checked against the bytes that are there."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -16,23 +16,24 @@ Mask = npt.NDArray[np.bool_]
 Read = tuple[Positions, Positions, str, Positions]
 
 _LETTERS = {"int8": ">i1", "int16": ">i2", "uint16": ">u2", "int32": ">i4", "uint32": ">u4", "int64": ">i8"}
-#: The widest read. Positions that have failed read at 0, so that there have to be as many bytes.
+#: The widest read. Positions that have failed read at 0, so the buffer must have as many bytes.
 _LEAST_BYTES = 16
 _MAX_UVARINT = 0xFFFFFFFF
 _UVARINT_BYTES = 5
 
 
 class Buffer:
-    """The bytes that cursors walk on."""
+    """The bytes that cursors move over."""
 
     def __init__(self, data: "npt.NDArray[np.uint8] | bytes") -> None:
-        found = np.frombuffer(data, dtype=np.uint8) if isinstance(data, bytes) else data
-        self.bytes = found if len(found) >= _LEAST_BYTES else np.append(found, np.zeros(_LEAST_BYTES, dtype=np.uint8))
+        content = np.frombuffer(data, dtype=np.uint8) if isinstance(data, bytes) else data
+        short = len(content) < _LEAST_BYTES
+        self.bytes = np.append(content, np.zeros(_LEAST_BYTES, dtype=np.uint8)) if short else content
         self._views: dict[str, Any] = {}
 
     @classmethod
     def of(cls, array: pa.Array) -> tuple["Buffer", Positions, Positions]:
-        """The bytes under a binary array, and where each value starts and stops; nulls are empty."""
+        """The bytes of a binary array, and where each value starts and ends; nulls are empty."""
         count = len(array)
         if count == 0:
             return cls(b""), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -40,27 +41,27 @@ class Buffer:
         kind = np.int64 if pa.types.is_large_binary(array.type) else np.int32
         at = np.frombuffer(offsets, dtype=kind)[array.offset : array.offset + count + 1].astype(np.int64)
         first, last = int(at[0]), int(at[-1])
-        found = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)[first:last]
+        content = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)[first:last]
         at -= first
-        return cls(found), at[:-1], at[1:]
+        return cls(content), at[:-1], at[1:]
 
     def view(self, letters: str) -> Any:
-        """All values of a fixed width, one starting at each byte that has enough behind it."""
-        found = self._views.get(letters)
-        if found is None:
+        """All values of a fixed width, one starting at each byte that has enough bytes after it."""
+        values = self._views.get(letters)
+        if values is None:
             width = np.dtype(letters).itemsize
-            found = np.ndarray(
+            values = np.ndarray(
                 shape=(len(self.bytes) - width + 1,), dtype=letters, buffer=self.bytes.data, strides=(1,)
             )
-            self._views[letters] = found
-        return found
+            self._views[letters] = values
+        return values
 
 
 class Cursor:
     """Positions in a buffer, each with the end that it must not pass.
 
-    row: to which record of the outermost cursor each position belongs; bad: marks of those records, shared by all
-    cursors that were made from it; reads: where reads of integers are noted, if they are, shared like `bad`."""
+    row: the record of the outermost cursor that each position belongs to; bad: which of those records have failed,
+    shared by all cursors made from it; reads: where reads of integers are noted, if they are, shared like `bad`."""
 
     __slots__ = ("at", "bad", "buffer", "end", "reads", "row")
 
@@ -77,26 +78,26 @@ class Cursor:
         return len(self.at)
 
     def select(self, chosen: Any) -> "Cursor":
-        """A cursor of its own on some of the positions."""
-        found = Cursor(self.buffer, self.at[chosen], self.end[chosen], self.row[chosen], self.bad)
-        found.reads = self.reads
-        return found
+        """A separate cursor on some of the positions."""
+        cursor = Cursor(self.buffer, self.at[chosen], self.end[chosen], self.row[chosen], self.bad)
+        cursor.reads = self.reads
+        return cursor
 
     def fail(self, failed: Mask) -> None:
-        """Mark the records of these positions, and make the positions read nothing any more."""
+        """Mark the records of these positions as bad, so that the positions read nothing any more."""
         if failed.any():
             self.bad[self.row[failed]] = True
             self.end = np.where(failed, -1, self.end)
             self.at = np.where(failed, 0, self.at)
 
     def catch_up(self) -> None:
-        """Take over failures that cursors made from this one, or from the same, have met."""
+        """Take over failures of other cursors with the same `bad`."""
         if self.bad.any():
             self.fail(self.bad[self.row])
 
     def lockstep(self, counts: Positions, step: Callable[[Positions, int, "Cursor"], None]) -> None:
-        """step(active, j, sub) for j = 0, 1, ...: `active` are the positions with more than j elements, and `sub` is a
-        cursor on them, which it has to move on."""
+        """Call step(active, j, sub) for j = 0, 1, ...: `active` are the positions with more than j elements, and `sub`
+        is a cursor on them, which the step has to move."""
         active = np.nonzero(counts > 0)[0]
         sub = self.select(active)
         left = counts[active]
@@ -104,7 +105,7 @@ class Cursor:
         while len(active):
             step(active, place, sub)
             place += 1
-            # Whoever has failed has nothing more to read.
+            # What has failed has nothing more to read.
             done = (left <= place) | (sub.end < 0)
             if done.any():
                 self.at[active[done]] = sub.at[done]
@@ -117,61 +118,61 @@ class Cursor:
         letters = _LETTERS[kind]
         width = int(letters[-1])
         self.fail(self.at + width > self.end)
-        found = self.buffer.view(letters)[self.at].astype(letters.replace(">", "="))
+        values = self.buffer.view(letters)[self.at].astype(letters.replace(">", "="))
         if self.reads is not None:
-            self.reads.append((self.row, self.at, letters, found))
+            self.reads.append((self.row, self.at, letters, values))
         self.at = self.at + width
-        return found
+        return values
 
     def skip(self, count: "Positions | int") -> None:
-        """Pass over some bytes, never a negative number."""
+        """Skip some bytes, never a negative number."""
         self.fail(self.at + count > self.end)
         self.at = np.where(self.end < 0, 0, self.at + count)
 
     def uvarint(self) -> Positions:
         """One unsigned varint each, of at most five bytes (KIP-482)."""
         self.fail(self.at >= self.end)
-        found: Positions = self.buffer.bytes[self.at].astype(np.int64)
+        values: Positions = self.buffer.bytes[self.at].astype(np.int64)
         self.at = self.at + 1
-        if len(found) == 0 or int(found.max()) < 128:
-            return found
-        open_ = np.nonzero(found > 127)[0]
-        found[open_] &= 127
-        return self._long_uvarint(found, open_)
+        if len(values) == 0 or int(values.max()) < 128:
+            return values
+        open_ = np.nonzero(values > 127)[0]
+        values[open_] &= 127
+        return self._long_uvarint(values, open_)
 
-    def _long_uvarint(self, found: Positions, open_: Positions) -> Positions:
-        failed = np.zeros(len(found), dtype=np.bool_)
+    def _long_uvarint(self, values: Positions, open_: Positions) -> Positions:
+        failed = np.zeros(len(values), dtype=np.bool_)
         for place in range(1, _UVARINT_BYTES):
             inside = self.at[open_] < self.end[open_]
             failed[open_[~inside]] = True
             open_ = open_[inside]
             byte = self.buffer.bytes[self.at[open_]].astype(np.int64)
             self.at[open_] += 1
-            found[open_] |= (byte & 127) << (7 * place)
+            values[open_] |= (byte & 127) << (7 * place)
             open_ = open_[byte > 127]
         failed[open_] = True
-        failed |= found > _MAX_UVARINT
+        failed |= values > _MAX_UVARINT
         self.fail(failed)
-        return np.where(failed, 0, found) if failed.any() else found
+        return np.where(failed, 0, values) if failed.any() else values
 
     def length(self, *, flexible: bool, wide: str, nullable: bool) -> Positions:
-        """The length in front of a string (wide int16), bytes or an array (int32); -1 stands for null."""
-        found: Positions = self.uvarint() - 1 if flexible else self.fixed(wide).astype(np.int64)
-        failed = (found < -1) if nullable else (found < 0)
+        """The length in front of a string (wide: int16), bytes or an array (int32); -1 for null."""
+        lengths: Positions = self.uvarint() - 1 if flexible else self.fixed(wide).astype(np.int64)
+        failed = (lengths < -1) if nullable else (lengths < 0)
         if failed.any():
             self.fail(failed)
-            found = np.where(failed, 0, found)
-        return np.where(self.end < 0, 0, found) if self.bad.any() else found
+            lengths = np.where(failed, 0, lengths)
+        return np.where(self.end < 0, 0, lengths) if self.bad.any() else lengths
 
     def spans(self, *, flexible: bool, wide: str, nullable: bool) -> tuple[Positions, Positions]:
-        """(start, length) of a string or of bytes; length -1 for null."""
+        """(start, length) of each string or bytes; length -1 for null."""
         lengths = self.length(flexible=flexible, wide=wide, nullable=nullable)
         start = self.at
         self.skip(np.maximum(lengths, 0) if nullable else lengths)
         return start, lengths
 
     def cut(self, start: Positions, lengths: Positions) -> pa.Array:
-        """The bytes of spans, which do not overlap and rise, as a binary array. When any record is bad the values are
+        """The bytes of spans, which rise and do not overlap, as a binary array. When any record is bad the values are
         empty: the caller has to begin again without it."""
         count = len(start)
         if count == 0 or self.bad.any():

@@ -1,1 +1,7 @@
-"""Rows that are known of a group: ownership, tenures, restarts, alarms, advice."""
+"""What the records of a group mean: the rows of the silver and gold tables.
+
+`classic_groups` and `consumer_groups` go through the records of one group of either protocol, in order, and keep what
+has to be known to go on. What they have in common: `tenures` (which member id was behind an identity, and when),
+`classic_ownership` and `consumer_ownership` (who owned which partition), `restarts`, `alarms`, `advice` (the session
+timeout that restarts ask for), `daily_totals`, `changes` (what became of a member), `commit_windows` (commits between
+records), `consumer_epochs` and `consumer_state` (of the consumer protocol alone)."""

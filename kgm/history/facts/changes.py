@@ -1,39 +1,40 @@
 """What became of a member: rows of `silver_member_change`, alike for both types of groups."""
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
-from kgm.history.reconstruct.classic_snapshots import Change, ChangeKind, Member, Snapshot
-from kgm.history.rows import Row
+from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange, Snapshot, SnapshotMember
+from kgm.history.rows import GroupRecord, MemberChangeRow
 
 
 def change_row(
-    base: Mapping[str, Any], change: Change, topics: tuple[Collection[str], Collection[str]], held: tuple[int, int]
-) -> Row:
-    """topics: subscribed before and after. held: how many partitions before and after."""
-    record = change.member.record
+    record: GroupRecord,
+    change: MemberChange,
+    topics: tuple[Collection[str], Collection[str]],
+    partitions: tuple[int, int],
+) -> MemberChangeRow:
+    """topics: subscribed before and after. partitions: how many before and after."""
+    member = change.member.record
     before, after = map(set, topics)
-    return {
-        **base, "generation": change.generation, "kind": change.kind.value, "member_id": record.member_id,
-        "old_member_id": change.old_member_id, "group_instance_id": record.group_instance_id,
-        "client_id": record.client_id, "client_host": record.client_host,
-        "session_timeout_ms": record.session_timeout, "absorbed": change.absorbed, "complete": change.complete,
-        "seat": change.seat, "rebalance_timeout_ms": record.rebalance_timeout,
-        "topics_added": sorted(after - before), "topics_removed": sorted(before - after),
-        "partitions_before": held[0], "partitions_after": held[1],
-    }  # fmt: skip
+    return MemberChangeRow(
+        **record.columns, generation=change.generation, kind=change.kind.value, member_id=member.member_id,
+        old_member_id=change.old_member_id, group_instance_id=member.group_instance_id, client_id=member.client_id,
+        client_host=member.client_host, session_timeout_ms=member.session_timeout, absorbed=change.absorbed,
+        complete=change.complete, seat=change.identity, rebalance_timeout_ms=member.rebalance_timeout,
+        topics_added=tuple(sorted(after - before)), topics_removed=tuple(sorted(before - after)),
+        partitions_before=partitions[0], partitions_after=partitions[1],
+    )  # fmt: skip
 
 
-def classic_change_row(base: Mapping[str, Any], change: Change, previous: Snapshot | None) -> Row:
+def classic_change_row(record: GroupRecord, change: MemberChange, previous: Snapshot | None) -> MemberChangeRow:
     """Of a classic group, whose records have members with their assignments."""
-    before = None if previous is None else previous.members.get(change.seat)
+    before = None if previous is None else previous.members.get(change.identity)
     after = None if change.kind is ChangeKind.LEFT else change.member
-    return change_row(base, change, (_topics(before), _topics(after)), (_held(before), _held(after)))
+    return change_row(record, change, (_topics(before), _topics(after)), (_partitions(before), _partitions(after)))
 
 
-def _topics(member: Member | None) -> Collection[str]:
+def _topics(member: SnapshotMember | None) -> Collection[str]:
     return () if member is None or member.topics is None else member.topics
 
 
-def _held(member: Member | None) -> int:
+def _partitions(member: SnapshotMember | None) -> int:
     return 0 if member is None else sum(len(numbers) for numbers in (member.assigned or {}).values())

@@ -1,7 +1,7 @@
 """Offset commits between the records of their group: of each partition the first, the last and how many, without a
 Python object for each commit."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,35 +10,37 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgm.history.facts.ownership import Place
+from kgm.history.reconstruct.classic_snapshots import TopicPartition
 
 _Integers = npt.NDArray[np.int64]
+#: With fewer commits than this, how far apart they are says nothing.
+_LEAST_FOR_CADENCE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """Commits of one partition between two records of its group, or behind the last one. first, last: when."""
+class CommitWindow:
+    """Commits of one partition between two records of its group, or after the last one. first, last: their times."""
 
-    place: Place
+    place: TopicPartition
     first: int
     last: int
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class Commits:
-    """The commits of a group that count, by where they begin to. place: which of `places`."""
+class GroupCommits:
+    """The commits of a group that count. at: the offset from which on each does; place: which of `places` it is of."""
 
     at: _Integers
     place: _Integers
     timestamp: _Integers
-    places: Sequence[Place]
+    places: Sequence[TopicPartition]
 
-    def windows(self, cuts: Sequence[int]) -> list[list[Window]]:
-        """What lies before each of these offsets, and behind the last: one list more than there are offsets."""
-        found: list[list[Window]] = [[] for _ in range(len(cuts) + 1)]
+    def windows(self, cuts: Sequence[int]) -> list[list[CommitWindow]]:
+        """The commits before each of these offsets, and after the last: one list more than there are offsets."""
+        windows: list[list[CommitWindow]] = [[] for _ in range(len(cuts) + 1)]
         if not len(self.at):
-            return found
+            return windows
         window = np.searchsorted(np.array(cuts, dtype=np.int64), self.at)
         order = np.lexsort((self.at, self.place, window))
         key = window[order] * len(self.places) + self.place[order]
@@ -50,13 +52,13 @@ class Commits:
             (ends - starts + 1).tolist(), strict=True,
         )  # fmt: skip
         for number, place, first, last, count in rows:
-            found[number].append(Window(self.places[place], first, last, count))
-        return found
+            windows[number].append(CommitWindow(self.places[place], first, last, count))
+        return windows
 
 
-def commit_windows(commits: pa.Table) -> dict[tuple[int, str], Commits]:
-    """Of a table by `schema.SILVER_COMMIT`, by partition and group: plain commits at their own offset, those of a
-    transaction at its marker; without tombstones, what is pending, and what has no time."""
+def commit_windows(commits: pa.Table) -> dict[tuple[int, str], GroupCommits]:
+    """The commits of a table by `schema.SILVER_COMMIT`, by partition and group: plain ones at their own offset, those
+    of a transaction at its marker; without tombstones, pending commits, and commits without a time."""
     counts = pc.and_(pc.invert(commits.column("tombstone")), pc.is_valid(commits.column("visible_offset")))
     table = commits.filter(pc.and_(counts, pc.greater_equal(commits.column("timestamp"), 0))).combine_chunks()
     if not len(table):
@@ -68,14 +70,14 @@ def commit_windows(commits: pa.Table) -> dict[tuple[int, str], Commits]:
     owner = partition * len(groups) + group
     order = np.argsort(owner, kind="stable")
     cuts = np.flatnonzero(np.diff(owner[order])) + 1
-    found = {}
+    by_group = {}
     for chosen in np.split(order, cuts):
         pair = topic[chosen] * (np.int64(1) << 32) + number[chosen]
         different, place = np.unique(pair, return_inverse=True)
-        names = [(topics[each >> 32], each & 0xFFFFFFFF) for each in different.tolist()]
+        places = [(topics[each >> 32], each & 0xFFFFFFFF) for each in different.tolist()]
         key = partitions[partition[chosen[0]]], groups[group[chosen[0]]]
-        found[key] = Commits(at[chosen], place.astype(np.int64), when[chosen], names)
-    return found
+        by_group[key] = GroupCommits(at[chosen], place.astype(np.int64), when[chosen], places)
+    return by_group
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[_Integers, list[Any]]:
@@ -83,3 +85,48 @@ def _coded(column: pa.ChunkedArray) -> tuple[_Integers, list[Any]]:
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+
+#: When a partition was committed since its owner has it: [first, last, count].
+Times = list[int]
+
+
+class CommitTimes:
+    """Of each partition the times of the first and the last commit, and their number, since its owner has it."""
+
+    def __init__(self, times: Iterable[tuple[str, int, Times]]) -> None:
+        self._times = {(topic, partition): seen for topic, partition, seen in times}
+
+    def state(self) -> list[tuple[str, int, Times]]:
+        """What has to be kept."""
+        return [(topic, partition, seen) for (topic, partition), seen in self._times.items()]
+
+    def add(self, window: CommitWindow) -> None:
+        """Commits of a partition, all by its present owner."""
+        seen = self._times.get(window.place)
+        if seen is None:
+            self._times[window.place] = [window.first, window.last, window.count]
+        else:
+            seen[1] = window.last
+            seen[2] += window.count
+
+    def forget(self, place: TopicPartition) -> int | None:
+        """The partition has another owner now; the time of the last commit, if there was one."""
+        seen = self._times.pop(place, None)
+        return None if seen is None else seen[1]
+
+    def last(self, places: Iterable[TopicPartition]) -> int | None:
+        """When one of the partitions was last committed."""
+        return max((self._times[place][1] for place in places if place in self._times), default=None)
+
+    def cadence(self, places: Iterable[TopicPartition]) -> int | None:
+        """How far apart, in ms, the commits of the partition were on average that was committed most often."""
+        seen = max((self._times[place] for place in places if place in self._times), key=_count, default=None)
+        if seen is None or _count(seen) < _LEAST_FOR_CADENCE:
+            return None
+        first, last, count = seen
+        return (last - first) // (count - 1)
+
+
+def _count(seen: Times) -> int:
+    return seen[2]

@@ -1,36 +1,47 @@
-"""The epochs of a group of the consumer protocol: rows of `silver_group_epoch`, from the record that raised one to the
-target assignment that answers it, and to the moment when all members have what that gives them."""
+"""The epochs of a group of the consumer protocol: rows of `silver_group_epoch`, from the record that raised an epoch to
+the target assignment that answers it, and to the moment when every member has what that gives it."""
 
-from kgm.history.rows import Row, Rows
+from dataclasses import replace
 
-_RECENT = 50
+from kgm.history.row_tables import RowCollector
+from kgm.history.rows import GroupEpochRow, GroupRecord
+
+_KEPT = 50
 
 
-class Epochs:
-    """recent: the newest rows; older ones that are not settled yet never will be."""
+class GroupEpochs:
+    """recent: the newest rows; the group will not reach the target of an older one any more."""
 
-    def __init__(self, rows: Rows, recent: list[Row]) -> None:
+    def __init__(self, rows: RowCollector, recent: list[GroupEpochRow]) -> None:
         self.rows, self.recent = rows, recent
 
-    def rose(self, base: Row, value: Row, members: int, *, complete: bool) -> None:
+    def raised(self, record: GroupRecord, epoch: int, metadata_hash: int, members: int, *, complete: bool) -> None:
         """A record of the group's epoch."""
-        row = {
-            **base, "epoch": value["epoch"], "metadata_hash": value["metadata_hash"], "assignment_epoch": None,
-            "settled_offset": None, "members": members, "complete": complete,
-        }  # fmt: skip
-        self.rows.put("silver_group_epoch", row)
-        self.recent = [*self.recent[-_RECENT:], row]
+        row = GroupEpochRow(
+            partition=record.partition, offset=record.offset, timestamp=record.timestamp,
+            leader_epoch=record.leader_epoch, group_id=record.group_id, epoch=epoch, metadata_hash=metadata_hash,
+            members=members, complete=complete,
+        )  # fmt: skip
+        self.rows.put(row)
+        self.recent = [*self.recent[-_KEPT:], row]
 
-    def answered(self, base: Row, epoch: int) -> None:
+    def assigned(self, record: GroupRecord, epoch: int) -> None:
         """A target assignment was computed."""
-        for row in self.recent:
-            if row["assignment_epoch"] is None and row["epoch"] <= epoch:
-                row.update(assignment_epoch=epoch, assigned_offset=base["offset"], assigned_timestamp=base["timestamp"])
-                self.rows.put("silver_group_epoch", row)
+        for number, row in enumerate(self.recent):
+            if row.assignment_epoch is None and row.epoch <= epoch:
+                self._put(
+                    number,
+                    replace(
+                        row, assignment_epoch=epoch, assigned_offset=record.offset, assigned_timestamp=record.timestamp
+                    ),
+                )
 
-    def settled(self, base: Row) -> None:
+    def reached(self, record: GroupRecord) -> None:
         """Every member has what the target assignment gives it."""
-        for row in self.recent:
-            if row["assignment_epoch"] is not None and row["settled_offset"] is None:
-                row.update(settled_offset=base["offset"], settled_timestamp=base["timestamp"])
-                self.rows.put("silver_group_epoch", row)
+        for number, row in enumerate(self.recent):
+            if row.assignment_epoch is not None and row.settled_offset is None:
+                self._put(number, replace(row, settled_offset=record.offset, settled_timestamp=record.timestamp))
+
+    def _put(self, number: int, row: GroupEpochRow) -> None:
+        self.recent[number] = row
+        self.rows.put(row)

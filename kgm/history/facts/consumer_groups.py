@@ -1,495 +1,443 @@
-"""What the records of a group of the consumer protocol mean (KIP-848): types 3 to 8, in the order of their offsets.
+"""What the records of a group of the consumer protocol mean (KIP-848), in the order of their offsets.
 
-A coordinator writes what one request changed as one batch: first the member (type 5, or the tombstones of its types 8,
-7 and 5), then the group's epoch (3) if it rose, the target assignment (7, closed by 6), and what a member has now (8);
-see GroupMetadataManager and TargetAssignmentBuilder. So what changed since the last epoch is why it rose, and what a
-member has is exact, to the record. A static member that stops has the epoch -2 until it is back (another member id with
-the same instance id, no new epoch) or its session expires.
+A coordinator writes what one request changed as one batch: first the member (its metadata, or the tombstones of all
+that it had), then the group's epoch if it rose, the target assignment (a record for each member, and then one for the
+group), and what a member has now; see GroupMetadataManager and TargetAssignmentBuilder. So what changed since the last
+epoch is why it rose, and what a member has is exact, to the record. A static member that stops has the epoch -2 until
+it is back (another member id with the same instance id, no new epoch) or its session expires.
 
-A leave and an expiry are the same tombstones. The session timeout of members of this protocol is the broker's and not
-in the log; `SESSION_MS` is Kafka's default."""
+A leave and an expired session are the same tombstones. The session timeout of members of this protocol is the broker's
+and not in the log; `SESSION_MS` is Kafka's default."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
-from kgm.history.causes.classic_causes import RETURN_WITHIN_MS, Cause, Confidence, Departed, Event, Gone, who
-from kgm.history.causes.consumer_causes import HEARTBEAT_MS, Epoch, departure, explain
-from kgm.history.facts.advice import advice
+from kgm.history.causes.consumer_causes import (
+    CONSUMER_HEARTBEAT_MS,
+    EpochContext,
+    ReturnedConsumer,
+    consumer_departure,
+    explain_epoch,
+)
+from kgm.history.causes.verdict import (
+    RETURN_WITHIN_MS,
+    Cause,
+    Confidence,
+    Departure,
+    GroupEventKind,
+    MissingMember,
+    Verdict,
+    who,
+)
+from kgm.history.facts.advice import timeout_advice
 from kgm.history.facts.changes import change_row
-from kgm.history.facts.commit_windows import Window
-from kgm.history.facts.consumer_epochs import Epochs
-from kgm.history.facts.consumer_ownership import ConsumerOwners, Held, Names, places_of
-from kgm.history.facts.daily_totals import Days
-from kgm.history.facts.restarts import Restarts, identity
-from kgm.history.facts.tenures import Seats
-from kgm.history.reconstruct.classic_snapshots import Change, ChangeKind, Member
-from kgm.history.rows import Row, Rows, position
+from kgm.history.facts.commit_windows import CommitWindow
+from kgm.history.facts.consumer_assignments import ConsumerAssignments
+from kgm.history.facts.consumer_ownership import TopicNames
+from kgm.history.facts.consumer_state import (
+    ConsumerGroupState,
+    EpochState,
+    LeavingMember,
+    LoggedMember,
+    LoggedMemberState,
+    PendingChanges,
+)
+from kgm.history.facts.daily_totals import DailyTotals
+from kgm.history.facts.rebalance_rows import RecentRebalances
+from kgm.history.facts.restarts import Absence, Restarts, Return
+from kgm.history.facts.tenures import Tenures
+from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange, SnapshotMember
+from kgm.history.row_tables import RowCollector
+from kgm.history.rows import EventRow, GroupKey, GroupRecord, RebalanceRow, TenureRow, Who
+from kgm.protocol.struct import Message
+from kgm.records.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
+from kgm.records.messages.consumer_group_current_member_assignment_value import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+)
+from kgm.records.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
+from kgm.records.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
+from kgm.records.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
+from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from kgm.records.messages.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
+from kgm.records.messages.consumer_group_target_assignment_member_key import ConsumerGroupTargetAssignmentMemberKey
+from kgm.records.messages.consumer_group_target_assignment_member_value import ConsumerGroupTargetAssignmentMemberValue
+from kgm.records.messages.consumer_group_target_assignment_metadata_value import (
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
 from kgm.records.messages.group_metadata_value import MemberMetadata
+from kgm.records.record_types import RecordType
 
-TYPE = "consumer"
+CONSUMER = "consumer"
 #: group.consumer.session.timeout.ms
 SESSION_MS = 45_000
-GROUP, PARTITIONS, MEMBER, TARGET, TARGET_MEMBER, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
-KINDS = (GROUP, PARTITIONS, MEMBER, TARGET, TARGET_MEMBER, CURRENT, REGEX)
-AWAY = -2
-_STATES = {0: "stable", 1: "unrevoked", 2: "unreleased"}
-_RECENT = 50
+#: The types of the records that say something of a group.
+RECORD_TYPES = (
+    RecordType.CONSUMER_GROUP_METADATA, RecordType.CONSUMER_GROUP_PARTITION_METADATA,
+    RecordType.CONSUMER_GROUP_MEMBER_METADATA, RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
+    RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+    RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION,
+)  # fmt: skip
 
 
-class ConsumerGroup:
-    """A group on its way through its records. `state()` is all that `ConsumerGroup(..., state=...)` needs to go on."""
+class ConsumerGroupFacts:
+    """A group on its way through its records."""
 
     def __init__(
-        self, rows: Rows, partition: int, group_id: str, names: Names, restarts: Restarts, state: Row | None = None,
-        *, session_ms: int = SESSION_MS,
+        self, rows: RowCollector, partition: int, group_id: str, names: TopicNames, restarts: Restarts,
+        state: ConsumerGroupState, *, session_ms: int = SESSION_MS,
     ) -> None:  # fmt: skip
-        state = state or {}
-        self.rows, self.partition, self.group_id, self.session_ms = rows, partition, group_id, session_ms
-        self.members: dict[str, Row] = state.get("members", {})
-        self.current: dict[str, Row] = state.get("current", {})
-        self.target: dict[str, list[Any]] = state.get("target", {})
-        self.planned: dict[str, str] = state.get("planned", {})
-        self.group: Row = state.get("group", {"epoch": None, "hash": None, "assigned": None, "whole": True})
-        self.pending: Row = state.get("pending", _nothing())
-        self.owners = ConsumerOwners(rows, self._base, names, state.get("owners"))
-        self.seats = Seats(state.get("seats"))
-        self.restarts = restarts
-        self.days = Days(state.get("days"))
-        self.epochs = Epochs(rows, state.get("epochs", []))
-        self.recent: list[Row] = state.get("recent", [])
+        self.rows, self.restarts, self.session_ms = rows, restarts, session_ms
+        self.group = GroupKey(partition=partition, group_id=group_id, group_type=CONSUMER)
+        self._state = state
+        self.tenures = Tenures(rows, state.tenures)
+        self.days = DailyTotals(rows, self.group, state.days)
+        self.recent = RecentRebalances(rows, state.recent)
+        self.assignments = ConsumerAssignments(rows, self.group, names, state, self.days, self.recent)
 
-    def state(self) -> Row:
-        """What has to be kept, as JSON has it."""
-        return {
-            "members": self.members, "current": self.current, "target": self.target, "planned": self.planned,
-            "group": self.group, "pending": self.pending, "owners": self.owners.state(),
-            "seats": self.seats.open, "days": self.days.days, "epochs": self.epochs.recent, "recent": self.recent,
-        }  # fmt: skip
+    def state(self) -> ConsumerGroupState:
+        """What has to be kept."""
+        assignments = self.assignments
+        return replace(
+            self._state, owners=assignments.ownership.state(), tenures=self.tenures.open, days=self.days.state(),
+            epochs=assignments.epochs.recent, recent=self.recent.rows,
+        )  # fmt: skip
 
-    def commits(self, windows: Sequence[Window]) -> None:
+    def committed(self, windows: Sequence[CommitWindow]) -> None:
         """Commits since the last record."""
         for window in windows:
-            self.owners.committed(window)
+            self.assignments.ownership.commits.add(window)
 
-    def record(self, kind: int, base: Row, key: Row, value: Row | None, *, complete: bool) -> None:
-        """The next record of the group. base: where it stands; complete: no offset is missing since the one before."""
-        at = self._base | base
-        self.group["at"] = base["timestamp"]
+    def record(self, record: GroupRecord, key: Message, value: Message | None, *, complete: bool) -> None:
+        """The next record of the group. complete: no offset is missing since the one before."""
+        group, pending = self._state.group, self._state.pending
+        group.heard_at = record.timestamp
         if not complete:
-            self.group["whole"] = False
-            self.pending["broken"] = True
-        if self.pending["leaving"] and self.pending["leaving"][-1]["at"]["timestamp"] != base["timestamp"]:
+            group.whole = False
+            pending.broken = True
+        if pending.leaving and pending.leaving[-1].record.timestamp != record.timestamp:
             self._left()
-        match kind:
-            case 3:
-                self._group(at, value)
-            case 5:
-                self._member(at, key["member_id"], value)
-            case 6:
-                self._assigned(at, value)
-            case 7:
-                self._target(key["member_id"], value)
-            case 8:
-                self._current(at, key["member_id"], value)
+        match key, value:
+            case ConsumerGroupMetadataKey(), None:
+                self._removed(record)
+            case ConsumerGroupMetadataKey(), ConsumerGroupMetadataValue() as metadata:
+                self._epoch_record(record, metadata)
+            case ConsumerGroupMemberMetadataKey(member_id=member_id), None:
+                self._member_removed(record, member_id)
+            case ConsumerGroupMemberMetadataKey(member_id=member_id), ConsumerGroupMemberMetadataValue() as metadata:
+                self._member(record, member_id, metadata)
+            case _, ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch):
+                self.assignments.planned(record, epoch)
+            case (
+                ConsumerGroupTargetAssignmentMemberKey(member_id=member_id),
+                ConsumerGroupTargetAssignmentMemberValue() | None as target,
+            ):
+                self.assignments.target(member_id, target)
+            case (
+                ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id),
+                ConsumerGroupCurrentMemberAssignmentValue() | None as current,
+            ):
+                self._current(record, member_id, current)
+            case ConsumerGroupRegularExpressionKey(), _:
+                pending.regex = True
             case _:
-                self.pending["regex"] |= kind == REGEX
+                pass  # topics of the group, as brokers before 4.1 wrote them
 
     def finish(self) -> None:
         """Put what is open at the end of the records."""
-        self.days.put(self.rows, self._base)
-        for row in self.seats.open.values():
-            self.rows.put("silver_seat", row)
-        self.owners.finish()
-        sessions = [row["session_timeout_ms"] for row in self.seats.open.values()]
-        now, when = max(sessions, default=self.session_ms), self.group.get("at", 0)
-        self.rows.put("gold_timeout_advice", advice(self._base, when, now, self.restarts.absences))
-
-    @property
-    def _base(self) -> Row:
-        return {"partition": self.partition, "group_id": self.group_id, "group_type": TYPE}
-
-    @property
-    def _generation(self) -> int:
-        epoch: int | None = self.group["epoch"]
-        return 0 if epoch is None else epoch
+        self.days.finish()
+        self.tenures.finish()
+        self.assignments.ownership.finish()
+        session_ms = max((row.session_timeout_ms for row in self.tenures.open.values()), default=self.session_ms)
+        absences = self.restarts.state.absences
+        self.rows.put(timeout_advice(self.group, self._state.group.heard_at, session_ms, absences))
 
     # --- members
 
-    def _member(self, base: Row, member_id: str, value: Row | None) -> None:
-        old = self.members.get(member_id)
-        if value is None:
-            if old is not None:
-                self._leaving(base, member_id, old)
-            self.current.pop(member_id, None)
-            self.target.pop(member_id, None)
-            return
-        new = {
-            "instance": value["instance_id"], "client_id": value["client_id"], "host": value["client_host"],
-            "topics": sorted(value["subscribed_topic_names"] or ()), "regex": value["subscribed_topic_regex"] or "",
-            "assignor": value["server_assignor"], "rebalance": value["rebalance_timeout_ms"], "at": base["timestamp"],
-            "session": None, "away": None, "unrevoked": None, "rack": value["rack_id"],
-        }  # fmt: skip
-        if value["classic_member_metadata"] is not None:
-            new["session"] = value["classic_member_metadata"]["session_timeout_ms"]
-        self.members[member_id] = new
+    def _member(self, record: GroupRecord, member_id: str, value: ConsumerGroupMemberMetadataValue) -> None:
+        old = self._state.members.get(member_id)
+        classic = value.classic_member_metadata
+        new = LoggedMember(
+            instance_id=value.instance_id, client_id=value.client_id, client_host=value.client_host,
+            rack_id=value.rack_id, topics=sorted(value.subscribed_topic_names or ()),
+            regex=value.subscribed_topic_regex or "", server_assignor=value.server_assignor,
+            rebalance_timeout_ms=value.rebalance_timeout_ms, heard_at=record.timestamp,
+            classic_session_ms=None if classic is None else classic.session_timeout_ms,
+            away_since=None if old is None else old.away_since,
+            unrevoked_since=None if old is None else old.unrevoked_since,
+        )  # fmt: skip
+        self._state.members[member_id] = new
         if old is None:
-            self._came(base, member_id, new)
-            return
-        new |= {"away": old["away"], "unrevoked": old["unrevoked"]}
-        if (old["topics"], old["regex"]) != (new["topics"], new["regex"]):
-            change = self._change(base, ChangeKind.RESUBSCRIBED, member_id, new)
-            self.pending["resubscribed"].append([member_id, base, new])
-            self._put_change(base, change, new, old)
-        elif old["assignor"] != new["assignor"]:
-            self.pending["assignor"] = True
+            self._came(record, member_id, new)
+        elif (old.topics, old.regex) != (new.topics, new.regex):
+            change = self._change(record, ChangeKind.RESUBSCRIBED, member_id, new)
+            self._state.pending.resubscribed.append((member_id, record, new))
+            self._put_change(record, change, new, old)
+        elif old.server_assignor != new.server_assignor:
+            self._state.pending.assignor = True
 
-    def _leaving(self, base: Row, member_id: str, old: Row) -> None:
-        """A member's record was deleted: it left, unless the next record gives its seat to another member id."""
-        held = self.current.get(member_id)
-        last, cadence = self.owners.commits_of(places_of(held), base["offset"])
-        self.pending["leaving"].append({
-            "member_id": member_id, "at": base, "member": old, "last": last, "cadence": cadence,
-            "held": len(places_of(held)),
-        })  # fmt: skip
-        self.owners.gone(member_id, base, self._generation)
-        del self.members[member_id]
+    def _member_removed(self, record: GroupRecord, member_id: str) -> None:
+        """A member's record was deleted: it left, unless the next record gives its instance id to another member id."""
+        state = self._state
+        old = state.members.pop(member_id, None)
+        if old is not None:
+            current, ownership = state.current.get(member_id), self.assignments.ownership
+            owned = [] if current is None else current.owned()
+            last, cadence = ownership.commits_of(owned, record.offset)
+            state.pending.leaving.append(
+                LeavingMember(
+                    member_id=member_id, record=record, member=old, last_commit=last, cadence_ms=cadence,
+                    partitions=len(owned),
+                )
+            )  # fmt: skip
+            ownership.gone(member_id, record, state.generation)
+        state.current.pop(member_id, None)
+        state.target.pop(member_id, None)
 
     def _left(self) -> None:
-        """Nobody took their seats."""
-        for gone in self.pending["leaving"]:
-            base, data = gone["at"], gone["member"]
-            change = self._change(base, ChangeKind.LEFT, gone["member_id"], data)
+        """No other member took over the instance ids of those that are leaving."""
+        pending = self._state.pending
+        for gone in pending.leaving:
+            record, member = gone.record, gone.member
+            change = self._change(record, ChangeKind.LEFT, gone.member_id, member)
             how = self._how(gone, change)
-            self._put_change(base, change, None, data, gone["held"])
-            self.seats.leave(
-                self.rows, change.seat, base["offset"], base["timestamp"], self._generation, cause=how.cause.value,
+            self._put_change(record, change, None, member, gone.partitions)
+            self.tenures.end(
+                change.identity, record.offset, record.timestamp, self._state.generation, cause=how.cause.value,
                 confidence=how.confidence.value,
             )  # fmt: skip
-        self.pending["left"] += self.pending["leaving"]
-        self.pending["leaving"] = []
+        pending.left += pending.leaving
+        pending.leaving = []
 
-    def _how(self, gone: Row, change: Change) -> Departed:
-        data = gone["member"]
-        return departure(
-            Gone(change=change, last_commit=gone["last"], cadence_ms=gone["cadence"]), change.timestamp,
-            away=data["away"], heard=data["at"], unrevoked=data["unrevoked"],
+    def _how(self, gone: LeavingMember, change: MemberChange) -> Departure:
+        member = gone.member
+        return consumer_departure(
+            MissingMember(change=change, last_commit=gone.last_commit, cadence_ms=gone.cadence_ms), change.timestamp,
+            away=member.away_since, heard=member.heard_at, unrevoked=member.unrevoked_since,
         )  # fmt: skip
 
-    def _came(self, base: Row, member_id: str, new: Row) -> None:
-        instance = new["instance"]
+    def _came(self, record: GroupRecord, member_id: str, new: LoggedMember) -> None:
+        pending, instance_id = self._state.pending, new.instance_id
         before = None
-        if instance is not None:
-            before = next((each for each in self.pending["leaving"] if each["member"]["instance"] == instance), None)
+        if instance_id is not None:
+            before = next((each for each in pending.leaving if each.member.instance_id == instance_id), None)
         if before is None:
-            change = self._change(base, ChangeKind.JOINED, member_id, new)
-            self.pending["joined"].append([member_id, base, new])
-            self._put_change(base, change, new, None)
+            change = self._change(record, ChangeKind.JOINED, member_id, new)
+            pending.joined.append((member_id, record, new))
+            self._put_change(record, change, new, None)
         else:
-            self.pending["leaving"].remove(before)
-            change = self._change(base, ChangeKind.REPLACED, member_id, new, before["member_id"])
-            self._put_change(base, change, new, before["member"], before["held"])
-            self._absorbed(base, change, before)
-        self.seats.take(self.rows, {
-            **self._base, "seat": change.seat, "member_id": member_id, "group_instance_id": instance,
-            "client_id": new["client_id"], "client_host": new["host"], "session_timeout_ms": self._session(new),
-            "from_offset": base["offset"], "from_timestamp": base["timestamp"], "from_generation": self._generation,
-            "known_from": self.group["whole"], "to_offset": None,
-        }, cause="replaced", confidence=Confidence.CERTAIN.value)  # fmt: skip
-
-    def _absorbed(self, base: Row, change: Change, before: Row) -> None:
-        away = before["member"]["away"]
-        low, high = (before["member"]["at"], base["timestamp"]) if away is None else (away, away)
-        self.restarts.note(
-            self.rows, base, change, down_at_min=low, down_at_max=high, up_at=base["timestamp"], absorbed=True,
-            old_member_id=before["member_id"], complete=not self.pending["broken"], confidence=self._sure.value,
+            pending.leaving.remove(before)
+            change = self._change(record, ChangeKind.REPLACED, member_id, new, before.member_id)
+            self._put_change(record, change, new, before.member, before.partitions)
+            self._absorbed(record, change, before)
+        row = TenureRow(
+            **self.group.columns, seat=change.identity, member_id=member_id, group_instance_id=instance_id,
+            client_id=new.client_id, client_host=new.client_host, session_timeout_ms=self._session(new),
+            from_offset=record.offset, from_timestamp=record.timestamp, from_generation=self._state.generation,
+            known_from=self._state.group.whole,
         )  # fmt: skip
-        line = f"{change.seat}: {change.member.record.member_id} took the place of {before['member_id']}"
-        self._event(base, Event.ABSORBED, [who(change, "returned")], [line, "the group's epoch did not rise for that"])
-        self.days.add(base["timestamp"], absorbed=1, replaced=1)
+        self.tenures.begin(row, cause="replaced", confidence=Confidence.CERTAIN.value)
 
-    def _change(self, base: Row, kind: ChangeKind, member_id: str, data: Row, old: str | None = None) -> Change:
-        record = MemberMetadata(
-            member_id=member_id, group_instance_id=data["instance"], client_id=data["client_id"],
-            client_host=data["host"], rebalance_timeout=data["rebalance"], session_timeout=self._session(data),
+    def _absorbed(self, record: GroupRecord, change: MemberChange, before: LeavingMember) -> None:
+        away = before.member.away_since
+        low, high = (before.member.heard_at, record.timestamp) if away is None else (away, away)
+        back = Return(
+            old_member_id=before.member_id, down_min=low, down_max=high, up_at=record.timestamp, absorbed=True,
+            complete=self._complete, confidence=self._sure.value,
         )  # fmt: skip
-        member = Member(record, frozenset(data["topics"]), None)
-        return Change(
-            offset=base["offset"], timestamp=base["timestamp"], generation=self._generation, kind=kind,
-            seat=member.seat, member=member, old_member_id=old, absorbed=True if old is not None else None,
-            complete=not self.pending["broken"],
+        self.restarts.ended(record, change, back)
+        line = f"{change.identity}: {change.member.record.member_id} replaced {before.member_id}"
+        self._event(
+            record, GroupEventKind.ABSORBED, [who(change, "returned")], [line, "the group's epoch did not rise"]
+        )
+        self.days.add_absorbed(record.timestamp, 1)
+
+    def _current(
+        self, record: GroupRecord, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
+    ) -> None:
+        state, member = self.assignments.current(record, member_id, value), self._state.members.get(member_id)
+        if member is None or state is LoggedMemberState.GONE:
+            return
+        member.heard_at = record.timestamp
+        if state is not LoggedMemberState.UNREVOKED:
+            member.unrevoked_since = None
+        elif not member.unrevoked_since:
+            member.unrevoked_since = record.timestamp
+        if state is not LoggedMemberState.AWAY:
+            member.away_since = None
+        elif member.away_since is None:
+            member.away_since = record.timestamp
+            change = self._change(record, ChangeKind.LEFT, member_id, member)
+            line = f"{change.identity}: it stopped, and keeps its partitions until it is back or its session expires"
+            self._event(record, GroupEventKind.AWAY, [who(change, "away")], [line])
+
+    def _change(
+        self, record: GroupRecord, kind: ChangeKind, member_id: str, member: LoggedMember, old: str | None = None
+    ) -> MemberChange:
+        metadata = MemberMetadata(
+            member_id=member_id, group_instance_id=member.instance_id, client_id=member.client_id,
+            client_host=member.client_host, rebalance_timeout=member.rebalance_timeout_ms,
+            session_timeout=self._session(member),
+        )  # fmt: skip
+        return MemberChange(
+            offset=record.offset, timestamp=record.timestamp, generation=self._state.generation, kind=kind,
+            member=SnapshotMember(metadata, frozenset(member.topics), None), old_member_id=old,
+            absorbed=True if old is not None else None, complete=self._complete,
         )  # fmt: skip
 
-    def _session(self, data: Row) -> int:
-        session: int | None = data["session"]
-        return self.session_ms if session is None else session
+    def _session(self, member: LoggedMember) -> int:
+        return self.session_ms if member.classic_session_ms is None else member.classic_session_ms
 
-    def _put_change(self, base: Row, change: Change, new: Row | None, old: Row | None, held: int | None = None) -> None:
-        if held is None:
-            held = len(places_of(self.current.get(change.member.record.member_id)))
-        topics = tuple(each["topics"] if each else () for each in (old, new))
-        row = change_row(base, change, (topics[0], topics[1]), (held, held if new else 0))
-        self.rows.put("silver_member_change", row)
+    def _put_change(
+        self, record: GroupRecord, change: MemberChange, new: LoggedMember | None, old: LoggedMember | None,
+        partitions: int | None = None,
+    ) -> None:  # fmt: skip
+        if partitions is None:
+            current = self._state.current.get(change.member.record.member_id)
+            partitions = 0 if current is None else len(current.owned())
+        before, after = (() if member is None else member.topics for member in (old, new))
+        self.rows.put(change_row(record, change, (before, after), (partitions, partitions if new else 0)))
 
     # --- epochs
 
     @property
     def _sure(self) -> Confidence:
-        return Confidence.CERTAIN if self.group["whole"] else Confidence.LIKELY
+        return Confidence.CERTAIN if self._state.group.whole else Confidence.LIKELY
 
-    def _group(self, base: Row, value: Row | None) -> None:
-        if value is None:
-            self._removed(base)
-            return
+    @property
+    def _complete(self) -> bool:
+        """Whether no offset is missing since the last epoch."""
+        return not self._state.pending.broken
+
+    def _epoch_record(self, record: GroupRecord, value: ConsumerGroupMetadataValue) -> None:
         self._left()
-        old, new = self.group["epoch"], value["epoch"]
-        hashes = self.group["hash"], value["metadata_hash"]
-        self.group |= {"epoch": new, "hash": value["metadata_hash"]}
-        joined = [self._change(at, ChangeKind.JOINED, name, data) for name, at, data in self.pending["joined"]]
-        if old is None and joined and all(data["session"] is not None for _, _, data in self.pending["joined"]):
-            line = "its members came from the classic protocol in the same moment"
-            self._event(base, Event.CONVERTED, [who(each, "member") for each in joined], [line])
+        group, pending = self._state.group, self._state.pending
+        old, new = group.epoch, value.epoch
+        hashes = group.metadata_hash, value.metadata_hash
+        group.epoch, group.metadata_hash = new, value.metadata_hash
+        joined = [self._change(at, ChangeKind.JOINED, name, member) for name, at, member in pending.joined]
+        classic = all(member.classic_session_ms is not None for _, _, member in pending.joined)
+        if old is None and joined and classic:
+            line = "its members came from the classic protocol at the same moment"
+            self._event(record, GroupEventKind.CONVERTED, [who(each, "member") for each in joined], [line])
             for each in joined:
                 self.restarts.stays(each.member)
-        elif new != old and (old is not None or not self.pending["broken"]):
-            self._epoch(base, joined, hashes=hashes, old=new - 1 if old is None else old)
-        self._remember(base)
-        self.epochs.rose(base, value, len(self.members), complete=self.group["whole"])
+        elif new != old and (old is not None or not pending.broken):
+            self._epoch(record, joined, hashes=hashes, old=new - 1 if old is None else old)
+        self._remember(record)
+        self.assignments.epochs.raised(
+            record, value.epoch, value.metadata_hash, len(self._state.members), complete=group.whole
+        )
 
-    def _epoch(self, base: Row, joined: Sequence[Change], *, hashes: tuple[int | None, int], old: int) -> None:
-        left = [(gone, self._change(gone["at"], ChangeKind.LEFT, gone["member_id"], gone["member"]))
-                for gone in self.pending["left"]]  # fmt: skip
-        resubscribed = [
-            self._change(at, ChangeKind.RESUBSCRIBED, name, data) for name, at, data in self.pending["resubscribed"]
+    def _epoch(
+        self, record: GroupRecord, joined: Sequence[MemberChange], *, hashes: tuple[int | None, int], old: int
+    ) -> None:
+        pending = self._state.pending
+        left = [
+            (gone, self._change(gone.record, ChangeKind.LEFT, gone.member_id, gone.member)) for gone in pending.left
         ]
-        back = self._returned(base, joined)
-        verdict = explain(Epoch(
-            joined=joined, returned=back, departed=[self._how(gone, change) for gone, change in left],
-            resubscribed=resubscribed, hashes=hashes, regex=self.pending["regex"],
-            assignor=self.pending["assignor"], empty=not self.members, known=self.group["whole"],
-            broken=self.pending["broken"],
-        ))  # fmt: skip
-        complete = not self.pending["broken"]
-        row = {
-            **base, "from_generation": old, "to_generation": self.group["epoch"],
-            "lost_rounds": 0 if complete else None, "moved": 0, "kept": 0, "complete": complete,
-            "cause": verdict.cause.value, "confidence": verdict.confidence.value,
-            "also": [each.value for each in verdict.also], "who": list(verdict.who),
-            "evidence": list(verdict.evidence), "source": "log", "reason": None,
-            "inferred_cause": verdict.cause.value, "inferred_confidence": verdict.confidence.value,
-            "members_before": len(self.members) - len(joined) + len(left), "members_after": len(self.members),
-            "joined": len(joined), "left": len(left), "replaced": 0, "unowned_ms": 0,
-            "stopped_partition_ms_min": 0, "stopped_partition_ms_max": 0,
-        }  # fmt: skip
-        self.rows.put("gold_rebalance", row)
-        since = base["timestamp"] - RETURN_WITHIN_MS
-        self.recent = [each for each in self.recent[-_RECENT:] if each["timestamp"] > since]
-        self.recent.append(row)
-        self._restarted(base, back, row)
-        self.days.add(
-            base["timestamp"], cause=row["cause"], rebalances=1, joined=row["joined"], left=row["left"],
-            members=len(self.members),
+        back = self._returned(record, joined)
+        verdict = explain_epoch(
+            EpochContext(
+                joined=joined,
+                returned=[
+                    ReturnedConsumer(change=change, old_member_id=absence.member_id, down_ms=absence.down_max)
+                    for change, absence in back
+                ],
+                departures=[self._how(gone, change) for gone, change in left],
+                resubscribed=[
+                    self._change(at, ChangeKind.RESUBSCRIBED, name, member) for name, at, member in pending.resubscribed
+                ],
+                hashes=hashes, regex=pending.regex, assignor=pending.assignor, empty=not self._state.members,
+                known=self._state.group.whole, broken=pending.broken,
+            )
         )  # fmt: skip
-        self.days.close(self.rows, self._base, self.recent[0]["timestamp"])
+        row = self._rebalance_row(record, verdict, old, joined=len(joined), left=len(left))
+        self.recent.add(row)
+        self._restarted(record, back, row)
+        self.days.add_rebalance(row)
+        self.days.add_members(record.timestamp, len(self._state.members))
+        self.days.close(self.recent.rows[0].timestamp)
 
-    def _returned(self, base: Row, joined: Sequence[Change]) -> list[tuple[Change, Row]]:
-        """Who of those that joined is back from an earlier absence."""
-        found = []
+    def _rebalance_row(
+        self, record: GroupRecord, verdict: Verdict, old: int, *, joined: int, left: int
+    ) -> RebalanceRow:
+        members = len(self._state.members)
+        return RebalanceRow(
+            **record.columns, from_generation=old, to_generation=self._state.generation,
+            lost_rounds=0 if self._complete else None, moved=0, kept=0, complete=self._complete,
+            cause=verdict.cause.value, confidence=verdict.confidence.value,
+            also=tuple(each.value for each in verdict.also), who=verdict.who, evidence=verdict.evidence, source="log",
+            inferred_cause=verdict.cause.value, inferred_confidence=verdict.confidence.value,
+            members_before=members - joined + left, members_after=members, joined=joined, left=left, replaced=0,
+            unowned_ms=0, stopped_partition_ms_min=0, stopped_partition_ms_max=0,
+        )  # fmt: skip
+
+    def _returned(self, record: GroupRecord, joined: Sequence[MemberChange]) -> list[tuple[MemberChange, Absence]]:
+        """Those that joined and are back from an earlier absence."""
+        returned = []
         for change in joined:
-            earlier = self.restarts.back(change, base["timestamp"])
-            if earlier is not None and base["timestamp"] - earlier["at"] <= RETURN_WITHIN_MS:
-                found.append((change, earlier))
-        return found
+            absence = self.restarts.back(change, record.timestamp)
+            if absence is not None and record.timestamp - absence.at <= RETURN_WITHIN_MS:
+                returned.append((change, absence))
+        return returned
 
-    def _restarted(self, base: Row, back: Sequence[tuple[Change, Row]], row: Row) -> None:
-        for change, earlier in back:
-            self.restarts.note(
-                self.rows, base, change, down_at_min=earlier["down_min"], down_at_max=earlier["down_max"],
-                up_at=change.timestamp, absorbed=False, old_member_id=earlier["member_id"],
-                complete=not self.pending["broken"], confidence=Confidence.LIKELY.value,
+    def _restarted(
+        self, record: GroupRecord, returned: Sequence[tuple[MemberChange, Absence]], row: RebalanceRow
+    ) -> None:
+        for change, absence in returned:
+            back = Return(
+                old_member_id=absence.member_id, down_min=absence.down_min, down_max=absence.down_max,
+                up_at=change.timestamp, absorbed=False, complete=self._complete, confidence=Confidence.LIKELY.value,
             )  # fmt: skip
-            for each in self.recent:
-                if each["offset"] == earlier["offset"] and Cause.BOUNCE.value not in (each["cause"], *each["also"]):
-                    line = f"{earlier['member_id']} came back as {change.member.record.member_id}"
-                    each["also"] = [*each["also"], Cause.BOUNCE.value]
-                    each["evidence"] = [*each["evidence"], f"{line} in epoch {row['to_generation']}"]
-                    self.rows.put("gold_rebalance", each)
+            self.restarts.ended(record, change, back)
+            line = f"{absence.member_id} came back as {change.member.record.member_id} in epoch {row.to_generation}"
+            self.recent.came_back(absence.offset, line)
 
-    def _remember(self, base: Row) -> None:
-        """What changed has been explained; who went may come back."""
-        for gone in self.pending["left"]:
-            data, at = gone["member"], gone["at"]["timestamp"]
-            change = self._change(gone["at"], ChangeKind.LEFT, gone["member_id"], data)
-            low, high = max(gone["last"] or 0, data["at"]), at
-            if data["away"] is not None:
-                low = high = data["away"]
+    def _remember(self, record: GroupRecord) -> None:
+        """What changed has been explained; those that went may come back."""
+        for gone in self._state.pending.left:
+            member, at = gone.member, gone.record.timestamp
+            change = self._change(gone.record, ChangeKind.LEFT, gone.member_id, member)
+            low, high = max(gone.last_commit or 0, member.heard_at), at
+            if member.away_since is not None:
+                low = high = member.away_since
             elif self._how(gone, change).cause is Cause.SESSION_EXPIRY:
-                high = max(at - self._session(data) + HEARTBEAT_MS, low)
-            self.restarts.gone.setdefault(identity(change.member), []).append({
-                "seat": change.seat, "member_id": gone["member_id"], "at": at, "offset": base["offset"],
-                "session": self._session(data), "down_min": low, "down_max": high,
-            })  # fmt: skip
-        self.restarts.forget(base["timestamp"])
-        self.pending = _nothing()
+                high = max(at - self._session(member) + CONSUMER_HEARTBEAT_MS, low)
+            self.restarts.gone(change.member, at=at, offset=record.offset, down_min=low, down_max=high)
+        self.restarts.forget(record.timestamp)
+        self._state.pending = PendingChanges()
 
-    def _removed(self, base: Row) -> None:
-        gone = self.pending["leaving"]
-        if gone:
-            # An empty group has nobody whose records go with it.
-            changes = [self._change(base, ChangeKind.LEFT, each["member_id"], each["member"]) for each in gone]
-            for each in changes:
-                self.restarts.converted(each.member, base["timestamp"], base["timestamp"])
-            people = [who(each, "member") for each in changes]
-            self._event(base, Event.CONVERTED, people, ["its records went while it had members: it is classic now"])
-        elif self.group["epoch"] is not None:
-            self._event(base, Event.REMOVED, [], ["the group's records were deleted: by an admin, or for its age"])
-        for seat in list(self.seats.open):
-            self.seats.leave(
-                self.rows, seat, base["offset"], base["timestamp"], self._generation, cause=Event.REMOVED.value,
+    def _removed(self, record: GroupRecord) -> None:
+        """The group's record was deleted."""
+        state = self._state
+        if state.pending.leaving:
+            # The records of a group without members go by themselves.
+            changes = [
+                self._change(record, ChangeKind.LEFT, each.member_id, each.member) for each in state.pending.leaving
+            ]
+            for change in changes:
+                self.restarts.converted(change.member, record.timestamp, record.timestamp)
+            line = "the group's records were deleted while it had members: it became a classic group"
+            self._event(record, GroupEventKind.CONVERTED, [who(each, "member") for each in changes], [line])
+        elif state.group.epoch is not None:
+            line = "the group's records were deleted: by an admin, or because it was empty for long enough"
+            self._event(record, GroupEventKind.REMOVED, [], [line])
+        for identity in list(self.tenures.open):
+            self.tenures.end(
+                identity, record.offset, record.timestamp, state.generation, cause=GroupEventKind.REMOVED.value,
                 confidence=self._sure.value,
             )  # fmt: skip
-        self.members, self.current, self.target, self.planned = {}, {}, {}, {}
-        self.pending = _nothing()
-        self.group = {"epoch": None, "hash": None, "assigned": None, "whole": True, "at": base["timestamp"]}
+        state.members, state.current, state.target, state.planned = {}, {}, {}, {}
+        state.pending = PendingChanges()
+        state.group = EpochState(heard_at=record.timestamp)
 
-    def _event(self, base: Row, event: Event, people: Sequence[Row], evidence: Sequence[str]) -> None:
-        complete = not self.pending["broken"]
-        self.rows.put("gold_event", {
-            **base, "generation": self._generation, "event": event.value, "who": list(people),
-            "confidence": (self._sure if complete else Confidence.UNKNOWN).value, "evidence": list(evidence),
-            "complete": complete,
-        })  # fmt: skip
-
-    # --- assignments
-
-    def _target(self, member_id: str, value: Row | None) -> None:
-        if value is None:
-            self.target.pop(member_id, None)
-        else:
-            self.target[member_id] = _pairs(value["topic_partitions"])
-
-    def _assigned(self, base: Row, value: Row | None) -> None:
-        if value is None:
-            return
-        epoch = value["assignment_epoch"]
-        self.group["assigned"] = epoch
-        planned = {
-            f"{topic} {number}": self._seat(member_id)
-            for member_id, pairs in self.target.items()
-            for topic, number in pairs
-        }
-        both = self.planned.keys() & planned.keys()
-        kept = sum(self.planned[place] == planned[place] for place in both)
-        for row in self.recent:
-            if row["to_generation"] == epoch:
-                row |= {"moved": len(both) - kept, "kept": kept, "assigned": len(planned)}
-                self._grown(row, self.planned, planned)
-                self.rows.put("gold_rebalance", row)
-                self.days.add(row["timestamp"], moved=row["moved"])
-        self.planned = planned
-        self.epochs.answered(base, epoch)
-        self.group["lagging"] = [each for each in self.members if not self._is_settled(each, epoch)]
-        self._settled(base)
-
-    def _grown(self, row: Row, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        """Topic metadata changed: did a topic get more partitions?"""
-        if row["cause"] != Cause.METADATA.value:
-            return
-        topics = {place.split(" ")[0] for place in before}
-        new = [place for place in after.keys() - before.keys() if place.split(" ")[0] in topics]
-        if new:
-            line = f"{len(new)} partitions were assigned that were not there before"
-            self.days.recount(row["timestamp"], row["cause"], Cause.PARTITIONS.value)
-            row |= {
-                "cause": Cause.PARTITIONS.value, "inferred_cause": Cause.PARTITIONS.value,
-                "evidence": [*row["evidence"], line],
-            }  # fmt: skip
-
-    def _seat(self, member_id: str) -> str:
-        member = self.members.get(member_id)
-        return member_id if member is None or member["instance"] is None else member["instance"]
-
-    def _current(self, base: Row, member_id: str, value: Row | None) -> None:
-        seat = self._seat(member_id)
-        row = {
-            **base, "member_id": member_id, "state": "gone",
-            "group_instance_id": None if member_id not in self.members else self.members[member_id]["instance"],
-        }  # fmt: skip
-        if value is None:
-            self.rows.put("silver_member_state", row)
-            return
-        epoch, member = value["member_epoch"], self.members.get(member_id)
-        state = "away" if epoch == AWAY else _STATES.get(value["state"], "unknown")
-        row |= {
-            "member_epoch": epoch, "previous_member_epoch": value["previous_member_epoch"], "state": state,
-            "assigned": _lists(value["assigned_partitions"]), "pending": _lists(value["partitions_pending_revocation"]),
-        }  # fmt: skip
-        self.rows.put("silver_member_state", row if member is None else row | _described(member))
-        held: Held = {
-            "epoch": epoch, "state": state, "assigned": _pairs(value["assigned_partitions"]),
-            "pending": _pairs(value["partitions_pending_revocation"]),
-        }  # fmt: skip
-        self.current[member_id] = held
-        if member is not None:
-            self._life(base, member_id, member, state)
-        unowned = self.owners.has(member_id, seat, held, base, self._generation, known=self.group["whole"])
-        self._unowned(unowned)
-        lagging = self.group.get("lagging", [])
-        if member_id in lagging and self._is_settled(member_id, self.group["assigned"]):
-            lagging.remove(member_id)
-            self._settled(base)
-
-    def _life(self, base: Row, member_id: str, member: Row, state: str) -> None:
-        member["at"] = base["timestamp"]
-        member["unrevoked"] = (member["unrevoked"] or base["timestamp"]) if state == "unrevoked" else None
-        if state == "away" and member["away"] is None:
-            member["away"] = base["timestamp"]
-            line = "it stopped, and keeps its seat until it is back or its session expires"
-            change = self._change(base, ChangeKind.LEFT, member_id, member)
-            self._event(base, Event.AWAY, [who(change, "away")], [f"{change.seat}: {line}"])
-        elif state != "away":
-            member["away"] = None
-
-    def _unowned(self, ms: int) -> None:
-        for row in self.recent:
-            if ms and row["to_generation"] == self.group["assigned"]:
-                row["unowned_ms"] += ms
-                row["stopped_partition_ms_min"] = row["stopped_partition_ms_max"] = row["unowned_ms"]
-                self.rows.put("gold_rebalance", row)
-                self.days.add(row["timestamp"], stopped_partition_ms_min=ms, stopped_partition_ms_max=ms)
-
-    def _is_settled(self, member_id: str, epoch: int) -> bool:
-        held = self.current.get(member_id)
-        return held is not None and (held["state"] == "away" or (held["state"] == "stable" and held["epoch"] == epoch))
-
-    def _settled(self, base: Row) -> None:
-        if not self.group.get("lagging"):
-            self.epochs.settled(base)
-
-
-def _nothing() -> Row:
-    """What changed since the last epoch, as JSON has it: nothing yet. broken: an offset is missing since then."""
-    return {
-        "joined": [], "leaving": [], "left": [], "resubscribed": [], "regex": False, "assignor": False,
-        "broken": False,
-    }  # fmt: skip
-
-
-def _described(member: Row) -> Row:
-    return {
-        "client_id": member["client_id"], "client_host": member["host"], "rack_id": member.get("rack"),
-        "rebalance_timeout_ms": member["rebalance"], "server_assignor": member["assignor"], "topics": member["topics"],
-        "regex": member["regex"] or None, "classic": member["session"] is not None,
-    }  # fmt: skip
-
-
-def _pairs(topics: Sequence[Row] | None) -> list[Any]:
-    return [[each["topic_id"].hex(), number] for each in topics or () for number in each["partitions"]]
-
-
-def _lists(topics: Sequence[Row] | None) -> list[Row]:
-    return [{"topic_id": each["topic_id"], "partitions": each["partitions"]} for each in topics or ()]
-
-
-def base_row(partition: int, row: Row) -> Row:
-    """Where a decoded record stands."""
-    return position(partition, row["offset"], row["timestamp"], row["leader_epoch"])
+    def _event(
+        self, record: GroupRecord, event: GroupEventKind, people: Sequence[Who], evidence: Sequence[str]
+    ) -> None:
+        sure = self._sure if self._complete else Confidence.UNKNOWN
+        self.rows.put(
+            EventRow(
+                **record.columns, generation=self._state.generation, event=event.value, confidence=sure.value,
+                who=tuple(people), evidence=tuple(evidence), complete=self._complete,
+            )
+        )  # fmt: skip

@@ -2,127 +2,111 @@
 record has it no more, neither assigned nor pending revocation, or when the member stopped (epoch -2) or is gone."""
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
-from kgm.history.facts.commit_windows import Window
-from kgm.history.rows import Row, Rows
+from kgm.history.facts.commit_windows import CommitTimes
+from kgm.history.facts.consumer_state import CurrentAssignment, OwnershipState, TopicIdPartition
+from kgm.history.reconstruct.classic_snapshots import TopicPartition
+from kgm.history.row_tables import RowCollector
+from kgm.history.rows import GroupKey, GroupRecord, OwnerRow
 
-#: What a member has: epoch, state, and [topic id in hex, partition] pairs assigned and pending revocation.
-Held = dict[str, Any]
-Names = Callable[[str, int], str | None]
-
-
-def places_of(held: Held | None) -> list[tuple[str, int]]:
-    """What a member may be consuming."""
-    if held is None or held["state"] == "away":
-        return []
-    return [(topic, number) for topic, number in (*held["assigned"], *held["pending"])]
+#: The name of a topic id (in hex), if a record up to an offset tells it.
+TopicNames = Callable[[str, int], str | None]
+#: After all that was read.
+_END = 1 << 62
 
 
-class ConsumerOwners:
-    """open: the rows of partitions that have an owner. free: since when the others have none, and who was the last one.
-    commits: of each
-    partition by name the times of the first and the last commit, and their number, since its owner has it."""
+class ConsumerOwnership:
+    """The owners of a group's partitions."""
 
-    def __init__(self, rows: Rows, base: Row, names: Names, state: Row | None) -> None:
-        state = state or {}
-        self.rows, self.base, self.names = rows, base, names
-        self.open = {(topic, number): row for topic, number, row in state.get("open", ())}
-        self.free: dict[tuple[str, int], tuple[int, str]] = {
-            (topic, number): (at, seat) for topic, number, at, seat in state.get("free", ())
-        }
-        self.commits: dict[tuple[str, int], list[int]] = {
-            (topic, number): seen for topic, number, seen in state.get("commits", ())
-        }
+    def __init__(self, rows: RowCollector, group: GroupKey, names: TopicNames, state: OwnershipState) -> None:
+        self.rows, self.group, self.names = rows, group, names
+        self.open: dict[TopicIdPartition, OwnerRow] = {(topic, number): row for topic, number, row in state.open}
+        self.free = {(topic, number): (at, identity) for topic, number, at, identity in state.free}
+        self.commits = CommitTimes(state.commits)
 
-    def state(self) -> Row:
-        """As JSON has it."""
-        return {
-            "open": [[*place, row] for place, row in self.open.items()],
-            "free": [[*place, *since] for place, since in self.free.items()],
-            "commits": [[*place, seen] for place, seen in self.commits.items()],
-        }
+    def state(self) -> OwnershipState:
+        """What has to be kept."""
+        return OwnershipState(
+            open=[(*place, row) for place, row in self.open.items()],
+            free=[(*place, *since) for place, since in self.free.items()],
+            commits=self.commits.state(),
+        )
 
-    def committed(self, window: Window) -> None:
-        """Commits of a partition."""
-        seen = self.commits.get(window.place)
-        if seen is None:
-            self.commits[window.place] = [window.first, window.last, window.count]
-        else:
-            seen[1] = window.last
-            seen[2] += window.count
-
-    def commits_of(self, places: Sequence[tuple[str, int]], offset: int) -> tuple[int | None, int | None]:
+    def commits_of(self, places: Sequence[TopicIdPartition], offset: int) -> tuple[int | None, int | None]:
         """(the last commit of the partitions before an offset, how far apart those of the busiest were on average)."""
-        found = []
+        named = list(self._named(places, offset))
+        return self.commits.last(named), self.commits.cadence(named)
+
+    def _named(self, places: Sequence[TopicIdPartition], offset: int) -> Iterator[TopicPartition]:
         for topic, number in places:
             name = self.names(topic, offset)
-            seen = None if name is None else self.commits.get((name, number))
-            if seen is not None:
-                found.append(seen)
-        if not found:
-            return None, None
-        first, last, count = max(found, key=_count)
-        return max(seen[1] for seen in found), (last - first) // (count - 1) if count > 2 else None
+            if name is not None:
+                yield name, number
 
-    def has(self, member_id: str, seat: str, held: Held, base: Row, generation: int, *, known: bool) -> int:
-        """What a member has from this record on; how long what it got from others had no owner, summed up in ms."""
-        now = set(places_of(held))
-        for place in [place for place, row in self.open.items() if row["member_id"] == member_id]:
-            if place not in now:
-                self._close(place, base, generation)
+    def assigned(
+        self, member_id: str, identity: str, current: CurrentAssignment, record: GroupRecord, generation: int,
+        *, known: bool,
+    ) -> int:  # fmt: skip
+        """What a member has from this record on. Returns for how long, in ms, what it got from others had no owner,
+        summed up over partitions."""
+        now = set(current.owned())
+        self._release(member_id, now, record, generation)
         unowned = 0
         for place in sorted(now):
             row = self.open.get(place)
-            if row is not None and row["member_id"] == member_id:
+            if row is not None and row.member_id == member_id:
                 continue
             if row is not None:
-                self._close(place, base, generation)
+                self._close(place, record, generation)
             since = self.free.pop(place, None)
-            if since is not None and since[1] != seat:
-                unowned += max(base["timestamp"] - since[0], 0)
-            self._open(place, member_id, seat, base, generation, known=known)
+            if since is not None and since[1] != identity:
+                unowned += max(record.timestamp - since[0], 0)
+            self._open(place, member_id, identity, record, generation, known=known)
         return unowned
 
-    def gone(self, member_id: str, base: Row, generation: int) -> None:
-        """A member is not there any more."""
-        for place in [place for place, row in self.open.items() if row["member_id"] == member_id]:
-            self._close(place, base, generation)
+    def gone(self, member_id: str, record: GroupRecord, generation: int) -> None:
+        """A member is not in the group any more."""
+        self._release(member_id, set(), record, generation)
 
     def finish(self) -> None:
-        """Put what is open."""
-        for (topic, _), row in self.open.items():
-            row["topic"] = row["topic"] or self.names(topic, _ANY)
-            self.rows.put("silver_owner", row)
+        """Put what goes on at the end of the records."""
+        for place, row in self.open.items():
+            if row.topic is None:
+                row = self.open[place] = replace(row, topic=self.names(place[0], _END))  # noqa: PLW2901
+            self.rows.put(row)
+
+    def _release(self, member_id: str, kept: set[TopicIdPartition], record: GroupRecord, generation: int) -> None:
+        """The member has no other partitions than these any more."""
+        owned = [place for place, row in self.open.items() if row.member_id == member_id]
+        for place in owned:
+            if place not in kept:
+                self._close(place, record, generation)
 
     def _open(
-        self, place: tuple[str, int], member_id: str, seat: str, base: Row, generation: int, *, known: bool
-    ) -> None:
+        self, place: TopicIdPartition, member_id: str, identity: str, record: GroupRecord, generation: int,
+        *, known: bool,
+    ) -> None:  # fmt: skip
         topic, number = place
-        self.open[place] = row = {
-            **self.base, "topic": self.names(topic, base["offset"]), "topic_id": bytes.fromhex(topic),
-            "topic_partition": number, "place": urlsafe_b64encode(bytes.fromhex(topic)).decode().rstrip("="),
-            "seat": seat, "member_id": member_id, "from_offset": base["offset"], "from_timestamp": base["timestamp"],
-            "from_generation": generation, "known_from": known, "exact": True, "to_offset": None,
-        }  # fmt: skip
-        if row["topic"] is not None:
-            self.commits.pop((row["topic"], number), None)
-        self.rows.put("silver_owner", row)
+        name, topic_id = self.names(topic, record.offset), bytes.fromhex(topic)
+        row = OwnerRow(
+            **self.group.columns, topic=name, topic_id=topic_id, topic_partition=number,
+            place=urlsafe_b64encode(topic_id).decode().rstrip("="), seat=identity, member_id=member_id,
+            from_offset=record.offset, from_timestamp=record.timestamp, from_generation=generation, known_from=known,
+            exact=True,
+        )  # fmt: skip
+        self.open[place] = row
+        if name is not None:
+            self.commits.forget((name, number))
+        self.rows.put(row)
 
-    def _close(self, place: tuple[str, int], base: Row, generation: int | None) -> None:
+    def _close(self, place: TopicIdPartition, record: GroupRecord, generation: int) -> None:
         row = self.open.pop(place)
-        row |= {
-            "to_offset": base["offset"], "to_timestamp": base["timestamp"], "to_earliest_timestamp": base["timestamp"],
-            "to_generation": generation, "topic": row["topic"] or self.names(place[0], base["offset"]),
-        }  # fmt: skip
-        self.free[place] = base["timestamp"], row["seat"]
-        self.rows.put("silver_owner", row)
-
-
-#: At the end of what was read: whatever commits told.
-_ANY = 1 << 62
-
-
-def _count(seen: list[int]) -> int:
-    return seen[2]
+        self.free[place] = record.timestamp, row.seat
+        self.rows.put(
+            replace(
+                row, to_offset=record.offset, to_timestamp=record.timestamp, to_earliest_timestamp=record.timestamp,
+                to_generation=generation, topic=row.topic or self.names(place[0], record.offset),
+            )
+        )  # fmt: skip

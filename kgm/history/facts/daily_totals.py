@@ -1,62 +1,104 @@
 """A group's days: a row of `gold_group_day` for each UTC day with records of it."""
 
-from kgm.history.rows import Row, Rows
+from dataclasses import dataclass, field
+
+from kgm.history.row_tables import RowCollector
+from kgm.history.rows import CauseCount, GroupDayRow, GroupKey, RebalanceRow
 
 DAY_MS = 86_400_000
-_SUMS = (
-    "rebalances", "lost_rounds", "absorbed", "stopped_partition_ms_min", "stopped_partition_ms_max", "moved",
-    "joined", "left", "replaced",
-)  # fmt: skip
 
 
-class Days:
-    """days: sums, causes and how often each number of members was seen, by day; those before the last but one are done,
-    and what is told of them later counts for the oldest that is not."""
+@dataclass(slots=True, kw_only=True)
+class DayTotals:
+    """One day. causes: how many rebalances had which; sizes: how often the group had so many members."""
 
-    def __init__(self, days: dict[str, Row] | None = None) -> None:
-        self.days = days or {}
+    rebalances: int = 0
+    lost_rounds: int = 0
+    absorbed: int = 0
+    stopped_partition_ms_min: int = 0
+    stopped_partition_ms_max: int = 0
+    moved: int = 0
+    joined: int = 0
+    left: int = 0
+    replaced: int = 0
+    causes: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
 
-    def add(self, timestamp: int, *, cause: str | None = None, members: int | None = None, **sums: int | None) -> None:
-        """Something happened at a time."""
+
+class DailyTotals:
+    """The days of a group that are still open: the last two, and those of which more may be known later. What comes
+    about a day that is closed counts for the oldest open one. days: by their first millisecond."""
+
+    def __init__(self, rows: RowCollector, group: GroupKey, days: dict[str, DayTotals]) -> None:
+        self.rows, self.group = rows, group
+        self.days = {int(day): totals for day, totals in days.items()}
+
+    def state(self) -> dict[str, DayTotals]:
+        """What has to be kept."""
+        return {str(day): totals for day, totals in self.days.items()}
+
+    def of(self, timestamp: int) -> DayTotals:
+        """The totals of the day of a time, to add to."""
         day = timestamp - timestamp % DAY_MS
         if self.days:
-            day = max(day, min(map(int, self.days)))
-        row = self.days.setdefault(str(day), {**dict.fromkeys(_SUMS, 0), "causes": {}, "sizes": {}})
-        for name, value in sums.items():
-            row[name] += value or 0
-        if cause is not None:
-            row["causes"][cause] = row["causes"].get(cause, 0) + 1
-        if members is not None:
-            row["sizes"][str(members)] = row["sizes"].get(str(members), 0) + 1
+            day = max(day, min(self.days))
+        return self.days.setdefault(day, DayTotals())
+
+    def add_members(self, timestamp: int, count: int) -> None:
+        """The group had so many members at a time."""
+        sizes = self.of(timestamp).sizes
+        sizes[str(count)] = sizes.get(str(count), 0) + 1
+
+    def add_rebalance(self, row: RebalanceRow) -> None:
+        """A rebalance that was explained."""
+        day = self.of(row.timestamp)
+        day.causes[row.cause] = day.causes.get(row.cause, 0) + 1
+        day.rebalances += 1
+        day.lost_rounds += row.lost_rounds or 0
+        day.moved += row.moved or 0
+        day.joined += row.joined or 0
+        day.left += row.left or 0
+        day.replaced += row.replaced or 0
+        day.stopped_partition_ms_min += row.stopped_partition_ms_min or 0
+        day.stopped_partition_ms_max += row.stopped_partition_ms_max or 0
+
+    def add_absorbed(self, timestamp: int, count: int) -> None:
+        """So many bounces caused no rebalance."""
+        day = self.of(timestamp)
+        day.absorbed += count
+        day.replaced += count
 
     def recount(self, timestamp: int, before: str, after: str) -> None:
-        """A rebalance of a time has another cause than was thought."""
-        row = self.days.get(str(timestamp - timestamp % DAY_MS))
-        if row is not None and row["causes"].get(before):
-            row["causes"][before] -= 1
-            row["causes"][after] = row["causes"].get(after, 0) + 1
+        """A rebalance of a time turned out to have another cause."""
+        day = self.days.get(timestamp - timestamp % DAY_MS)
+        if day is not None and day.causes.get(before):
+            day.causes[before] -= 1
+            day.causes[after] = day.causes.get(after, 0) + 1
 
-    def close(self, rows: Rows, base: Row, open_since: int | None) -> None:
-        """Be done with days before the last but one, and before a time of which more may be told."""
-        newest = max(map(int, self.days), default=0)
+    def close(self, open_since: int | None) -> None:
+        """Put the days before the last two that are over by open_since, the earliest time of which more may be said."""
+        newest = max(self.days, default=0)
         before = newest - DAY_MS if open_since is None else min(newest - DAY_MS, open_since - open_since % DAY_MS)
-        for day in [day for day in self.days if int(day) < before]:
-            self._put(rows, base, day)
-            del self.days[day]
+        for day in [day for day in self.days if day < before]:
+            self._put(day, self.days.pop(day))
 
-    def put(self, rows: Rows, base: Row) -> None:
+    def finish(self) -> None:
         """Put every day that is not done."""
-        for day in self.days:
-            self._put(rows, base, day)
+        for day, totals in self.days.items():
+            self._put(day, totals)
 
-    def _put(self, rows: Rows, base: Row, day: str) -> None:
-        row = self.days[day]
-        sizes = sorted((int(size), count) for size, count in row["sizes"].items())
-        rows.put("gold_group_day", {
-            **base, "day": int(day), **{name: row[name] for name in _SUMS},
-            "causes": [{"cause": cause, "count": count} for cause, count in sorted(row["causes"].items()) if count],
-            "members_p50": _median(sizes), "members_max": sizes[-1][0] if sizes else None,
-        })  # fmt: skip
+    def _put(self, day: int, totals: DayTotals) -> None:
+        sizes = sorted((int(size), count) for size, count in totals.sizes.items())
+        self.rows.put(
+            GroupDayRow(
+                **self.group.columns, day=day, rebalances=totals.rebalances, lost_rounds=totals.lost_rounds,
+                absorbed=totals.absorbed, stopped_partition_ms_min=totals.stopped_partition_ms_min,
+                stopped_partition_ms_max=totals.stopped_partition_ms_max, moved=totals.moved, joined=totals.joined,
+                left=totals.left, replaced=totals.replaced,
+                causes=tuple(CauseCount(cause=cause, count=n) for cause, n in sorted(totals.causes.items()) if n),
+                members_p50=_median(sizes), members_max=sizes[-1][0] if sizes else None,
+            )
+        )  # fmt: skip
 
 
 def _median(sizes: list[tuple[int, int]]) -> int | None:

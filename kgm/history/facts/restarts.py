@@ -1,22 +1,25 @@
-"""Processes that go and come back: a row of `gold_restart` for each, and who may still come back.
+"""Processes that go and come back: a row of `gold_restart` for each, and which ones may still come back.
 
 A static member is known by its group instance id. A dynamic one gets another member id each time; the same client id on
-the same host is taken for the same process, which is certain for nobody and unique only where nobody else has both."""
+the same host counts as the same process, which is never certain, and likely only if no other member has both."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from kgm.history.causes.classic_causes import HEARTBEAT_MS, RETURN_WITHIN_MS, Cause, Departed, Return
-from kgm.history.reconstruct.classic_snapshots import Change, Member
-from kgm.history.rows import Row, Rows
+from kgm.history.causes.classic_causes import HEARTBEAT_MS
+from kgm.history.causes.verdict import RETURN_WITHIN_MS, Cause, Departure, ReturnedMember
+from kgm.history.reconstruct.classic_snapshots import MemberChange, SnapshotMember
+from kgm.history.row_tables import RowCollector
+from kgm.history.rows import GroupRecord, RestartRow
+from kgm.history.state_json import json_name
 
 #: A process that is back after this time is a new one.
 _FORGET_MS = 3_600_000
-#: So many absences are kept for the advice on the session timeout.
+#: So many restarts are kept for the advice on the session timeout.
 _KEPT = 2_000
 
 
-def identity(member: Member) -> str:
+def process_key(member: SnapshotMember) -> str:
     """What a process has again when it is started again."""
     record = member.record
     if record.group_instance_id is not None:
@@ -24,112 +27,149 @@ def identity(member: Member) -> str:
     return f"c{record.client_id}\0{record.client_host}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """A process that went. at: when the group was without it, in ms; offset: of the record that says so, None if that
+    is the record with which it is back. down_min, down_max: when it stopped, at the earliest and at the latest."""
+
+    member_id: str
+    at: int
+    offset: int | None
+    down_min: int | None
+    down_max: int
+    identity: str | None = field(default=None, metadata=json_name("seat"))
+    session_timeout_ms: int | None = field(default=None, metadata=json_name("session"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Return:
+    """A member that is back. down_min, down_max: when it stopped; up_at: when it was a member again; all in ms."""
+
+    old_member_id: str | None
+    down_min: int | None
+    down_max: int | None
+    up_at: int
+    absorbed: bool | None
+    complete: bool
+    confidence: str
+
+
+@dataclass(slots=True, kw_only=True)
+class RestartState:
+    """gone: processes that went in earlier rebalances, by `process_key`, oldest first. absences: (ms at most, absorbed,
+    static) of the newest restarts."""
+
+    gone: dict[str, list[Absence]] = field(default_factory=dict)
+    absences: list[tuple[int, int, int]] = field(default_factory=list)
+
+
 class Restarts:
-    """gone: those who left in earlier rebalances, by identity, oldest first. absences: [ms at most, absorbed, static]
-    of the restarts so far, the newest `_KEPT`."""
+    """The restarts of a group, whatever its type is: a group may change it."""
 
-    def __init__(self, state: Row | None = None) -> None:
-        state = state or {}
-        self.gone: dict[str, list[Row]] = state.get("gone", {})
-        self.absences: list[list[int]] = state.get("absences", [])
+    def __init__(self, rows: RowCollector, state: RestartState) -> None:
+        self.rows, self.state = rows, state
 
-    def state(self) -> Row:
-        """As JSON has it."""
-        return {"gone": self.gone, "absences": self.absences}
-
-    def went(self, departed: Departed, at: int, offset: int, since: int) -> None:
-        """Remember who went; `since`: the last record that had it, a sign of life."""
-        gone = departed.gone
-        record = gone.change.member.record
-        least = max(gone.last_commit or since, since)
+    def went(self, departure: Departure, at: int, offset: int, since: int) -> None:
+        """A member went. since: the time of the last record that has it, a sign of life."""
+        missing = departure.missing
+        member = missing.change.member
+        least = max(missing.last_commit or since, since)
         most = at
-        if departed.cause is Cause.SESSION_EXPIRY:
+        if departure.cause is Cause.SESSION_EXPIRY:
             # Its last heartbeat was one session timeout before it expired, and it stopped before the next one.
-            most = max(at - record.session_timeout + HEARTBEAT_MS, least)
-        self.gone.setdefault(identity(gone.change.member), []).append({
-            "seat": gone.change.seat, "member_id": record.member_id, "at": at, "offset": offset,
-            "session": record.session_timeout, "down_min": min(least, most), "down_max": most,
-        })  # fmt: skip
+            most = max(at - member.record.session_timeout + HEARTBEAT_MS, least)
+        self.gone(member, at=at, offset=offset, down_min=min(least, most), down_max=most)
 
-    def back(self, change: Change, at: int) -> Row | None:
-        """Who of those that went is back with this one that joined; it is forgotten with that."""
-        waiting = self.gone.get(identity(change.member))
+    def gone(self, member: SnapshotMember, *, at: int, offset: int | None, down_min: int, down_max: int) -> None:
+        """Remember a member that may come back."""
+        absence = Absence(
+            identity=member.identity, member_id=member.record.member_id, at=at, offset=offset,
+            session_timeout_ms=member.record.session_timeout, down_min=down_min, down_max=down_max,
+        )  # fmt: skip
+        self.state.gone.setdefault(process_key(member), []).append(absence)
+
+    def back(self, change: MemberChange, at: int) -> Absence | None:
+        """The absence that ends with this member that joined; it is forgotten with that."""
+        key = process_key(change.member)
+        waiting = self.state.gone.get(key)
         if not waiting:
             return None
-        found = waiting.pop(0)
+        absence = waiting.pop(0)
         if not waiting:
-            del self.gone[identity(change.member)]
-        return found if at - found["at"] <= _FORGET_MS else None
+            del self.state.gone[key]
+        return absence if at - absence.at <= _FORGET_MS else None
 
-    def converted(self, member: Member, at: int, since: int) -> None:
-        """The group got another type, and this was a member; who goes on being one `stays`."""
-        record = member.record
-        self.gone.setdefault(identity(member), []).append({
-            "seat": member.seat, "member_id": record.member_id, "at": at, "offset": None,
-            "session": record.session_timeout, "down_min": since, "down_max": at,
-        })  # fmt: skip
+    def converted(self, member: SnapshotMember, at: int, since: int) -> None:
+        """The group got another type, and this was a member; one that goes on being a member `stays`."""
+        self.gone(member, at=at, offset=None, down_min=since, down_max=at)
 
-    def stays(self, member: Member) -> None:
+    def stays(self, member: SnapshotMember) -> None:
         """It was not away."""
-        name = identity(member)
-        kept = [row for row in self.gone.get(name, ()) if row["member_id"] != member.record.member_id]
-        self.gone[name] = kept
+        key = process_key(member)
+        kept = [each for each in self.state.gone.get(key, ()) if each.member_id != member.record.member_id]
+        self.state.gone[key] = kept
         if not kept:
-            del self.gone[name]
+            del self.state.gone[key]
 
     def forget(self, at: int) -> None:
-        """Drop who has been away for too long."""
-        for name, waiting in list(self.gone.items()):
-            kept = [row for row in waiting if at - row["at"] <= _FORGET_MS]
+        """Drop those that have been away for too long."""
+        gone = self.state.gone
+        for key, waiting in list(gone.items()):
+            kept = [each for each in waiting if at - each.at <= _FORGET_MS]
             if kept:
-                self.gone[name] = kept
+                gone[key] = kept
             else:
-                del self.gone[name]
+                del gone[key]
 
-    def note(self, rows: Rows, base: Row, change: Change, **known: Any) -> None:
-        """A restart is over. known: the columns down_at_min, down_at_max, up_at, absorbed, old_member_id, confidence,
-        complete."""
-        record = change.member.record
-        static = record.group_instance_id is not None
-        low, high, up = known["down_at_min"], known["down_at_max"], known["up_at"]
-        most = None if low is None else max(up - low, 0)
-        if known["absorbed"] and most is not None:
+    def ended(self, record: GroupRecord, change: MemberChange, back: Return) -> None:
+        """A restart is over."""
+        member = change.member.record
+        static = member.group_instance_id is not None
+        least = None if back.down_max is None else max(back.up_at - back.down_max, 0)
+        most = None if back.down_min is None else max(back.up_at - back.down_min, 0)
+        if back.absorbed and most is not None:
             # Had it been longer, its session would have expired.
-            most = min(most, record.session_timeout)
-        rows.put("gold_restart", {
-            **base, "seat": change.seat, "static": static, "member_id": record.member_id,
-            "client_id": record.client_id, "client_host": record.client_host,
-            "session_timeout_ms": record.session_timeout,
-            "min_ms": None if high is None else max(up - high, 0), "max_ms": most, **known,
-        })  # fmt: skip
+            most = min(most, member.session_timeout)
+        self.rows.put(
+            RestartRow(
+                **record.columns, seat=change.identity, static=static, member_id=member.member_id,
+                client_id=member.client_id, client_host=member.client_host, session_timeout_ms=member.session_timeout,
+                min_ms=least, max_ms=most, down_at_min=back.down_min, down_at_max=back.down_max, up_at=back.up_at,
+                absorbed=back.absorbed, old_member_id=back.old_member_id, confidence=back.confidence,
+                complete=back.complete,
+            )
+        )  # fmt: skip
         if most is not None:
-            self.absences = [*self.absences[-_KEPT + 1 :], [most, int(bool(known["absorbed"])), int(static)]]
+            restart = (most, int(bool(back.absorbed)), int(static))
+            self.state.absences = [*self.state.absences[-_KEPT + 1 :], restart]
 
 
 def returns(
-    joined: Iterable[Change], departed: Iterable[Departed], restarts: Restarts, everybody: dict[str, int], at: int
-) -> tuple[list[tuple[Return, Row]], list[Departed]]:
-    """(who came back, with what is known of the absence; those who went for good). everybody: how many members each
-    identity had before."""
-    left: dict[str, list[Departed]] = {}
-    for each in departed:
-        left.setdefault(identity(each.gone.change.member), []).append(each)
-    found = []
+    joined: Iterable[MemberChange], departures: Iterable[Departure], restarts: Restarts, counts: Mapping[str, int],
+    at: int,
+) -> tuple[list[tuple[ReturnedMember, Absence]], list[Departure]]:  # fmt: skip
+    """(members that came back, with what is known of the absence; those that went for good). counts: how many members
+    had each `process_key` before."""
+    left: dict[str, list[Departure]] = {}
+    for each in departures:
+        left.setdefault(process_key(each.missing.change.member), []).append(each)
+    returned = []
     for change in joined:
-        name = identity(change.member)
-        unique = change.member.record.group_instance_id is not None or everybody.get(name, 0) <= 1
-        if left.get(name):
-            gone = left[name].pop(0).gone
-            row: Row = {
-                "member_id": gone.change.member.record.member_id, "at": at, "offset": None,
-                "down_min": gone.last_commit, "down_max": at,
-            }  # fmt: skip
+        key = process_key(change.member)
+        unique = change.member.record.group_instance_id is not None or counts.get(key, 0) <= 1
+        if left.get(key):
+            missing = left[key].pop(0).missing
+            absence = Absence(
+                member_id=missing.change.member.record.member_id, at=at, offset=None, down_min=missing.last_commit,
+                down_max=at,
+            )  # fmt: skip
         else:
             earlier = restarts.back(change, at)
             if earlier is None:
                 continue
-            row = earlier
-        absent = None if row["down_min"] is None else max(at - row["down_min"], 0)
-        if at - row["at"] <= RETURN_WITHIN_MS:
-            found.append((Return(change=change, old_member_id=row["member_id"], absent_ms=absent, unique=unique), row))
-    return found, [each for those in left.values() for each in those]
+            absence = earlier
+        absent = None if absence.down_min is None else max(at - absence.down_min, 0)
+        if at - absence.at <= RETURN_WITHIN_MS:
+            back = ReturnedMember(change=change, old_member_id=absence.member_id, absent_ms=absent, unique=unique)
+            returned.append((back, absence))
+    return returned, [each for gone in left.values() for each in gone]

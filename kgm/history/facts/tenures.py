@@ -1,33 +1,37 @@
-"""Seats of a group over time: a row of `silver_seat` for each member id that sat on one."""
+"""Which process was behind an identity, and when: a row of `silver_seat` for each tenure of a member id.
 
-from typing import Any
+A tenure is the time in which one member id is a member under an identity: under a group_instance_id until another
+process takes it over, or, for a dynamic member, as long as the member itself."""
 
-from kgm.history.rows import Row, Rows
+from dataclasses import replace
+
+from kgm.history.row_tables import RowCollector
+from kgm.history.rows import TenureRow
 
 
-class Seats:
-    """The seats that are taken: open rows by seat, which are put again whenever they changed."""
+class Tenures:
+    """The tenures that go on, by identity."""
 
-    def __init__(self, open_rows: dict[str, Row] | None = None) -> None:
-        self.open = open_rows or {}
+    def __init__(self, rows: RowCollector, open_rows: dict[str, TenureRow]) -> None:
+        self.rows, self.open = rows, open_rows
 
-    def take(self, rows: Rows, row: Row, **end: Any) -> None:
-        """Somebody sits down, where nobody or somebody else sat (who ends as `end` says)."""
-        seat = row["seat"]
-        if seat in self.open:
-            self.leave(rows, seat, row["from_offset"], row["from_timestamp"], row["from_generation"], **end)
-        self.open[seat] = row
-        rows.put("silver_seat", row)
+    def begin(self, row: TenureRow, *, cause: str, confidence: str) -> None:
+        """A member id has the identity now; why that ends the tenure before, if there is one."""
+        self.end(row.seat, row.from_offset, row.from_timestamp, row.from_generation, cause=cause, confidence=confidence)
+        self.open[row.seat] = row
+        self.rows.put(row)
 
-    def leave(
-        self, rows: Rows, seat: str, offset: int, timestamp: int, generation: int,
-        *, cause: str = "unknown", confidence: str = "unknown",
-    ) -> None:  # fmt: skip
-        """The seat is empty from this record on."""
-        row = self.open.pop(seat, None)
+    def end(self, identity: str, offset: int, timestamp: int, generation: int, *, cause: str, confidence: str) -> None:
+        """No member has the identity from this record on."""
+        row = self.open.pop(identity, None)
         if row is not None:
-            row |= {
-                "to_offset": offset, "to_timestamp": timestamp, "to_generation": generation,
-                "end_cause": cause, "end_confidence": confidence,
-            }  # fmt: skip
-            rows.put("silver_seat", row)
+            self.rows.put(
+                replace(
+                    row, to_offset=offset, to_timestamp=timestamp, to_generation=generation, end_cause=cause,
+                    end_confidence=confidence,
+                )
+            )  # fmt: skip
+
+    def finish(self) -> None:
+        """Put what goes on at the end of the records."""
+        self.rows.put_all(self.open.values())

@@ -1,16 +1,17 @@
-"""One fold over the records of a classic group, in the order of their offsets: what it was at each of them, what became
-of its members in between, and its rebalances.
+"""A fold over the records of a classic group, in the order of their offsets: the group as it was at each of them, what
+became of its members in between, and its rebalances.
 
-Kafka's coordinator writes a group's metadata at four points only: a new group, one that became empty, a static member
-replaced in a stable group (same generation: the bounce was absorbed, KIP-345), and the leader's sync, which ends a
-rebalance (org.apache.kafka.coordinator.group.GroupMetadataManager). Rounds that never got so far show as a jump of the
-generation.
+Kafka's coordinator writes a group's metadata at four points only: when the group is new, when it becomes empty, when a
+static member is replaced in a stable group (same generation: the bounce was absorbed, KIP-345), and at the leader's
+sync, which ends a rebalance (org.apache.kafka.coordinator.group.GroupMetadataManager). Rounds that never got that far
+show as a jump of the generation.
 
 Compaction removes records that were written again later, and leaves gaps in the offsets of the partition. Where there
-is a gap between two records of a group others may have been: such a window is not `complete`, what is said of it is the
-difference between its ends, and what needs the records in between is None.
+is a gap between two records of a group, there may have been others: such a window is not `complete`, what is said of it
+is the difference between its two ends, and what needs the records in between is None.
 
-Pure Python on values of the scalar codec: no numpy, no Arrow."""
+`fold` is pure Python on values of the scalar codec, without numpy or Arrow, and the reference for
+`incremental_fold`, which uses the functions here on records that were decoded as columns."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,12 +24,12 @@ from kgm.model.errors import DecodeError
 from kgm.protocol.subscription import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 
-Partition = tuple[str, int]
+TopicPartition = tuple[str, int]
 #: Assignors before whose rebalances every member gives up everything (KIP-429 says which others do not).
 EAGER = frozenset({"range", "roundrobin", "sticky"})
 
 
-class Kind(StrEnum):
+class SnapshotKind(StrEnum):
     """Why a record of a group was written."""
 
     NEW = "new"
@@ -40,12 +41,12 @@ class Kind(StrEnum):
     #: A group with members out of nothing: it was one of the consumer protocol until then (KIP-848, downgrade).
     CONVERTED = "converted"
     TOMBSTONE = "tombstone"
-    #: With members, behind a gap: nobody can tell.
+    #: A record with members behind a gap: it cannot be told.
     UNKNOWN = "unknown"
 
 
 class ChangeKind(StrEnum):
-    """What became of a member. REPLACED: another member id under the same group_instance_id."""
+    """What became of a member. REPLACED: another member id with the same group_instance_id."""
 
     JOINED = "joined"
     LEFT = "left"
@@ -55,7 +56,7 @@ class ChangeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metadata:
+class GroupMetadataRecord:
     """A GroupMetadata record; value None is a tombstone. timestamp: of the record, in ms."""
 
     offset: int
@@ -64,9 +65,9 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
-    """An offset commit of the group that counts (tombstones and aborted ones do not). timestamp: of the record. In a
-    fold it stands where it begins to count: behind the marker, if it was in a transaction; `offset` is its own."""
+class GroupCommitRecord:
+    """An offset commit of the group that counts (tombstones and aborted ones do not). timestamp: of the record, in ms.
+    In a fold it comes where it begins to count, after the marker if it was in a transaction; `offset` is its own."""
 
     offset: int
     timestamp: int
@@ -75,17 +76,17 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Gaps:
+class OffsetGaps:
     """Where offsets are missing in a partition of `__consumer_offsets`.
 
-    starts, ends: of each gap, inclusive and exclusive, rising; a gap from 0 stands for what is before the log."""
+    starts, ends: of each gap, inclusive and exclusive, rising; a gap from 0 is what was before the log."""
 
     starts: tuple[int, ...] = ()
     ends: tuple[int, ...] = ()
 
     @classmethod
-    def between(cls, offsets: Iterable[int]) -> "Gaps":
-        """Of the rising offsets of all records of the partition, transaction markers included."""
+    def between(cls, offsets: Iterable[int]) -> "OffsetGaps":
+        """The gaps between the rising offsets of all records of the partition, transaction markers included."""
         starts, ends, expected = [], [], 0
         for offset in offsets:
             if offset != expected:
@@ -100,59 +101,68 @@ class Gaps:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A member in a snapshot: Kafka's record of it, and what its bytes say. topics and assigned are None when the group
-    is not of protocol type "consumer", or the bytes do not parse."""
+class SnapshotMember:
+    """A member in a snapshot: Kafka's record of it, and its subscription and assignment decoded. topics and assigned
+    are None when the group is not of protocol type "consumer", or the bytes do not parse."""
 
     record: MemberMetadata
     topics: frozenset[str] | None
     assigned: Mapping[str, Sequence[int]] | None
 
     @property
-    def seat(self) -> str:
-        """What stays when the process behind it is replaced: the group_instance_id, or else the member id."""
+    def identity(self) -> str:
+        """The group_instance_id, which stays when the process is replaced, or else the member id."""
         static = self.record.group_instance_id
         return self.record.member_id if static is None else static
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots, for `owners`
 class Snapshot:
-    """The group as a record has it. members: by seat. complete: nothing may be missing since the one before it, or, for
-    the first, since the beginning. sync_ms: of SYNCED, how long the leader and the coordinator took from the end of the
-    join phase on."""
+    """The group as a record has it. members: by identity. complete: nothing can be missing since the snapshot before
+    it, or, for the first, since the beginning. state_timestamp: when the join phase ended, in ms, -1 if it is not
+    known. sync_ms: of SYNCED, the time from the end of the join phase to the leader's assignment."""
 
     offset: int
     timestamp: int
-    kind: Kind
+    kind: SnapshotKind
     generation: int
     protocol_type: str
     protocol: str | None
     leader: str | None
     state_timestamp: int
-    members: Mapping[str, Member]
+    members: Mapping[str, SnapshotMember]
     complete: bool
     sync_ms: int | None
 
+    @property
+    def joined_at(self) -> int:
+        """When the join phase ended, in ms; the time of the record where that is not known."""
+        return self.state_timestamp if self.state_timestamp >= 0 else self.timestamp
+
     @cached_property
-    def owners(self) -> Mapping[Partition, str]:
-        """The seat that each partition is assigned to."""
+    def owners(self) -> Mapping[TopicPartition, str]:
+        """The identity that each partition is assigned to."""
         return owners(self.members)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What became of one member up to the snapshot at `offset`. absorbed: of REPLACED, whether no rebalance came of it;
+class MemberChange:
+    """What became of one member up to the snapshot at `offset`. absorbed: of REPLACED, whether it caused no rebalance;
     None if the window is not complete, and for the other kinds."""
 
     offset: int
     timestamp: int
     generation: int
     kind: ChangeKind
-    seat: str
-    member: Member
+    member: SnapshotMember
     old_member_id: str | None
     absorbed: bool | None
     complete: bool
+
+    @property
+    def identity(self) -> str:
+        """Of the member."""
+        return self.member.identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,10 +170,10 @@ class Rebalance:
     """From one generation to another, ended by the snapshot at `offset`, or by the group becoming empty.
 
     lost_rounds: generations in between that never got an assignment (a flapping group has many); None if the window is
-    not complete. moved, kept: partitions assigned before and after, to another seat or to the same.
-    stopped_min_ms: the sync phase, in which nobody consumes. stopped_max_ms: the shortest time between two commits of
-    one partition around it. Both None where the log does not tell, and with assignors that are not known to be eager:
-    then not everybody stops."""
+    not complete. moved, kept: partitions assigned before and after, to another identity or to the same. stopped_min_ms:
+    the sync phase, in which no member consumes. stopped_max_ms: the shortest time between two commits of one partition
+    around it. Both None where the log does not tell, and with assignors that are not known to be eager: not every
+    member stops then."""
 
     offset: int
     timestamp: int
@@ -178,50 +188,50 @@ class Rebalance:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
-    """All of one group. `end` is the group as its last record has it, None if that is a tombstone or there is none."""
+class GroupHistory:
+    """All of one group. end: the group as its last record has it, None if that is a tombstone or there is none."""
 
     snapshots: tuple[Snapshot, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[MemberChange, ...]
     rebalances: tuple[Rebalance, ...]
     end: Snapshot | None
 
 
-def fold(records: Iterable[Metadata | Commit], gaps: Gaps) -> History:
-    """The history of one group from its records, offsets rising; and the gaps of the partition that holds them."""
+def fold(records: Iterable[GroupMetadataRecord | GroupCommitRecord], gaps: OffsetGaps) -> GroupHistory:
+    """The history of one group. records: with rising offsets; gaps: of the partition that holds them."""
     state = _Fold(gaps)
     for record in records:
         match record:
-            case Metadata():
+            case GroupMetadataRecord():
                 state.metadata(record)
-            case Commit():
+            case GroupCommitRecord():
                 state.commit(record)
     return state.history()
 
 
 @dataclass(slots=True)
 class _Fold:
-    gaps: Gaps
+    gaps: OffsetGaps
     snapshots: list[Snapshot] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[MemberChange] = field(default_factory=list)
     rebalances: list[Rebalance] = field(default_factory=list)
     last_offset: int = -1
     #: Where the last rebalance or tombstone is, if there is one.
     turned_at: int = -1
-    committed_at: dict[Partition, int] = field(default_factory=dict)
-    #: Whether commits can tell more of the last rebalance; and when each partition that has not been committed since
-    #: last was.
+    committed_at: dict[TopicPartition, int] = field(default_factory=dict)
+    #: Whether commits can tell more of the last rebalance; and when each partition was last committed before it that
+    #: has not been committed since.
     open_rebalance: bool = False
-    before: dict[Partition, int] = field(default_factory=dict)
+    before: dict[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def previous(self) -> Snapshot | None:
-        """The group before the next record; None if there was none, or nobody knows."""
-        if not self.snapshots or self.snapshots[-1].kind is Kind.TOMBSTONE:
+        """The group before the next record; None if there was none, or it is not known."""
+        if not self.snapshots or self.snapshots[-1].kind is SnapshotKind.TOMBSTONE:
             return None
         return self.snapshots[-1]
 
-    def metadata(self, record: Metadata) -> None:
+    def metadata(self, record: GroupMetadataRecord) -> None:
         complete = not self.gaps.within(self.last_offset, record.offset)
         self.last_offset = record.offset
         if record.value is None:
@@ -229,47 +239,47 @@ class _Fold:
         else:
             self.value(record, record.value, complete=complete)
 
-    def tombstone(self, record: Metadata, *, complete: bool) -> None:
+    def tombstone(self, record: GroupMetadataRecord, *, complete: bool) -> None:
         generation = -1 if self.previous is None else self.previous.generation
         self.snapshots.append(tombstone(record.offset, record.timestamp, generation, complete=complete))
-        # Another life begins after it, if any.
+        # What comes after it is a new group with this id.
         self.turned_at, self.committed_at, self.before, self.open_rebalance = record.offset, {}, {}, False
 
-    def value(self, record: Metadata, value: GroupMetadataValue, *, complete: bool) -> None:
+    def value(self, record: GroupMetadataRecord, value: GroupMetadataValue, *, complete: bool) -> None:
         previous = self.previous
-        members = {each.seat: each for each in (member_of(each, value.protocol_type) for each in value.members)}
+        members = {each.identity: each for each in (member_of(each, value.protocol_type) for each in value.members)}
         difference = Difference({} if previous is None else previous.members, members)
         kind = kind_of(value, previous, difference, members=bool(members), complete=complete)
-        found = snapshot(record.offset, record.timestamp, value, members, kind=kind, complete=complete)
-        self.snapshots.append(found)
+        new = snapshot(record.offset, record.timestamp, value, members, kind=kind, complete=complete)
+        self.snapshots.append(new)
         if previous is None:
             return
-        self.changes += changes_between(previous, found, difference)
-        if found.generation != previous.generation:
-            self.rebalances.append(rebalance_between(previous, found, difference))
+        self.changes += changes_between(previous, new, difference)
+        if new.generation != previous.generation:
+            self.rebalances.append(rebalance_between(previous, new, difference))
             self.turned_at, self.before = record.offset, dict(self.committed_at)
-            self.open_rebalance = can_be_timed(found)
+            self.open_rebalance = can_be_timed(new)
 
-    def commit(self, record: Commit) -> None:
+    def commit(self, record: GroupCommitRecord) -> None:
         if record.offset < self.turned_at:
-            return  # its transaction began before a rebalance and ended after it: it tells nothing of the stop
+            return  # its transaction began before a rebalance and ended after it: it says nothing about the stop
         place = record.topic, record.partition
         since = self.before.pop(place, None)
         if since is not None and self.open_rebalance and place in self.snapshots[-1].owners:
             self.rebalances[-1] = timed(self.rebalances[-1], record.timestamp - since)
         self.committed_at[place] = record.timestamp
 
-    def history(self) -> History:
-        return History(tuple(self.snapshots), tuple(self.changes), tuple(self.rebalances), self.previous)
+    def history(self) -> GroupHistory:
+        return GroupHistory(tuple(self.snapshots), tuple(self.changes), tuple(self.rebalances), self.previous)
 
 
 def can_be_timed(snapshot: Snapshot) -> bool:
-    """Whether commits can tell how long the rebalance that ended with a snapshot stopped its members."""
+    """Whether commits can tell how long members were stopped by the rebalance that ended with a snapshot."""
     return bool(snapshot.members) and snapshot.complete and snapshot.protocol in EAGER
 
 
 def timed(rebalance: Rebalance, gap: int) -> Rebalance:
-    """The rebalance, knowing that a partition was committed before it and after it, so many ms apart."""
+    """The rebalance, given that a partition was committed before it and after it, so many ms apart."""
     # Clocks of two coordinators may differ, and so may timestamps of one that was set back.
     most = max(gap, rebalance.stopped_min_ms or 0)
     if rebalance.stopped_max_ms is not None and rebalance.stopped_max_ms <= most:
@@ -278,16 +288,16 @@ def timed(rebalance: Rebalance, gap: int) -> Rebalance:
 
 
 class Difference(NamedTuple):
-    """What two snapshots of a group differ in: by seat, members before and after that are not the same in all that
-    counts. It may hold others too. kept: how many partitions the members have that are not in it, each once."""
+    """The members in which two snapshots of a group differ, before and after, by identity. It may hold members that are
+    the same, too. kept: how many partitions the members have that are not in it, each counted once."""
 
-    before: Mapping[str, Member]
-    after: Mapping[str, Member]
+    before: Mapping[str, SnapshotMember]
+    after: Mapping[str, SnapshotMember]
     kept: int = 0
 
 
 class Header(NamedTuple):
-    """A GroupMetadataValue but for its members."""
+    """A GroupMetadataValue without its members."""
 
     protocol_type: str
     generation: int
@@ -297,10 +307,10 @@ class Header(NamedTuple):
 
 
 def tombstone(offset: int, timestamp: int, generation: int, *, complete: bool) -> Snapshot:
-    """generation: the last that is known, or -1."""
+    """The snapshot at a tombstone. generation: the last one known, or -1."""
     return Snapshot(
-        offset=offset, timestamp=timestamp, kind=Kind.TOMBSTONE, generation=generation, protocol_type="", protocol=None,
-        leader=None, state_timestamp=-1, members={}, complete=complete, sync_ms=None,
+        offset=offset, timestamp=timestamp, kind=SnapshotKind.TOMBSTONE, generation=generation, protocol_type="",
+        protocol=None, leader=None, state_timestamp=-1, members={}, complete=complete, sync_ms=None,
     )  # fmt: skip
 
 
@@ -308,12 +318,13 @@ def snapshot(
     offset: int,
     timestamp: int,
     header: Header | GroupMetadataValue,
-    members: Mapping[str, Member],
+    members: Mapping[str, SnapshotMember],
     *,
-    kind: Kind,
+    kind: SnapshotKind,
     complete: bool,
 ) -> Snapshot:
-    known = kind is Kind.SYNCED and header.current_state_timestamp >= 0
+    """The snapshot at a record with a value."""
+    known = kind is SnapshotKind.SYNCED and header.current_state_timestamp >= 0
     return Snapshot(
         offset=offset, timestamp=timestamp, kind=kind, generation=header.generation,
         protocol_type=header.protocol_type, protocol=header.protocol, leader=header.leader,
@@ -329,28 +340,28 @@ def kind_of(
     *,
     members: bool,
     complete: bool,
-) -> Kind:
+) -> SnapshotKind:
     """Why a record was written. members: whether it has any."""
     if not members:
-        return Kind.NEW if previous is None and header.generation == 0 else Kind.EMPTY
+        return SnapshotKind.NEW if previous is None and header.generation == 0 else SnapshotKind.EMPTY
     if not complete:
-        return Kind.UNKNOWN
+        return SnapshotKind.UNKNOWN
     if previous is None:
-        return Kind.CONVERTED
+        return SnapshotKind.CONVERTED
     if previous.generation != header.generation:
-        return Kind.SYNCED
+        return SnapshotKind.SYNCED
     before = difference.before
     replaced = any(
-        seat in before and before[seat].record.member_id != member.record.member_id
-        for seat, member in difference.after.items()
+        identity in before and before[identity].record.member_id != member.record.member_id
+        for identity, member in difference.after.items()
     )
-    return Kind.REPLACED if replaced else Kind.REPEATED
+    return SnapshotKind.REPLACED if replaced else SnapshotKind.REPEATED
 
 
-def member_of(record: MemberMetadata, protocol_type: str) -> Member:
+def member_of(record: MemberMetadata, protocol_type: str) -> SnapshotMember:
     if protocol_type != PROTOCOL_TYPE:
-        return Member(record, None, None)
-    return Member(record, _topics(record.subscription), _assigned(record.assignment))
+        return SnapshotMember(record, None, None)
+    return SnapshotMember(record, _topics(record.subscription), _assigned(record.assignment))
 
 
 @lru_cache(maxsize=4096)
@@ -369,38 +380,39 @@ def _assigned(assignment: bytes) -> Mapping[str, Sequence[int]] | None:
         return None
 
 
-def changes_between(previous: Snapshot, snapshot: Snapshot, difference: Difference) -> Iterable[Change]:
-    """By seat, in the order of the snapshot; those who left first, in the order in which they were."""
+def changes_between(previous: Snapshot, snapshot: Snapshot, difference: Difference) -> Iterable[MemberChange]:
+    """What became of each member: first those that left, in the order that they had, then the others, in the order of
+    the snapshot."""
 
     def change(
-        kind: ChangeKind, seat: str, member: Member, old: str | None = None, *, absorbed: bool = False
-    ) -> Change:
+        kind: ChangeKind, member: SnapshotMember, old: str | None = None, *, absorbed: bool = False
+    ) -> MemberChange:
         known = kind is ChangeKind.REPLACED and snapshot.complete
-        return Change(
-            offset=snapshot.offset, timestamp=snapshot.timestamp, generation=snapshot.generation, kind=kind, seat=seat,
+        return MemberChange(
+            offset=snapshot.offset, timestamp=snapshot.timestamp, generation=snapshot.generation, kind=kind,
             member=member, old_member_id=old, absorbed=absorbed if known else None, complete=snapshot.complete,
         )  # fmt: skip
 
-    for seat, member in difference.before.items():
-        if seat not in difference.after:
-            yield change(ChangeKind.LEFT, seat, member)
-    for seat, member in difference.after.items():
-        old = difference.before.get(seat)
+    for identity, member in difference.before.items():
+        if identity not in difference.after:
+            yield change(ChangeKind.LEFT, member)
+    for identity, member in difference.after.items():
+        old = difference.before.get(identity)
         if old is None:
-            yield change(ChangeKind.JOINED, seat, member)
+            yield change(ChangeKind.JOINED, member)
             continue
         if old.record.member_id != member.record.member_id:
             absorbed = snapshot.generation == previous.generation
-            yield change(ChangeKind.REPLACED, seat, member, old.record.member_id, absorbed=absorbed)
+            yield change(ChangeKind.REPLACED, member, old.record.member_id, absorbed=absorbed)
         if None not in (old.topics, member.topics) and old.topics != member.topics:
-            yield change(ChangeKind.RESUBSCRIBED, seat, member)
+            yield change(ChangeKind.RESUBSCRIBED, member)
 
 
 def rebalance_between(previous: Snapshot, snapshot: Snapshot, difference: Difference) -> Rebalance:
     before, after = owners(difference.before), owners(difference.after)
     both = before.keys() & after.keys()
     stayed = sum(before[place] == after[place] for place in both)
-    # A generation that falls is another life of the group, whose end was compacted away.
+    # A generation that falls is of a new group with this id; the end of the one before was compacted away.
     complete = snapshot.complete and snapshot.generation > previous.generation
     return Rebalance(
         offset=snapshot.offset, timestamp=snapshot.timestamp, from_generation=previous.generation,
@@ -411,11 +423,11 @@ def rebalance_between(previous: Snapshot, snapshot: Snapshot, difference: Differ
     )  # fmt: skip
 
 
-def owners(members: Mapping[str, Member]) -> dict[Partition, str]:
-    """The seat that each partition is assigned to."""
+def owners(members: Mapping[str, SnapshotMember]) -> dict[TopicPartition, str]:
+    """The identity that each partition is assigned to."""
     return {
-        (topic, partition): seat
-        for seat, member in members.items()
+        (topic, partition): identity
+        for identity, member in members.items()
         for topic, partitions in (member.assigned or {}).items()
         for partition in partitions
     }

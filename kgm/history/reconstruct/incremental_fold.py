@@ -1,17 +1,17 @@
-"""One group from record to record, by what differs between them: the fold of `membership`, whose functions it uses,
-without looking at members that stay as they are."""
+"""One group from record to record, by what differs between them: the fold of `classic_snapshots`, whose functions it
+uses, without looking at members that stay as they are."""
 
 from collections.abc import Mapping
 
 from kgm.history.reconstruct.classic_snapshots import (
-    Change,
     Difference,
+    GroupHistory,
     Header,
-    History,
-    Member,
-    Partition,
+    MemberChange,
     Rebalance,
     Snapshot,
+    SnapshotMember,
+    TopicPartition,
     can_be_timed,
     changes_between,
     kind_of,
@@ -20,70 +20,72 @@ from kgm.history.reconstruct.classic_snapshots import (
     timed,
     tombstone,
 )
-from kgm.history.reconstruct.member_sets import Roster
+from kgm.history.reconstruct.member_sets import MemberSet
 
 _FEW = 8
-_NOBODY: Mapping[str, Member] = {}
+_NO_MEMBERS: Mapping[str, SnapshotMember] = {}
 
 
-class Steps:
+class IncrementalFold:
     """What a group's records add to its history."""
 
     __slots__ = (
-        "_irregular", "_members", "_numbers", "_owned", "_roster", "_seats", "changes", "previous", "rebalance",
+        "_assigned", "_identities", "_irregular", "_members", "_numbers", "changes", "previous", "rebalance",
         "rebalances", "snapshots",
     )  # fmt: skip
 
     def __init__(self, rebalance: Rebalance | None = None) -> None:
         """rebalance: the last one, if commits can tell more of it."""
         self.snapshots: list[Snapshot] = []
-        self.changes: list[Change] = []
+        self.changes: list[MemberChange] = []
         self.rebalances: list[Rebalance] = []
         self.rebalance = rebalance
         self.previous: Snapshot | None = None
-        self._roster: Roster | None = None
-        self._members: set[int] = set()
-        self._seats: set[str] = set()
-        self._owned: set[int] = set()
-        self._numbers = 0
-        #: Whether some seat or partition is there twice, so that changes cannot be added up.
+        self._members: MemberSet | None = None
+        self._numbers: set[int] = set()
+        self._identities: set[str] = set()
+        self._assigned: set[int] = set()
+        #: Whether an identity or partition occurs twice, so that changes cannot be added up.
         self._irregular = False
 
-    def begin(self, previous: Snapshot, roster: Roster) -> None:
+    def begin(self, previous: Snapshot, members: MemberSet) -> None:
         """Go on from a snapshot."""
         self.previous = previous
-        self._from_scratch(roster)
+        self._from_scratch(members)
 
-    def history(self) -> History:
-        return History(tuple(self.snapshots), tuple(self.changes), tuple(self.rebalances), self.previous)
+    def history(self) -> GroupHistory:
+        """Everything so far."""
+        return GroupHistory(tuple(self.snapshots), tuple(self.changes), tuple(self.rebalances), self.previous)
 
     def tombstone(self, offset: int, timestamp: int, *, complete: bool) -> None:
+        """The group's record was deleted."""
         generation = -1 if self.previous is None else self.previous.generation
         self.snapshots.append(tombstone(offset, timestamp, generation, complete=complete))
-        self.previous, self.rebalance, self._roster = None, None, None
+        self.previous, self.rebalance, self._members = None, None, None
 
-    def value(self, offset: int, timestamp: int, header: Header, roster: Roster, *, complete: bool) -> None:
+    def value(self, offset: int, timestamp: int, header: Header, members: MemberSet, *, complete: bool) -> None:
+        """The group's next record."""
         previous = self.previous
-        members = roster.seats
-        difference = self._difference(roster, members)
-        kind = kind_of(header, previous, difference, members=bool(members), complete=complete)
-        found = snapshot(offset, timestamp, header, members, kind=kind, complete=complete)
-        self.snapshots.append(found)
-        self.previous = found
+        by_identity = members.by_identity
+        difference = self._difference(members, by_identity)
+        kind = kind_of(header, previous, difference, members=bool(by_identity), complete=complete)
+        now = snapshot(offset, timestamp, header, by_identity, kind=kind, complete=complete)
+        self.snapshots.append(now)
+        self.previous = now
         if previous is None:
             return
-        self.changes += changes_between(previous, found, difference)
+        self.changes += changes_between(previous, now, difference)
         if header.generation != previous.generation:
-            rebalance = rebalance_between(previous, found, difference)
+            rebalance = rebalance_between(previous, now, difference)
             self.rebalances.append(rebalance)
-            self.rebalance = rebalance if can_be_timed(found) else None
+            self.rebalance = rebalance if can_be_timed(now) else None
 
-    def committed(self, place: Partition, number: int, gap: int) -> None:
-        """The first commit of a partition after the last rebalance, so many ms after the one before. number: of the
-        partition in the rosters."""
+    def committed(self, place: TopicPartition, number: int, gap: int) -> None:
+        """The first commit of a partition after the last rebalance, `gap` ms after the one before. number: of the
+        partition in the member sets."""
         if self.rebalance is None or self.previous is None:
             return
-        if number not in self._owned or (self._irregular and place not in self.previous.owners):
+        if number not in self._assigned or (self._irregular and place not in self.previous.owners):
             return
         longer = timed(self.rebalance, gap)
         if longer is not self.rebalance:
@@ -95,59 +97,59 @@ class Steps:
 
     # -- what differs
 
-    def _difference(self, roster: Roster, members: Mapping[str, Member]) -> Difference:
+    def _difference(self, members: MemberSet, by_identity: Mapping[str, SnapshotMember]) -> Difference:
         """From the members before to these."""
-        before, self_members = self._roster, self._members
+        before, numbers_before = self._members, self._numbers
         comparable = (
             before is not None
-            and before.different is roster.different
-            and before.consumer == roster.consumer
+            and before.distinct is members.distinct
+            and before.consumer == members.consumer
             and not self._irregular
         )
         if not comparable:
-            self._from_scratch(roster)
-            return Difference(_NOBODY if self.previous is None else self.previous.members, members)
+            self._from_scratch(members)
+            return Difference(_NO_MEMBERS if self.previous is None else self.previous.members, by_identity)
         assert before is not None
-        now = set(roster.numbers)
-        gone, new = self_members - now, now - self_members
-        kept = self._exchange(before, roster, gone, new)
-        self._roster, self._members = roster, now
+        now = set(members.numbers)
+        gone, new = numbers_before - now, now - numbers_before
+        kept = self._exchange(before, members, gone, new)
+        self._members, self._numbers = members, now
         if self._irregular:
             assert self.previous is not None
-            return Difference(self.previous.members, members)
-        return Difference(_some(before, gone), _some(roster, new), kept)
+            return Difference(self.previous.members, by_identity)
+        return Difference(_some(before, gone), _some(members, new), kept)
 
-    def _exchange(self, before: Roster, roster: Roster, gone: set[int], new: set[int]) -> int:
-        """Update seats and partitions; returns how many of these the members have who stayed."""
-        seats, owned = self._seats, self._owned
-        different = roster.different
+    def _exchange(self, before: MemberSet, members: MemberSet, gone: set[int], new: set[int]) -> int:
+        """Update identities and partitions; returns how many partitions the members have that stayed."""
+        identities, owned = self._identities, self._assigned
+        names = members.distinct.identities
         for number in gone:
-            seats.discard(different.seats[number])
-            owned.difference_update(before.places(number))
-        kept = assigned = len(owned)
+            identities.discard(names[number])
+            owned.difference_update(before.assigned(number))
+        kept = count = len(owned)
         for number in new:
-            seats.add(different.seats[number])
-            places = roster.places(number)
-            assigned += len(places)
-            owned.update(places)
-        if len(seats) != len(roster.numbers) or len(owned) != assigned:
+            identities.add(names[number])
+            assigned = members.assigned(number)
+            count += len(assigned)
+            owned.update(assigned)
+        if len(identities) != len(members.numbers) or len(owned) != count:
             self._irregular = True
         return kept
 
-    def _from_scratch(self, roster: Roster) -> None:
-        self._roster, self._members = roster, set(roster.numbers)
-        self._seats = {roster.different.seats[number] for number in roster.numbers}
-        places = [place for number in roster.numbers for place in roster.places(number)]
-        self._owned = set(places)
-        self._irregular = len(self._seats) != len(roster.numbers) or len(self._owned) != len(places)
+    def _from_scratch(self, members: MemberSet) -> None:
+        self._members, self._numbers = members, set(members.numbers)
+        self._identities = {members.distinct.identities[number] for number in members.numbers}
+        assigned = [place for number in members.numbers for place in members.assigned(number)]
+        self._assigned = set(assigned)
+        self._irregular = len(self._identities) != len(members.numbers) or len(self._assigned) != len(assigned)
 
 
-def _some(roster: Roster, numbers: set[int]) -> dict[str, Member]:
-    """Some of the members by seat, in the order of the record."""
+def _some(members: MemberSet, numbers: set[int]) -> dict[str, SnapshotMember]:
+    """Some of the members by identity, in the order of the record."""
     if len(numbers) < _FEW:
-        places = sorted(map(roster.numbers.index, numbers))
+        places = sorted(map(members.numbers.index, numbers))
     else:
-        places = [place for place, number in enumerate(roster.numbers) if number in numbers]
-    exactly = roster.bytes_numbers
-    members = [roster.different.member(int(exactly[place]), consumer=roster.consumer) for place in places]
-    return {member.seat: member for member in members}
+        places = [place for place, number in enumerate(members.numbers) if number in numbers]
+    exactly = members.exact_numbers
+    chosen = [members.distinct.member(int(exactly[place]), consumer=members.consumer) for place in places]
+    return {member.identity: member for member in chosen}

@@ -1,9 +1,10 @@
-"""GroupMetadata records of many groups, their members as numbers: equal numbers, equal members.
+"""The members of many GroupMetadata records, as numbers: equal numbers, equal members.
 
-A group changes by a member or two at a time, so that nearly all members of a chunk of records have been there before,
-byte for byte. Each different one is read once, and made into an object when somebody looks at it."""
+A group changes by a member or two at a time, so nearly all members of a piece of records have been there before, byte
+for byte. Each different one is read once, and made into an object when it is looked at."""
 
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgm.history.decode.arrow_lists import listed
-from kgm.history.decode.message_reader import read_apart
+from kgm.history.decode.arrow_lists import to_list
+from kgm.history.decode.message_reader import SplitMessages
 from kgm.history.decode.subscriptions import assignments, subscriptions
-from kgm.history.decode.vector_cursor import Buffer, Positions
-from kgm.history.reconstruct.classic_snapshots import Header, Member, member_of
+from kgm.history.reconstruct.classic_snapshots import Header, SnapshotMember, TopicPartition, member_of
 from kgm.protocol import codec
 from kgm.protocol.subscription import PROTOCOL_TYPE
 from kgm.records.messages.group_metadata_key import GroupMetadataKey
@@ -23,40 +23,43 @@ from kgm.records.messages.group_metadata_value import GroupMetadataValue, Member
 from kgm.records.record import Record, decode_record, encode_record
 
 _VERSION_BYTES = 2
-#: If so many members are different, most of them are so in bytes only (KIP-792 writes the generation into each).
+#: If more than this part of the members are different, most of them differ in bytes only (KIP-792 writes the generation
+#: into each).
 _MOSTLY = 0.25
 
 
-class Different:
-    """The different members of records of one version. spans: the bytes of each. seats: of each. places_from: where the
-    partitions that it is assigned begin in `places`, which numbers them (`Rosters.place_numbers`)."""
+class DistinctMembers:
+    """The different members of records of one version. identities: of each. assigned_from: where the partitions that a
+    member is assigned begin in `assigned`, which has them as numbers (`MemberSets.number_of`)."""
 
-    __slots__ = ("_members", "_prefix", "_read", "_rows", "_spans", "_suffix", "places", "places_from", "seats")
+    __slots__ = (
+        "_members", "_prefix", "_read", "_rows", "_spans", "_suffix", "assigned", "assigned_from", "identities",
+    )  # fmt: skip
 
     def __init__(self, version: int, spans: pa.BinaryArray, read: pa.StructArray, *, few: bool) -> None:
-        """few: whether it is likely that many of them will be looked at."""
+        """spans: the bytes of each. few: whether it is likely that many of them will be looked at."""
         self._spans = spans
         self._prefix, self._suffix = _wrapping(version)
-        self._members: dict[tuple[int, bool], Member] = {}
+        self._members: dict[tuple[int, bool], SnapshotMember] = {}
         # Fields of a newer Kafka are in the bytes only.
         self._read = read if few and version < GroupMetadataValue.FLEXIBLE_FROM else None
         self._rows: list[tuple[Any, ...]] = []
-        member_id, instance = (pc.struct_field(read, name) for name in ("member_id", "group_instance_id"))
-        self.seats: list[str] = listed(pc.coalesce(instance, member_id))
-        self.places_from: list[int] = []
-        self.places: list[int] = []
+        member_id, instance_id = (pc.struct_field(read, name) for name in ("member_id", "group_instance_id"))
+        self.identities: list[str] = to_list(pc.coalesce(instance_id, member_id))
+        self.assigned_from: list[int] = []
+        self.assigned: list[int] = []
 
-    def member(self, number: int, *, consumer: bool) -> Member:
+    def member(self, number: int, *, consumer: bool) -> SnapshotMember:
         """consumer: whether the group is of the protocol type with subscriptions and assignments."""
-        found = self._members.get((number, consumer))
-        if found is None:
-            found = member_of(self._record(number), PROTOCOL_TYPE if consumer else "")
-            self._members[number, consumer] = found
-        return found
+        known = self._members.get((number, consumer))
+        if known is None:
+            known = member_of(self._record(number), PROTOCOL_TYPE if consumer else "")
+            self._members[number, consumer] = known
+        return known
 
     def _record(self, number: int) -> MemberMetadata:
         if self._read is not None:
-            columns = (listed(self._read.field(row[0])) for row in MemberMetadata.FIELDS)
+            columns = (to_list(self._read.field(row[0])) for row in MemberMetadata.FIELDS)
             self._rows = [*zip(*columns, strict=True)]
             self._read = None
         if self._rows:
@@ -70,52 +73,52 @@ _KEY = encode_record(Record(GroupMetadataKey(), None))[0]
 
 
 def _wrapping(version: int) -> tuple[bytes, bytes]:
-    """What stands around a member in a record that has no other."""
+    """The bytes around a member in a record that has no other member."""
     empty = version.to_bytes(_VERSION_BYTES, "big") + codec.encode(GroupMetadataValue(), version)
     if version < GroupMetadataValue.FLEXIBLE_FROM:
         return empty[:-4] + (1).to_bytes(4, "big"), b""
     return empty[:-2] + b"\2", empty[-1:]
 
 
-class Seats(Mapping[str, Member]):
-    """The members of a snapshot by seat, made when they are looked at."""
+class MembersByIdentity(Mapping[str, SnapshotMember]):
+    """The members of a snapshot by identity, made when they are looked at."""
 
-    __slots__ = ("_consumer", "_different", "_made", "_numbers", "_of_seat")
+    __slots__ = ("_consumer", "_distinct", "_members", "_number_of", "_numbers")
 
-    def __init__(self, different: Different, numbers: npt.NDArray[np.int32], *, consumer: bool) -> None:
-        self._different, self._numbers, self._consumer = different, numbers, consumer
-        self._of_seat: dict[str, int] | None = None
-        self._made: dict[str, Member] | None = None
+    def __init__(self, distinct: DistinctMembers, numbers: npt.NDArray[np.int32], *, consumer: bool) -> None:
+        self._distinct, self._numbers, self._consumer = distinct, numbers, consumer
+        self._number_of: dict[str, int] | None = None
+        self._members: dict[str, SnapshotMember] | None = None
 
-    def _every(self) -> dict[str, Member]:
-        if self._made is None:
-            member, consumer = self._different.member, self._consumer
-            self._made = {seat: member(number, consumer=consumer) for seat, number in self._all().items()}
-        return self._made
+    def _all_members(self) -> dict[str, SnapshotMember]:
+        if self._members is None:
+            member, consumer = self._distinct.member, self._consumer
+            self._members = {name: member(number, consumer=consumer) for name, number in self._all_numbers().items()}
+        return self._members
 
-    def items(self) -> ItemsView[str, Member]:
-        return self._every().items()
+    def items(self) -> ItemsView[str, SnapshotMember]:
+        return self._all_members().items()
 
-    def values(self) -> ValuesView[Member]:
-        return self._every().values()
+    def values(self) -> ValuesView[SnapshotMember]:
+        return self._all_members().values()
 
-    def _all(self) -> dict[str, int]:
-        if self._of_seat is None:
-            seats = self._different.seats
-            self._of_seat = {seats[number]: number for number in self._numbers.tolist()}
-        return self._of_seat
+    def _all_numbers(self) -> dict[str, int]:
+        if self._number_of is None:
+            identities = self._distinct.identities
+            self._number_of = {identities[number]: number for number in self._numbers.tolist()}
+        return self._number_of
 
-    def __getitem__(self, seat: str) -> Member:
-        return self._different.member(self._all()[seat], consumer=self._consumer)
+    def __getitem__(self, identity: str) -> SnapshotMember:
+        return self._distinct.member(self._all_numbers()[identity], consumer=self._consumer)
 
-    def __contains__(self, seat: object) -> bool:
-        return seat in self._all()
+    def __contains__(self, identity: object) -> bool:
+        return identity in self._all_numbers()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
+        return iter(self._all_numbers())
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._all_numbers())
 
     def __bool__(self) -> bool:
         return len(self._numbers) > 0
@@ -124,111 +127,104 @@ class Seats(Mapping[str, Member]):
         return repr(dict(self))
 
 
-class Roster(NamedTuple):
-    """The members of one record: `numbers` says which of `different` each is; it is the same for two that do not differ
-    in what counts."""
+class MemberSet(NamedTuple):
+    """The members of one record. numbers: which of `distinct` each is, the same for two that do not differ in what
+    counts; exact_numbers: the same for two only if their bytes are the same. consumer: whether the group's protocol
+    type is "consumer"."""
 
-    different: Different
+    distinct: DistinctMembers
     version: int
     numbers: list[int]
-    bytes_numbers: npt.NDArray[np.int32]
+    exact_numbers: npt.NDArray[np.int32]
     consumer: bool
 
     @property
-    def seats(self) -> Seats:
-        return Seats(self.different, self.bytes_numbers, consumer=self.consumer)
+    def by_identity(self) -> MembersByIdentity:
+        return MembersByIdentity(self.distinct, self.exact_numbers, consumer=self.consumer)
 
-    def places(self, number: int) -> list[int]:
+    def assigned(self, number: int) -> list[int]:
         """The numbers of the partitions that a member is assigned."""
         if not self.consumer:
             return []
-        begin, end = self.different.places_from[number : number + 2]
-        return self.different.places[begin:end]
+        begin, end = self.distinct.assigned_from[number : number + 2]
+        return self.distinct.assigned[begin:end]
 
 
-class Rosters:
-    """GroupMetadata values, read at once. `good` are those that parse; `headers` and `roster` are of those."""
+class MemberSets:
+    """GroupMetadata values that were read together. headers: of each value, by its number."""
 
-    def __init__(self, values: pa.Array) -> None:
-        """Of values that are no null."""
-        buffer, start, end = Buffer.of(values)
-        there = end - start >= _VERSION_BYTES
-        version = np.where(there, buffer.view(">i2")[np.where(there, start, 0)].astype(np.int16), np.int16(-1))
-        self.good = np.zeros(len(values), dtype=np.bool_)
-        self.headers: list[Any] = [None] * len(values)
-        #: Of each value: what its members are among, and where.
-        self._parts: list[Any] = [None] * len(values)
-        self._place_codes: dict[tuple[str, int], int] = {}
-        for each in np.unique(version).tolist():
-            if GroupMetadataValue.MIN_VERSION <= each <= GroupMetadataValue.MAX_VERSION:
-                rows = np.nonzero(version == each)[0]
-                self._read(each, buffer, rows, start[rows] + _VERSION_BYTES, end[rows])
+    def __init__(self, values: Sequence[SplitMessages]) -> None:
+        self.headers: list[Header] = []
+        #: Of each value: which members its own are among, and where.
+        self._parts: list[tuple[tuple[int, DistinctMembers, list[int], npt.NDArray[np.int32]], int, int]] = []
+        self._number_of: dict[TopicPartition, int] = {}
+        for part in values:
+            self._add(part)
 
-    def _read(self, version: int, buffer: Buffer, rows: Positions, start: Positions, end: Positions) -> None:
-        (columns, found), good, _ = read_apart(GroupMetadataValue, version, buffer, start, end, name="members")
-        assert found.number is not None
-        rows = rows[good]
-        self.good[rows] = True
-        headers = list(map(Header, *(listed(columns[name]) for name in Header._fields)))
-        few = len(found.different) <= _MOSTLY * len(found.number)
-        different = Different(version, found.spans, found.different, few=few)
-        self._number_places(different, pc.struct_field(found.different, "assignment"))
-        numbers = _saying(found.different, found.number).tolist()
-        bounds = found.offsets.tolist()
-        part = version, different, numbers, found.number
-        for row, header, first, last in zip(rows.tolist(), headers, bounds[:-1], bounds[1:], strict=True):
-            self.headers[row] = header
-            self._parts[row] = part, first, last
+    def _add(self, values: SplitMessages) -> None:
+        elements = values.elements
+        assert elements.number is not None
+        self.headers += map(Header, *(to_list(values.columns[name]) for name in Header._fields))
+        few = len(elements.different) <= _MOSTLY * len(elements.number)
+        distinct = DistinctMembers(values.version, elements.spans, elements.different, few=few)
+        self._number_partitions(distinct, pc.struct_field(elements.different, "assignment"))
+        numbers = _equal_numbers(elements.different, elements.number).tolist()
+        bounds = elements.offsets.tolist()
+        part = values.version, distinct, numbers, elements.number
+        self._parts += [(part, first, behind) for first, behind in pairwise(bounds)]
 
-    def roster(self, row: int) -> Roster:
-        (version, different, numbers, of_bytes), first, last = self._parts[row]
-        consumer = self.headers[row].protocol_type == PROTOCOL_TYPE
-        return Roster(different, version, numbers[first:last], of_bytes[first:last], consumer)
+    def member_set(self, value: int) -> MemberSet:
+        """The members of a value."""
+        (version, distinct, numbers, exact), first, behind = self._parts[value]
+        consumer = self.headers[value].protocol_type == PROTOCOL_TYPE
+        return MemberSet(distinct, version, numbers[first:behind], exact[first:behind], consumer)
 
-    def _number_places(self, different: Different, blobs: pa.Array) -> None:
-        """Number the partitions in the assignments, by topic and partition."""
+    def _number_partitions(self, distinct: DistinctMembers, blobs: pa.Array) -> None:
+        """Number the partitions in the assignments."""
         encoded = blobs.dictionary_encode()
-        lists = pc.struct_field(assignments(encoded.dictionary).messages, "assigned_partitions").to_pylist()
-        known = self._place_codes
+        lists = pc.struct_field(assignments(encoded.dictionary).messages, "assigned_partitions")
+        bounds = np.append(0, np.cumsum(pc.fill_null(lists.value_lengths(), 0).to_numpy())).tolist()
+        names, partitions_of = (lists.flatten().field(name) for name in ("topic", "partitions"))
+        topics = list(zip(to_list(names), partitions_of.to_pylist(), strict=True))
+        known = self._number_of
         of_blob = [
             [
-                known.setdefault((each["topic"], partition), len(known))
-                for each in topics or ()
-                for partition in each["partitions"]
+                known.setdefault((topic, partition), len(known))
+                for topic, partitions in topics[first:behind]
+                for partition in partitions
             ]
-            for topics in lists
+            for first, behind in pairwise(bounds)
         ]
-        different.places_from.append(0)
+        distinct.assigned_from.append(0)
         for number in encoded.indices.to_numpy().tolist():
-            different.places += of_blob[number]
-            different.places_from.append(len(different.places))
+            distinct.assigned += of_blob[number]
+            distinct.assigned_from.append(len(distinct.assigned))
 
-    def place(self, topic: str, partition: int) -> int:
+    def number_of(self, place: TopicPartition) -> int:
         """The number of a partition, -1 if no member has it."""
-        return self._place_codes.get((topic, partition), -1)
+        return self._number_of.get(place, -1)
 
 
-def _saying(different: pa.StructArray, number: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """For each member a number that two have in common only if member id, instance id, topics and assignment are the
-    same; and one of those with these numbers in `different`."""
+def _equal_numbers(different: pa.StructArray, number: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """For each member a number that two have in common only if their member id, instance id, topics and assignment are
+    the same; one of those with these numbers in `different`."""
     if len(different) <= _MOSTLY * len(number) or not len(different):
         return number.astype(np.int64)
-    topics = _topics(pc.struct_field(different, "subscription"))
     codes = [
         pc.struct_field(different, name).dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
         for name in ("member_id", "group_instance_id", "assignment")
     ]
-    together = topics
+    together = _topic_numbers(pc.struct_field(different, "subscription"))
     for each in codes:
         _, together = np.unique(together * (int(each.max()) + 2) + each + 1, return_inverse=True)
-    # Named after the first that says it, which can be looked up.
+    # Numbered after the first one that is equal, which can be looked up.
     _, first = np.unique(together, return_index=True)
-    said: npt.NDArray[np.int64] = first[together][number].astype(np.int64)
-    return said
+    equal: npt.NDArray[np.int64] = first[together][number].astype(np.int64)
+    return equal
 
 
-def _topics(blobs: pa.Array) -> npt.NDArray[np.int64]:
-    """For each subscription a number that stands for its set of topics; for those that do not parse, one more."""
+def _topic_numbers(blobs: pa.Array) -> npt.NDArray[np.int64]:
+    """For each subscription a number that stands for its set of topics; one more for those that do not parse."""
     encoded = blobs.dictionary_encode()
     known: dict[frozenset[str] | None, int] = {}
     topics = pc.struct_field(subscriptions(encoded.dictionary).messages, "topics").to_pylist()

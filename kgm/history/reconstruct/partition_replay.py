@@ -1,10 +1,10 @@
-"""The histories of all groups of a partition, told piece by piece as its records come in.
+"""The histories of all classic groups of a partition, piece by piece as its records come in.
 
-What is kept between the pieces is what a compacted log would hold: of each group its last metadata record, of each
-partition that it has committed when that was last, and transactions that are open. So that nothing has to be known of
-the members in between, the last record of each group that occurs in a piece is read with the piece again."""
+What is kept between the pieces is what a compacted log would hold: the last metadata record of each group, the time of
+the last commit of each partition that a group has committed, and transactions that are open. So that nothing has to be
+known of the members in between, the last record of each group in a piece is read together with the piece."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,32 +12,45 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgm.history.decode.arrow_lists import listed
-from kgm.history.decode.record_tables import commit_rows, group_rows
-from kgm.history.decode.transactions import ABORTED, NONE, OPEN, fates
+from kgm.history.decode.arrow_lists import to_list
+from kgm.history.decode.raw_batch import CommitRows, GroupRecords, RawBatch, read_group_values
+from kgm.history.decode.transactions import TransactionOutcome, transaction_outcomes
 from kgm.history.decode.vector_cursor import Positions
-from kgm.history.reconstruct import downtime
-from kgm.history.reconstruct.classic_snapshots import History, Kind, Partition, Rebalance, Snapshot, snapshot
-from kgm.history.reconstruct.incremental_fold import Steps
-from kgm.history.reconstruct.member_sets import Rosters
+from kgm.history.reconstruct.classic_snapshots import (
+    GroupHistory,
+    Rebalance,
+    Snapshot,
+    SnapshotKind,
+    TopicPartition,
+    snapshot,
+)
+from kgm.history.reconstruct.downtime import (
+    NEVER,
+    CountedCommits,
+    Interruptions,
+    LastCommits,
+    first_after_rebalances,
+)
+from kgm.history.reconstruct.incremental_fold import IncrementalFold
+from kgm.history.reconstruct.member_sets import MemberSets
 from kgm.history.schema import RAW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """One group: the partition that holds it, its history, and the leader epoch of each of its metadata records by
-    offset (another epoch, another coordinator). before: the group as the history finds it, if that goes on from another
-    one."""
+    """What the records of a piece add to one group: the partition that holds it, its history, and the leader epoch of
+    each of its metadata records, by offset (another epoch, another coordinator). before: the group as the history finds
+    it, if that goes on from an earlier one."""
 
     group_id: str
     partition: int
-    history: History
+    history: GroupHistory
     leader_epochs: dict[int, int | None]
     before: Snapshot | None = None
 
 
-class Written(NamedTuple):
-    """A metadata record; value None is a tombstone."""
+class LastRecord(NamedTuple):
+    """The last metadata record of a group; value None is a tombstone."""
 
     offset: int
     timestamp: int
@@ -47,230 +60,243 @@ class Written(NamedTuple):
 
 
 @dataclass(slots=True)
-class Known:
-    """What is known of a group so far. kind, complete: of its last snapshot. gaps: how many there were in the offsets
-    of the partition up to it. rebalance: the last one, if commits can tell more of it. rebalanced_at, ended_at: where
-    the last rebalance and the last tombstone are. committed: of its partitions, where their last commit counts from,
-    and when it was written."""
+class GroupReplay:
+    """What has to be known of a group to go on. kind, complete: of its last snapshot. gaps: how many there were in the
+    offsets of the partition before its last record. rebalance: the last one, if commits can tell more of it.
+    rebalanced_at, ended_at: the offsets of the last rebalance and of the last tombstone. committed: of each partition,
+    from where on the last commit counts, and when it was written."""
 
-    written: Written | None = None
-    kind: Kind = Kind.UNKNOWN
+    last_record: LastRecord | None = None
+    kind: SnapshotKind = SnapshotKind.UNKNOWN
     complete: bool = False
     gaps: int = 0
     rebalance: Rebalance | None = None
-    rebalanced_at: int = downtime.NEVER
-    ended_at: int = downtime.NEVER
-    committed: dict[Partition, tuple[int, int]] = field(default_factory=dict)
+    rebalanced_at: int = NEVER
+    ended_at: int = NEVER
+    committed: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
 
     @property
-    def alive(self) -> Written | None:
-        """Its last record, if that is no tombstone."""
-        return self.written if self.written is not None and self.written.value is not None else None
+    def last_value(self) -> bytes | None:
+        """Of the last record; None if that is a tombstone, or there is none."""
+        return None if self.last_record is None else self.last_record.value
 
 
-class _Row(NamedTuple):
-    """A metadata record in a piece. number: of its value in the rosters, or -1 for a tombstone. gaps: in the offsets up
-    to it."""
+class _Straddle(NamedTuple):
+    """The first commit of a partition after a rebalance: from where on it counts, and ms since the one before."""
+
+    visible: int
+    place: TopicPartition
+    gap: int
+
+
+class _GroupRow(NamedTuple):
+    """A metadata record in a piece. at: its row. value: its number in the member sets, -1 for a tombstone. gaps: in the
+    offsets before it."""
 
     at: int
     offset: int
     timestamp: int
     leader_epoch: int | None
-    number: int
+    value: int
     gaps: int
 
 
 @dataclass(slots=True)
-class Teller:
-    """One partition of `__consumer_offsets`."""
+class PartitionReplay:
+    """One partition of `__consumer_offsets`. gaps: how many there are in the offsets before `next_offset`."""
 
     partition: int
     next_offset: int = 0
     gaps: int = 0
-    groups: dict[str, Known] = field(default_factory=dict)
+    groups: dict[str, GroupReplay] = field(default_factory=dict)
     #: Records of transactions without an end, by `schema.RAW`.
     open: pa.Table = field(default_factory=RAW.empty_table)
 
-    def feed(self, batch: pa.RecordBatch) -> Iterator[Timeline]:
-        """What records of the partition add, offsets rising and none before `next_offset`: groups by id."""
+    def feed(self, batch: RawBatch) -> tuple[list[Timeline], Positions]:
+        """(what the records add, groups by id; how many gaps there are in the offsets before each record). Offsets
+        rise, and none is before `next_offset`."""
         if not len(batch):
-            return
-        gaps = self._count_gaps(batch.column("offset").to_numpy())
+            return [], np.zeros(0, dtype=np.int64)
+        gaps = self._count_gaps(batch.raw.column("offset").to_numpy())
+        commits, raw, visible = self._commits(batch)
         piece = _Piece(self, batch, gaps)
-        commits, visible = self._commits(batch)
-        yield from piece.tell(commits, visible)
+        return list(piece.timelines(commits, raw, visible)), gaps
 
     def _count_gaps(self, offset: Positions) -> Positions:
-        """How many gaps there are before each record, from the beginning of the log on."""
         expected = np.append(self.next_offset, offset[:-1] + 1)
-        found = self.gaps + np.cumsum(offset > expected)
-        self.gaps, self.next_offset = int(found[-1]), int(offset[-1]) + 1
-        return found
+        counts = self.gaps + np.cumsum(offset > expected)
+        self.gaps, self.next_offset = int(counts[-1]), int(offset[-1]) + 1
+        return counts
 
-    def _commits(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Positions]:
-        """The records that commits may be among, and where each counts from (NEVER if it does not, or not yet)."""
-        transactional = (
-            pc.any(batch.column("transactional")).as_py() or pc.any(pc.is_valid(batch.column("marker"))).as_py()
-        )
+    def _commits(self, batch: RawBatch) -> tuple[CommitRows, pa.RecordBatch, Positions]:
+        """(the commits, the records that they are among, from where on each of those counts: NEVER if it does not, or
+        not yet). Records of transactions that were open before are among them, for their marker may have come."""
+        raw = batch.raw
+        transactional = pc.any(raw.column("transactional")).as_py() or pc.any(pc.is_valid(raw.column("marker"))).as_py()
         if not transactional:
-            return batch, batch.column("offset").to_numpy()
-        whole = pa.concat_tables([self.open, pa.Table.from_batches([batch], schema=RAW)]).combine_chunks()
-        fate, marker = fates(whole)
-        self.open = whole.filter(pa.array(fate == OPEN))
+            return batch.commits(), raw, raw.column("offset").to_numpy()
+        whole = pa.concat_tables([self.open, pa.Table.from_batches([raw], schema=RAW)]).combine_chunks()
+        commits = _joined(RawBatch(_one_batch(self.open)).commits(), len(self.open), batch.commits())
+        outcome, marker = transaction_outcomes(whole)
+        is_open = outcome == TransactionOutcome.OPEN
+        self.open = whole.filter(pa.array(is_open))
         offset = whole.column("offset").to_numpy()
-        # What was open before is in here for its commits that count from now on.
-        visible = np.where(fate == NONE, offset, np.where((fate == OPEN) | (fate == ABORTED), downtime.NEVER, marker))
-        return whole.to_batches()[0], visible
+        void = is_open | (outcome == TransactionOutcome.ABORTED)
+        visible = np.where(outcome == TransactionOutcome.NONE, offset, np.where(void, NEVER, marker))
+        return commits, whole.to_batches()[0], visible
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def _joined(one: CommitRows, count: int, other: CommitRows) -> CommitRows:
+    """The commits of two batches, of which the first has so many records, as those of one."""
+    number_of = {place: number for number, place in enumerate(one.places)}
+    numbers = [number_of.setdefault(place, len(number_of)) for place in other.places]
+    place = np.array(numbers, dtype=np.int64)[other.place] if numbers else other.place
+    return CommitRows(
+        np.concatenate((one.rows, other.rows + count)), np.concatenate((one.place, place)), list(number_of)
+    )  # fmt: skip
 
 
 class _Piece:
-    """Some records on their way through."""
+    """Some records of a partition on their way through."""
 
-    def __init__(self, teller: Teller, batch: pa.RecordBatch, gaps: Positions) -> None:
-        self.teller, self.batch = teller, batch
-        self.rows, values = self._rows(gaps)
-        #: The number of each group's last record before the piece, which is read with it.
-        self.before: dict[str, int] = {}
-        self.rosters = self._rosters(values, list(self.rows))
-        for name, rows in self.rows.items():
-            self.rows[name] = [row for row in rows if row.number < 0 or self.rosters.good[row.number]]
-        self.rows = {name: rows for name, rows in self.rows.items() if rows}
+    def __init__(self, replay: PartitionReplay, batch: RawBatch, gaps: Positions) -> None:
+        self.replay, self.batch = replay, batch
+        groups = replay.groups
+        earlier = {name: value for name in batch.group_ids() if (value := _last_value(groups.get(name))) is not None}
+        records = batch.read_groups(list(earlier.values()))
+        self.members = MemberSets(records.values)
+        #: The number of each group's last value before the piece, which was read with it.
+        self.before = dict(zip(earlier, records.earlier_of.tolist(), strict=True))
+        self.rows = self._rows(records, gaps)
 
-    def _rows(self, gaps: Positions) -> tuple[dict[str, list[_Row]], pa.Array]:
-        """(each group's metadata records, the values of all that are no tombstones)."""
-        groups = group_rows(self.batch)
-        chosen = self.batch.select(["offset", "timestamp", "leader_epoch", "value"])
-        if len(groups.rows) < len(chosen):
-            chosen = chosen.take(pa.array(groups.rows))
-        values = chosen.column("value")
-        tombstone = values.is_null().to_numpy(zero_copy_only=False)
-        number = np.where(tombstone, -1, np.cumsum(~tombstone) - 1)
-        rows: dict[str, list[_Row]] = {}
-        for group, *row in zip(
-            groups.group.tolist(), groups.rows.tolist(), listed(chosen.column("offset")),
-            listed(chosen.column("timestamp")), listed(chosen.column("leader_epoch")), number.tolist(),
-            gaps[groups.rows].tolist(), strict=True,
+    def _rows(self, records: GroupRecords, gaps: Positions) -> dict[str, list[_GroupRow]]:
+        """Each group's metadata records."""
+        names = to_list(records.keys.field("group"))
+        _, offset, timestamp, leader_epoch = map(to_list, records.plain[:4])
+        rows: dict[str, list[_GroupRow]] = {}
+        for key, *row in zip(
+            records.key_of.tolist(), records.rows.tolist(), offset, timestamp, leader_epoch,
+            records.value_of.tolist(), gaps[records.rows].tolist(), strict=True,
         ):  # fmt: skip
-            rows.setdefault(groups.names[group], []).append(_Row(*row))
-        return rows, values.drop_null() if tombstone.any() else values
-
-    def _rosters(self, values: pa.Array, names: list[str]) -> Rosters:
-        known = self.teller.groups
-        earlier: list[bytes | None] = []
-        for name in names:
-            written = known[name].alive if name in known else None
-            if written is not None:
-                self.before[name] = len(values) + len(earlier)
-                earlier.append(written.value)
-        return Rosters(pa.concat_arrays([values, pa.array(earlier, type=pa.binary())]) if earlier else values)
+            rows.setdefault(names[key], []).append(_GroupRow(*row))
+        return rows
 
     # -- what happened
 
-    def tell(self, commits: pa.RecordBatch, visible: Positions) -> Iterator[Timeline]:
-        straddles = self._straddles(commits, visible)
-        others = [name for name in straddles if name not in self.rows]
-        rosters, before = self.rosters, self.before
+    def timelines(self, commits: CommitRows, raw: pa.RecordBatch, visible: Positions) -> Iterator[Timeline]:
+        straddles = self._straddles(commits, raw, visible)
         for name in sorted(self.rows):
-            found = self._group(name, rosters, before.get(name), straddles.get(name, []))
-            yield from found
-        self.before = {}
-        rosters = self._rosters(pa.array([], type=pa.binary()), others)
-        for name in sorted(self.before):
-            yield from self._group(name, rosters, self.before[name], straddles[name])
+            yield from self._group(name, self.members, self.before.get(name), straddles.get(name, []))
+        # Groups without a metadata record in the piece, of which commits tell more.
+        groups = self.replay.groups
+        others = {
+            name: value
+            for name in sorted(straddles.keys() - self.rows.keys())
+            if (value := groups[name].last_value) is not None
+        }
+        values, number_of = read_group_values(list(others.values()))
+        members = MemberSets(values)
+        for name, before in zip(others, number_of.tolist(), strict=True):
+            yield from self._group(name, members, before, straddles[name])
 
     def _group(
-        self, name: str, rosters: Rosters, before: int | None, straddles: list[tuple[int, Partition, int]]
+        self, name: str, members: MemberSets, before: int | None, straddles: list[_Straddle]
     ) -> Iterator[Timeline]:
-        known = self.teller.groups.setdefault(name, Known())
-        steps = Steps(known.rebalance)
+        known = self.replay.groups.setdefault(name, GroupReplay())
+        fold = IncrementalFold(known.rebalance)
         begin = None
-        if before is not None and known.written is not None:
-            roster = rosters.roster(before)
+        if before is not None and known.last_record is not None:
+            member_set = members.member_set(before)
             begin = snapshot(
-                known.written.offset, known.written.timestamp, rosters.headers[before], roster.seats, kind=known.kind,
-                complete=known.complete,
+                known.last_record.offset, known.last_record.timestamp, members.headers[before],
+                member_set.by_identity, kind=known.kind, complete=known.complete,
             )  # fmt: skip
-            steps.begin(begin, roster)
+            fold.begin(begin, member_set)
         waiting = iter(straddles)
         following = next(waiting, None)
         rows = self.rows.get(name, [])
         gaps = known.gaps
         for row in rows:
-            while following is not None and following[0] < row.offset:
-                steps.committed(following[1], rosters.place(*following[1]), following[2])
+            while following is not None and following.visible < row.offset:
+                fold.committed(following.place, members.number_of(following.place), following.gap)
                 following = next(waiting, None)
-            if row.number < 0:
-                steps.tombstone(row.offset, row.timestamp, complete=row.gaps == gaps)
+            if row.value < 0:
+                fold.tombstone(row.offset, row.timestamp, complete=row.gaps == gaps)
             else:
-                header, roster = rosters.headers[row.number], rosters.roster(row.number)
-                steps.value(row.offset, row.timestamp, header, roster, complete=row.gaps == gaps)
+                header, member_set = members.headers[row.value], members.member_set(row.value)
+                fold.value(row.offset, row.timestamp, header, member_set, complete=row.gaps == gaps)
             gaps = row.gaps
         while following is not None:
-            steps.committed(following[1], rosters.place(*following[1]), following[2])
+            fold.committed(following.place, members.number_of(following.place), following.gap)
             following = next(waiting, None)
-        known.rebalance = steps.rebalance
+        known.rebalance = fold.rebalance
         if rows:
-            self._note(known, rows[-1], steps)
-        if steps.snapshots or steps.rebalances:
+            self._remember(known, rows[-1], fold)
+        if fold.snapshots or fold.rebalances:
             epochs = {row.offset: row.leader_epoch for row in rows}
             yield Timeline(
-                group_id=name, partition=self.teller.partition, history=steps.history(), leader_epochs=epochs,
+                group_id=name, partition=self.replay.partition, history=fold.history(), leader_epochs=epochs,
                 before=begin,
             )  # fmt: skip
 
-    def _note(self, known: Known, row: _Row, steps: Steps) -> None:
-        last = steps.snapshots[-1]
-        key, value = (self.batch.column(name)[row.at].as_py() for name in ("key", "value"))
-        known.written = Written(row.offset, row.timestamp, key, value, row.leader_epoch)
+    def _remember(self, known: GroupReplay, row: _GroupRow, fold: IncrementalFold) -> None:
+        last = fold.snapshots[-1]
+        key, value = (self.batch.raw.column(name)[row.at].as_py() for name in ("key", "value"))
+        known.last_record = LastRecord(row.offset, row.timestamp, key, value, row.leader_epoch)
         known.kind, known.complete, known.gaps = last.kind, last.complete, row.gaps
-        if known.ended_at != downtime.NEVER:
+        if known.ended_at != NEVER:
             known.committed = {place: at for place, at in known.committed.items() if at[0] > known.ended_at}
 
     # -- commits
 
-    def _straddles(self, commits: pa.RecordBatch, visible: Positions) -> dict[str, list[tuple[int, Partition, int]]]:
-        """By group, the first commits of partitions after rebalances; brings the groups up to date but for records."""
+    def _straddles(self, commits: CommitRows, raw: pa.RecordBatch, visible: Positions) -> Mapping[str, list[_Straddle]]:
+        """By group, the first commits of partitions after rebalances. Brings the groups up to date except for their
+        metadata records."""
         names: dict[str, int] = {name: number for number, name in enumerate(self.rows)}
-        found = commit_rows(commits)
-        groups = self.teller.groups
+        groups = self.replay.groups
         numbers, known = [], []
-        for group, topic, partition in found.places:
+        for group, topic, partition in commits.places:
             numbers.append(names.setdefault(group, len(names)))
             state = groups.get(group)
-            known.append((-1, 0) if state is None else state.committed.get((topic, partition), (-1, 0)))
+            known.append((NEVER, 0) if state is None else state.committed.get((topic, partition), (NEVER, 0)))
         at = np.array(known, dtype=np.int64).reshape(-1, 2)
-        last = downtime.Last(np.array(numbers, dtype=np.int64), at[:, 0], at[:, 1])
-        states = [groups.setdefault(name, Known()) for name in names]
-        turns = self._turns(states)
-        counts = visible[found.rows] != downtime.NEVER
-        rows = found.rows[counts]
-        offset, timestamp = (commits.column(name).to_numpy()[rows] for name in ("offset", "timestamp"))
-        counted = downtime.Commits(found.place[counts], offset, visible[rows], timestamp)
-        pairs = downtime.straddling(counted, last, turns)
+        last = LastCommits(np.array(numbers, dtype=np.int64), at[:, 0], at[:, 1])
+        states = [groups.setdefault(name, GroupReplay()) for name in names]
+        interruptions = self._interruptions(states)
+        counts = visible[commits.rows] != NEVER
+        rows = commits.rows[counts]
+        offset, timestamp = (raw.column(name).to_numpy()[rows] for name in ("offset", "timestamp"))
+        counted = CountedCommits(commits.place[counts], offset, visible[rows], timestamp)
+        firsts = first_after_rebalances(counted, last, interruptions)
         for (_, topic, partition), number, where, when in zip(
-            found.places, numbers, pairs.last.visible.tolist(), pairs.last.timestamp.tolist(), strict=True
+            commits.places, numbers, firsts.last.visible.tolist(), firsts.last.timestamp.tolist(), strict=True
         ):
-            if where != downtime.NEVER:
+            if where != NEVER:
                 states[number].committed[topic, partition] = where, when
-        straddles: dict[str, list[tuple[int, Partition, int]]] = {}
-        for place, where, gap in zip(pairs.place.tolist(), pairs.visible.tolist(), pairs.gap.tolist(), strict=True):
-            group, topic, partition = found.places[place]
-            straddles.setdefault(group, []).append((where, (topic, partition), gap))
+        straddles: dict[str, list[_Straddle]] = {}
+        for place, where, gap in zip(firsts.place.tolist(), firsts.visible.tolist(), firsts.gap.tolist(), strict=True):
+            group, topic, partition = commits.places[place]
+            straddles.setdefault(group, []).append(_Straddle(where, (topic, partition), gap))
         return straddles
 
-    def _turns(self, states: list[Known]) -> downtime.Turns:
+    def _interruptions(self, states: list[GroupReplay]) -> Interruptions:
         group, offset, is_end = [], [], []
         for number, (name, rows) in enumerate(self.rows.items()):
             before = self.before.get(name)
-            generation = None if before is None else self.rosters.headers[before].generation
+            generation = None if before is None else self.members.headers[before].generation
             for row in rows:
-                now = None if row.number < 0 else self.rosters.headers[row.number].generation
+                now = None if row.value < 0 else self.members.headers[row.value].generation
                 if now is None or generation not in (None, now):
                     group.append(number)
                     offset.append(row.offset)
                     is_end.append(now is None)
                 generation = now
-        found = downtime.Turns(
+        interruptions = Interruptions(
             np.array(group, dtype=np.int64),
             np.array(offset, dtype=np.int64),
             np.array(is_end, dtype=np.bool_),
@@ -282,4 +308,8 @@ class _Piece:
                 states[number].ended_at = where
             else:
                 states[number].rebalanced_at = where
-        return found
+        return interruptions
+
+
+def _last_value(group: GroupReplay | None) -> bytes | None:
+    return None if group is None else group.last_value

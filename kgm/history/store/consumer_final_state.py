@@ -1,136 +1,158 @@
-"""What each group of the consumer protocol was at the end of a history, or at a time in it: see `ends`.
+"""What each group of the consumer protocol was at the end of a history, or at a time in it: see `final_state`.
 
-Its records have ids of topics, whose names commits tell. Where one name of a subscription is left and one id, they are
-taken for each other; a group of which an id stays without a name says so as `unplayable`."""
+Its records have ids of topics, whose names commits tell. Where a subscription has one name left and one id, they belong
+together; a group with an id that stays without a name cannot be simulated, and the reason is given."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import ClassVar
 
 import pyarrow as pa
 
-from kgm.history.causes.classic_causes import Event
-from kgm.history.store.store import Asked, Tables
-from kgm.model.ids import uuid_text
+from kgm.history.causes.verdict import GroupEventKind
+from kgm.history.facts.consumer_state import LoggedMemberState
+from kgm.history.row_tables import read_rows
+from kgm.history.rows import AnyRow, MemberStateRow, TableRow, TopicRow
+from kgm.history.store.classic_final_state import partition_counts
+from kgm.history.store.query import RowFilter
+from kgm.history.store.tables import Tables
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 
-Json = dict[str, Any]
-_EPOCH = ("partition", "offset", "group_id", "epoch", "assignment_epoch", "assigned_timestamp")
-_EVENT = ("partition", "offset", "group_id", "group_type", "event")
 #: After these a group is not of the consumer protocol any more.
-_OVER = (Event.REMOVED.value, Event.CONVERTED.value)
+_ENDS = (GroupEventKind.REMOVED.value, GroupEventKind.CONVERTED.value)
+_GroupKey = tuple[int, str]
 
 
-def consumer_groups(tables: Tables, asked: Asked) -> Iterator[Json]:
-    """A group each, by id, with the keys of `ends` that are known of it."""
-    every = tables.table("silver_group_epoch", asked, _EPOCH)
-    epochs, assigned = _last(every, ["partition", "group_id"]), _assigned(every.to_pylist(), asked.until_ms)
-    if not epochs:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Epoch(TableRow):
+    table: ClassVar[str] = "silver_group_epoch"
+    partition: int
+    offset: int
+    timestamp: int
+    group_id: str
+    epoch: int
+    assignment_epoch: int | None
+    assigned_timestamp: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Event(TableRow):
+    table: ClassVar[str] = "gold_event"
+    partition: int
+    offset: int
+    timestamp: int
+    group_id: str
+    group_type: str
+    event: str
+
+
+def consumer_groups(tables: Tables, wanted: RowFilter) -> Iterator[tuple[GroupSnapshot, str | None]]:
+    """Each group, by id, and why it cannot be simulated, if that is known."""
+    every = tables.rows(_Epoch, wanted)
+    if not every:
         return
-    over = {
-        (row["partition"], row["group_id"]): row["offset"]
-        for row in sorted(tables.rows("gold_event", asked, _EVENT), key=lambda row: int(row["offset"]))
-        if row["group_type"] == "consumer" and row["event"] in _OVER
+    epochs: dict[_GroupKey, _Epoch] = {}
+    for row in sorted(every, key=attrgetter("offset")):
+        epochs[row.partition, row.group_id] = row
+    assigned = _assigned_epochs(every, wanted.until_ms)
+    ended = {
+        (row.partition, row.group_id): row.offset
+        for row in sorted(tables.rows(_Event, wanted), key=attrgetter("offset"))
+        if row.group_type == "consumer" and row.event in _ENDS
     }
-    members: dict[tuple[int, str], list[Json]] = defaultdict(list)
-    for row in _last(tables.table("silver_member_state", asked), ["partition", "group_id", "member_id"]):
-        if row["state"] != "gone":
-            members[row["partition"], row["group_id"]].append(row)
-    names = {row["topic_id"]: row["topic"] for row in sorted(tables.rows("silver_topic", Asked()), key=_offset)}
-    for epoch in sorted(epochs, key=lambda row: str(row["group_id"])):
-        key = epoch["partition"], epoch["group_id"]
-        if over.get(key, -1) <= epoch["offset"]:
-            there = sorted(members[key], key=lambda row: str(row["member_id"]))
-            yield _group(epoch, assigned.get(key), there, names)
+    members: dict[_GroupKey, list[MemberStateRow]] = defaultdict(list)
+    for member in _last(MemberStateRow, tables.table(MemberStateRow.table, wanted), "member_id"):
+        if member.state != LoggedMemberState.GONE.value:
+            members[member.partition, member.group_id].append(member)
+    topics = sorted(tables.rows(TopicRow, RowFilter()), key=attrgetter("offset"))
+    names = {row.topic_id: row.topic for row in topics}
+    for key, epoch in sorted(epochs.items(), key=lambda item: item[1].group_id):
+        if ended.get(key, -1) <= epoch.offset:
+            yield _group(epoch, assigned.get(key), sorted(members[key], key=attrgetter("member_id")), names)
 
 
-def _assigned(epochs: Sequence[Json], until_ms: int | None) -> dict[tuple[int, str], int]:
-    """The epoch of the last target assignment of each group, by then. Of an empty group it stays behind."""
-    found: dict[tuple[int, str], int] = {}
+def _assigned_epochs(epochs: Sequence[_Epoch], until_ms: int | None) -> dict[_GroupKey, int]:
+    """The epoch of the last target assignment of each group, by then. In an empty group it stays behind."""
+    assigned: dict[_GroupKey, int] = {}
     for row in epochs:
-        at, epoch = row["assigned_timestamp"], row["assignment_epoch"]
+        at, epoch = row.assigned_timestamp, row.assignment_epoch
         if at is not None and epoch is not None and (until_ms is None or at < until_ms):
-            key = row["partition"], row["group_id"]
-            found[key] = max(found.get(key, epoch), epoch)
-    return found
+            key = row.partition, row.group_id
+            assigned[key] = max(assigned.get(key, epoch), epoch)
+    return assigned
 
 
-def _offset(row: Mapping[str, Any]) -> int:
-    return int(row["offset"])
-
-
-def _last(table: pa.Table, keys: Sequence[str]) -> list[Json]:
-    """The last row of each."""
+def _last(cls: type[AnyRow], table: pa.Table, *also: str) -> list[AnyRow]:
+    """The last row of each group and what else tells rows apart."""
     if not len(table):
         return []
-    ends = table.group_by(list(keys)).aggregate([("offset", "max")]).rename_columns([*keys, "offset"])
+    keys = ["partition", "group_id", *also]
+    ends = table.group_by(keys).aggregate([("offset", "max")]).rename_columns([*keys, "offset"])
     numbered = table.select([*keys, "offset"]).append_column("row", pa.array(range(len(table)), pa.int64()))
     chosen = numbered.join(ends, keys=[*keys, "offset"], join_type="inner").column("row")
-    found: list[Json] = table.take(chosen).to_pylist()
-    return found
+    return read_rows(cls, table.take(chosen))
 
 
-def _group(epoch: Json, assigned: int | None, members: list[Json], names: Mapping[bytes, str]) -> Json:
-    names, nameless = _named(members, names)
-    found = [_member(row, names) for row in members]
-    partitions: dict[str, int] = {}
-    for member in found:
-        for topic, numbers in member["assignment"].items():
-            partitions[topic] = max([partitions.get(topic, 0), *(number + 1 for number in numbers)])
-    ids = {name: uuid_text(topic_id) for topic_id, name in names.items()}
-    asked_for = Counter(row["server_assignor"] for row in members if row["server_assignor"])
-    group: Json = {
-        "group_id": epoch["group_id"], "type": "consumer", "protocol_type": "consumer",
-        "state": _state(members, epoch["epoch"], assigned),
-        "assignor": asked_for.most_common(1)[0][0] if asked_for else None, "group_epoch": epoch["epoch"],
-        "assignment_epoch": assigned,
-        "rebalance_timeout_ms": max(
-            (row["rebalance_timeout_ms"] for row in members if row["rebalance_timeout_ms"] is not None), default=None
+def _group(
+    epoch: _Epoch, assigned: int | None, members: list[MemberStateRow], names: Mapping[bytes, str]
+) -> tuple[GroupSnapshot, str | None]:
+    names, nameless = _topic_names(members, names)
+    counts = partition_counts(_assignment(member, names) for member in members)
+    ids = {name: topic_id for topic_id, name in names.items()}
+    assignors = Counter(row.server_assignor for row in members if row.server_assignor)
+    snapshot = GroupSnapshot(
+        group_id=epoch.group_id, type="consumer", protocol_type="consumer",
+        state=_state(members, epoch.epoch, assigned),
+        assignor=assignors.most_common(1)[0][0] if assignors else None, group_epoch=epoch.epoch,
+        assignment_epoch=assigned,
+        rebalance_timeout_ms=max(
+            (row.rebalance_timeout_ms for row in members if row.rebalance_timeout_ms is not None), default=None
         ),
-        "topics": [
-            {"name": name, "partitions": count, "topic_id": ids.get(name)} for name, count in sorted(partitions.items())
-        ],
-        "members": found,
-    }  # fmt: skip
+        topics=tuple(
+            TopicSnapshot(name=name, partitions=count, topic_id=ids.get(name)) for name, count in sorted(counts.items())
+        ),
+        members=tuple(_member(row, names) for row in members),
+    )  # fmt: skip
     if nameless:
-        group["unplayable"] = "the history does not tell the names of all of its topics: nobody commits offsets of them"
-    elif any(row["topics"] is None for row in members):
-        group["unplayable"] = "compaction has removed what its members subscribe to"
-    return group
+        reason = "the history does not tell the names of all of its topics: no member commits offsets of them"
+        return snapshot, reason
+    if any(row.topics is None for row in members):
+        return snapshot, "compaction has removed what its members subscribe to"
+    return snapshot, None
 
 
-def _state(members: Sequence[Json], epoch: int, assigned: int | None) -> str:
+def _state(members: Sequence[MemberStateRow], epoch: int, assigned: int | None) -> str:
     """As ConsumerGroup.maybeUpdateGroupState has it; a member that is away is at no epoch of the group."""
     if not members:
         return "Empty"
     if assigned != epoch:
         return "Assigning"
-    settled = all(row["state"] == "stable" and row["member_epoch"] == epoch for row in members)
-    return "Stable" if settled else "Reconciling"
+    stable = all(row.state == LoggedMemberState.STABLE.value and row.member_epoch == epoch for row in members)
+    return "Stable" if stable else "Reconciling"
 
 
-def _named(members: Sequence[Json], names: Mapping[bytes, str]) -> tuple[Mapping[bytes, str], bool]:
-    """The names of the topics of which this group has partitions, by id, and whether one is not known."""
-    ids = {each["topic_id"] for row in members for each in row["assigned"] or ()}
+def _topic_names(members: Sequence[MemberStateRow], names: Mapping[bytes, str]) -> tuple[Mapping[bytes, str], bool]:
+    """(the names of the topics that this group has partitions of, by id, whether one is not known)."""
+    ids = {each.topic_id for row in members for each in row.assigned or ()}
     nameless = ids - names.keys()
     known = {each: names[each] for each in ids - nameless}
-    left = {topic for row in members for topic in row["topics"] or ()} - {*known.values()}
+    left = {topic for row in members for topic in row.topics or ()} - {*known.values()}
     if len(nameless) == 1 and len(left) == 1:
         return {**known, nameless.pop(): left.pop()}, False
     return known, bool(nameless)
 
 
-def _member(row: Json, names: Mapping[bytes, str]) -> Json:
-    status = "stable" if row["state"] == "stable" else "away" if row["state"] == "away" else "reconciling"
-    return {
-        "group_instance_id": row["group_instance_id"], "member_id": row["member_id"],
-        "client_id": row["client_id"] or "", "client_host": row["client_host"] or "", "rack": row["rack_id"] or None,
-        "member_epoch": row["member_epoch"], "status": status,
-        "subscription": {"topics": sorted(row["topics"] or ()), "regex": row["regex"] or None},
-        "assignment": {
-            names[each["topic_id"]]: sorted(each["partitions"])
-            for each in row["assigned"] or ()
-            if each["topic_id"] in names
-        },
-        "target_assignment": None, "lag": None, "protocol": "classic" if row["classic"] else "consumer",
-        "client_library": None, "listed_at": None, "listed_target": None,
-    }  # fmt: skip
+def _member(row: MemberStateRow, names: Mapping[bytes, str]) -> MemberSnapshot:
+    status = row.state if row.state in (LoggedMemberState.STABLE.value, LoggedMemberState.AWAY.value) else "reconciling"
+    return MemberSnapshot(
+        member_id=row.member_id, group_instance_id=row.group_instance_id, client_id=row.client_id or "",
+        client_host=row.client_host or "", rack=row.rack_id or None, member_epoch=row.member_epoch, status=status,
+        topics=row.topics or (), regex=row.regex or None, assignment=_assignment(row, names),
+        protocol="classic" if row.classic else "consumer",
+    )  # fmt: skip
+
+
+def _assignment(row: MemberStateRow, names: Mapping[bytes, str]) -> dict[str, list[int]]:
+    return {names[each.topic_id]: sorted(each.partitions) for each in row.assigned or () if each.topic_id in names}

@@ -2,7 +2,7 @@
 
 Start-up counts here: an answer takes less time than importing pandas, which `pyarrow.dataset` does, and so do
 `pa.scalar` and `pa.array` when they see their first value. So files are read by `ParquetFile`, their own statistics say
-which row groups can be left alone, and the few values to compare with are made of bytes."""
+which row groups can be skipped, and the few values to compare with are made of bytes."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -18,22 +18,22 @@ _GROUP = "group_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RowFilter:
     """Which rows. group_ids: None for every group. Times in ms since 1970: since is inclusive, until is exclusive; an
-    interval counts if any of it lies within, an event if it does."""
+    interval counts if any part of it lies within, an event if it does."""
 
     group_ids: tuple[str, ...] | None = None
     since_ms: int | None = None
     until_ms: int | None = None
 
     def columns(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Those that it takes to tell, of a table with these columns."""
+        """The columns that the filter looks at, of a table with these."""
         starts, ends = _times(names)
         given = ((_GROUP, self.group_ids), (ends, self.since_ms), (starts, self.until_ms))
         return tuple(dict.fromkeys(name for name, value in given if value is not None and name in names))
 
     def of(self, table: pa.Table) -> pa.Table:
-        """The rows of a table that has those columns."""
+        """The chosen rows of a table that has those columns."""
         names = table.column_names
         chosen: pa.ChunkedArray | None = None
         starts, ends = _times(names)
@@ -47,7 +47,7 @@ class Asked:
         return table if chosen is None else table.filter(chosen)
 
     def may_be_in(self, metadata: pq.FileMetaData, row_group: int) -> bool:
-        """Whether a row group can hold any such row, by the statistics that it has."""
+        """Whether a row group can hold any such row, by its statistics."""
         group = metadata.row_group(row_group)
         names = metadata.schema.names
         starts, ends = _times(names)
@@ -71,7 +71,7 @@ class Asked:
 
 
 def _times(names: Sequence[str]) -> tuple[str, str]:
-    """The columns of when it begins and ends."""
+    """The columns with the beginning and the end of what a row is about."""
     return ("from_timestamp", "to_timestamp") if "from_timestamp" in names else ("timestamp", "timestamp")
 
 
@@ -93,30 +93,29 @@ def _int64(value: int) -> pa.Int64Scalar:
     return pa.Int64Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(struct.pack("<q", value))])[0]
 
 
-def read_files(files: Sequence[Path], asked: Asked, wanted: pa.Schema) -> pa.Table:
-    """The rows of Parquet files that are asked for, with these columns; one that a file lacks is null."""
-    parts = [part for file in files for part in _of_file(file, asked, wanted)]
-    return pa.concat_tables(parts) if parts else nothing(wanted)
+def read_files(files: Sequence[Path], wanted: RowFilter, columns: pa.Schema) -> pa.Table:
+    """The rows of Parquet files that are asked for, with these columns; one that a file does not have is null."""
+    parts = [part for file in files for part in _of_file(file, wanted, columns)]
+    return pa.concat_tables(parts) if parts else _empty(columns)
 
 
-def _of_file(file: Path, asked: Asked, wanted: pa.Schema) -> Iterator[pa.Table]:
+def _of_file(file: Path, wanted: RowFilter, columns: pa.Schema) -> Iterator[pa.Table]:
     with pq.ParquetFile(file) as opened:
         row_groups = [
-            number for number in range(opened.metadata.num_row_groups) if asked.may_be_in(opened.metadata, number)
+            number for number in range(opened.metadata.num_row_groups) if wanted.may_be_in(opened.metadata, number)
         ]
         if not row_groups:
             return
         there = set(opened.schema_arrow.names)
-        needed = {*wanted.names, *asked.columns(opened.schema_arrow.names)} & there
-        found = asked.of(opened.read_row_groups(row_groups, columns=sorted(needed)))
-    if len(found):
-        columns: list[Any] = [
-            found.column(field.name).cast(field.type) if field.name in there else pa.nulls(len(found), field.type)
-            for field in wanted
+        needed = {*columns.names, *wanted.columns(opened.schema_arrow.names)} & there
+        rows = wanted.of(opened.read_row_groups(row_groups, columns=sorted(needed)))
+    if len(rows):
+        arrays: list[Any] = [
+            rows.column(field.name).cast(field.type) if field.name in there else pa.nulls(len(rows), field.type)
+            for field in columns
         ]
-        yield pa.Table.from_arrays(columns, schema=wanted)
+        yield pa.Table.from_arrays(arrays, schema=columns)
 
 
-def nothing(columns: pa.Schema) -> pa.Table:
-    """A table without rows."""
+def _empty(columns: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays([pa.nulls(0, field.type) for field in columns], schema=columns)

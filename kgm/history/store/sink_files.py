@@ -1,7 +1,7 @@
 """Which Parquet files of a directory count: all of them, or those that Spark's file sink or Delta's log has committed.
 
-A streaming job that was killed leaves files behind that it did not commit and wrote again later. Who reads every file
-of such a directory sees rows twice, or half a file (Spark: FileStreamSinkLog, CompactibleFileStreamLog; Delta: the
+A streaming job that was killed leaves files behind that it did not commit and wrote again later. A reader of every file
+in such a directory sees rows twice, or half a file (Spark: FileStreamSinkLog, CompactibleFileStreamLog; Delta: the
 transaction log protocol, https://github.com/delta-io/delta/blob/master/PROTOCOL.md)."""
 
 import json
@@ -16,7 +16,7 @@ from kgm.model.errors import UsageError
 _SINK_LOG, _DELTA_LOG = "_spark_metadata", "_delta_log"
 _COMPACT = ".compact"
 _DELTA_DIGITS = 20
-#: What Delta tables may ask of a reader, and plain files can give.
+#: The newest reader version of Delta tables that can be read as plain files.
 _NEWEST_DELTA_READER = 1
 
 
@@ -34,7 +34,7 @@ def counted_files(directory: Path) -> list[Path]:
 
 
 def _of_sink(directory: Path) -> list[Path]:
-    """From the newest compacted batch on. Each line behind the version is a file, added or deleted."""
+    """From the newest compacted batch on. Each line after the version is a file that was added or deleted."""
     batches: dict[int, Path] = {}
     for path in (directory / _SINK_LOG).iterdir():
         name = path.name.removesuffix(_COMPACT)
@@ -45,7 +45,7 @@ def _of_sink(directory: Path) -> list[Path]:
     for number in sorted(number for number in batches if number >= start):
         version, *lines = batches[number].read_text(encoding="utf-8").splitlines()
         if version != "v1":
-            raise UsageError(f"file {batches[number]} is of an unknown version: {version!r}")
+            raise UsageError(f"file {batches[number]} has an unknown version: {version!r}")
         for line in filter(None, lines):
             entry: dict[str, Any] = json.loads(line)
             file = _within(directory, unquote(urlsplit(str(entry["path"])).path))
@@ -57,7 +57,7 @@ def _of_sink(directory: Path) -> list[Path]:
 
 
 def _within(directory: Path, written: str) -> Path:
-    """A file that the log names by where it was when it was written: the directory may have been moved since."""
+    """A file that the log names by where it was when it was written; the directory may have been moved since."""
     path = Path(written)
     if path.is_relative_to(directory.resolve()):
         return path
@@ -69,7 +69,7 @@ def _within(directory: Path, written: str) -> Path:
 
 
 def _of_delta(directory: Path) -> list[Path]:
-    """The last checkpoint and the commits behind it."""
+    """From the last checkpoint and the commits after it."""
     log = directory / _DELTA_LOG
     files: set[str] = set()
     start = -1
@@ -91,8 +91,8 @@ def _apply(action: dict[str, Any], files: set[str], directory: Path) -> None:
     protocol = action.get("protocol")
     if protocol is not None and protocol["minReaderVersion"] > _NEWEST_DELTA_READER:
         raise UsageError(
-            f"the Delta table {directory} asks for reader version {protocol['minReaderVersion']}; "
-            f"kgm reads {_NEWEST_DELTA_READER} without Spark",
+            f"the Delta table {directory} requires reader version {protocol['minReaderVersion']}; "
+            f"kgm supports version {_NEWEST_DELTA_READER} without Spark",
             hint="write it without column mapping and deletion vectors",
         )
     added, removed = action.get("add"), action.get("remove")

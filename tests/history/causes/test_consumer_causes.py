@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.history.causes.classic_causes import Cause, Confidence
-from kgm.history.causes.consumer_causes import Epoch, explain
+from kgm.history.causes.consumer_causes import EpochContext, explain_epoch
+from kgm.history.causes.verdict import Cause, Confidence
 
-NOTHING = Epoch(
-    joined=(), returned=(), departed=(), resubscribed=(), hashes=(7, 7), regex=False, assignor=False, empty=False,
+NOTHING = EpochContext(
+    joined=(), returned=(), departures=(), resubscribed=(), hashes=(7, 7), regex=False, assignor=False, empty=False,
     known=True, broken=False,
 )  # fmt: skip
 
@@ -24,7 +24,7 @@ NOTHING = Epoch(
     ],
 )
 def test_topics_that_changed_and_topics_that_came(hashes, cause, said):
-    verdict = explain(replace(NOTHING, hashes=hashes))
+    verdict = explain_epoch(replace(NOTHING, hashes=hashes))
     assert verdict.cause is cause
     assert (verdict.confidence is Confidence.CERTAIN) == (cause is Cause.METADATA)
     assert said in verdict.evidence[0]

@@ -7,7 +7,7 @@ import pytest
 
 from kgm.history.decode.raw import raw_records
 from kgm.history.decode.record_tables import decode
-from kgm.history.decode.transactions import NAMES, fates
+from kgm.history.decode.transactions import OUTCOME_NAMES, transaction_outcomes
 from kgm.history.schema import RAW
 from kgm.protocol.struct import Field
 from kgm.records.batch import decode_batches
@@ -91,14 +91,14 @@ def test_transactions_end_as_kafka_says():
             for partition in partitions(kind)
             for line in truth(kind, partition)
         }
-        fate, marker = fates(raw)
+        outcome, marker = transaction_outcomes(raw)
         at = zip(raw.column("partition").to_pylist(), raw.column("offset").to_pylist(), strict=True)
-        assert {place: NAMES[each] for place, each in zip(at, fate.tolist(), strict=True)} == said
-        committed = marker[fate > 1]
-        assert (committed > raw.column("offset").to_numpy()[fate > 1]).all()
+        assert {place: OUTCOME_NAMES[each] for place, each in zip(at, outcome.tolist(), strict=True)} == said
+        committed = marker[outcome > 1]
+        assert (committed > raw.column("offset").to_numpy()[outcome > 1]).all()
 
 
 def test_transactions_of_nothing_and_of_records_that_say_nothing():
-    assert fates(RAW.empty_table()).fate.tolist() == []
+    assert transaction_outcomes(RAW.empty_table()).outcome.tolist() == []
     rows = [{"partition": 0, "offset": at} for at in range(3)]
-    assert fates(pa.Table.from_pylist(rows, schema=RAW)).fate.tolist() == [0, 0, 0]
+    assert transaction_outcomes(pa.Table.from_pylist(rows, schema=RAW)).outcome.tolist() == [0, 0, 0]

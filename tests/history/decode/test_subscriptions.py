@@ -9,9 +9,9 @@ import pytest
 from kgm.history.decode.message_reader import plain
 from kgm.history.decode.record_tables import decode
 from kgm.history.decode.subscriptions import assignments, subscriptions
-from kgm.history.decode.transactions import fates
+from kgm.history.decode.transactions import transaction_outcomes
 from kgm.history.schema import SILVER_COMMIT, SILVER_MEMBER
-from kgm.history.tables import commits, members
+from kgm.history.tables import commit_table, member_table
 from kgm.model.errors import DecodeError
 from kgm.protocol import codec
 from kgm.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
@@ -59,7 +59,7 @@ def folded(rows):
 @pytest.mark.parametrize(("kind", "partition"), EVERY)
 @pytest.mark.slow
 def test_members_are_taken_apart_as_kafka_does_it(kind, partition):
-    table = members(decode(raw_log(kind, partition)))
+    table = member_table(decode(raw_log(kind, partition)))
     assert table.schema == SILVER_MEMBER
     rows = iter(table.to_pylist())
     for line in truth(kind, partition):
@@ -100,7 +100,7 @@ def test_members_are_taken_apart_as_kafka_does_it(kind, partition):
 def test_commits_that_count_are_those_that_kafka_counts(kind):
     for partition in partitions(kind):
         raw = raw_log(kind, partition)
-        table = commits(decode(raw), raw, fates(raw))
+        table = commit_table(decode(raw), raw, transaction_outcomes(raw))
         assert table.schema == SILVER_COMMIT
         said = [
             line
@@ -130,7 +130,7 @@ def test_commits_that_count_are_those_that_kafka_counts(kind):
 def test_the_oldest_commits_have_no_more_than_they_have():
     raw = raw_log("synthetic", 0)
     decoded = decode(raw)
-    table = commits(decoded, raw, fates(raw))
+    table = commit_table(decoded, raw, transaction_outcomes(raw))
     assert len(table) == len(decoded.records[0]) + len(decoded.records[1])
     assert table.column("topic_id").to_pylist()[0] is None
 
@@ -138,5 +138,5 @@ def test_the_oldest_commits_have_no_more_than_they_have():
 def test_nothing_gives_empty_tables():
     raw = raw_log("synthetic", 0).slice(0, 0)
     decoded = decode(raw)
-    assert commits(decoded, raw, fates(raw)).schema == SILVER_COMMIT
-    assert members(decoded).schema == SILVER_MEMBER
+    assert commit_table(decoded, raw, transaction_outcomes(raw)).schema == SILVER_COMMIT
+    assert member_table(decoded).schema == SILVER_MEMBER

@@ -1,33 +1,33 @@
-"""Timelines the plain way, which those of kgm have to be equal to: every record decoded by the scalar codec, and each
-group folded by `membership.fold` over all of its records."""
+"""Timelines the slow, obvious way, which those of kgm must equal: every record decoded by the scalar codec, and each
+group folded by `classic_snapshots.fold` over all of its records."""
 
 import numpy as np
 
-from kgm.history.decode.transactions import ABORTED, NONE, OPEN, fates
-from kgm.history.reconstruct.classic_snapshots import Commit, Gaps, Metadata, fold
+from kgm.history.decode.transactions import TransactionOutcome, transaction_outcomes
+from kgm.history.reconstruct.classic_snapshots import GroupCommitRecord, GroupMetadataRecord, OffsetGaps, fold
 from kgm.model.errors import DecodeError
 from kgm.records.record import decode_record
 
 
 def slow_histories(raw):
     """{(partition, group): history} of every group with a metadata record; the table's offsets rise."""
-    fate, marker = fates(raw)
+    outcome, marker = transaction_outcomes(raw)
     found = {}
     for partition in np.unique(raw.column("partition").to_numpy()).tolist():
         rows, offsets = {}, []
-        for row, its_fate, its_marker in zip(raw.to_pylist(), fate.tolist(), marker.tolist(), strict=True):
+        for row, its_outcome, its_marker in zip(raw.to_pylist(), outcome.tolist(), marker.tolist(), strict=True):
             if row["partition"] != partition:
                 continue
             offsets.append(row["offset"])
-            visible = row["offset"] if its_fate == NONE else its_marker
+            visible = row["offset"] if its_outcome == TransactionOutcome.NONE else its_marker
             for record in decoded(row):
-                if isinstance(record[1], Metadata):
+                if isinstance(record[1], GroupMetadataRecord):
                     rows.setdefault(record[0], []).append((row["offset"], record[1]))
-                elif its_fate not in (OPEN, ABORTED):
+                elif its_outcome not in (TransactionOutcome.OPEN, TransactionOutcome.ABORTED):
                     rows.setdefault(record[0], []).append((visible, record[1]))
-        gaps = Gaps.between(offsets)
+        gaps = OffsetGaps.between(offsets)
         for group, records in rows.items():
-            if any(isinstance(record, Metadata) for _, record in records):
+            if any(isinstance(record, GroupMetadataRecord) for _, record in records):
                 in_order = [record for _, record in sorted(records, key=lambda row: row[0])]
                 found[partition, group] = fold(in_order, gaps)
     return found
@@ -41,6 +41,6 @@ def decoded(row):
         return
     key, at = record.key, {"offset": row["offset"], "timestamp": row["timestamp"]}
     if key.API_KEY == 2:
-        yield key.group, Metadata(value=record.value, **at)
+        yield key.group, GroupMetadataRecord(value=record.value, **at)
     elif key.API_KEY in (0, 1) and record.value is not None:
-        yield key.group, Commit(topic=key.topic, partition=key.partition, **at)
+        yield key.group, GroupCommitRecord(topic=key.topic, partition=key.partition, **at)

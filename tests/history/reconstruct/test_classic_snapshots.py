@@ -5,7 +5,14 @@ import random
 
 import pytest
 
-from kgm.history.reconstruct.classic_snapshots import ChangeKind, Commit, Gaps, Kind, Metadata, fold
+from kgm.history.reconstruct.classic_snapshots import (
+    ChangeKind,
+    GroupCommitRecord,
+    GroupMetadataRecord,
+    OffsetGaps,
+    SnapshotKind,
+    fold,
+)
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from kgm.records.batch import decode_batches
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
@@ -34,10 +41,12 @@ def group(generation, *members, protocol_type="consumer", state_timestamp=-1, pr
 def history(*values, gaps=None):
     """Values at the offsets 0, 10, 20, ... and one second apart; no gaps unless said."""
     records = [
-        value if isinstance(value, Commit) else Metadata(offset=10 * at, timestamp=1_000 * at, value=value)
+        value
+        if isinstance(value, GroupCommitRecord)
+        else GroupMetadataRecord(offset=10 * at, timestamp=1_000 * at, value=value)
         for at, value in enumerate(values)
     ]
-    return fold(records, Gaps() if gaps is None else gaps)
+    return fold(records, OffsetGaps() if gaps is None else gaps)
 
 
 def kinds(found):
@@ -45,7 +54,7 @@ def kinds(found):
 
 
 def shown(found):
-    return [(change.kind, change.seat, change.generation, change.absorbed) for change in found.changes]
+    return [(change.kind, change.identity, change.generation, change.absorbed) for change in found.changes]
 
 
 def test_the_four_points_at_which_kafka_writes_and_the_tombstone():
@@ -86,7 +95,7 @@ def test_lost_rounds_are_counted():
 
 def test_the_same_again_is_no_change():
     found = history(group(0), group(1, member("a")), group(1, member("a")))
-    assert kinds(found)[-1] is Kind.REPEATED
+    assert kinds(found)[-1] is SnapshotKind.REPEATED
     assert len(found.changes) == len(found.rebalances) == 1
 
 
@@ -120,32 +129,34 @@ def test_bounds_of_the_stop():
     """Partition 0 is committed at 900 and 2,600, partition 1 at 950 and 2,450; the round ends at 2,000 after 300 ms."""
 
     def commit(offset, timestamp, partition):
-        return Commit(offset=offset, timestamp=timestamp, topic="t", partition=partition)
+        return GroupCommitRecord(offset=offset, timestamp=timestamp, topic="t", partition=partition)
 
     records = [
-        Metadata(offset=0, timestamp=0, value=group(0)),
-        Metadata(offset=1, timestamp=500, value=group(1, member("a", owns=(0, 1)), state_timestamp=400)),
+        GroupMetadataRecord(offset=0, timestamp=0, value=group(0)),
+        GroupMetadataRecord(offset=1, timestamp=500, value=group(1, member("a", owns=(0, 1)), state_timestamp=400)),
         commit(2, 900, 0), commit(3, 950, 1), commit(4, 960, 9),
-        Metadata(offset=5, timestamp=2_000, value=group(2, member("b", owns=(0, 1)), state_timestamp=1_700)),
+        GroupMetadataRecord(offset=5, timestamp=2_000, value=group(2, member("b", owns=(0, 1)), state_timestamp=1_700)),
         commit(6, 2_450, 1), commit(7, 2_460, 9), commit(8, 2_600, 0), commit(9, 2_601, 0),
-        Metadata(offset=10, timestamp=3_000, value=group(3)),
+        GroupMetadataRecord(offset=10, timestamp=3_000, value=group(3)),
     ]  # fmt: skip
-    found = fold(records, Gaps())
+    found = fold(records, OffsetGaps())
     assert [(each.stopped_min_ms, each.stopped_max_ms) for each in found.rebalances] == [
         (100, None),
         (300, 1_500),
         (None, None),
     ]
-    eaten = fold(records, Gaps((3,), (4,)))
+    eaten = fold(records, OffsetGaps((3,), (4,)))
     assert [(each.stopped_min_ms, each.stopped_max_ms) for each in eaten.rebalances][1] == (None, None)
     for record in records:
-        if isinstance(record, Metadata) and record.value.members:
+        if isinstance(record, GroupMetadataRecord) and record.value.members:
             record.value.protocol = "cooperative-sticky"
-    assert {(each.stopped_min_ms, each.stopped_max_ms) for each in fold(records, Gaps()).rebalances} == {(None, None)}
+    assert {(each.stopped_min_ms, each.stopped_max_ms) for each in fold(records, OffsetGaps()).rebalances} == {
+        (None, None)
+    }
 
 
 def test_gaps():
-    gaps = Gaps.between([3, 4, 7, 8, 9, 20])
+    gaps = OffsetGaps.between([3, 4, 7, 8, 9, 20])
     assert (gaps.starts, gaps.ends) == ((0, 5, 10), (3, 7, 20))
     expected = {
         (after, before): any(offset in {0, 1, 2, 5, 6, *range(10, 20)} for offset in range(after + 1, before))
@@ -153,19 +164,19 @@ def test_gaps():
         for before in range(after + 1, 23)
     }
     assert {pair: gaps.within(*pair) for pair in expected} == expected
-    assert not Gaps.between(range(5)).within(-1, 5)
+    assert not OffsetGaps.between(range(5)).within(-1, 5)
 
 
 def test_windows_that_compaction_has_eaten_are_not_guessed_at():
     a = member("a", 1, static=True)
     later = member("a", 2, static=True)
-    found = history(group(3, a), group(7, later), gaps=Gaps((2, 13), (5, 15)))
+    found = history(group(3, a), group(7, later), gaps=OffsetGaps((2, 13), (5, 15)))
     assert kinds(found) == ["converted", "unknown"]
     assert found.changes[0].absorbed is None
     assert (found.rebalances[0].lost_rounds, found.rebalances[0].complete) == (None, False)
-    assert history(group(3, a), gaps=Gaps((0,), (10,))).snapshots[0].complete
-    first = fold([Metadata(offset=10, timestamp=0, value=group(3, a))], Gaps((0,), (10,)))
-    assert (first.snapshots[0].kind, first.snapshots[0].complete) == (Kind.UNKNOWN, False)
+    assert history(group(3, a), gaps=OffsetGaps((0,), (10,))).snapshots[0].complete
+    first = fold([GroupMetadataRecord(offset=10, timestamp=0, value=group(3, a))], OffsetGaps((0,), (10,)))
+    assert (first.snapshots[0].kind, first.snapshots[0].complete) == (SnapshotKind.UNKNOWN, False)
     # A generation that falls is another life, whose end is gone.
     assert not history(group(3, a), group(1, a)).rebalances[0].complete
 
@@ -185,13 +196,15 @@ def real(kind, partition):
                     continue
                 record = decode_record(row.key, row.value)
                 if record.key.API_KEY == 2:
-                    each = Metadata(offset=row.offset, timestamp=row.timestamp, value=record.value)
+                    each = GroupMetadataRecord(offset=row.offset, timestamp=row.timestamp, value=record.value)
                     found.setdefault(record.key.group, []).append(each)
                 elif record.key.API_KEY == 1 and record.value is not None:
                     key = record.key
-                    each = Commit(offset=row.offset, timestamp=row.timestamp, topic=key.topic, partition=key.partition)
+                    each = GroupCommitRecord(
+                        offset=row.offset, timestamp=row.timestamp, topic=key.topic, partition=key.partition
+                    )
                     found.setdefault(key.group, []).append(each)
-    return found, Gaps.between(offsets)
+    return found, OffsetGaps.between(offsets)
 
 
 def histories(kind):
@@ -252,7 +265,7 @@ def test_a_whole_log_is_complete_and_tells_every_kind():
     found = histories("plain")
     assert all(each.complete for history in found.values() for each in (*history.snapshots, *history.rebalances))
     seen = {snapshot.kind for history in found.values() for snapshot in history.snapshots}
-    assert seen >= set(Kind) - {Kind.UNKNOWN, Kind.REPEATED, Kind.CONVERTED}
+    assert seen >= set(SnapshotKind) - {SnapshotKind.UNKNOWN, SnapshotKind.REPEATED, SnapshotKind.CONVERTED}
     rebalances = [each for history in found.values() for each in history.rebalances]
     assert all(each.stopped_max_ms >= each.stopped_min_ms for each in rebalances if each.stopped_max_ms is not None)
     assert sum(each.stopped_max_ms is not None for each in rebalances) > 20
@@ -271,7 +284,7 @@ def test_compaction_takes_certainty_but_never_truth(seed):
     for partition in partitions("plain"):
         records, gaps = real("plain", partition)
         everything = sorted((row.offset, name) for name, rows in records.items() for row in rows)
-        assert gaps == Gaps()
+        assert gaps == OffsetGaps()
         until = rng.choice(everything)[0]
         last = {key(name, row): row.offset for name, rows in records.items() for row in rows if row.offset < until}
         kept = {
@@ -282,9 +295,9 @@ def test_compaction_takes_certainty_but_never_truth(seed):
             row.offset for rows in kept.values() for row in rows
         }
         size = max(line["offset"] for line in truth("plain", partition)) + 1
-        left = Gaps.between(offset for offset in range(size) if offset not in gone)
+        left = OffsetGaps.between(offset for offset in range(size) if offset not in gone)
         for name, rows in records.items():
-            whole, eaten = fold(rows, Gaps()), fold(kept[name], left)
+            whole, eaten = fold(rows, OffsetGaps()), fold(kept[name], left)
             assert (eaten.end and described(eaten.end)) == (whole.end and described(whole.end))
             truths = {
                 (each.offset, each.from_generation, each.to_generation, each.lost_rounds) for each in whole.rebalances
@@ -296,12 +309,14 @@ def test_compaction_takes_certainty_but_never_truth(seed):
             }
             assert claims <= truths
             said = {(each.offset, each.kind) for each in whole.snapshots}
-            assert {(each.offset, each.kind) for each in eaten.snapshots if each.kind is not Kind.UNKNOWN} <= said
-            facts = {(each.offset, each.seat, each.absorbed) for each in whole.changes if each.kind == "replaced"}
             assert {
-                (each.offset, each.seat, each.absorbed) for each in eaten.changes if each.absorbed is not None
+                (each.offset, each.kind) for each in eaten.snapshots if each.kind is not SnapshotKind.UNKNOWN
+            } <= said
+            facts = {(each.offset, each.identity, each.absorbed) for each in whole.changes if each.kind == "replaced"}
+            assert {
+                (each.offset, each.identity, each.absorbed) for each in eaten.changes if each.absorbed is not None
             } <= facts
 
 
 def key(name, row):
-    return (name, row.topic, row.partition) if isinstance(row, Commit) else name
+    return (name, row.topic, row.partition) if isinstance(row, GroupCommitRecord) else name

@@ -4,7 +4,7 @@ import json
 
 import pyarrow.parquet as pq
 
-from kgm.history.store.store import MANIFEST
+from kgm.history.store.manifest import MANIFEST
 
 
 def write_store(path, tables, *, partitions=(), cluster="test-cluster", rows_in_group=100_000):

@@ -2,9 +2,10 @@
 
 import pytest
 
-from kgm.history.in_process import derived
-from kgm.history.store.final_state import end_groups
-from kgm.history.store.store import Asked
+from kgm.history.in_process import derive_source
+from kgm.history.rows import GroupEpochRow
+from kgm.history.store.final_state import final_groups
+from kgm.history.store.query import RowFilter
 from kgm.model.snapshot import snapshot_from_json
 from tests.records.real_logs import DATA, groups
 
@@ -15,12 +16,12 @@ LIVE = {"stuck-join", "stuck-sync"}
 
 @pytest.fixture(scope="module")
 def tables():
-    return derived("segments", DATA / "plain", most_bytes=1 << 30)
+    return derive_source("segments", DATA / "plain", most_bytes=1 << 30)
 
 
 @pytest.fixture(scope="module")
 def at_the_end(tables):
-    return {group["group_id"]: group for group in end_groups(tables, Asked())}
+    return {each.snapshot.group_id: each.to_json() for each in final_groups(tables, RowFilter())}
 
 
 def described(kind):
@@ -82,9 +83,9 @@ def test_classic_groups_are_what_the_broker_describes(at_the_end):
 
 def test_a_consumer_group_as_it_was_before(tables):
     """Of a group that has five members at the end, three at a time before."""
-    changes = tables.rows("silver_group_epoch", Asked(group_ids=("k8-clicks",)))
-    third = sorted(changes, key=lambda row: row["offset"])[3]
-    (group,) = end_groups(tables, Asked(group_ids=("k8-clicks",), until_ms=third["timestamp"]))
-    assert group["group_epoch"] == third["epoch"] - 1
-    assert len(group["members"]) == third["members"] - 1
-    assert [topic["name"] for topic in group["topics"]] == ["clicks"]
+    epochs = tables.rows(GroupEpochRow, RowFilter(group_ids=("k8-clicks",)))
+    third = sorted(epochs, key=lambda row: row.offset)[3]
+    (group,) = final_groups(tables, RowFilter(group_ids=("k8-clicks",), until_ms=third.timestamp))
+    assert group.snapshot.group_epoch == third.epoch - 1
+    assert len(group.snapshot.members) == third.members - 1
+    assert [topic.name for topic in group.snapshot.topics] == ["clicks"]

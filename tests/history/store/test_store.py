@@ -1,6 +1,8 @@
 """Asking tables: what is read is what a look at every row would give; files that do not count are not read."""
 
 import json
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,16 +10,23 @@ import pytest
 
 from kgm.history import schema
 from kgm.history.folders import Reading
-from kgm.history.in_process import raw_of
-from kgm.history.store import store
-from kgm.history.store.query import Asked, read_files
+from kgm.history.in_process import read_source
+from kgm.history.rows import BadRow, RebalanceRow, TableRow, TenureRow
+from kgm.history.store import tables as store_tables
+from kgm.history.store.query import RowFilter, read_files
 from kgm.history.store.sink_files import counted_files
-from kgm.history.store.store import Built, Derived, open_store
+from kgm.history.store.tables import BuiltStore, TablesInMemory, open_store
 from kgm.java.partitions import partition_for
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from tests.history.store.stores import write_store
 
 REBALANCES = schema.TABLES["gold_rebalance"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOnly(TableRow):
+    table: ClassVar[str] = "gold_rebalance"
+    group_id: str
 
 
 def rows(*facts):
@@ -42,17 +51,17 @@ def both(tmp_path):
     snapshots = [{"partition": p, "offset": o, "timestamp": t, "group_id": g} for p, o, t, g in FACTS]
     tables["silver_snapshot"] = pa.Table.from_pylist(snapshots, schema=schema.TABLES["silver_snapshot"])
     path = write_store(tmp_path / "store", tables, partitions=range(4), rows_in_group=7)
-    return Derived(tables=tables, about={}), open_store(path)
+    return TablesInMemory(tables=tables), open_store(path)
 
 
 def keyed(found):
-    return sorted((row["partition"], row["offset"], row["timestamp"], row["group_id"]) for row in found)
+    return sorted((row.partition, row.offset, row.timestamp, row.group_id) for row in found)
 
 
 @pytest.mark.parametrize("groups", [None, ("group-7",), ("group-7", "group-31"), ("nobody",), ()])
 @pytest.mark.parametrize(("since", "until"), [(None, None), (2003, None), (None, 2003), (1010, 4000), (9000, None)])
 def test_what_is_asked_for_is_what_a_look_at_every_row_gives(both, groups, since, until):
-    asked = Asked(group_ids=groups, since_ms=since, until_ms=until)
+    asked = RowFilter(group_ids=groups, since_ms=since, until_ms=until)
     expected = sorted(
         fact
         for fact in FACTS
@@ -61,10 +70,11 @@ def test_what_is_asked_for_is_what_a_look_at_every_row_gives(both, groups, since
         and (until is None or fact[2] < until)
     )
     for tables in both:
-        assert keyed(tables.rows("gold_rebalance", asked)) == expected
-        assert sorted(row["group_id"] for row in tables.rows("gold_rebalance", asked, ["group_id"])) == sorted(
+        assert keyed(tables.rows(RebalanceRow, asked)) == expected
+        assert sorted(tables.table("gold_rebalance", asked, ["group_id"]).column("group_id").to_pylist()) == sorted(
             fact[3] for fact in expected
         )
+        assert sorted(row.group_id for row in tables.rows(GroupOnly, asked)) == sorted(fact[3] for fact in expected)
 
 
 def test_intervals_count_if_any_of_them_lies_within(tmp_path):
@@ -76,18 +86,20 @@ def test_intervals_count_if_any_of_them_lies_within(tmp_path):
         ],
         schema=columns,
     )
-    built = Built(write_store(tmp_path / "store", {"silver_seat": table}, partitions=[0]))
-    for tables in (Derived(tables={"silver_seat": table}, about={}), built):
-        asked = Asked(since_ms=30, until_ms=60)
-        assert [row["seat"] for row in tables.rows("silver_seat", asked)] == ["over", "open"]
+    built = BuiltStore(write_store(tmp_path / "store", {"silver_seat": table}, partitions=[0]))
+    for tables in (TablesInMemory(tables={"silver_seat": table}), built):
+        asked = RowFilter(since_ms=30, until_ms=60)
+        assert [row.seat for row in tables.rows(TenureRow, asked)] == ["over", "open"]
         assert tables.table("silver_seat", asked).schema == columns
 
 
 def test_only_the_partition_of_a_group_is_read(both, monkeypatch):
     _, built = both
     read = []
-    monkeypatch.setattr(store, "read_files", lambda files, *rest: (read.extend(files), read_files(files, *rest))[1])
-    built.rows("gold_rebalance", Asked(group_ids=("group-7",)))
+    monkeypatch.setattr(
+        store_tables, "read_files", lambda files, *rest: (read.extend(files), read_files(files, *rest))[1]
+    )
+    built.rows(RebalanceRow, RowFilter(group_ids=("group-7",)))
     assert {file.name for file in read} == {f"p{home('group-7'):05}-b000001.parquet"}
 
 
@@ -99,8 +111,8 @@ def test_a_store_that_lacks_partitions_is_read_all_over(tmp_path):
         name: schema.TABLES[name].empty_table()
         for name in ("silver_snapshot", "silver_group_epoch", "silver_member_state", "silver_commit")
     }
-    built = Built(write_store(tmp_path / "store", tables, partitions=range(3)))
-    assert len(built.rows("gold_rebalance", Asked(group_ids=("group-7",)))) == 1
+    built = BuiltStore(write_store(tmp_path / "store", tables, partitions=range(3)))
+    assert len(built.rows(RebalanceRow, RowFilter(group_ids=("group-7",)))) == 1
 
 
 def test_what_is_not_there_is_told(both, tmp_path):
@@ -114,7 +126,7 @@ def test_what_is_not_there_is_told(both, tmp_path):
     with pytest.raises(UsageError):
         open_store(tmp_path)
     with pytest.raises(NotFoundError):
-        built.rows("bronze_bad", Asked())
+        built.rows(BadRow, RowFilter())
 
 
 def parquet(path, *offsets):
@@ -197,13 +209,13 @@ def test_dumps_are_read_with_the_names_that_sparks_source_gives(tmp_path):
         }
     )  # fmt: skip
     pq.write_table(table, tmp_path / "dump.parquet")
-    raw = raw_of("parquet", tmp_path, most_bytes=1 << 20, reading=Reading())
+    raw = read_source("parquet", tmp_path, most_bytes=1 << 20, reading=Reading())
     assert raw.schema == schema.RAW
     assert [(row["offset"], row["timestamp"], row["key"], row["value"]) for row in raw.to_pylist()] == [
         (5, 1000, b"k", None)
     ]
     with pytest.raises(RefusedError):
-        raw_of("parquet", tmp_path, most_bytes=1, reading=Reading())
+        read_source("parquet", tmp_path, most_bytes=1, reading=Reading())
     pq.write_table(table.drop_columns(["key"]), tmp_path / "dump.parquet")
     with pytest.raises(UsageError, match="key"):
-        raw_of("parquet", tmp_path, most_bytes=1 << 20, reading=Reading())
+        read_source("parquet", tmp_path, most_bytes=1 << 20, reading=Reading())

@@ -1,7 +1,7 @@
-"""A real broker and real clients, driven through everything that makes a group rebalance; what was done is the label.
+"""A real broker and real clients, taken through everything that makes a group rebalance; what was done is the label.
 
-Each script drives a group of its own, step by step; a step is over when the group has settled. So what the history
-tells of the time of a step must be what the step did, and nothing else."""
+Each script drives its own group, step by step; a step is over when the group is stable again. So the causes that the
+history gives for the time of a step must be what the step did, and nothing else."""
 
 import contextlib
 import random
@@ -35,17 +35,18 @@ _COMMITTING = {"enable.auto.commit": "true", "auto.commit.interval.ms": "300"}
 
 @dataclass
 class Step:
-    """What was done to a group between two moments (ms), and what may be said of it; `told` is what has to be."""
+    """What was done to a group between two times (ms). expected: the cause that has to be found, None if any may be;
+    allowed: the causes that are right."""
 
     group: str
     since: int
     until: int
-    told: str | None
+    expected: str | None
     allowed: frozenset[str]
 
 
 class Broker:
-    """One broker that says why, topics, and traffic on all of them."""
+    """One broker that logs the reason of each rebalance, its topics, and traffic on all of them."""
 
     def __init__(self, topics=TOPICS):
         self.cluster = KafkaCluster(properties=PROPERTIES, jvm_options=[*QUICK, _INFO])
@@ -88,7 +89,7 @@ class Broker:
         return raw_table(folders(self.cluster.log_dir()), Reading())
 
     def remove(self, group, instance_id, member_id=""):
-        """What an admin's client does: LeaveGroup by instance id, or by the member id of a dynamic member."""
+        """Send what an admin client sends: LeaveGroup by instance id, or by the member id of a dynamic member."""
         member = MemberIdentity(
             member_id=member_id, group_instance_id=instance_id, reason="member was removed by an admin: test"
         )
@@ -112,7 +113,7 @@ class Broker:
 
 
 class Stage:
-    """One attempt at a script, with groups of its own and the steps so far."""
+    """One attempt at a script, with its own groups and the steps so far."""
 
     def __init__(self, broker, attempt):
         self.broker, self.again, self.steps = broker, f"-again-{attempt}" if attempt else "", []
@@ -122,7 +123,7 @@ class Stage:
 
 
 class Drive:
-    """A group under a script."""
+    """The group that a script drives."""
 
     def __init__(self, stage, members, group, *, topics=("events",), partitions=6, static=False, **options):
         self.stage, self.members, self.group = stage, members, group
@@ -133,35 +134,35 @@ class Drive:
         self.alive = {}
 
     @contextlib.contextmanager
-    def step(self, told, *allowed):
+    def step(self, expected, *allowed):
         since = _now()
         yield
         if self.alive:
             wait_settled(list(self.alive.values()), self.partitions, timeout_s=60)
-        # Clients commit every 0.3 s: then the history has a sign of life of each.
+        # Clients commit every 0.3 s, so the log shows that each is alive.
         time.sleep(0.7)
         more = {"cooperative-round"} if "cooperative" in (self.options.get("assignor") or "") else set()
-        causes = frozenset({told, *allowed, *more} - {None})
-        self.stage.steps.append(Step(self.group, since, _now(), told, causes))
+        causes = frozenset({expected, *allowed, *more} - {None})
+        self.stage.steps.append(Step(self.group, since, _now(), expected, causes))
 
-    def start(self, name, told="join", *allowed, **options):
-        with self.step(told, *allowed):
+    def start(self, name, expected="join", *allowed, **options):
+        with self.step(expected, *allowed):
             instance = f"{self.group}-{name}" if self.static else None
             options = self.options | options
             self.alive[name] = self.members.start(
                 group=self.group, instance_id=instance, client_id=f"{self.group}-{name}", **options
             )
 
-    def close(self, name, told="leave"):
-        with self.step(told):
+    def close(self, name, expected="leave"):
+        with self.step(expected):
             self.alive.pop(name).close()
 
-    def crash(self, name, told="session-expiry"):
-        with self.step(told):
+    def crash(self, name, expected="session-expiry"):
+        with self.step(expected):
             self.alive.pop(name).crash()
 
     def bounce(self, name, *, clean):
-        """Down and up again within the session."""
+        """Stop the client and start it again within the session."""
         with self.step("absorbed-bounce"):
             old = self.alive.pop(name)
             old.close() if clean else old.crash()
@@ -170,8 +171,8 @@ class Drive:
             )
             self.alive[name].wait_assigned()
 
-    def send(self, name, told, command, *allowed, partitions=None, **data):
-        with self.step(told, *allowed):
+    def send(self, name, expected, command, *allowed, partitions=None, **data):
+        with self.step(expected, *allowed):
             count = len(self.alive[name].of_kind("assigned"))
             self.alive[name].send(command, **data)
             self.partitions = partitions or self.partitions
@@ -190,7 +191,7 @@ def dynamic(stage, rd, protocol):
     drive.crash("b")
     drive.start("b", "bounce")
     drive.send("a", "subscription-change", "subscribe", topics=["events", "extra"], partitions=8)
-    drive.partitions = 6  # nobody wants the others then
+    drive.partitions = 6  # no other member subscribes to `extra`
     drive.close("a")
     drive.close("b", "all-gone")
 
@@ -250,7 +251,7 @@ def converted(stage, rd):
 
 
 def moved(stage, rd):
-    """A coordinator that starts again; the sessions outlive that."""
+    """The coordinator restarts within the sessions of the members."""
     drive = stage.drive(rd, "moved", assignor="range", session_timeout_ms=45_000)
     drive.start("a")
     drive.start("b")
@@ -260,9 +261,9 @@ def moved(stage, rd):
 
 
 def _play(broker, script, *args):
-    """The script; again, in groups of other names, if its clients did not do what they were told. On a machine that
-    stands still for a moment librdkafka loses the answer to a heartbeat, and waits with what it should give up until
-    the broker throws it out: then what was done is not what happened."""
+    """Run a script; run it again, with groups of other names, if its clients did not do what it asked for. On a machine
+    that pauses for a moment librdkafka loses the response to a heartbeat, and does not revoke its partitions until the
+    broker removes it: then what was done is not what happened."""
     for attempt in range(_ATTEMPTS):
         stage = Stage(broker, attempt)
         try:
@@ -276,7 +277,7 @@ def _play(broker, script, *args):
 
 
 def drive_all(broker, *, seed=0):
-    """All scripts, a few at a time, and the coordinator's restart at the end."""
+    """Run all scripts, a few at a time, and the coordinator's restart at the end."""
     with RdMembers(broker.cluster.bootstrap) as rd, JavaMembers(broker.cluster.bootstrap) as jvm:
         scripts = [
             (static, rd, "consumer"), (static, rd, "classic"), (java, jvm), (dynamic, rd, "consumer"),

@@ -1,7 +1,7 @@
-"""Groups of made-up clients under our own coordinator, in virtual time: histories whose causes are known, without end.
+"""Groups of simulated clients under kgm's own coordinator, in virtual time: any number of histories with known causes.
 
-A client here does what Kafka's do: joins with the id that it is given, lets the leader assign, heartbeats, commits what
-it owns, gives up what it has to, and goes on at once when it is told that it is no member."""
+A client here does what Kafka's do: it joins with the member id that it is given, lets the leader assign, heartbeats,
+commits the partitions that it owns, revokes those it has to, and joins again at once when it is no member any more."""
 
 import random
 
@@ -28,7 +28,7 @@ GROUP = "g"
 
 
 class Log(Harness):
-    """A coordinator that keeps the time of each record."""
+    """A coordinator that records the time of each record."""
 
     def __init__(self, **overrides):
         super().__init__(**overrides)
@@ -56,7 +56,7 @@ class Client:
         self.owned, self.ticket, self.leads = {}, None, None
         self.beat_at = self.commit_at = 0
 
-    # --- what is done to it
+    # --- what a step does to it
 
     def start(self):
         self.member_id, self.generation, self.owned = "", -1, {}
@@ -78,13 +78,13 @@ class Client:
     # --- what it does
 
     def join(self):
-        kept = self.owned if self.world.cooperative else {}
+        owned = self.owned if self.world.cooperative else {}
         if not self.world.cooperative:
             self.commit()
             self.owned = {}
-        said = Subscription(topics=tuple(self.topics), owned_partitions=kept, generation_id=self.generation)
+        subscription = Subscription(topics=tuple(self.topics), owned_partitions=owned, generation_id=self.generation)
         self.ticket = self.world.log.join(
-            self.member_id, self.instance, group=GROUP, v=9, protocols={self.world.assignor: encode_subscription(said)},
+            self.member_id, self.instance, group=GROUP, v=9, protocols={self.world.assignor: encode_subscription(subscription)},
             session=self.world.session, rebalance=self.world.rebalance, client_id=self.name,
         )  # fmt: skip
         self.phase = "joining"
@@ -168,7 +168,7 @@ class Client:
 
 
 class World:
-    """A group, and what is done to it, step by step or two things at once."""
+    """A group and the steps that are done to it, some of them two actions at once."""
 
     def __init__(self, seed):
         self.draw = draw = random.Random(f"lives {seed}")
@@ -184,15 +184,15 @@ class World:
         self.clients, self.steps = [], []
 
     def given(self, reply):
-        said = {each.member_id: decode_subscription(each.metadata) for each in reply.members}
+        subscriptions = {each.member_id: decode_subscription(each.metadata) for each in reply.members}
         members = tuple(
             MemberSpec(member_id=name, topics=each.topics, owned={t: tuple(n) for t, n in each.owned_partitions.items()},
                        generation=each.generation_id)
-            for name, each in said.items()
+            for name, each in subscriptions.items()
         )  # fmt: skip
         topics = tuple(TopicSpec(name=name, partitions=count) for name, count in self.partitions.items())
-        found = assign(self.assignor, GroupSpec(members=members, topics=topics))
-        return {name: encode_assignment(MemberAssignment(partitions=given)) for name, given in found.items()}
+        assigned = assign(self.assignor, GroupSpec(members=members, topics=topics))
+        return {name: encode_assignment(MemberAssignment(partitions=given)) for name, given in assigned.items()}
 
     def run(self, ms):
         for _ in range(ms // TICK_MS):
@@ -204,8 +204,8 @@ class World:
     def up(self):
         return [each for each in self.clients if each.phase != "down"]
 
-    def settle(self):
-        """Until everything that was done shows."""
+    def run_until_stable(self):
+        """Run until everything that was done shows."""
         self.run(self.session + 2 * self.heartbeat + 4_000)
         for _ in range(200):
             if all(each.phase == "in" for each in self.up):
@@ -231,14 +231,14 @@ class World:
         for action in actions:
             allowed |= action() or set()
             self.run(self.draw.randrange(5) * TICK_MS)
-        self.settle()
+        self.run_until_stable()
         if self.cooperative:
             allowed |= {"cooperative-round"}
         if not self.up:
             allowed |= {"all-gone"}
         self.steps.append(Step(GROUP, since, self.log.now, None, frozenset(allowed)))
 
-    # --- what is done; each tells what may be said of it
+    # --- actions; each returns the causes that are right for it
 
     def add(self):
         static = self.draw.random() < 0.5
@@ -266,7 +266,7 @@ class World:
         return None
 
     def bounce(self):
-        """Within the session: nothing to see of a static member."""
+        """Stop a client and start it again within the session, which does not show if the member is static."""
         client = self._one()
         if client is None:
             return None
@@ -279,7 +279,7 @@ class World:
         return {"bounce", "leave", "all-gone", "join"} if clean else {"bounce", "session-expiry", "all-gone"}
 
     def restart(self):
-        """Somebody who is down comes back after a while."""
+        """Start a client again that has been down for a while."""
         down = [each for each in self.clients if each.phase == "down"]
         if not down:
             return None

@@ -1,14 +1,14 @@
-"""Verdicts against what really happened, counted."""
+"""Counts how often verdicts agree with what really happened."""
 
 from collections import Counter, defaultdict
 
-#: What the history promises of its verdicts.
+#: How often, at least, a verdict of a confidence has to be right.
 LEAST = {"certain": 0.95, "likely": 0.8}
 
 
 class Scores:
-    """right: how often a verdict of a cause and confidence was right. seen: how often a kind of thing that was done is
-    told as what it was."""
+    """verdicts: by cause and confidence, how many are right and how many are wrong. done: by kind of step, how often its
+    cause was found and how often not. wrong: what to print of the verdicts that are wrong."""
 
     def __init__(self):
         self.verdicts = defaultdict(Counter)
@@ -16,7 +16,7 @@ class Scores:
         self.wrong = []
 
     def verdict(self, cause, confidence, right, *, about=None):
-        """right: None if nobody knows. about: told with the scores where a verdict is wrong."""
+        """right: None if it is not known. about: printed with the scores if the verdict is wrong."""
         if right is not None:
             self.verdicts[cause, confidence][right] += 1
         if right is False:
@@ -36,13 +36,13 @@ class Scores:
                 f"{cause:24}{confidence:12}{counts[True]:6}{counts.total():5}  {self.precision(cause, confidence):.2f}"
             )
         if self.done:
-            lines.append(f"{'done':36}{'told':>6}{'of':>5}  recall")
+            lines.append(f"{'done':36}{'found':>6}{'of':>5}  recall")
         for kind, counts in sorted(self.done.items()):
             lines.append(f"{kind:36}{counts[True]:6}{counts.total():5}  {counts[True] / counts.total():.2f}")
         return "\n".join(lines)
 
     def check(self):
-        """Every promise is kept."""
+        """Fail if verdicts of a confidence are right less often than `LEAST` says."""
         short = {
             key: self.precision(*key)
             for key, counts in self.verdicts.items()

@@ -1,7 +1,7 @@
-"""Groups of real clients on a real broker, driven at random: as many labelled histories as anybody has the time for.
+"""Groups of real clients on a real broker, driven at random: as many labelled histories as there is time for.
 
-Unlike the scripts of `driven`, clients commit as rarely as they do by default or not at all, nobody waits for a sign of
-life, and two things may happen at once; so a log tells less here, and may be taken in more easily."""
+Unlike in the scripts of `driven`, clients commit as rarely as they do by default or not at all, a step does not wait
+for a commit of each, and two things may happen at once; so a log shows less here, and is easier to misread."""
 
 import contextlib
 import random
@@ -22,7 +22,7 @@ def _now():
 
 
 class Story:
-    """One group. alive: members by name, each with the topics that it wants."""
+    """One group. alive: its members by name; wants: the topics that each subscribes to; before: the names used so far."""
 
     def __init__(self, broker, rd, jvm, seed, number):
         self.draw = draw = random.Random(f"story {seed} {number}")
@@ -38,10 +38,10 @@ class Story:
         self.group = f"{kind}-{'static' if self.static else 'dynamic'}-{self.assignor}-{number}"
         self.alive, self.wants, self.before = {}, {}, set()
 
-    # --- what is done
+    # --- steps
 
     @contextlib.contextmanager
-    def step(self, told, *allowed):
+    def step(self, expected, *allowed):
         since = _now()
         yield
         if self.alive:
@@ -50,7 +50,9 @@ class Story:
             wait_settled(list(self.alive.values()), partitions, timeout_s=90)
         time.sleep(self.draw.choice((0.7, 2, 6)))
         more = {"cooperative-round"} if self.assignor == "cooperative-sticky" else set()
-        self.broker.steps.append(Step(self.group, since, _now(), told, frozenset({told, *allowed, *more} - {None})))
+        self.broker.steps.append(
+            Step(self.group, since, _now(), expected, frozenset({expected, *allowed, *more} - {None}))
+        )
 
     def up(self, name):
         config = {"enable.auto.commit": str(self.cadence is not None).lower()}
@@ -69,7 +71,7 @@ class Story:
 
     def start(self):
         name = self.draw.choice([each for each in "abcde" if each not in self.alive])
-        # A coordinator may hear of a new topic later than the first member that subscribes to it.
+        # The first member may subscribe to a new topic before the coordinator knows it.
         more = () if self.before else ("metadata-change",)
         with self.step("bounce" if name in self.before else "join", *more):
             self.up(name)
@@ -86,12 +88,12 @@ class Story:
             self.let_expire()
 
     def let_expire(self):
-        """With nobody left, nobody's assignment shows when the session is over."""
+        """Wait until the session is over if there is no member left whose assignment would show it."""
         if not self.alive:
             time.sleep(self.session / 1000 + 2)
 
     def bounce(self, name):
-        """Down and up again at once."""
+        """Stop the client and start it again at once."""
         clean = self.consumer or self.draw.random() < 0.5
         allowed = () if self.static else ("leave", "all-gone") if clean else ("session-expiry", "join")
         with self.step("absorbed-bounce" if self.static else "bounce", *allowed):
@@ -123,7 +125,7 @@ class Story:
             self.alive[name].wait_for(lambda: len(self.alive[name].of_kind("assigned")) > count, "another assignment")
 
     def remove(self, name):
-        """By an admin: of a static member that is down, or of a dynamic one that is not, and joins again."""
+        """Remove a member as an admin does: a static one that is down, or a dynamic one that is up and joins again."""
         if self.static:
             with self.step("admin-removal", *(() if len(self.alive) > 1 else ("all-gone",))):
                 self.alive.pop(name).close()
@@ -135,7 +137,7 @@ class Story:
                 self.alive[name].wait_for(lambda: len(self.alive[name].of_kind("assigned")) > count, "its return", 60)
 
     def crash_and_join(self, name):
-        """Two things at once."""
+        """Two changes at once."""
         new = next(each for each in "abcde" if each not in self.alive)
         with self.step(None, "session-expiry", "bounce" if new in self.before else "join"):
             self.alive.pop(name).crash()
@@ -156,7 +158,7 @@ class Story:
 
 
 def play(*, seed, groups, steps, at_once=5):
-    """A broker, and so many groups. Returns (raw records, steps, lines of the broker's log, what went wrong)."""
+    """Run a broker and this many groups: (raw records, steps, lines of the broker's log, (group, error) of failures)."""
     topics = {**{f"own-{number}": PARTITIONS for number in range(groups)}, "extra": EXTRA}
     failed = []
 

@@ -1,7 +1,7 @@
 """What was done to the clients of tests/data/offsets-log/plain, and whether that is what a verdict says.
 
-A verdict is right if each member that it names did, by the story, what the verdict says of it: the last thing that was
-done to it before the rebalance, no longer before than such a thing takes to show."""
+A verdict is right if each member that it names did, according to the story, what the verdict says of it: the last thing
+that was done to it before the rebalance, within the time that such a thing takes to show."""
 
 import gzip
 import json
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from tests.records.real_logs import DATA
 
-#: Until the last heartbeats and the rebalance timeouts of this story have passed.
+#: By when the last heartbeats and the rebalance timeouts of this story have passed.
 LATE_MS = 20_000
-#: How long clients take to look for new topics and partitions, at the most (topic.metadata.refresh.interval.ms).
+#: The longest time until clients look for new topics and partitions (topic.metadata.refresh.interval.ms).
 REFRESH_MS = 310_000
 DOWN = {"close", "sigkill", "removed", "unsubscribe", "raw_leave"}
 CONSUMER_SESSION_MS = 45_000
@@ -21,7 +21,7 @@ CONSUMER_SESSION_MS = 45_000
 
 @dataclass
 class Life:
-    """Of one client process after the other with one name: (when, what) happened, in order."""
+    """The client processes of one name, one after the other. events: (time in ms, what happened), in order."""
 
     group: str
     name: str
@@ -91,16 +91,16 @@ class Story:
             self.names[group, detail["member_id"]] = name
 
     def refreshed(self, ts):
-        """Whether clients may have learned of other topics or partitions just then."""
+        """Whether clients may have learned of other topics or partitions at that time."""
         return any(ts - REFRESH_MS <= at <= ts for at, _ in self.topics)
 
     def of(self, group, who):
-        """The life of a member in a verdict, None if the story does not know it."""
+        """The life of a member in a verdict, None if it is not in the story."""
         for key in (who["seat"], who["member_id"]):
             name = self.names.get((group, key))
             if name is not None:
                 return self.lives[group, name]
-        # Client ids here end in the name; the id of a member that got nothing is told by nobody.
+        # Client ids here end in the name; the story has no member id of a member without partitions.
         client_id = who["client_id"]
         return self.lives.get((group, client_id.removeprefix(f"{group}-"))) or self.lives.get(
             (group, client_id.rpartition("-")[2])
@@ -108,16 +108,16 @@ class Story:
 
 
 def down(events):
-    """What took the process that was there last down: (when, what), or None."""
-    found = None
+    """(time in ms, what) stopped the last process, or None."""
+    last = None
     for event in events:
         if event[1] in DOWN or event[1] == "left":
-            found = event
-    return found
+            last = event
+    return last
 
 
 def member_right(story, row, who):
-    """Whether a member did what the verdict says; None if the story does not know it."""
+    """Whether a member did what the verdict says; None if it is not in the story."""
     life = story.of(row["group_id"], who)
     if life is None or not life.events:
         return None
@@ -132,7 +132,7 @@ def member_right(story, row, who):
         case "returned":
             return down(events) is not None and (len(starts) > 1 or "removed" in recent)
         case "leave":
-            # A member that an admin removes by its member id leaves, as far as the log goes.
+            # A member that an admin removes by its member id leaves, as far as the log shows.
             return bool(recent & {"close", "unsubscribe", "raw_leave", "removed"}) and life.instance is None
         case "admin-removal":
             return "removed" in recent
@@ -144,7 +144,7 @@ def member_right(story, row, who):
 
 
 def right(story, row, previous):
-    """Whether a verdict is right; None if the story cannot tell."""
+    """Whether a verdict is right; None if the story does not show it."""
     ts, cause = row["timestamp"], row["cause"]
     since = previous["timestamp"] if previous is not None else 0
     match cause:
@@ -157,10 +157,10 @@ def right(story, row, previous):
         case "rejoin":
             return any(since <= at <= ts for at in story.enforced[row["group_id"]])
         case "all-gone":
-            found = [story.of(row["group_id"], each) for each in row["who"]]
-            lives = [each for each in found if each is not None and each.events[0][1] != "raw_start"]
+            members = [story.of(row["group_id"], each) for each in row["who"]]
+            lives = [each for each in members if each is not None and each.events[0][1] != "raw_start"]
             return all(down(each.before(ts)) is not None for each in lives) if lives else None
     mine = {"join": "joined", "bounce": "returned", "subscription-change": "resubscribed"}.get(cause, cause)
-    found = [member_right(story, row, each) for each in row["who"] if each["what"] == mine]
-    known = [each for each in found if each is not None]
+    verdicts = [member_right(story, row, each) for each in row["who"] if each["what"] == mine]
+    known = [each for each in verdicts if each is not None]
     return all(known) if known else None

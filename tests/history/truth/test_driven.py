@@ -1,12 +1,14 @@
-"""Causes against a driven real broker: what was done to the groups, and what the broker's own log says of it."""
+"""The causes of a real broker's history, against what was done to the groups and what the broker's own log says."""
 
 import os
 from collections import defaultdict
 
 import pytest
 
-from kgm.history.causes.broker_log import SOURCE, explained, grades, parse
+from kgm.history.causes.broker_log import BROKER_LOG, explained, grades, parse
 from kgm.history.derive import derive
+from kgm.history.row_tables import read_rows
+from kgm.history.rows import RebalanceRow
 from tests.history.truth.driven import SESSION_MS, Broker, drive_all
 from tests.history.truth.scores import LEAST, Scores
 
@@ -34,9 +36,9 @@ def test_causes_are_what_was_done(run):
         by_group[row["group_id"]].append(row)
     for step in steps:
         within = [row for row in by_group[step.group] if step.since <= row["timestamp"] <= step.until]
-        told = {cause for row in within for cause in (row["cause"], *row["also"])}
-        if step.told is not None:
-            scores.recall(step.told, bool(told & step.allowed))
+        causes = {cause for row in within for cause in (row["cause"], *row["also"])}
+        if step.expected is not None:
+            scores.recall(step.expected, bool(causes & step.allowed))
         for row in within:
             if row["cause"] not in {"away", "converted"}:
                 scores.verdict(row["cause"], row["confidence"], row["cause"] in step.allowed, about=(step, row))
@@ -49,19 +51,21 @@ def test_causes_are_what_was_done(run):
 
 def test_the_broker_says_the_same(run):
     tables, _, lines = run
-    rows, said = rebalances(tables), list(parse(lines))
-    assert len({(each.group_id, each.generation) for each in said}) > 30
-    found = grades(rows, said)
-    for grade in found:
+    rows = read_rows(RebalanceRow, tables["gold_rebalance"])
+    rows.sort(key=lambda row: (row.partition, row.offset))
+    reasons = list(parse(lines))
+    assert len({(each.group_id, each.generation) for each in reasons}) > 30
+    graded = grades(rows, reasons)
+    for grade in graded:
         print(grade)
         if grade.confidence in LEAST:
             total = grade.right + grade.also + grade.wrong
-            assert (grade.right + grade.also) / total >= LEAST[grade.confidence], found
-    told = explained(rows, said)
-    assert sum(row["source"] == SOURCE for row in told) > 0.9 * len(told)
-    by_cause = {row["cause"] for row in told if row["source"] == SOURCE}
+            assert (grade.right + grade.also) / total >= LEAST[grade.confidence], graded
+    results = explained(rows, reasons)
+    assert sum(row.source == BROKER_LOG for row in results) > 0.9 * len(results)
+    by_cause = {row.cause for row in results if row.source == BROKER_LOG}
     assert by_cause >= {"join", "leave", "session-expiry", "admin-removal", "bounce", "all-gone", "max-poll"}
-    assert {row["confidence"] for row in told if row["source"] == SOURCE} == {"certain"}
+    assert {row.confidence for row in results if row.source == BROKER_LOG} == {"certain"}
 
 
 def test_a_coordinator_that_moved_is_noticed(run):
@@ -73,5 +77,5 @@ def test_a_coordinator_that_moved_is_noticed(run):
 
 
 def _last(steps, group):
-    """A group's name, with what an attempt added to it."""
+    """The group's name in its last attempt."""
     return next(step.group for step in reversed(steps) if step.group.startswith(group))

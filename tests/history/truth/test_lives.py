@@ -1,4 +1,4 @@
-"""Causes of histories that our own coordinator made, against what was done to the clients."""
+"""The causes of histories that kgm's own coordinator wrote, against what was done to the clients."""
 
 import os
 from collections import defaultdict
@@ -13,7 +13,7 @@ LIVES = int(os.environ.get("KGM_LIVES", "30"))
 
 
 @pytest.mark.slow
-def test_causes_of_histories_without_end():
+def test_causes_of_generated_histories():
     scores, wrong, sizes = Scores(), [], defaultdict(int)
     for seed in range(LIVES):
         raw, steps = World(seed).play(8)
@@ -22,7 +22,7 @@ def test_causes_of_histories_without_end():
             row | {"cause": row["event"]} for row in tables["gold_event"].to_pylist()
         ]
         for row in rows:
-            # A step begins where the one before it ends, with what is done.
+            # A step begins where the one before it ends, with its action.
             step = next(step for step in reversed(steps) if step.since <= row["timestamp"])
             right = row["cause"] in step.allowed
             scores.verdict(row["cause"], row["confidence"], right)

@@ -1,4 +1,4 @@
-"""The causes that the history tells of a real log, against what was done to its clients."""
+"""The causes that the history finds in a real log, against what was done to its clients."""
 
 import pyarrow as pa
 import pytest
@@ -9,8 +9,8 @@ from tests.history.truth.scores import Scores
 from tests.history.truth.story import LATE_MS, Story, member_right, right
 from tests.records.real_logs import partitions
 
-#: What is done to a member, and what may be said of it; the session has to expire before some of it shows.
-TOLD = {
+#: What is done to a member, and what the history may call it; some shows only when the session has expired.
+ALLOWED = {
     "close": {"leave", "returned", "away"},
     "sigkill": {"session-expiry", "returned"},
     "removed": {"admin-removal", "leave", "returned"},
@@ -40,20 +40,21 @@ def test_causes_are_right_as_often_as_is_promised(tables):
 
 
 def _recall(story, scores, rows):
-    said = {}
+    verdicts = {}
     for row in rows:
         for who in row["who"]:
             life = story.of(row["group_id"], who)
             if life is not None:
-                said.setdefault((life.group, life.name), []).append((row["timestamp"], who["what"]))
+                verdicts.setdefault((life.group, life.name), []).append((row["timestamp"], who["what"]))
     for life in story.lives.values():
         for ts, what in life.events:
-            if what in TOLD:
+            if what in ALLOWED:
                 late = LATE_MS + 50_000
-                told = any(
-                    0 <= at - ts <= late and each in TOLD[what] for at, each in said.get((life.group, life.name), ())
+                seen = any(
+                    0 <= at - ts <= late and each in ALLOWED[what]
+                    for at, each in verdicts.get((life.group, life.name), ())
                 )
-                scores.recall(what, told)
+                scores.recall(what, seen)
 
 
 @pytest.mark.slow
@@ -65,15 +66,15 @@ def test_no_bounce_of_a_static_member_within_its_session_is_taken_for_a_rebalanc
     for row in absorbed:
         life = story.of(row["group_id"], row["who"][0])
         starts = [what for _, what in life.before(row["timestamp"]) if what == "start"]
-        assert len(starts) > 1, row  # its process went down before, or a second one took its seat
+        assert len(starts) > 1, row  # its process stopped before, or a second one took its instance id
     restarts = [row for row in tables["gold_restart"].to_pylist() if row["absorbed"]]
     assert len(restarts) == len(absorbed)
     assert all(row["max_ms"] <= row["session_timeout_ms"] for row in restarts if row["group_type"] == "classic")
 
 
 @pytest.mark.slow
-def test_so_are_the_ends_of_seats(tables):
-    """How each member went, of those whose seat nobody took over."""
+def test_the_ends_of_tenures_are_right_as_often_as_is_promised(tables):
+    """How each member ended, unless another took over its identity."""
     story, scores = Story(), Scores()
     for row in tables["silver_seat"].to_pylist():
         if row["to_offset"] is not None:

@@ -1,32 +1,26 @@
-"""`kgm history rebalances`: each rebalance, with its cause, who brought it about, what it cost and what moved."""
+"""`kgm history rebalances`: each rebalance, with its cause, the members involved, its cost, and what moved."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.commands.history.question import (
-    Group,
-    GroupOption,
-    Match,
-    check_group,
-    cluster_of,
-    matching,
-    maybe_group,
-    rebalances_of,
-    warn_of_damage,
-    window_json,
-)
-from kgm.cli.commands.history.rows import REBALANCE_TITLES, Json, in_words, rebalance_cells, rebalance_json
-from kgm.cli.commands.history.source import Where, of_history
+from kgm.cli.commands.history.damages import warn_of
 from kgm.cli.options.common import Common, cluster
+from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options, maybe_group
+from kgm.cli.output.history_json import cluster_json, rebalance_json, window_json
+from kgm.cli.output.history_words import REBALANCE_TITLES, in_words, rebalance_cells
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import many, typed
 
-SCHEMA = "kgm.history-rebalances/v1"
+if TYPE_CHECKING:
+    from kgm.history.rows import RebalanceRow
+    from kgm.operations.history.source import History
+
+_SCHEMA = "kgm.history-rebalances/v1"
 _DATA = (
     "GENERATION-BEFORE", "GENERATION-AFTER", "LOST-ROUNDS", "MOVED-PARTITIONS", "KEPT-PARTITIONS", "STOPPED-MIN-MS",
     "STOPPED-MAX-MS", "COMPLETE", "PARTITION", "OFFSET",
@@ -34,71 +28,67 @@ _DATA = (
 
 
 @cluster
-@of_history
+@history_options
 def rebalances(
     *,
     group: Group = None,
     group_option: GroupOption = None,
     match: Match = None,
     cause: Annotated[list[str] | None, typer.Option("--cause", help="Only with this cause; repeatable or a,b.")] = None,
-    where: Where,
+    options: HistoryOptions,
     common: Common,
 ) -> None:
-    """List rebalances, oldest first: when, why, how sure that is, who, how long consumption stopped, what moved.
+    """List rebalances, oldest first: when, why, how sure that is, who, how long members were stopped, what moved.
 
-    WHO: + came, - went, ~ came back, = took over what others gave up the round before, * subscribes to something else.
-    STOPPED: what the log bounds; of a consumer group the exact sum over partitions. MOVED: partitions with another
-    owner than before, of those that had one before and after. A generation with a ? behind it: compaction has eaten
-    records in between, so this is the difference between the ends."""
+    WHO: + joined, - left, ~ came back, = took over what others gave up in the round before, * changed its subscription.
+    STOPPED: the bounds that the log gives; for a consumer group the exact sum over partitions. MOVED: partitions with
+    another owner than before, of those that had an owner before and after. A ? after the generation: compaction has
+    removed records in between, so the row is the difference between the two ends."""
     name = maybe_group(group, group_option)
     wanted = {word.strip().lower() for text in cause or () for word in text.split(",") if word.strip()}
-    with where.tables() as tables:
-        rows = rebalances_of(tables, where, name)
-        if name is not None and not rows:
-            check_group(tables, where, name)
-        window, cluster_json = window_json(tables, where), cluster_of(tables)
-        warn_of_damage(tables, common)
-    found = [rebalance_json(row) for row in matching(rows, match)]
+    from kgm.operations.history import group_rows
+
+    history = options.open()
+    rows = group_rows.rebalances(history, name, match)
+    warn_of(history.tables.origin.damages, common)
     if wanted:
-        found = [each for each in found if {in_words(each["cause"]), each["cause"]} & wanted]
+        rows = [row for row in rows if {in_words(row.cause), row.cause} & wanted]
+    items = [rebalance_json(row) for row in rows]
     emit(
         Report(
-            schema=SCHEMA,
-            data={"window": window, "rebalances": found},
-            tables=[_table(found, where)],
-            names=list(dict.fromkeys(each["group_id"] for each in found)),
-            items=found,
-            cluster=cluster_json,
+            schema=_SCHEMA,
+            data={"window": window_json(history), "rebalances": items},
+            tables=[_table(rows, history)],
+            names=list(dict.fromkeys(row.group_id for row in rows)),
+            items=items,
+            cluster=cluster_json(history),
         ),
         common,
     )
 
 
-def _table(found: Sequence[Json], where: Where) -> Table:
+def _table(rows: Sequence[RebalanceRow], history: History) -> Table:
     columns = [Column(title=title) for title in REBALANCE_TITLES] + [Column(title=title, data=True) for title in _DATA]
-    rows: list[list[Cell]] = [[*rebalance_cells(each), *_data(each)] for each in found]
-    return Table(columns=columns, rows=rows, notes=_notes(found, where))
+    cells: list[list[Cell]] = [[*rebalance_cells(row), *_data_cells(row)] for row in rows]
+    return Table(columns=columns, rows=cells, notes=_notes(rows, history))
 
 
-def _data(rebalance: Json) -> list[Cell]:
-    stopped, record = rebalance["stopped_ms"], rebalance["record"]
+def _data_cells(row: RebalanceRow) -> list[Cell]:
     return [
-        rebalance["generation_before"], rebalance["generation_after"], rebalance["lost_rounds"], rebalance["moved"],
-        rebalance["kept"], stopped["min"], stopped["max"], str(rebalance["complete"]).lower(), record["partition"],
-        record["offset"],
+        row.from_generation, row.to_generation, row.lost_rounds, row.moved, row.kept, row.stopped_min_ms,
+        row.stopped_max_ms, str(row.complete).lower(), row.partition, row.offset,
     ]  # fmt: skip
 
 
-def _notes(found: Sequence[Json], where: Where) -> list[str]:
-    if not found:
+def _notes(rows: Sequence[RebalanceRow], history: History) -> list[str]:
+    if not rows:
         return ["no rebalance in this window"]
-    causes = Counter(each["cause"] for each in found)
-    groups = Counter(each["group_id"] for each in found)
+    groups = Counter(row.group_id for row in rows)
     most = groups.most_common(1)[0][0]
-    last = next(each for each in reversed(found) if each["group_id"] == most)
-    said = ", ".join(f"{count} {in_words(cause)}" for cause, count in causes.most_common())
-    generation = last["generation_after"]
+    last = next(row for row in reversed(rows) if row.group_id == most)
+    counts = Counter(row.cause for row in rows).most_common()
+    causes = ", ".join(f"{count} {in_words(cause)}" for cause, count in counts)
     return [
-        f"{many(len(found), 'rebalance')} of {many(len(groups), 'group')}: {said}",
-        f"next: kgm history explain {typed(most)} --generation {generation} {where.text}",
+        f"{many(len(rows), 'rebalance')} of {many(len(groups), 'group')}: {causes}",
+        f"next: kgm history explain {typed(most)} --generation {last.to_generation} {history.source.option}",
     ]

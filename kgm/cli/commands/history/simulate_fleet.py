@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.commands.history.capture_build import spark_options
-from kgm.cli.commands.history.question import (
-    Group,
-    GroupOption,
-    Match,
-    check_group,
-    maybe_group,
-    warn_of_damage,
-    window_json,
-)
-from kgm.cli.commands.history.question import cluster_of as cluster_of_tables
-from kgm.cli.commands.history.rows import Json, short
-from kgm.cli.commands.history.source import Where, extra_needed, of_history
+from kgm.cli.commands.history.damages import warn_of
 from kgm.cli.options.broker_settings import parse_settings
 from kgm.cli.options.common import Common, cluster
+from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options, maybe_group
+from kgm.cli.output.history_json import cluster_json, cost_json, window_json
+from kgm.cli.output.history_words import short
 from kgm.cli.output.progress import progress
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import UsageError
@@ -30,15 +20,16 @@ from kgm.text.durations import parse_duration
 from kgm.text.wording import many, typed
 
 if TYPE_CHECKING:
+    from kgm.history.store.final_state import FinalGroup
+    from kgm.operations.history.fleet_costs import FleetCost, Spread
+    from kgm.operations.history.source import History
     from kgm.simulation.fleet import FleetPlan
 
-SCHEMA = "kgm.history-simulate-fleet/v1"
-#: So many groups are simulated in this process; more go to Spark, whose start is not worth it for fewer.
-IN_PROCESS = 300
+_SCHEMA = "kgm.history-simulate-fleet/v1"
 
 
 @cluster
-@of_history
+@history_options
 def simulate_fleet(
     *,
     group: Group = None,
@@ -51,21 +42,22 @@ def simulate_fleet(
     restart_time: Annotated[
         str, typer.Option("--restart-time", metavar="DURATION", help="From a member's stop to its start.")
     ] = "10s",
-    draws: Annotated[int, typer.Option("--draws", metavar="N", help="How often to play what is left to chance.")] = 5,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed, the same answer.")] = 1,
+    draws: Annotated[int, typer.Option("--draws", metavar="N", help="How often to simulate what is random.")] = 5,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same result.")] = 1,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="BROKER.KEY=VALUE", help="A broker setting; repeatable.")
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Only the N costliest.")] = None,
-    where: Where,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Only the N most expensive.")] = None,
+    options: HistoryOptions,
     common: Common,
 ) -> None:
-    """Play a planned bounce on every group as the history ends with it (or --until), and rank them by cost.
+    """Simulate a planned bounce of every group as it is at the end of the history (or at --until); rank groups by cost.
 
     rolling: every member restarts, one after another. each: one member restarts, each in turn; MOVED and STOPPED have
-    the middle one and the range over all. scale-in: one stops and stays away, likewise. On Spark with --master or for
-    many groups, otherwise in this process. A group that cannot be played is listed with the reason."""
-    from kgm.simulation.fleet import FleetPlan, ranked
+    the median and the range over all members. scale-in: one member stops and stays away, each in turn. Uses Spark with
+    --master or for many groups, otherwise this process. A group that cannot be simulated is listed with the reason."""
+    from kgm.operations.history.fleet_costs import groups_to_simulate
+    from kgm.simulation.fleet import FleetPlan
 
     name = maybe_group(group, group_option)
     if draws < 1:
@@ -74,25 +66,21 @@ def simulate_fleet(
         scenarios=_words(scenario) or ("rolling",), restart_time_ms=parse_duration(restart_time, "--restart-time"),
         draws=draws, seed=seed, settings=parse_settings(settings or ()),
     )  # fmt: skip
-    with where.tables() as tables:
-        from kgm.history.store.final_state import end_groups
-
-        groups = list(_wanted(end_groups(tables, where.asked(name)), match))
-        if name is not None and not groups:
-            check_group(tables, where, name)
-        window, cluster_json = window_json(tables, where), cluster_of_tables(tables)
-        warn_of_damage(tables, common)
-    found = ranked(_play(groups, plan, where, common))
-    shown = [_cost_json(row) for row in (found if limit is None else found[:limit])]
+    history = options.open()
+    groups = groups_to_simulate(history, name, match)
+    warn_of(history.tables.origin.damages, common)
+    costs = _costs(groups, plan, options, common)
+    shown = costs if limit is None else costs[:limit]
+    items = [cost_json(cost) for cost in shown]
     plan_json = {
         "scenarios": list(plan.scenarios), "restart_time_ms": plan.restart_time_ms, "draws": draws, "seed": seed,
         "settings": dict(plan.settings),
     }  # fmt: skip
     emit(
         Report(
-            schema=SCHEMA, data={"window": window, "plan": plan_json, "costs": shown},
-            tables=[_table(shown, len(found), where)], names=list(dict.fromkeys(each["group_id"] for each in shown)),
-            items=shown, cluster=cluster_json,
+            schema=_SCHEMA, data={"window": window_json(history), "plan": plan_json, "costs": items},
+            tables=[_table(shown, len(costs), history)], names=list(dict.fromkeys(cost.group_id for cost in shown)),
+            items=items, cluster=cluster_json(history),
         ),
         common,
     )  # fmt: skip
@@ -102,102 +90,51 @@ def _words(values: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip() for value in values or () for word in value.split(",") if word.strip()))
 
 
-def _wanted(groups: Iterator[Json], pattern: str | None) -> Iterator[Json]:
-    import fnmatch
+def _costs(groups: Sequence[FinalGroup], plan: FleetPlan, options: HistoryOptions, common: Common) -> list[FleetCost]:
+    from kgm.operations.history.fleet_costs import fleet_costs
 
-    return (each for each in groups if pattern is None or fnmatch.fnmatchcase(each["group_id"], pattern))
-
-
-def _play(groups: Sequence[Json], plan: FleetPlan, where: Where, common: Common) -> list[Json]:
-    """The rows, in no order."""
-    from kgm.simulation.fleet import cost_rows
-
-    if where.master is not None or len(groups) > IN_PROCESS:
-        return _on_spark(groups, plan, where)
     with progress(common, "simulating") as line:
-        found: list[Json] = []
-        for number, group in enumerate(groups):
-            line.count(number, len(groups))
-            found += cost_rows(group, plan)
-    return found
+        return fleet_costs(
+            groups, plan, spark=options.spark_options(), on_group=lambda done: line.count(done, len(groups))
+        )
 
 
-def _on_spark(groups: Sequence[Json], plan: FleetPlan, where: Where) -> list[Json]:
-    """A group is a row of JSON, so that what crosses over is what `kgm describe` prints."""
-    from functools import partial
-
-    from kgm.simulation.fleet import COLUMNS, cost_rows_of_text
-
-    with extra_needed():
-        from kgm.history.store.row_function import rowwise, schema_of
-        from kgm.pipeline import jobs, start
-
-        spark = start(spark_options(where))
-        try:
-            texts = [(group["group_id"], json.dumps(group)) for group in groups]
-            frame = spark.createDataFrame(texts, "group_id string, group string")
-            rows_of = rowwise(partial(cost_rows_of_text, plan=plan), COLUMNS)
-            return [row.asDict() for row in jobs.map_groups(frame, rows_of, schema_of(COLUMNS)).collect()]
-        finally:
-            spark.stop()
-
-
-def _cost_json(row: Mapping[str, Any]) -> Json:
-    """One of `costs`; a reason says why a group could not be played, and then what it would cost is null."""
-
-    def spread(name: str) -> Json | None:
-        if row[name] is None:
-            return None
-        return {"min": row[f"{name}_min"], "median": row[name], "max": row[f"{name}_max"]}
-
-    return {
-        "group_id": row["group_id"], "scenario": row["scenario"], "assignor": row["assignor"],
-        "members": row["members"], "static_members": row["static_members"], "partitions": row["partitions"],
-        "session_timeout_ms": row["session_timeout_ms"], "rebalances": spread("rebalances"),
-        "moved_partitions": spread("moved"), "stopped_partition_ms": spread("stopped_partition_ms"),
-        "exact": row["exact"], "worst": row["worst"], "played": row["played"], "caveats": list(row["caveats"] or ()),
-        "reason": row["reason"],
-    }  # fmt: skip
-
-
-def _table(costs: Sequence[Json], count: int, where: Where) -> Table:
+def _table(costs: Sequence[FleetCost], count: int, history: History) -> Table:
     columns = [
         Column(title="GROUP"), Column(title="SCENARIO"), Column(title="MEMBERS", right=True),
         Column(title="STATIC", right=True), Column(title="PARTITIONS", right=True),
         Column(title="REBALANCES", right=True), Column(title="MOVED", right=True), Column(title="STOPPED", right=True),
-        Column(title="EXACT"), Column(title="WORST", data=not any(each["worst"] for each in costs)),
+        Column(title="EXACT"), Column(title="WORST", data=not any(cost.worst for cost in costs)),
         Column(title="ASSIGNOR", wide=True),
-        Column(title="NOT PLAYED BECAUSE", data=not any(each["reason"] for each in costs)),
+        Column(title="NOT PLAYED BECAUSE", data=not any(cost.reason for cost in costs)),
     ]  # fmt: skip
     rows: list[list[Cell]] = [
         [
-            each["group_id"], each["scenario"], each["members"], each["static_members"], each["partitions"],
-            _spread(each["rebalances"]), _spread(each["moved_partitions"]), _seconds(each["stopped_partition_ms"]),
-            None if each["exact"] is None else "yes" if each["exact"] else "no",
-            each["worst"] and short(each["worst"]), each["assignor"], each["reason"],
+            cost.group_id, cost.scenario, cost.members, cost.static_members, cost.partitions,
+            _spread(cost.rebalances), _spread(cost.moved_partitions), _seconds(cost.stopped_partition_ms),
+            None if cost.exact is None else "yes" if cost.exact else "no", cost.worst and short(cost.worst),
+            cost.assignor, cost.reason,
         ]
-        for each in costs
+        for cost in costs
     ]  # fmt: skip
     notes = [f"and {count - len(costs)} more"] if count > len(costs) else []
-    notes.append("STOPPED: time without a consumer, added up over partitions. 2 (1-3): the middle, and least to most.")
-    played = [each for each in costs if each["reason"] is None]
-    if played:
-        notes.append(f"next: kgm simulate-bounce {typed(played[0]['group_id'])} --all --rolling --compare")
-    if len(played) < len(costs):
-        notes.append(f"{many(len(costs) - len(played), 'row')} could not be played")
-    return Table(columns=columns, rows=rows, heading=f"what it would cost, from {where.text}", notes=notes)
+    notes.append("STOPPED: partition-seconds without a consumer. 2 (1-3): median (min-max).")
+    simulated = [cost for cost in costs if cost.reason is None]
+    if simulated:
+        notes.append(f"next: kgm simulate-bounce {typed(simulated[0].group_id)} --all --rolling --compare")
+    if len(simulated) < len(costs):
+        notes.append(f"{many(len(costs) - len(simulated), 'row')} could not be simulated")
+    return Table(columns=columns, rows=rows, heading=f"simulated costs, from {history.source.option}", notes=notes)
 
 
-def _spread(found: Json | None) -> str | None:
-    if found is None:
+def _spread(spread: Spread | None) -> str | None:
+    if spread is None:
         return None
-    return (
-        f"{found['median']} ({found['min']}-{found['max']})" if found["min"] != found["max"] else f"{found['median']}"
-    )
+    return f"{spread.median} ({spread.min}-{spread.max})" if spread.min != spread.max else f"{spread.median}"
 
 
-def _seconds(found: Json | None) -> str | None:
-    if found is None:
+def _seconds(spread: Spread | None) -> str | None:
+    if spread is None:
         return None
-    middle = f"{found['median'] / 1000:.1f}s"
-    return f"{middle} ({found['min'] / 1000:.1f}-{found['max'] / 1000:.1f})" if found["min"] != found["max"] else middle
+    median = f"{spread.median / 1000:.1f}s"
+    return f"{median} ({spread.min / 1000:.1f}-{spread.max / 1000:.1f})" if spread.min != spread.max else median

@@ -1,61 +1,54 @@
-"""`kgm history verify`: how far the records can be trusted, and since when they tell everything."""
+"""`kgm history verify`: how far the records can be trusted, and since when they are complete."""
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.commands.history.decode import raw_source
-from kgm.cli.commands.history.rows import Json, at
-from kgm.cli.commands.history.source import Where, extra_needed, of_history
 from kgm.cli.options.common import Common, common
+from kgm.cli.options.history import HistoryOptions, history_options
+from kgm.cli.output.history_json import Json, at
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import ConditionNotMet
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
-    from kgm.history.folders import Damage
-    from kgm.history.verify import BadRecords, GroupVerdict, PartitionVerdict, Verdict
+    from kgm.history.verify import BadRecords, GroupVerdict, LogVerdict, PartitionVerdict
 
-SCHEMA = "kgm.history-verify/v1"
+_SCHEMA = "kgm.history-verify/v1"
 _GROUPS_SHOWN = 20
 
 
 @common
-@of_history
+@history_options
 def verify(
     *,
     fail_if_unsound: Annotated[
-        bool, typer.Option("--fail-if-unsound", help="Exit 8 if anything cannot be read, but for a torn tail.")
+        bool, typer.Option("--fail-if-unsound", help="Exit 8 if anything but a torn tail cannot be read.")
     ] = False,
-    where: Where,
+    options: HistoryOptions,
     common: Common,
 ) -> None:
-    """Say what is missing in the records, what cannot be read, and since when they tell everything.
+    """Report what is missing in the records, what cannot be read, and since when they are complete.
 
-    Offsets that are missing are no damage: compaction takes away what was written again later. But what happened there
-    is not known, so a history is whole only behind the last gap. Records of types and versions that kgm does not know
-    are kept, counted, and never fatal."""
-    kind, path = raw_source(where)
-    with extra_needed():
-        from kgm.history.folders import Reading
-        from kgm.history.in_process import partitions_of
-        from kgm.history.verify import verify as verify_records
+    Missing offsets are no damage: compaction removes what was written again later. But what happened there is not
+    known, so a history is complete only after the last gap. Records of types and versions that kgm does not know are
+    kept and counted, and never fatal."""
+    from kgm.operations.history.raw_records import verify_source
 
-        reading = Reading()
-        verdicts = [verify_records(raw) for raw in partitions_of(kind, path, reading=reading) if len(raw)]
-        data = _data(f"{kind}:{path}", verdicts, reading.damages)
+    source = options.source()
+    verdict = verify_source(source)
+    kind, path = source.raw
+    data = _data(f"{kind}:{path}", verdict)
     errors = []
-    if fail_if_unsound and not data["sound"]:
-        errors.append(ConditionNotMet(f"{path} is not sound: {_in_words(data)}"))
+    if fail_if_unsound and not verdict.sound:
+        errors.append(ConditionNotMet(f"{path} is not sound: {_in_words(verdict)}"))
     emit(
         Report(
-            schema=SCHEMA, data=data, tables=_tables(data),
-            names=[str(each["partition"]) for each in data["partitions"]],
-            items=data["partitions"], errors=errors,
+            schema=_SCHEMA, data=data, tables=_tables(f"{kind}:{path}", verdict),
+            names=[str(each.partition) for each in verdict.partitions], items=data["partitions"], errors=errors,
         ),
         common,
     )  # fmt: skip
@@ -65,29 +58,19 @@ def verify(
         finish(errors, done=0)
 
 
-def _data(source: str, verdicts: Sequence[Verdict], damages: Sequence[Damage]) -> Json:
-    """One verdict out of those of each partition."""
-    since = [each.complete_since for each in verdicts]
-    until = [each.until for each in verdicts if each.until is not None]
-    known = [each for each in since if each is not None]
-    bad = _joined([each for verdict in verdicts for each in verdict.bad])
+def _data(source: str, verdict: LogVerdict) -> Json:
     return {
-        "source": source,
-        "sound": not bad and all(damage.torn for damage in damages),
-        "records": sum(each.records for each in verdicts),
-        "bad_records": sum(each["count"] for each in bad),
-        "unknown_tags": sum(each.unknown_tags for each in verdicts),
-        "complete_since": at(max(known)) if known and len(known) == len(since) else None,
-        "until": at(max(until, default=None)),
-        "partitions": [_partition_json(each) for verdict in verdicts for each in verdict.partitions],
-        "groups": [_group_json(each) for verdict in verdicts for each in verdict.groups],
-        "bad": bad,
+        "source": source, "sound": verdict.sound, "records": verdict.records, "bad_records": verdict.bad_records,
+        "unknown_tags": verdict.unknown_tags, "complete_since": at(verdict.complete_since), "until": at(verdict.until),
+        "partitions": [_partition_json(each) for each in verdict.partitions],
+        "groups": [_group_json(each) for each in verdict.groups],
+        "bad": [_bad_json(each) for each in verdict.bad],
         "damages": [
             {
                 "partition": each.partition, "path": str(each.path), "position": each.position, "reason": each.reason,
                 "torn": each.torn,
             }
-            for each in damages
+            for each in verdict.damages
         ],
     }  # fmt: skip
 
@@ -112,37 +95,28 @@ def _partition_json(each: PartitionVerdict) -> Json:
 def _group_json(each: GroupVerdict) -> Json:
     return {
         "group_id": each.group_id, "partition": each.partition, "protocol": each.protocol, "records": each.records,
-        "first": _known(each.first), "last": _known(each.last), "windows": each.windows, "complete": each.complete,
-        "complete_from": each.complete_from, "complete_since": at(each.complete_since),
+        "first": _generation(each.first), "last": _generation(each.last), "windows": each.windows,
+        "complete": each.complete, "complete_from": each.complete_from, "complete_since": at(each.complete_since),
         "lost_rounds": each.lost_rounds,
     }  # fmt: skip
 
 
-def _known(generation: int) -> int | None:
+def _generation(generation: int) -> int | None:
     """Of a group of which only a tombstone is left nothing is known."""
     return generation if generation >= 0 else None
 
 
-def _joined(found: Sequence[BadRecords]) -> list[Json]:
-    """By reason, type and version, most first; with the examples of the first partition that has any."""
-    rows: dict[tuple[str, int | None, int | None], Json] = {}
-    for each in found:
-        key = each.reason, each.key_type, each.value_version
-        row = rows.setdefault(
-            key,
+def _bad_json(each: BadRecords) -> Json:
+    return {
+        "reason": each.reason, "key_type": each.key_type, "value_version": each.value_version, "count": each.count,
+        "examples": [
             {
-                "reason": each.reason, "key_type": each.key_type, "value_version": each.value_version, "count": 0,
-                "examples": [
-                    {
-                        "partition": one.partition, "offset": one.offset, "error": one.error, "key": _base64(one.key),
-                        "value": _base64(one.value),
-                    }
-                    for one in each.examples
-                ],
-            },
-        )  # fmt: skip
-        row["count"] += each.count
-    return sorted(rows.values(), key=lambda row: -row["count"])
+                "partition": one.partition, "offset": one.offset, "error": one.error, "key": _base64(one.key),
+                "value": _base64(one.value),
+            }
+            for one in each.examples
+        ],
+    }  # fmt: skip
 
 
 def _base64(data: bytes | None) -> str | None:
@@ -152,17 +126,17 @@ def _base64(data: bytes | None) -> str | None:
 # -- for people
 
 
-def _in_words(data: Json) -> str:
-    damaged = sum(not each["torn"] for each in data["damages"])
-    said = [f"{data['bad_records']:,} records cannot be decoded"] if data["bad_records"] else []
-    return ", ".join([*said, *([f"{many(damaged, 'segment')} damaged"] if damaged else [])]) or "sound"
+def _in_words(verdict: LogVerdict) -> str:
+    damaged = sum(not each.torn for each in verdict.damages)
+    texts = [f"{verdict.bad_records:,} records cannot be decoded"] if verdict.bad_records else []
+    return ", ".join([*texts, *([f"{many(damaged, 'segment')} damaged"] if damaged else [])]) or "sound"
 
 
-def _tables(data: Json) -> list[Table]:
-    return [_partitions(data), *_groups(data), *_bad(data), *_damages(data)]
+def _tables(source: str, verdict: LogVerdict) -> list[Table]:
+    return [_partitions(source, verdict), *_groups(verdict), *_bad(verdict), *_damages(verdict)]
 
 
-def _partitions(data: Json) -> Table:
+def _partitions(source: str, verdict: LogVerdict) -> Table:
     columns = [
         Column(title="PARTITION", right=True), Column(title="RECORDS", right=True), Column(title="FIRST", right=True),
         Column(title="END", right=True), Column(title="MISSING", right=True), Column(title="DOUBLE", right=True),
@@ -171,27 +145,28 @@ def _partitions(data: Json) -> Table:
     ]  # fmt: skip
     rows: list[list[Cell]] = [
         [
-            each["partition"], each["records"], each["first_offset"], each["end_offset"], each["missing"],
-            each["doubles"], sum(one["records"] for one in each["open_transactions"]), each["first"], each["last"],
-            each["complete_since"], each["complete_from"], each["controls"],
+            each.partition, each.records, each.first_offset, each.end_offset, each.missing, each.doubles,
+            sum(one.records for one in each.open_transactions), at(each.first_timestamp), at(each.last_timestamp),
+            at(each.complete_since), each.complete_from, each.controls,
         ]
-        for each in data["partitions"]
+        for each in verdict.partitions
     ]  # fmt: skip
-    whole = sum(each["complete"] for each in data["groups"])
+    whole = sum(each.complete for each in verdict.groups)
     notes = [
-        f"{data['records']:,} records: {_in_words(data)}",
-        f"{whole} of {many(len(data['groups']), 'group')} are known from their beginning on",
+        f"{verdict.records:,} records: {_in_words(verdict)}",
+        f"{whole} of {many(len(verdict.groups), 'group')} are complete from their beginning",
     ]
-    if data["complete_since"] is not None:
-        notes.append(f"nothing is missing in any partition from {data['complete_since']} to {data['until']}")
-    if data["unknown_tags"]:
-        notes.append(f"fields of a newer Kafka were left aside in {many(data['unknown_tags'], 'record')}")
-    return Table(columns=columns, rows=rows, heading=data["source"], notes=notes)
+    if verdict.complete_since is not None:
+        since, until = at(verdict.complete_since), at(verdict.until)
+        notes.append(f"nothing is missing in any partition from {since} to {until}")
+    if verdict.unknown_tags:
+        notes.append(f"{many(verdict.unknown_tags, 'record')} with fields of a newer Kafka, which were ignored")
+    return Table(columns=columns, rows=rows, heading=source, notes=notes)
 
 
-def _groups(data: Json) -> list[Table]:
-    """Those of which something is missing."""
-    broken = [each for each in data["groups"] if not each["complete"]]
+def _groups(verdict: LogVerdict) -> list[Table]:
+    """Those that are not complete."""
+    broken = [each for each in verdict.groups if not each.complete]
     if not broken:
         return []
     columns = [
@@ -199,39 +174,39 @@ def _groups(data: Json) -> list[Table]:
         Column(title="TO", right=True), Column(title="BROKEN STEPS", right=True), Column(title="COMPLETE SINCE"),
     ]  # fmt: skip
     rows: list[list[Cell]] = [
-        [each["group_id"], each["partition"], each["first"], each["last"], each["windows"], each["complete_since"]]
+        [
+            each.group_id, each.partition, _generation(each.first), _generation(each.last), each.windows,
+            at(each.complete_since),
+        ]
         for each in broken[:_GROUPS_SHOWN]
-    ]
+    ]  # fmt: skip
     rest = len(broken) - _GROUPS_SHOWN
     notes = [f"and {rest} more: -o json has them all"] if rest > 0 else []
-    return [Table(columns=columns, rows=rows, heading="groups of which something is missing", notes=notes)]
+    return [Table(columns=columns, rows=rows, heading="incomplete groups", notes=notes)]
 
 
-def _bad(data: Json) -> list[Table]:
-    if not data["bad"]:
+def _bad(verdict: LogVerdict) -> list[Table]:
+    if not verdict.bad:
         return []
     columns = [
         Column(title="REASON"), Column(title="TYPE", right=True), Column(title="VERSION", right=True),
         Column(title="RECORDS", right=True), Column(title="FOR EXAMPLE"), Column(title="ERROR"),
     ]  # fmt: skip
     rows: list[list[Cell]] = []
-    for each in data["bad"]:
-        one: dict[str, Any] = each["examples"][0] if each["examples"] else {}
-        place = f"{one['partition']}:{one['offset']}" if one else None
-        rows.append(
-            [each["reason"], each["key_type"], each["value_version"], each["count"], place, one.get("error")]
-        )  # fmt: skip
+    for each in verdict.bad:
+        one = each.examples[0] if each.examples else None
+        example = (None, None) if one is None else (f"{one.partition}:{one.offset}", one.error)
+        rows.append([each.reason, each.key_type, each.value_version, each.count, *example])
     return [Table(columns=columns, rows=rows, heading="records that cannot be decoded")]
 
 
-def _damages(data: Json) -> list[Table]:
-    if not data["damages"]:
+def _damages(verdict: LogVerdict) -> list[Table]:
+    if not verdict.damages:
         return []
     columns = [
         Column(title="SEGMENT"), Column(title="BYTE", right=True), Column(title="WHAT"), Column(title="REASON"),
     ]  # fmt: skip
     rows: list[list[Cell]] = [
-        [each["path"], each["position"], "torn tail" if each["torn"] else "damage", each["reason"]]
-        for each in data["damages"]
+        [str(each.path), each.position, "torn tail" if each.torn else "damage", each.reason] for each in verdict.damages
     ]
-    return [Table(columns=columns, rows=rows, heading="where segments could not be read on")]
+    return [Table(columns=columns, rows=rows, heading="where reading segments stopped")]

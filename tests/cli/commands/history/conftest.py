@@ -12,10 +12,10 @@ SEGMENTS = f"segments:{DATA / 'plain'}"
 
 @pytest.fixture(scope="session")
 def tables():
-    """What is derived of the segments, all in one process."""
-    from kgm.history.in_process import derived
+    """What is derived from the segments, in one process."""
+    from kgm.history.in_process import derive_source
 
-    return derived("segments", DATA / "plain", most_bytes=1 << 30)
+    return derive_source("segments", DATA / "plain", most_bytes=1 << 30)
 
 
 @pytest.fixture(scope="session")

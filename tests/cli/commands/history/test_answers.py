@@ -6,9 +6,9 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from kgm.cli.commands.history.rows import at
+from kgm.cli.output.history_json import at
 from kgm.history.folders import Reading
-from kgm.history.in_process import raw_of
+from kgm.history.in_process import read_source
 from tests.cli.commands.history import oracle
 from tests.cli.commands.history.conftest import SEGMENTS
 from tests.records.real_logs import DATA, truth
@@ -185,7 +185,7 @@ def test_a_brokers_log_turns_inference_into_fact(answer, asked, tmp_path):
 def test_decode_prints_what_kafkas_own_converters_print(asked, tmp_path, where, tables):
     given = ("--source", SEGMENTS)
     if where == "store":
-        raw = raw_of("segments", DATA / "plain", most_bytes=1 << 30, reading=Reading())
+        raw = read_source("segments", DATA / "plain", most_bytes=1 << 30, reading=Reading())
         (tmp_path / "bronze" / "raw" / "commit-1").mkdir(parents=True)
         pq.write_table(raw, tmp_path / "bronze" / "raw" / "commit-1" / "a.parquet")
         given = ("--store", str(tmp_path))

@@ -26,7 +26,7 @@ def test_what_is_not_there_is_3_and_what_is_not_understood_is_2(capsys, asked, t
     assert asked("explain", "nobody")[0] == 3
     code, _, err = asked("explain", "billing", "--generation", "99")
     assert code == 3
-    assert "generations that it has: 1, 2, 3, 4, 5, 6" in err
+    assert "generations in the history: 1, 2, 3, 4, 5, 6" in err
     assert asked("explain")[0] == 2
     assert asked("rebalances", "billing", "-g", "ledger")[0] == 2
     assert asked("rebalances", "--since", "yesterday")[0] == 2
@@ -47,7 +47,7 @@ def test_a_question_to_the_live_topic_is_refused_and_says_what_to_do(capsys):
 
 
 def test_a_large_source_is_refused_and_says_what_to_do(capsys, monkeypatch):
-    monkeypatch.setattr("kgm.cli.commands.history.source.MOST_IN_PROCESS", 1000)
+    monkeypatch.setattr("kgm.operations.history.source.MOST_BYTES", 1000)
     code, _, err = said(capsys, "churn", "--source", SEGMENTS)
     assert code == 6
     assert f"kgm history build --source {SEGMENTS} --out DIR" in err
@@ -170,7 +170,7 @@ def test_pages_stand_alone(asked, answer, tmp_path):
 
 
 def test_times_are_understood_in_many_forms():
-    from kgm.cli.commands.history.source import parse_time
+    from kgm.cli.options.history import parse_time
 
     assert parse_time("1970-01-01T00:00:01Z", "--since") == 1000
     assert parse_time("1970-01-02", "--since") == 86_400_000

@@ -1,12 +1,12 @@
 """`kgm history simulate-fleet` on a real log."""
 
-from kgm.history.store.final_state import end_groups
-from kgm.history.store.store import Asked
+from kgm.history.store.final_state import final_groups
+from kgm.history.store.query import RowFilter
 
 
 def test_every_group_of_the_end_is_played_or_says_why_not(answer, tables):
     costs = answer("simulate-fleet", "--draws", "1")["costs"]
-    at_the_end = {group["group_id"]: group for group in end_groups(tables, Asked())}
+    at_the_end = {each.snapshot.group_id: each.to_json() for each in final_groups(tables, RowFilter())}
     assert {each["group_id"] for each in costs} == at_the_end.keys()
     for each in costs:
         group = at_the_end[each["group_id"]]

@@ -1,4 +1,5 @@
-"""A function of plain rows as one of Arrow tables, as Spark's workers call it: who computes needs no pyarrow."""
+"""A function of plain rows as one of Arrow tables, as Spark's workers call it, so that the function needs no
+pyarrow."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -13,13 +14,13 @@ _TYPES = {
 
 
 def schema_of(columns: Sequence[tuple[str, str]]) -> pa.Schema:
-    """Of (name, type) pairs; types as SQL names them."""
+    """The schema of (name, type) pairs; types have their SQL names."""
     return pa.schema([pa.field(name, _TYPES[kind]) for name, kind in columns])
 
 
 def rowwise(function: RowFunction, columns: Sequence[tuple[str, str]]) -> Callable[[pa.Table], pa.Table]:
-    """A function that calls it for each row of a table; the rows that it gives, all together, are the result. (Spark
-    counts the parameters of what it is given, so that this has to be a plain function.)"""
+    """A function that calls this one for each row of a table; all the rows that it returns are the result. (Spark
+    counts the parameters of what it is given, so this has to be a plain function.)"""
     schema = schema_of(columns)
 
     def rows_of(table: pa.Table) -> pa.Table:

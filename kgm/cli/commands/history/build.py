@@ -1,0 +1,76 @@
+"""`kgm history build`: the tables of a store, on Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kgm.cli.commands.history.spark_arguments import (
+    FormatOption,
+    cluster_of,
+    spark_source,
+    store_directory,
+    store_format_of,
+)
+from kgm.cli.options.common import Common, cluster
+from kgm.cli.options.history import HistoryOptions, history_options
+from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.text.wording import many
+
+if TYPE_CHECKING:
+    import pathlib
+
+    from kgm.pipeline import BuildReport
+
+_SCHEMA = "kgm.history-build/v1"
+
+
+@cluster
+@history_options
+def build(
+    *,
+    from_scratch: Annotated[
+        bool, typer.Option("--from-scratch", help="Build everything again, for example after kgm's rules have changed.")
+    ] = False,
+    store_format: FormatOption = None,
+    options: HistoryOptions,
+    common: Common,
+) -> None:
+    """Make the tables of --out DIR from what was captured since the last build; with --source, capture it first, once.
+
+    Building again changes nothing. Query the tables with --store DIR; that needs no Spark."""
+    out = store_directory(options)
+    cluster_json, cluster_id = (None, None) if options.kind is None else cluster_of(options, common)
+    from kgm.operations.history.source import extra_needed
+
+    with extra_needed():
+        from kgm.pipeline import build as build_tables
+
+        done = build_tables(
+            out, source=None if options.kind is None else spark_source(options, common),
+            options=options.spark_options(), format=store_format_of(store_format), cluster=cluster_id,
+            from_scratch=from_scratch,
+        )  # fmt: skip
+    emit(_report(done, cluster_json, out), common)
+
+
+def _report(done: BuildReport, cluster_json: dict[str, Any] | None, out: pathlib.Path) -> Report:
+    captured = done.captured
+    data = {
+        "out": str(out), "number": done.number, "records": done.records, "bad": done.bad,
+        "partitions": list(done.partitions), "rebuilt": list(done.rebuilt),
+        "rows": dict(done.rows),
+        "captured": None if captured is None else {
+            "records": captured.records, "repeated": captured.repeated, "batches": captured.batches,
+        },
+    }  # fmt: skip
+    rows: list[list[Cell]] = [[name, count] for name, count in sorted(done.rows.items())]
+    columns = [Column(title="TABLE"), Column(title="ROWS", right=True)]
+    notes = [f"{done.bad:,} records could not be decoded: kgm history verify --store {out}"] if done.bad else []
+    notes.append(f"next: kgm history churn --store {out}")
+    heading = f"build {done.number}: {done.records:,} new records of {many(len(done.partitions), 'partition')}"
+    return Report(
+        schema=_SCHEMA, data=data, tables=[Table(columns=columns, rows=rows, heading=heading, notes=notes)],
+        names=[str(out)], items=[data], cluster=cluster_json,
+    )  # fmt: skip

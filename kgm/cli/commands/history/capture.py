@@ -1,0 +1,99 @@
+"""`kgm history capture`: records into a store, on Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kgm.cli.commands.history.spark_arguments import (
+    FormatOption,
+    cluster_of,
+    spark_source,
+    store_directory,
+    store_format_of,
+)
+from kgm.cli.options.common import Common, cluster
+from kgm.cli.options.history import HistoryOptions, history_options
+from kgm.cli.output.report import Cell, Column, Report, Table, Voice, emit
+from kgm.model.errors import UsageError
+from kgm.text.durations import parse_duration
+
+if TYPE_CHECKING:
+    from kgm.pipeline import CaptureProgress
+
+_SCHEMA = "kgm.history-capture/v1"
+
+
+@cluster
+@history_options
+def capture(
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Take what is there now, and exit.")] = False,
+    every: Annotated[str, typer.Option("--every", metavar="DURATION", help="Time between batches.")] = "10s",
+    most_records: Annotated[
+        int | None, typer.Option("--most-records", metavar="N", help="Records in one batch, approximately.")
+    ] = None,
+    store_format: FormatOption = None,
+    options: HistoryOptions,
+    common: Common,
+) -> None:
+    """Take records of __consumer_offsets into --out DIR, each once, from where the last capture stopped.
+
+    Compaction removes records after a while, so only a continuous capture is a complete history. Without --once it runs
+    until SIGTERM or Ctrl-C; it may be killed at any time, and neither loses nor duplicates records. Next, run
+    `kgm history build`."""
+    if options.kind is None:
+        raise UsageError("no source is given", hint="--source kafka -b HOST:PORT, or --source segments:DIR")
+    out = store_directory(options)
+    every_ms = parse_duration(every, "--every")
+    cluster_json, cluster_id = cluster_of(options, common)
+    voice = Voice(common)
+    stop = threading.Event()
+
+    def on_batch(progress: CaptureProgress) -> None:
+        if not once:
+            batches = "1 batch" if progress.batches == 1 else f"{progress.batches} batches"
+            voice.note(f"{progress.records:,} records in {batches}")
+
+    from kgm.operations.history.source import extra_needed
+
+    with extra_needed(), _stopped_by_sigterm(stop):
+        from kgm.pipeline import capture as capture_records
+
+        done = capture_records(
+            out, spark_source(options, common), options=options.spark_options(), once=once,
+            format=store_format_of(store_format), cluster=cluster_id, every_s=every_ms / 1000,
+            most_records=most_records, stop=stop, on_batch=on_batch,
+        )  # fmt: skip
+    data = {
+        "out": str(out), "source": options.source_text, "records": done.records, "repeated": done.repeated,
+        "batches": done.batches,
+    }  # fmt: skip
+    columns = [Column(title=title, right=True) for title in ("RECORDS", "REPEATED", "BATCHES")]
+    row: list[Cell] = [done.records, done.repeated, done.batches]
+    notes = [f"next: kgm history build --out {out}"]
+    emit(
+        Report(
+            schema=_SCHEMA, data=data, tables=[Table(columns=columns, rows=[row], notes=notes)], names=[str(out)],
+            items=[data], cluster=cluster_json,
+        ),
+        common,
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _stopped_by_sigterm(stop: threading.Event) -> Iterator[None]:
+    """SIGTERM ends the capture cleanly, as an orchestrator expects. Only the main thread can have a handler."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

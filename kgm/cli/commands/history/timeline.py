@@ -1,0 +1,92 @@
+"""`kgm history timeline`: which process was a member under which identity, and what happened to the group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kgm.cli.commands.history.damages import warn_of
+from kgm.cli.options.common import Common, cluster
+from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, history_options, one_group
+from kgm.cli.output.history_bars import bar, length_text, shown_window
+from kgm.cli.output.history_json import at, cluster_json, event_json, rebalance_json, tenure_json, window_json
+from kgm.cli.output.history_words import generation_text, in_words, moved_text, short, sure_text, who_text, why_text
+from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.text.wording import many
+
+if TYPE_CHECKING:
+    from kgm.history.rows import EventRow, RebalanceRow, TenureRow
+
+_SCHEMA = "kgm.history-timeline/v1"
+
+
+@cluster
+@history_options
+def timeline(
+    *, group: TheGroup = None, group_option: GroupOption = None, options: HistoryOptions, common: Common
+) -> None:
+    """Show the members of a group over time, and what happened to it: rebalances, absorbed bounces, and other events.
+
+    SEAT: the instance id, or the member id of a dynamic member; each row is the time in which one member id had it. In
+    the bars each column is an equal part of the window: # a member was there, . no member was."""
+    name = one_group(group, group_option)
+    from kgm.operations.history.group_rows import tenures_and_events
+
+    history = options.open()
+    answer = tenures_and_events(history, name)
+    warn_of(history.tables.origin.damages, common)
+    seats = [tenure_json(row) for row in answer.tenures]
+    happened: list[EventRow | RebalanceRow] = [*answer.events, *answer.rebalances]
+    happened.sort(key=lambda row: (at(row.timestamp) or "", row.offset))
+    data = {
+        "group_id": name, "window": window_json(history), "seats": seats,
+        "events": [event_json(row) for row in answer.events],
+        "rebalances": [rebalance_json(row) for row in answer.rebalances],
+    }  # fmt: skip
+    emit(
+        Report(
+            schema=_SCHEMA,
+            data=data,
+            tables=[_tenures(name, answer.tenures, shown_window(answer.tenures, history)), _happened(happened)],
+            names=list(dict.fromkeys(row.seat for row in answer.tenures)),
+            items=seats,
+            cluster=cluster_json(history),
+        ),
+        common,
+    )
+
+
+def _tenures(group: str, tenures: Sequence[TenureRow], window: tuple[int, int]) -> Table:
+    first, last = window
+    columns = [
+        Column(title="SEAT"), Column(title="MEMBER-ID", wide=True), Column(title="CLIENT-ID"), Column(title="HOST"),
+        Column(title="FROM"), Column(title="TO"), Column(title="FOR", right=True), Column(title="ENDED-BY"),
+        Column(title="CONFIDENCE"), Column(title="OVER TIME"),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            short(row.seat), row.member_id, row.client_id, row.client_host,
+            ("" if row.known_from else "before ") + (at(row.from_timestamp) or "?"), at(row.to_timestamp),
+            length_text(row, last), row.end_cause and in_words(row.end_cause), row.end_confidence, bar([row], window),
+        ]
+        for row in tenures
+    ]  # fmt: skip
+    here = sum(row.to_timestamp is None for row in tenures)
+    seats = many(len({row.seat for row in tenures}), "seat")
+    notes = [f"{many(len(tenures), 'member id')} in {seats}, {here} at the end"]
+    return Table(columns=columns, rows=rows, heading=f"{group}  members, {at(first)} to {at(last)}", notes=notes)
+
+
+def _happened(rows: Sequence[EventRow | RebalanceRow]) -> Table:
+    from kgm.history.rows import EventRow
+
+    columns = [Column(title=title) for title in ("AT", "WHAT", "WHO", "CONFIDENCE", "GENERATION", "MOVED")]
+    cells: list[list[Cell]] = []
+    for row in rows:
+        when, who = at(row.timestamp), who_text(row.who)
+        if isinstance(row, EventRow):
+            cells.append([when, in_words(row.event), who, row.confidence, row.generation, None])
+        else:
+            what = f"rebalance: {why_text(row)}"
+            cells.append([when, what, who, sure_text(row), generation_text(row), moved_text(row)])
+    return Table(columns=columns, rows=cells, heading="what happened")

@@ -1,0 +1,76 @@
+"""`kgm history timeouts`: the session timeout that the restarts in a history ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kgm.cli.commands.history.damages import warn_of
+from kgm.cli.options.common import Common, cluster
+from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options, maybe_group
+from kgm.cli.output.history_json import advice_json, cluster_json, window_json
+from kgm.cli.output.history_words import in_words
+from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.text.durations import show_duration
+from kgm.text.wording import many
+
+if TYPE_CHECKING:
+    from kgm.history.rows import TimeoutAdviceRow
+
+_SCHEMA = "kgm.history-timeouts/v1"
+#: The verdict of which the advice says no more.
+_TOO_FEW = "not enough data"
+
+
+@cluster
+@history_options
+def timeouts(
+    *, group: Group = None, group_option: GroupOption = None, match: Match = None, options: HistoryOptions,
+    common: Common,
+) -> None:  # fmt: skip
+    """Advise a session.timeout.ms for each group by its restarts, with what it would have saved, and its price.
+
+    SAVED: rebalances in this history that it would have prevented. PRICE: how much later a member that really died
+    would be noticed. With too few restarts there is no advice."""
+    name = maybe_group(group, group_option)
+    from kgm.operations.history.group_rows import timeout_advice
+
+    history = options.open()
+    rows = timeout_advice(history, name, match)
+    warn_of(history.tables.origin.damages, common)
+    items = [advice_json(row) for row in rows]
+    emit(
+        Report(
+            schema=_SCHEMA,
+            data={"window": window_json(history), "advice": items},
+            tables=[_advice(rows)],
+            names=[row.group_id for row in rows],
+            items=items,
+            cluster=cluster_json(history),
+        ),
+        common,
+    )
+
+
+def _advice(advice: Sequence[TimeoutAdviceRow]) -> Table:
+    columns = [
+        Column(title="GROUP"), Column(title="NOW", right=True), Column(title="RESTARTS", right=True),
+        Column(title="P50", right=True), Column(title="P99", right=True), Column(title="MAX", right=True),
+        Column(title="VERDICT"), Column(title="ADVISED", right=True), Column(title="SAVED", right=True),
+        Column(title="PRICE", right=True), Column(title="ADVICE"),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            row.group_id, _duration(row.now_ms), row.restarts, _duration(row.p50_ms), _duration(row.p99_ms),
+            _duration(row.max_ms), row.verdict and in_words(row.verdict), _duration(row.advised_ms), row.saved,
+            _duration(row.extra_stall_ms), None if row.verdict == _TOO_FEW else row.advice,
+        ]
+        for row in advice
+    ]  # fmt: skip
+    raised = sum(row.verdict == "raise" for row in advice)
+    note = f"{raised} of {many(len(advice), 'group')} should have a longer timeout" if advice else "no restart was seen"
+    return Table(columns=columns, rows=rows, notes=[note])
+
+
+def _duration(ms: int | None) -> str | None:
+    return None if ms is None else show_duration(ms)

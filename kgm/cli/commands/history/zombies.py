@@ -1,0 +1,66 @@
+"""`kgm history zombies`: alarms about static members and group instance ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kgm.cli.commands.history.damages import warn_of
+from kgm.cli.options.common import Common, cluster
+from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options, maybe_group
+from kgm.cli.output.history_json import alarm_json, at, cluster_json, window_json
+from kgm.cli.output.history_words import in_words, short
+from kgm.cli.output.report import Cell, Column, Report, Table, emit
+
+if TYPE_CHECKING:
+    from kgm.history.rows import AlarmRow
+    from kgm.operations.history.source import History
+
+_SCHEMA = "kgm.history-zombies/v1"
+
+
+@cluster
+@history_options
+def zombies(
+    *, group: Group = None, group_option: GroupOption = None, match: Match = None, options: HistoryOptions,
+    common: Common,
+) -> None:  # fmt: skip
+    """List alarms: processes that share an instance id, sessions that expire repeatedly, ids that never come back.
+
+    SEAT: the instance id that the alarm is about."""
+    name = maybe_group(group, group_option)
+    from kgm.operations.history.group_rows import alarms as alarms_of
+
+    history = options.open()
+    rows = alarms_of(history, name, match)
+    warn_of(history.tables.origin.damages, common)
+    items = [alarm_json(row) for row in rows]
+    emit(
+        Report(
+            schema=_SCHEMA,
+            data={"window": window_json(history), "alarms": items},
+            tables=[_alarms(rows, history)],
+            names=list(dict.fromkeys(row.group_id for row in rows)),
+            items=items,
+            cluster=cluster_json(history),
+        ),
+        common,
+    )
+
+
+def _alarms(alarms: Sequence[AlarmRow], history: History) -> Table:
+    columns = [
+        Column(title="GROUP"), Column(title="SEAT"), Column(title="ALARM"), Column(title="CONFIDENCE"),
+        Column(title="TIMES", right=True), Column(title="SINCE"), Column(title="LAST"), Column(title="CLEARED"),
+        Column(title="EVIDENCE"),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            row.group_id, short(row.seat) if row.seat else None, in_words(row.alarm), row.confidence, row.count,
+            at(row.timestamp), at(row.last_timestamp), at(row.cleared_timestamp), "; ".join(row.evidence) or None,
+        ]
+        for row in alarms
+    ]  # fmt: skip
+    notes = ["no alarm in this history"] if not alarms else []
+    notes += [f"next: {history.command('timeline', row.group_id)}" for row in alarms[:1]]
+    return Table(columns=columns, rows=rows, notes=notes)

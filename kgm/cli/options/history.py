@@ -1,0 +1,208 @@
+"""The options of `kgm history`: where a history is read from, how much of it, and how to start Spark.
+
+`@history_options` adds them to a command, and passes it one `HistoryOptions`. What a history is and how it is opened is
+`kgm.operations.history`, which is imported when a command runs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import pathlib
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kgm.model.errors import RefusedError, UsageError
+from kgm.text.durations import parse_duration
+
+if TYPE_CHECKING:
+    from kgm.operations.history.source import History, HistorySource
+    from kgm.pipeline import SparkOptions
+
+KINDS = ("kafka", "segments", "parquet", "delta")
+_DAYS = re.compile(r"(\d+(?:\.\d+)?)d")
+
+Group = Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Only this group.")]
+TheGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="The group.")]
+GroupOption = Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The same as GROUP.")]
+Match = Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Only groups whose id matches.")]
+ReportFile = Annotated[
+    str | None, typer.Option("--report", metavar="FILE.html", help="Also write a self-contained page.")
+]
+Source = Annotated[
+    str | None,
+    typer.Option("--source", envvar="KGM_HISTORY_SOURCE", metavar="SOURCE",
+                 help="Records of __consumer_offsets: kafka | segments:DIR | parquet:DIR | delta:DIR."),
+]  # fmt: skip
+Store = Annotated[
+    str | None,
+    typer.Option("--store", "--out", envvar="KGM_HISTORY_STORE", metavar="DIR", help="Directory of a history store."),
+]
+Since = Annotated[
+    str | None, typer.Option("--since", metavar="TIME", help="Only from this time on: 2026-11-21T03:00Z, 2h, 7d (ago).")
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only records before this time.")]
+BrokerLog = Annotated[
+    list[str] | None,
+    typer.Option("--broker-log", metavar="FILE", help="Broker log to read rebalance reasons from; repeatable."),
+]
+Master = Annotated[
+    str | None, typer.Option("--master", envvar="KGM_SPARK_MASTER", metavar="URL", help="Spark master. [local[*]]")
+]
+SparkConf = Annotated[
+    list[str] | None, typer.Option("--spark-conf", metavar="KEY=VALUE", help="A Spark setting; repeatable.")
+]
+Jars = Annotated[
+    str | None,
+    typer.Option("--jars", envvar="KGM_SPARK_JARS", metavar="DIR", help="Jars for Spark, without Maven Central."),
+]
+
+_OPTIONS: dict[str, Any] = {
+    "source": Source, "store": Store, "since": Since, "until": Until, "broker_log": BrokerLog, "master": Master,
+    "spark_conf": SparkConf, "jars": Jars,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryOptions:
+    """The options of one run, checked. kind: one of KINDS, None without a source; path: for all kinds but kafka."""
+
+    kind: str | None = None
+    path: pathlib.Path | None = None
+    store: pathlib.Path | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    broker_logs: tuple[pathlib.Path, ...] = ()
+    master: str | None = None
+    spark_conf: tuple[tuple[str, str], ...] = ()
+    jars: pathlib.Path | None = None
+
+    @property
+    def source_text(self) -> str:
+        """The value of --source."""
+        return shlex.quote(str(self.kind) if self.path is None else f"{self.kind}:{self.path}")
+
+    def source(self) -> HistorySource:
+        """What to read. Raises UsageError if neither a source nor a store is given, RefusedError for the live topic."""
+        from kgm.operations.history.source import HistorySource
+        from kgm.pipeline.options import SourceKind
+
+        if self.kind == "kafka":
+            raise RefusedError(
+                "kgm history does not query the live topic: it would read all of it each time",
+                hint="kgm history build --source kafka -b HOST:PORT --out DIR, then use --store DIR",
+            )
+        if self.kind is not None and self.path is not None:
+            return HistorySource(path=self.path, kind=SourceKind(self.kind))
+        if self.store is None:
+            raise UsageError(
+                "no history is given",
+                hint="--source segments:DIR for a copy of a broker's folders, or --store DIR for a built history",
+            )
+        return HistorySource(path=self.store)
+
+    def open(self) -> History:
+        """The history to ask. Raises UsageError, NotFoundError; RefusedError for a source that one process should not
+        read."""
+        from kgm.operations.history.source import open_history
+
+        return open_history(self.source(), since_ms=self.since_ms, until_ms=self.until_ms, broker_logs=self.broker_logs)
+
+    def spark_options(self) -> SparkOptions:
+        """How to start Spark."""
+        from kgm.pipeline import SparkOptions
+
+        return SparkOptions(master=self.master, conf=dict(self.spark_conf), jars=self.jars)
+
+
+def history_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options; the command takes `options: HistoryOptions` by keyword."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [parameter for name, parameter in signature.parameters.items() if name != "options"]
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        taken = {name: values.pop(name) for name in _OPTIONS}
+        command(**values, options=_checked(**taken))
+
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in _OPTIONS.items()
+    ]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def one_group(group: str | None, option: str | None) -> str:
+    """The group that is named. Raises UsageError."""
+    named = maybe_group(group, option)
+    if named is None:
+        raise UsageError("no group is given", hint="name one; `kgm history churn` lists the groups that rebalance most")
+    return named
+
+
+def maybe_group(group: str | None, option: str | None) -> str | None:
+    """The group that is named, if one is. Raises UsageError."""
+    if group is not None and option is not None and group != option:
+        raise UsageError(f"two groups are given: {group} and {option}")
+    return group if group is not None else option
+
+
+def _checked(
+    *, source: str | None, store: str | None, since: str | None, until: str | None, broker_log: Sequence[str] | None,
+    master: str | None, spark_conf: Sequence[str] | None, jars: str | None,
+) -> HistoryOptions:  # fmt: skip
+    kind, path = (None, None) if source is None else _source(source)
+    return HistoryOptions(
+        kind=kind, path=path, store=None if store is None else pathlib.Path(store),
+        since_ms=None if since is None else parse_time(since, "--since"),
+        until_ms=None if until is None else parse_time(until, "--until"),
+        broker_logs=tuple(map(pathlib.Path, broker_log or ())), master=master,
+        spark_conf=tuple(_setting(text) for text in spark_conf or ()),
+        jars=None if jars is None else pathlib.Path(jars),
+    )  # fmt: skip
+
+
+def _source(text: str) -> tuple[str, pathlib.Path | None]:
+    kind, colon, path = text.partition(":")
+    if kind not in KINDS:
+        raise UsageError(f"--source: {text!r} is not one of {', '.join(KINDS)}", hint="--source segments:DIR")
+    if kind == "kafka":
+        if colon:
+            raise UsageError(f"--source: {text!r}: kafka takes no directory", hint="--source kafka -b HOST:PORT")
+        return kind, None
+    if not path:
+        raise UsageError(f"--source: {text!r} has no directory", hint=f"--source {kind}:DIR")
+    return kind, pathlib.Path(path)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--spark-conf: {text!r} is not KEY=VALUE")
+    return key, value
+
+
+def parse_time(text: str, option: str) -> int:
+    """Milliseconds since 1970 of a time (RFC 3339; UTC unless it has an offset), or of so long ago. Raises
+    UsageError."""
+    from datetime import UTC, datetime
+
+    words = text.strip()
+    days = _DAYS.fullmatch(words.lower())
+    if days is not None or (words and words[-1] in "smhSMH"):
+        ago_ms = round(float(days[1]) * 86_400_000) if days is not None else parse_duration(words, option)
+        return round(datetime.now(UTC).timestamp() * 1000) - ago_ms
+    try:
+        time = datetime.fromisoformat(words)
+    except ValueError:
+        raise UsageError(
+            f"{option}: {text!r} is not a valid time",
+            hint="write 2026-11-21T03:00:00Z or 2026-11-21, or 2h or 7d for so long ago",
+        ) from None
+    return round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,0 +1,169 @@
+"""What is said of a rebalance: its cause, how sure that is, who is involved, and the evidence."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kgm.history.reconstruct.classic_snapshots import MemberChange, SnapshotMember
+from kgm.history.rows import Who
+
+#: A process that is back within this time was bounced; one that takes longer is a new one.
+RETURN_WITHIN_MS = 600_000
+#: Of a long list of members or partitions, so many are named in the evidence.
+SHOWN = 8
+
+
+class Cause(StrEnum):
+    """Why a rebalance happened."""
+
+    JOIN = "join"
+    #: A clean LeaveGroup: closed, unsubscribed, or a dynamic member that an admin removed.
+    LEAVE = "leave"
+    SESSION_EXPIRY = "session-expiry"
+    #: The client left by itself because its application did not poll within max.poll.interval.ms.
+    MAX_POLL = "max-poll"
+    #: A static member, which does not leave by itself, was removed.
+    REMOVAL = "admin-removal"
+    #: The member is gone, and nothing tells which way it went.
+    DEPARTURE = "departure"
+    #: The same process, as far as its ids tell, went and came back.
+    BOUNCE = "bounce"
+    #: Members of one client id went from one host and came on another: a rollout.
+    REPLACEMENT = "replacement"
+    SUBSCRIPTION = "subscription-change"
+    COOPERATIVE = "cooperative-round"
+    PARTITIONS = "partition-change"
+    ASSIGNOR = "assignor-change"
+    #: Consumer protocol: partitions, racks or ids of subscribed topics changed, it is not known which.
+    METADATA = "metadata-change"
+    #: A member of the group joined again: a leader with new metadata, or an application that asked for it.
+    REJOIN = "rejoin"
+    COORDINATOR = "coordinator-move"
+    #: The group changed between the classic and the consumer protocol.
+    CONVERSION = "conversion"
+    ALL_GONE = "all-gone"
+    #: Members joined and did not send SyncGroup in time; only a broker's log tells it.
+    SYNC_TIMEOUT = "sync-timeout"
+    #: Rounds that never completed, of which no record shows who was in them.
+    ROUNDS = "unfinished-rounds"
+    UNKNOWN = "unknown"
+
+
+class Confidence(StrEnum):
+    """How sure a cause is, from the surest on."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+    UNKNOWN = "unknown"
+
+    @property
+    def rank(self) -> int:
+        """0 for the surest."""
+        return _CONFIDENCES.index(self)
+
+
+_CONFIDENCES = list(Confidence)
+
+
+class GroupEventKind(StrEnum):
+    """What happens to a group without a rebalance."""
+
+    ABSORBED = "absorbed-bounce"
+    #: A static member of the consumer protocol stopped and keeps its place in the group (member epoch -2).
+    AWAY = "away"
+    REMOVED = "group-removed"
+    CONVERTED = "converted"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """also: causes that came together with the first one."""
+
+    cause: Cause
+    confidence: Confidence
+    who: tuple[Who, ...] = ()
+    evidence: tuple[str, ...] = ()
+    also: tuple[Cause, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingMember:
+    """A member that is not in the group any more. last_commit: the last one of any of its partitions while it had them;
+    cadence_ms: how far apart its commits were on average; both None where there were no commits, or too few. joined:
+    when the join phase ended that it was last in, since when the coordinator counts the sessions of all members; None
+    where no record says it."""
+
+    change: MemberChange
+    last_commit: int | None
+    cadence_ms: int | None
+    joined: int | None = None
+
+    def departed(self, cause: Cause, confidence: Confidence, why: str) -> "Departure":
+        """How it went, and what says so."""
+        evidence = f"{self.change.identity} is gone; {why}"
+        return Departure(missing=self, cause=cause, confidence=confidence, evidence=evidence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """How a member went."""
+
+    missing: MissingMember
+    cause: Cause
+    confidence: Confidence
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnedMember:
+    """A member that joined, and the member id in whose place it is: gone in this rebalance, or in an earlier one.
+    unique: whether no other member had the same client id and host."""
+
+    change: MemberChange
+    old_member_id: str
+    absent_ms: int | None
+    unique: bool
+
+
+def who(change: MemberChange, what: str | None = None) -> Who:
+    """The member of a change. what: what it did, the kind of the change if None."""
+    return member_who(change.member, what or change.kind.value)
+
+
+def member_who(member: SnapshotMember, what: str) -> Who:
+    """A member, and what it did."""
+    record = member.record
+    return Who(
+        seat=member.identity, what=what, member_id=record.member_id, client_id=record.client_id,
+        client_host=record.client_host,
+    )  # fmt: skip
+
+
+def joined_verdict(joined: Sequence[MemberChange]) -> Verdict:
+    """Members that were not there before."""
+    lines = tuple(f"{each.identity} is new" for each in joined[:SHOWN])
+    return Verdict(Cause.JOIN, Confidence.CERTAIN, tuple(who(each) for each in joined), lines)
+
+
+def resubscribed_verdict(changes: Sequence[MemberChange]) -> Verdict:
+    """Members that subscribe to other topics than before."""
+    lines = tuple(f"{each.identity} subscribes to other topics" for each in changes[:SHOWN])
+    return Verdict(Cause.SUBSCRIPTION, Confidence.CERTAIN, tuple(who(each) for each in changes), lines)
+
+
+def weaker(one: Confidence, other: Confidence) -> Confidence:
+    """The less sure of two."""
+    return max(one, other, key=lambda each: each.rank)
+
+
+def partitions_text(places: Iterable[tuple[str, int]]) -> str:
+    """`orders-0, orders-1 and 3 more`."""
+    names = [f"{topic}-{partition}" for topic, partition in sorted(places)]
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def seconds(ms: int) -> str:
+    """A duration for people: `250 ms`, `1.5 s`."""
+    return f"{ms} ms" if abs(ms) < 1_000 else f"{ms / 1_000:.1f} s".replace(".0 s", " s")

@@ -1,0 +1,60 @@
+"""Who owned which partition of a classic group: a row of `silver_owner` for as long as an identity keeps it.
+
+The group's records tell who has which partition from the end of a rebalance on, and that members had given up what they
+did not keep when its join phase ended; the last commit before that tells until when they consumed at least."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kgm.history.facts.commit_windows import CommitTimes
+from kgm.history.reconstruct.classic_snapshots import Snapshot, TopicPartition
+from kgm.history.row_tables import RowCollector
+from kgm.history.rows import GroupKey, OwnerRow
+
+
+class ClassicOwnership:
+    """The owners of a group's partitions. open: the rows of those that go on."""
+
+    def __init__(self, rows: RowCollector, group: GroupKey, open_rows: list[OwnerRow], commits: CommitTimes) -> None:
+        self.rows, self.group, self.commits = rows, group, commits
+        self.open = {(row.place, row.topic_partition): row for row in open_rows}
+
+    def assigned(self, snapshot: Snapshot) -> None:
+        """The partitions have the owners of this snapshot now. A row goes on if the identity is the same."""
+        owners: Mapping[TopicPartition, str] = snapshot.owners
+        for place in self.open.keys() - owners.keys():
+            self._close(place, snapshot)
+        for place, identity in owners.items():
+            row = self.open.get(place)
+            if row is not None and row.seat == identity:
+                continue
+            if row is not None:
+                self._close(place, snapshot)
+            self._open(place, identity, snapshot)
+
+    def finish(self) -> None:
+        """Put what goes on at the end of the records."""
+        self.rows.put_all(self.open.values())
+
+    def _open(self, place: TopicPartition, identity: str, snapshot: Snapshot) -> None:
+        topic, number = place
+        row = OwnerRow(
+            **self.group.columns, topic=topic, topic_partition=number, place=topic, seat=identity,
+            member_id=snapshot.members[identity].record.member_id, from_offset=snapshot.offset,
+            from_timestamp=snapshot.timestamp, from_generation=snapshot.generation, known_from=snapshot.complete,
+            exact=False,
+        )  # fmt: skip
+        self.open[place] = row
+        self.rows.put(row)
+
+    def _close(self, place: TopicPartition, snapshot: Snapshot) -> None:
+        row = self.open.pop(place)
+        last = self.commits.forget(place)
+        earliest = row.from_timestamp if last is None else max(last, row.from_timestamp)
+        until = min(snapshot.joined_at, snapshot.timestamp)
+        self.rows.put(
+            replace(
+                row, to_offset=snapshot.offset, to_timestamp=until, to_generation=snapshot.generation,
+                to_earliest_timestamp=min(earliest, until),
+            )
+        )  # fmt: skip

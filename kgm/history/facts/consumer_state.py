@@ -1,0 +1,166 @@
+"""What is kept of a group of the consumer protocol from record to record, and between two runs (`state_json`).
+
+Topics are ids here, in hex. Times are in ms."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from kgm.history.facts.commit_windows import Times
+from kgm.history.facts.daily_totals import DayTotals
+from kgm.history.rows import GroupEpochRow, GroupRecord, OwnerRow, RebalanceRow, TenureRow
+from kgm.history.state_json import json_name
+
+#: (topic id, partition)
+TopicIdPartition = tuple[str, int]
+#: The member epoch of a static member that stopped and may come back.
+AWAY_EPOCH = -2
+
+
+class LoggedMemberState(StrEnum):
+    """The column `state` of `silver_member_state`. AWAY and GONE are not in the record itself."""
+
+    STABLE = "stable"
+    UNREVOKED = "unrevoked"
+    UNRELEASED = "unreleased"
+    UNKNOWN = "unknown"
+    AWAY = "away"
+    GONE = "gone"
+
+
+#: As ConsumerGroupCurrentMemberAssignmentValue has it (Kafka's MemberState).
+_STATES = {0: LoggedMemberState.STABLE, 1: LoggedMemberState.UNREVOKED, 2: LoggedMemberState.UNRELEASED}
+
+
+def member_state(member_epoch: int, state: int) -> LoggedMemberState:
+    """The state of a member by its record."""
+    return LoggedMemberState.AWAY if member_epoch == AWAY_EPOCH else _STATES.get(state, LoggedMemberState.UNKNOWN)
+
+
+class _IdPartitions(Protocol):
+    topic_id: bytes
+    partitions: list[int]
+
+
+def flat_partitions(topics: Iterable[_IdPartitions]) -> list[TopicIdPartition]:
+    """Each partition by itself."""
+    return [(each.topic_id.hex(), number) for each in topics for number in each.partitions]
+
+
+@dataclass(slots=True, kw_only=True)
+class LoggedMember:
+    """A member by its own record. classic_session_ms: the session timeout of one that speaks the classic protocol, None
+    for the others; heard_at: the time of its last record; away_since, unrevoked_since: since when it is away, or was
+    asked to revoke partitions and has not done it."""
+
+    instance_id: str | None = field(metadata=json_name("instance"))
+    client_id: str
+    client_host: str = field(metadata=json_name("host"))
+    rack_id: str | None = field(default=None, metadata=json_name("rack"))
+    topics: list[str]
+    regex: str
+    server_assignor: str | None = field(metadata=json_name("assignor"))
+    rebalance_timeout_ms: int = field(metadata=json_name("rebalance"))
+    classic_session_ms: int | None = field(metadata=json_name("session"))
+    heard_at: int = field(metadata=json_name("at"))
+    away_since: int | None = field(metadata=json_name("away"))
+    unrevoked_since: int | None = field(metadata=json_name("unrevoked"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentAssignment:
+    """What a member has, by its record of that."""
+
+    epoch: int
+    state: LoggedMemberState
+    assigned: list[TopicIdPartition]
+    pending: list[TopicIdPartition]
+
+    def owned(self) -> list[TopicIdPartition]:
+        """The partitions that the member may be consuming."""
+        return [] if self.state is LoggedMemberState.AWAY else [*self.assigned, *self.pending]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeavingMember:
+    """A member whose records were deleted. It left, unless another member id takes over its instance id in the same
+    moment. last_commit, cadence_ms: as in `verdict.MissingMember`; partitions: how many it had."""
+
+    member_id: str
+    record: GroupRecord = field(metadata=json_name("at"))
+    member: LoggedMember
+    last_commit: int | None = field(metadata=json_name("last"))
+    cadence_ms: int | None = field(metadata=json_name("cadence"))
+    partitions: int = field(metadata=json_name("held"))
+
+
+@dataclass(slots=True, kw_only=True)
+class PendingChanges:
+    """What changed since the last epoch of the group. left: those of `leaving` whose instance id no member took over.
+    broken: an offset is missing since then."""
+
+    joined: list[tuple[str, GroupRecord, LoggedMember]] = field(default_factory=list)
+    leaving: list[LeavingMember] = field(default_factory=list)
+    left: list[LeavingMember] = field(default_factory=list)
+    resubscribed: list[tuple[str, GroupRecord, LoggedMember]] = field(default_factory=list)
+    regex: bool = False
+    assignor: bool = False
+    broken: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class EpochState:
+    """epoch: of the group, None before its first record. assigned_epoch: of the last target assignment. lagging: the
+    members that do not have yet what that gives them. whole: nothing is missing since the group began. heard_at: the
+    time of the last record."""
+
+    epoch: int | None = None
+    metadata_hash: int | None = field(default=None, metadata=json_name("hash"))
+    assigned_epoch: int | None = field(default=None, metadata=json_name("assigned"))
+    whole: bool = True
+    heard_at: int = field(default=0, metadata=json_name("at"))
+    lagging: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnershipState:
+    """open: the rows of partitions that have an owner. free: since when the others have none, and who was the last
+    one."""
+
+    open: list[tuple[str, int, OwnerRow]] = field(default_factory=list)
+    free: list[tuple[str, int, int, str]] = field(default_factory=list)
+    commits: list[tuple[str, int, Times]] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupState:
+    """All of it. planned: the identity that the last target assignment gives each partition (`plan_key`). The rows in
+    owners, tenures, days, epochs and recent are where those who keep them have put them for the next run."""
+
+    members: dict[str, LoggedMember] = field(default_factory=dict)
+    current: dict[str, CurrentAssignment] = field(default_factory=dict)
+    target: dict[str, list[TopicIdPartition]] = field(default_factory=dict)
+    planned: dict[str, str] = field(default_factory=dict)
+    group: EpochState = field(default_factory=EpochState)
+    pending: PendingChanges = field(default_factory=PendingChanges)
+    owners: OwnershipState = field(default_factory=OwnershipState)
+    tenures: dict[str, TenureRow] = field(default_factory=dict, metadata=json_name("seats"))
+    days: dict[str, DayTotals] = field(default_factory=dict)
+    epochs: list[GroupEpochRow] = field(default_factory=list)
+    recent: list[RebalanceRow] = field(default_factory=list)
+
+    @property
+    def generation(self) -> int:
+        """The group's epoch, 0 before its first one."""
+        return 0 if self.group.epoch is None else self.group.epoch
+
+    def identity(self, member_id: str) -> str:
+        """The instance id of a member, if it has one, or else its member id."""
+        member = self.members.get(member_id)
+        return member_id if member is None or member.instance_id is None else member.instance_id
+
+
+def plan_key(place: TopicIdPartition) -> str:
+    """A partition as a key of JSON."""
+    return f"{place[0]} {place[1]}"

@@ -1,0 +1,42 @@
+"""The newest rows of `gold_rebalance` of a group, of which later records may say more."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from kgm.history.causes.verdict import RETURN_WITHIN_MS, Cause
+from kgm.history.row_tables import RowCollector
+from kgm.history.rows import RebalanceRow
+
+_MOST = 50
+
+
+class RecentRebalances:
+    """rows, oldest first."""
+
+    def __init__(self, collector: RowCollector, rows: list[RebalanceRow]) -> None:
+        self._collector, self.rows = collector, rows
+
+    def add(self, row: RebalanceRow) -> None:
+        """The next rebalance; forget those of which nothing more can be said."""
+        since = row.timestamp - RETURN_WITHIN_MS
+        self.rows = [each for each in self.rows[-_MOST:] if each.timestamp > since]
+        self.rows.append(row)
+        self._collector.put(row)
+
+    def update(self, change: Callable[[RebalanceRow], RebalanceRow]) -> None:
+        """Change each row; one that stays the same object is not put again."""
+        for number, row in enumerate(self.rows):
+            new = change(row)
+            if new is not row:
+                self.rows[number] = new
+                self._collector.put(new)
+
+    def came_back(self, offset: int | None, line: str) -> None:
+        """A member that went in the rebalance of this record came back later, which the line says: it was a bounce."""
+
+        def noted(row: RebalanceRow) -> RebalanceRow:
+            if row.offset != offset or Cause.BOUNCE.value in (row.cause, *row.also):
+                return row
+            return replace(row, also=(*row.also, Cause.BOUNCE.value), evidence=(*row.evidence, line))
+
+        self.update(noted)

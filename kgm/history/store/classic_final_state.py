@@ -1,0 +1,97 @@
+"""What each classic group was at the end of a history, or at a time in it: see `final_state`."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgm.history.reconstruct.classic_snapshots import SnapshotKind
+from kgm.history.row_tables import columns_of, read_rows
+from kgm.history.rows import MemberRow, TableRow
+from kgm.history.store.query import RowFilter
+from kgm.history.store.tables import Tables
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Snapshot(TableRow):
+    table: ClassVar[str] = "silver_snapshot"
+    partition: int
+    offset: int
+    timestamp: int
+    group_id: str
+    kind: str
+    generation: int
+    protocol_type: str | None
+    protocol: str | None
+
+
+def classic_groups(tables: Tables, wanted: RowFilter) -> Iterator[GroupSnapshot]:
+    """Each group, by id. Session timeouts that differ within a group become the shortest one."""
+    last = _last(tables.table(_Snapshot.table, wanted, columns_of(_Snapshot)))
+    members = _members(tables, wanted, last) if len(last) else {}
+    for row in read_rows(_Snapshot, last.sort_by("group_id")):
+        if row.kind != SnapshotKind.TOMBSTONE.value:
+            yield _group(row, members.get((row.partition, row.offset), []))
+
+
+def _last(snapshots: pa.Table) -> pa.Table:
+    """The last snapshot of each group."""
+    if not len(snapshots):
+        return snapshots
+    ends = snapshots.group_by(["partition", "group_id"]).aggregate([("offset", "max")])
+    ends = ends.rename_columns(["partition", "group_id", "offset"])
+    return snapshots.join(ends, keys=["partition", "group_id", "offset"], join_type="inner").combine_chunks()
+
+
+def _members(tables: Tables, wanted: RowFilter, last: pa.Table) -> Mapping[tuple[int, int], list[MemberRow]]:
+    """The members in those snapshots, in the order in which the coordinator has them."""
+    rows = tables.table(MemberRow.table, wanted)
+    place = pa.table({"partition": last.column("partition"), "offset": last.column("offset")})
+    # A join does not keep the order of rows.
+    numbered = rows.select(["partition", "offset"]).append_column("row", pa.array(range(len(rows)), pa.int64()))
+    chosen = numbered.join(place, keys=["partition", "offset"], join_type="inner").column("row")
+    members: dict[tuple[int, int], list[MemberRow]] = defaultdict(list)
+    for row in read_rows(MemberRow, rows.take(chosen.take(pc.sort_indices(chosen)))):
+        members[row.partition, row.offset].append(row)
+    return members
+
+
+def _group(row: _Snapshot, members: list[MemberRow]) -> GroupSnapshot:
+    return GroupSnapshot(
+        group_id=row.group_id, type="classic", state="Stable" if members else "Empty",
+        protocol_type=row.protocol_type or None, assignor=row.protocol, generation=row.generation,
+        session_timeout_ms=min((member.session_timeout_ms for member in members), default=None),
+        rebalance_timeout_ms=max((member.rebalance_timeout_ms for member in members), default=None),
+        topics=tuple(
+            TopicSnapshot(name=name, partitions=count)
+            for name, count in sorted(partition_counts(_assigned(member) for member in members).items())
+        ),
+        members=tuple(_member(member, number) for number, member in enumerate(members)),
+    )  # fmt: skip
+
+
+def partition_counts(assignments: Iterable[Mapping[str, list[int]]]) -> dict[str, int]:
+    """The least number of partitions that each topic must have."""
+    counts: dict[str, int] = {}
+    for assignment in assignments:
+        for topic, numbers in assignment.items():
+            counts[topic] = max([counts.get(topic, 0), *(number + 1 for number in numbers)])
+    return counts
+
+
+def _member(row: MemberRow, number: int) -> MemberSnapshot:
+    return MemberSnapshot(
+        member_id=row.member_id, group_instance_id=row.group_instance_id, client_id=row.client_id,
+        client_host=row.client_host, rack=row.rack_id or None, status="stable", topics=tuple(set(row.topics or ())),
+        assignment=_assigned(row), protocol="classic", listed_at=number,
+        # librdkafka writes an empty rack where others write null.
+        client_library="librdkafka" if row.rack_id == "" else None,
+    )  # fmt: skip
+
+
+def _assigned(row: MemberRow) -> dict[str, list[int]]:
+    return {each.topic: sorted(each.partitions) for each in row.assigned or ()}

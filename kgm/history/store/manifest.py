@@ -1,0 +1,76 @@
+"""kgm-history.json: what a built store says of itself."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kgm.history.schema import VERSION
+from kgm.model.errors import NotFoundError, UsageError
+
+MANIFEST = "kgm-history.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProgress:
+    """How far a partition was built: up to which offset (exclusive), and from how many records."""
+
+    next_offset: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """number: of the build. format: "parquet" or "delta". partitions: of `__consumer_offsets`. rows: of each table."""
+
+    number: int = 0
+    format: str = "parquet"
+    cluster: str | None = None
+    schema_version: int = VERSION
+    partitions: Mapping[int, PartitionProgress] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """`built_up_to`: the offset after the last record of each partition, and `records`: how many there were."""
+        by_number = sorted(self.partitions.items())
+        content = {
+            "number": self.number, "format": self.format, "cluster": self.cluster,
+            "schema_version": self.schema_version, "rows": dict(self.rows),
+            "built_up_to": {str(number): built.next_offset for number, built in by_number},
+            "records": {str(number): built.records for number, built in by_number},
+        }  # fmt: skip
+        return json.dumps(content, indent=1) + "\n"
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """The manifest of a built store. Raises NotFoundError where there is none, UsageError for one that is not kgm's or
+    of a newer kgm."""
+    file = directory / MANIFEST
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFoundError(
+            f"{directory} holds no built history: {file} does not exist",
+            hint=f"build it: kgm history build --source segments:DIR --out {directory}",
+        ) from None
+    except ValueError as error:
+        raise UsageError(f"file {file} is not valid JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"file {file} was not written by kgm history build")
+    return _manifest(content, directory)
+
+
+def _manifest(content: Mapping[str, Any], directory: Path) -> Manifest:
+    version = content.get("schema_version", VERSION)
+    if isinstance(version, int) and version > VERSION:
+        raise UsageError(f"the history in {directory} has tables of version {version}; this kgm reads {VERSION}")
+    up_to, records = content.get("built_up_to", {}), content.get("records", {})
+    return Manifest(
+        number=content.get("number", 0), format=content.get("format", "parquet"), cluster=content.get("cluster"),
+        schema_version=version, rows=content.get("rows", {}),
+        partitions={
+            int(number): PartitionProgress(next_offset=offset, records=records.get(number, 0))
+            for number, offset in up_to.items()
+        },
+    )  # fmt: skip

@@ -1,0 +1,155 @@
+"""The tables of a history, to be asked: as a build has left them in a directory, or as they are derived from raw
+records in this process. Both answer with rows (`kgm.history.rows`), so that who asks needs no pyarrow.
+
+A built store is DIR/kgm-history.json, DIR/bronze, DIR/silver, DIR/gold. Its tables are Parquet, with Spark's log of
+what counts (`_spark_metadata`) or without, or Delta; Spark is not needed to read any of them. Only files that may hold
+what is asked for are opened, and of them only the row groups that do."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from kgm.history import schema
+from kgm.history.folders import Damage
+from kgm.history.row_tables import columns_of, read_rows
+from kgm.history.rows import AnyRow
+from kgm.history.store.manifest import Manifest, read_manifest
+from kgm.history.store.query import RowFilter, read_files
+from kgm.history.store.sink_files import counted_files
+from kgm.java.partitions import partition_for
+from kgm.model.errors import NotFoundError
+
+_LAYERS = ("bronze", "silver", "gold")
+_FILE = re.compile(r"p(\d{5})-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryOrigin:
+    """Where a history is from. cluster: its id; source: what was read; last_ms: the time of the last record; damages:
+    where segments could not be read. None and empty where that is not known."""
+
+    cluster: str | None = None
+    source: str | None = None
+    last_ms: int | None = None
+    damages: tuple[Damage, ...] = ()
+
+
+class Tables(Protocol):
+    """A history to be asked."""
+
+    @property
+    def origin(self) -> HistoryOrigin:
+        """Where it is from."""
+
+    def table(self, name: str, wanted: RowFilter, columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows of a table of `schema.TABLES`; all columns if None. Raises NotFoundError where a store does not have
+        it."""
+
+    def rows(self, cls: type[AnyRow], wanted: RowFilter) -> list[AnyRow]:
+        """Rows of the table of a class, with the columns that the class has."""
+
+
+@dataclass
+class BuiltStore:
+    """The tables of a store."""
+
+    path: Path
+    #: Files by table: they are listed once.
+    _files: dict[str, Sequence[Path]] = field(default_factory=dict)
+    #: The partition that holds a group, if it is known.
+    _partition_of_group: dict[str, int | None] = field(default_factory=dict)
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """Raises NotFoundError, UsageError."""
+        return read_manifest(self.path)
+
+    @property
+    def origin(self) -> HistoryOrigin:
+        return HistoryOrigin(cluster=self.manifest.cluster)
+
+    def table(self, name: str, wanted: RowFilter, columns: Sequence[str] | None = None) -> pa.Table:
+        every = schema.TABLES[name]
+        chosen = every if columns is None else pa.schema([every.field(column) for column in columns])
+        return read_files(self._files_of(name, wanted), wanted, chosen)
+
+    def rows(self, cls: type[AnyRow], wanted: RowFilter) -> list[AnyRow]:
+        return read_rows(cls, self.table(cls.table, wanted, columns_of(cls)))
+
+    def _files_of(self, name: str, wanted: RowFilter) -> Sequence[Path]:
+        """The files of a table that may hold something of the groups that are asked for."""
+        files = self._listed(name)
+        if wanted.group_ids is None or "group_id" not in schema.TABLES[name].names:
+            return files
+        homes = [self._home(group) for group in wanted.group_ids]
+        if None in homes:
+            return files
+        return [file for file in files if (number := _partition_of(file)) is None or number in homes]
+
+    def _home(self, group: str) -> int | None:
+        """The partition of `__consumer_offsets` that holds a group: the one in which the coordinator looks for it, if
+        it is there; otherwise a partition may be missing in the store, and the number of partitions is not known."""
+        if group not in self._partition_of_group:
+            known = self.manifest.partitions.keys()
+            number = partition_for(group, max(known) + 1) if known else -1
+            self._partition_of_group[group] = number if number in known and self._is_in(group, number) else None
+        return self._partition_of_group[group]
+
+    def _is_in(self, group: str, partition: int) -> bool:
+        wanted = RowFilter(group_ids=(group,))
+        columns = pa.schema([schema.TABLES[schema.TABLES_OF_GROUPS[0]].field("group_id")])
+        return any(
+            len(read_files([file for file in self._listed(name) if _partition_of(file) == partition], wanted, columns))
+            for name in schema.TABLES_OF_GROUPS
+        )
+
+    def _listed(self, name: str) -> Sequence[Path]:
+        if name not in self._files:
+            layer, _, rest = name.partition("_")
+            directory = self.path / layer / rest
+            if layer not in _LAYERS or not directory.is_dir():
+                raise NotFoundError(
+                    f"the history in {self.path} has no table {layer}/{rest}",
+                    hint=f"build it: kgm history build --out {self.path}",
+                )
+            self._files[name] = counted_files(directory)
+        return self._files[name]
+
+
+def _partition_of(file: Path) -> int | None:
+    """Files of a build are named after the partition that they are of."""
+    named = _FILE.match(file.name)
+    return None if named is None else int(named[1])
+
+
+@dataclass
+class TablesInMemory:
+    """Tables that were derived in this process."""
+
+    tables: Mapping[str, pa.Table]
+    origin: HistoryOrigin = field(default_factory=HistoryOrigin)
+
+    def table(self, name: str, wanted: RowFilter, columns: Sequence[str] | None = None) -> pa.Table:
+        chosen = wanted.of(self.tables[name])
+        return chosen if columns is None else chosen.select(list(columns))
+
+    def rows(self, cls: type[AnyRow], wanted: RowFilter) -> list[AnyRow]:
+        return read_rows(cls, self.table(cls.table, wanted, columns_of(cls)))
+
+
+def open_store(path: Path) -> BuiltStore:
+    """Raises NotFoundError where there is no built history, UsageError for one of a newer kgm."""
+    store = BuiltStore(path)
+    _ = store.manifest
+    return store
+
+
+def has_group(tables: Tables, group_id: str) -> bool:
+    """Whether the history has anything of a group, at any time."""
+    wanted = RowFilter(group_ids=(group_id,))
+    return any(len(tables.table(name, wanted, ["group_id"])) for name in schema.TABLES_OF_GROUPS)

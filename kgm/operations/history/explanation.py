@@ -1,0 +1,147 @@
+"""What happened to a group, and why: all of its rebalances, one of them in detail, and what to do next."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgm.history.rows import (
+    AlarmRow,
+    CauseCount,
+    EventRow,
+    MemberChangeRow,
+    OwnerRow,
+    RebalanceRow,
+    TimeoutAdviceRow,
+)
+from kgm.model.assignment import Move
+from kgm.model.errors import NotFoundError
+from kgm.model.ids import uuid_text
+from kgm.operations.history.next_steps import NextStep, next_steps
+from kgm.operations.history.source import History, HistorySource, open_history
+
+_GENERATIONS_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A group, within the time that was asked about. complete: nothing is missing between its rebalances; None if there
+    are none. rebalance: the one that is explained in detail, with the members that changed and the partitions that
+    moved between it and the next one."""
+
+    group_id: str
+    group_type: str | None
+    complete: bool | None
+    causes: tuple[CauseCount, ...]
+    rebalance: RebalanceRow | None
+    changes: tuple[MemberChangeRow, ...]
+    moves: tuple[Move, ...]
+    rebalances: tuple[RebalanceRow, ...]
+    events: tuple[EventRow, ...]
+    alarms: tuple[AlarmRow, ...]
+    timeout_advice: TimeoutAdviceRow | None
+    next_steps: tuple[NextStep, ...]
+
+
+def explain(
+    group_id: str, source: HistorySource | str | Path, *, generation: int | None = None, since_ms: int | None = None,
+    until_ms: int | None = None, broker_logs: Iterable[Path] = (),
+) -> Explanation:  # fmt: skip
+    """Explain a group from a history: `segments:DIR`, a copy of a broker's folders `__consumer_offsets-N`, or the
+    directory of a built store. generation: the rebalance that led to it is explained in detail, the last one if None.
+
+    Raises what `open_history` does, and NotFoundError if the history does not have the group or the generation."""
+    history = open_history(source, since_ms=since_ms, until_ms=until_ms, broker_logs=broker_logs)
+    return explain_group(history, group_id, generation)
+
+
+def explain_group(history: History, group_id: str, generation: int | None = None) -> Explanation:
+    """The same from a history that is open."""
+    rebalances = history.rebalances(group_id)
+    if not rebalances:
+        history.require_group(group_id)
+    chosen = _chosen(history, rebalances, generation, group_id)
+    advice = history.tables.rows(TimeoutAdviceRow, history.all_times(group_id))
+    alarms = tuple(history.rows(AlarmRow, group_id))
+    moves = () if chosen is None else _moves(history, rebalances, chosen)
+    causes = count_causes(rebalances)
+    complete = all(row.complete for row in rebalances) if rebalances else None
+    return Explanation(
+        group_id=group_id, group_type=rebalances[0].group_type if rebalances else None, complete=complete,
+        causes=causes, rebalance=chosen, changes=() if chosen is None else _changes(history, chosen), moves=moves,
+        rebalances=tuple(rebalances), events=tuple(history.rows(EventRow, group_id)), alarms=alarms,
+        timeout_advice=advice[0] if advice else None,
+        next_steps=next_steps(
+            history, group_id, rebalances=rebalances, alarms=alarms, advice=advice[0] if advice else None,
+            moved=bool(moves),
+        ),
+    )  # fmt: skip
+
+
+def count_causes(rebalances: Iterable[RebalanceRow]) -> tuple[CauseCount, ...]:
+    """How often each cause occurs, the most frequent first."""
+    return tuple(
+        CauseCount(cause=cause, count=n) for cause, n in Counter(row.cause for row in rebalances).most_common()
+    )
+
+
+def _chosen(
+    history: History, rows: Sequence[RebalanceRow], generation: int | None, group_id: str
+) -> RebalanceRow | None:
+    """The last rebalance, or the last one that led to this generation, or lost it on the way."""
+    if generation is None:
+        return rows[-1] if rows else None
+    for row in reversed(rows):
+        if row.from_generation < generation <= row.to_generation:
+            return row
+    known = sorted({row.to_generation for row in rows})
+    shown = ", ".join(map(str, known[-_GENERATIONS_SHOWN:])) or "none"
+    raise NotFoundError(
+        f"the history has no rebalance of group {group_id} that led to generation {generation}",
+        facts=(f"generations in the history: {shown}",),
+        hint=history.command("rebalances", group_id),
+        group_id=group_id,
+    )
+
+
+def _changes(history: History, chosen: RebalanceRow) -> tuple[MemberChangeRow, ...]:
+    """What became of each member in the rebalance."""
+    rows = history.rows(MemberChangeRow, chosen.group_id)
+    mine = [row for row in rows if row.offset == chosen.offset]
+    if not mine and chosen.group_type == "consumer":
+        mine = [row for row in rows if row.generation == chosen.to_generation]
+    return tuple(mine)
+
+
+def _moves(history: History, rows: Sequence[RebalanceRow], chosen: RebalanceRow) -> tuple[Move, ...]:
+    """The partitions that another identity owned after this rebalance and before the next one."""
+    start = chosen.offset
+    stop = min((row.offset for row in rows if row.offset > start), default=None)
+    before: dict[tuple[str, int], OwnerRow] = {}
+    after: dict[tuple[str, int], OwnerRow] = {}
+    owners = history.tables.rows(OwnerRow, history.all_times(chosen.group_id))
+    for row in sorted(owners, key=lambda row: row.from_offset):
+        place = topic_name(row), row.topic_partition
+        if row.from_offset < start:
+            before[place] = row
+        elif stop is None or row.from_offset < stop:
+            after[place] = row
+    ended = {
+        place
+        for place, row in before.items()
+        if row.to_offset is not None and start <= row.to_offset and (stop is None or row.to_offset < stop)
+    }
+    moves = []
+    for place in sorted(after.keys() | ended):
+        old, new = before.get(place), after.get(place)
+        owner_before = None if old is None or (old.to_offset is not None and old.to_offset < start) else old.seat
+        owner_after = None if new is None else new.seat
+        if owner_before != owner_after:
+            topic, partition = place
+            moves.append(Move(topic=topic, partition=partition, owner_before=owner_before, owner_after=owner_after))
+    return tuple(moves)
+
+
+def topic_name(row: OwnerRow) -> str:
+    """The name of a topic, or its id where the history does not tell the name."""
+    return row.topic or ("?" if row.topic_id is None else f"id {uuid_text(row.topic_id)}")

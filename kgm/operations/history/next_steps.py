@@ -1,0 +1,48 @@
+"""The commands to run next, by what a history has of a group."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kgm.history.rows import AlarmRow, RebalanceRow, TimeoutAdviceRow
+from kgm.operations.history.source import History
+from kgm.text.wording import typed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextStep:
+    """A command, and why to run it."""
+
+    why: str
+    command: str
+
+
+def next_steps(
+    history: History, group_id: str, *, rebalances: Sequence[RebalanceRow], alarms: Sequence[AlarmRow],
+    advice: TimeoutAdviceRow | None, moved: bool,
+) -> tuple[NextStep, ...]:  # fmt: skip
+    """The most telling first. moved: whether the rebalance that is explained moved partitions."""
+    group = typed(group_id)
+    timeouts = history.command("timeouts", group_id)
+    steps: list[tuple[str, str]] = []
+    if advice is not None and advice.verdict == "raise":
+        steps.append(("restarts take longer than the session timeout", timeouts))
+    elif any(row.cause == "session-expiry" for row in rebalances):
+        steps.append(("sessions expired: crashes, or slow restarts?", timeouts))
+    if _has_dynamic_bounces(rebalances):
+        compare = f"kgm simulate-bounce {group} --all --rolling --compare"
+        steps.append(("would static members have prevented rebalances?", compare))
+    if any(row.lost_rounds for row in rebalances):
+        steps.append(("rounds were lost: what keeps the group from becoming stable?", f"kgm doctor {group}"))
+    if alarms:
+        steps.append(("alarms of the group", history.command("zombies", group_id)))
+    if moved:
+        steps.append(("who owned which partition before and since", history.command("movement", group_id)))
+    steps.append(("which members came and went", history.command("timeline", group_id)))
+    if not all(row.complete for row in rebalances):
+        steps.append(("which part of the history is complete", history.command("verify")))
+    return tuple(NextStep(why=why, command=command) for why, command in steps)
+
+
+def _has_dynamic_bounces(rebalances: Sequence[RebalanceRow]) -> bool:
+    """Whether a dynamic member came back: its identity is its member id."""
+    return any(each.what == "returned" and each.seat == each.member_id for row in rebalances for each in row.who)

@@ -1,0 +1,181 @@
+"""Opening a history: where it is read from, and which part of it is asked about."""
+
+import contextlib
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgm.history.rows import AnyRow, RebalanceRow
+from kgm.model.errors import NotFoundError, UsageError
+from kgm.pipeline.options import SourceKind
+from kgm.text.wording import typed
+
+if TYPE_CHECKING:
+    from kgm.history.causes.broker_log import BrokerReason
+    from kgm.history.store.query import RowFilter
+    from kgm.history.store.tables import Tables
+
+#: One process derives at most so many bytes of files; what is larger has to be built.
+MOST_BYTES = 512 << 20
+#: What may not be installed, and the extra that it comes with: Spark is not needed for everything.
+_EXTRAS = dict.fromkeys(("numpy", "pyarrow"), "history") | dict.fromkeys(("pandas", "pyspark", "py4j"), "spark")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistorySource:
+    """Where a history is. kind: of raw records that are derived in this process; None for a built store."""
+
+    path: Path
+    kind: SourceKind | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "HistorySource":
+        """`segments:DIR`, `parquet:DIR` or `delta:DIR`; anything else is the directory of a built store."""
+        kind, colon, path = text.partition(":")
+        if colon and kind in (SourceKind.SEGMENTS, SourceKind.PARQUET, SourceKind.DELTA):
+            return cls(path=Path(path), kind=SourceKind(kind))
+        return cls(path=Path(text))
+
+    @property
+    def option(self) -> str:
+        """The option of `kgm history` that names it."""
+        if self.kind is None:
+            return f"--store {shlex.quote(str(self.path))}"
+        return f"--source {shlex.quote(f'{self.kind}:{self.path}')}"
+
+    @property
+    def raw(self) -> tuple[str, Path]:
+        """(kind, directory) of the raw records: the source, or what was captured into the store."""
+        if self.kind is None:
+            return SourceKind.PARQUET.value, self.path / "bronze" / "raw"
+        return self.kind.value, self.path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """A history that was opened, and what is asked about: times in ms since 1970, since is inclusive, until is
+    exclusive. broker_logs: files that say why groups rebalanced."""
+
+    source: HistorySource
+    tables: "Tables"
+    since_ms: int | None = None
+    until_ms: int | None = None
+    broker_logs: tuple[Path, ...] = ()
+
+    def filter(self, group_id: str | None = None) -> "RowFilter":
+        """Rows of this group, or of every group, within the time."""
+        from kgm.history.store.query import RowFilter
+
+        return RowFilter(
+            group_ids=None if group_id is None else (group_id,), since_ms=self.since_ms, until_ms=self.until_ms
+        )
+
+    def all_times(self, group_id: str | None = None) -> "RowFilter":
+        """The same at any time."""
+        from kgm.history.store.query import RowFilter
+
+        return RowFilter(group_ids=None if group_id is None else (group_id,))
+
+    def rows(self, cls: type[AnyRow], group_id: str | None = None) -> list[AnyRow]:
+        """Rows within the time."""
+        return self.tables.rows(cls, self.filter(group_id))
+
+    def rebalances(self, group_id: str | None = None) -> list[RebalanceRow]:
+        """Rebalances by time, of a group or of all, as the brokers' logs explain them. Raises NotFoundError, UsageError
+        for a log that cannot be read."""
+        if not self.broker_logs:
+            return sorted(self.rows(RebalanceRow, group_id), key=rebalance_order)
+        from kgm.history.causes.broker_log import explained
+
+        # A group that was removed and created again counts its generations from the beginning: all times are needed.
+        every = sorted(self.tables.rows(RebalanceRow, self.all_times(group_id)), key=rebalance_order)
+        since, until = self.since_ms, self.until_ms
+        return [
+            row
+            for row in explained(every, self._broker_reasons())
+            if (since is None or row.timestamp >= since) and (until is None or row.timestamp < until)
+        ]
+
+    def _broker_reasons(self) -> Iterator["BrokerReason"]:
+        from kgm.history.causes.broker_log import parse
+
+        for path in self.broker_logs:
+            with _text_of(path) as lines:
+                yield from parse(lines)
+
+    def require_group(self, group_id: str) -> None:
+        """Raises NotFoundError if the history has nothing of the group at any time."""
+        from kgm.history.store.tables import has_group
+
+        if not has_group(self.tables, group_id):
+            raise NotFoundError(
+                f"group {group_id} is not in the history",
+                facts=(f"searched: {self.source.option}",),
+                hint=f"list its groups: kgm history rebalances {self.source.option} -o name",
+                group_id=group_id,
+            )
+
+    def command(self, name: str, group_id: str | None = None) -> str:
+        """`kgm history NAME` for the same history."""
+        words = ["kgm history", name, *([] if group_id is None else [typed(group_id)]), self.source.option]
+        return " ".join(words)
+
+
+def rebalance_order(row: RebalanceRow) -> tuple[int, int, int]:
+    """Records of one partition never change places."""
+    return row.timestamp, row.partition, row.offset
+
+
+def open_history(
+    source: HistorySource | str | Path, *, since_ms: int | None = None, until_ms: int | None = None,
+    broker_logs: Iterable[Path] = (), most_bytes: int | None = None,
+) -> History:  # fmt: skip
+    """Open a built store, or derive every table from raw records. Raises NotFoundError and UsageError for a source that
+    is not there or not what it is said to be, or if numpy or pyarrow is not installed; RefusedError for raw records of
+    more than `most_bytes` (MOST_BYTES if None)."""
+    if not isinstance(source, HistorySource):
+        source = HistorySource.parse(str(source))
+    with extra_needed():
+        tables = _tables(source, MOST_BYTES if most_bytes is None else most_bytes)
+    return History(source=source, tables=tables, since_ms=since_ms, until_ms=until_ms, broker_logs=tuple(broker_logs))
+
+
+def _tables(source: HistorySource, most_bytes: int) -> "Tables":
+    if source.kind is None:
+        from kgm.history.store.tables import open_store
+
+        return open_store(source.path)
+    from kgm.history.in_process import derive_source
+
+    return derive_source(source.kind.value, source.path, most_bytes=most_bytes)
+
+
+@contextlib.contextmanager
+def _text_of(path: Path) -> Iterator[Iterable[str]]:
+    """The lines of a log, which may be gzipped as rotated ones are."""
+    import gzip
+
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8", errors="backslashreplace") as lines:
+            yield lines
+    except FileNotFoundError:
+        raise NotFoundError(f"file {path} does not exist") from None
+    except OSError as error:
+        raise UsageError(f"file {path} cannot be read: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def extra_needed() -> Iterator[None]:
+    """For what needs numpy, pyarrow or Spark: raises UsageError with the extra to install if one is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRAS:
+            raise
+        raise UsageError(
+            f"kgm history needs {missing}, which is not installed", hint=f"pip install 'kgm[{_EXTRAS[missing]}]'"
+        ) from error
