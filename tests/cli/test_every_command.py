@@ -45,7 +45,7 @@ _CALLS: dict[tuple[str, ...], list[str] | None] = {
     ("assign",): ["--from-file", "{dir}/cases.jsonl"],
     ("diff",): ["{dir}/other.json", "{dir}/snapshot.json"],
     ("wait",): [CROWD, "--for", "members>=1"],
-    ("watch",): [CROWD, "--timeout", "300ms", "--interval", "100ms"],
+    ("watch",): [CROWD, "--count", "3", "--interval", "100ms"],
     ("doctor",): ["--window", "0s"],
     ("audit",): [],
     ("config", "view"): ["-X", "client.id=\x1b[31m=x\u202e"],
