@@ -1,12 +1,14 @@
-"""Names that would do harm where somebody shows them: ids, topics and client ids are whatever a client sent.
+"""Names that do harm where they are printed as they are: ids, topics and client ids are whatever a client sent.
 
-`WIRE` are thirty that a client can send to a broker as a name; `UNSENDABLE` only stand in files. Whoever adds a command
-has it covered by test_hostile.py, which finds it in the command tree."""
+`WIRE` are thirty that a client can send to a broker as a name; `UNSENDABLE` can only be in files. New commands are
+covered by tests/cli/test_every_command.py, which finds them in the command tree."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+
+from hypothesis import strategies as st
 
 WIRE = [
     "\x1b]0;owned\x07", "\x1b[2J\x1b[H", "\x1b[31mred", "\x9b31mred", "a\nb", "a\r\nerror: b", "a\tb", "nul\0nul", "\x7f",
@@ -30,3 +32,15 @@ def hidden(text: str, *, but: str = "\n") -> list[str]:
 def is_formula(cell: str) -> bool:
     """Whether a spreadsheet would work a cell out."""
     return cell.startswith(("=", "+", "-", "@", "\t", "\r", "\uff1d")) and not re.fullmatch(r"-?\d+(\.\d+)?", cell)
+
+
+#: JSON values with such names in them.
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+    | st.sampled_from(HOSTILE),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(HOSTILE), inner),
+)
