@@ -14,12 +14,12 @@ import pytest
 from kgm.cli.completion import cache
 from kgm.cli.completion import candidates as completion
 from kgm.cli.completion.candidates import candidates
-from kgm.cli.options.common import Common
+from kgm.cli.options.run_options import RunOptions
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.text.braces import expand_list
 from tests.cli.completion.shells import ROOT
 from tests.cli.environment import forget_settings
-from tests.cli.hostile import WIRE, hidden
+from tests.text.hostile import WIRE, hidden
 
 SERVER = "broker-1:9092"
 
@@ -48,7 +48,7 @@ def remember(*groups, bootstrap=SERVER, profile=None, **how):
         )
         for name, static_ids, dynamic_ids in groups
     ]  # fmt: skip
-    cache.remember(Common(bootstrap=bootstrap, profile=profile), snapshots, **how)
+    cache.store_names(RunOptions(bootstrap=bootstrap, profile=profile), snapshots, **how)
 
 
 def zsh(home, kind, *words):
@@ -273,7 +273,7 @@ def test_it_does_not_load_what_commands_need(home):
     remember(("a", [], []))
     code = (
         "import sys; from kgm.cli.completion.candidates import complete; complete(['bash', 'groups', 'kgm describe ']);"
-        "heavy = {'typer', 'click', 'dataclasses', 'pathlib', 'kgm.cli.main', 'kgm.client', 'kgm.cli.options.settings', 'socket', 'rich'};"
+        "heavy = {'typer', 'click', 'dataclasses', 'pathlib', 'kgm.cli.main', 'kgm.client', 'kgm.operations.settings.loading', 'socket', 'rich'};"
         "sys.stderr.write(' '.join(sorted(heavy & set(sys.modules))))"
     )
     done = subprocess.run(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kgm.cli.completion import cache
-from kgm.cli.options.common import Common
+from kgm.cli.options.run_options import RunOptions
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from tests.cli.completion.shells import SHELLS, Shell
-from tests.cli.hostile import WIRE, hidden
+from tests.text.hostile import WIRE, hidden
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("name", SHELLS)]
 HOSTILE = sorted(
@@ -33,8 +33,8 @@ def home(tmp_path, monkeypatch):
         "payments": members("payments-1", "other"), "plain": (), "team:orders=1@eu": members("seat:1", "z"), "host": members(*HOSTILE),
         **{f"h{at:02d}{one}": () for at, one in enumerate(HOSTILE)},
     }  # fmt: skip
-    cache.remember(
-        Common(bootstrap="broker-1:9092"),
+    cache.store_names(
+        RunOptions(bootstrap="broker-1:9092"),
         [
             GroupSnapshot(group_id=group, type="classic", state="Stable", members=found)
             for group, found in groups.items()

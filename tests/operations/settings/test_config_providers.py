@@ -2,9 +2,9 @@
 
 import pytest
 
-from kgm.cli.options.providers import resolved
-from kgm.cli.options.settings import gather
 from kgm.model.errors import NotFoundError, UsageError
+from kgm.operations.settings.config_providers import resolve_placeholders
+from kgm.operations.settings.loading import load_settings
 from tests.kafka.secured import CANARY
 
 PACKAGE = "org.apache.kafka.common.config.provider."
@@ -22,36 +22,36 @@ def test_the_three_of_kafka(tmp_path):
         "y": "${dir:" + str(tmp_path) + ":secrets}",
         "z": "plain",
     }
-    assert resolved(PROVIDERS | found, "f", {"A": "${env:B}", "B": "no"}) == {
+    assert resolve_placeholders(PROVIDERS | found, "f", {"A": "${env:B}", "B": "no"}) == {
         "x": "-${env:B}-s3-${other:x}-", "y": "a=1\nkey=s3\n", "z": "plain",
     }  # fmt: skip
-    assert resolved(found, "f", {}) == found
+    assert resolve_placeholders(found, "f", {}) == found
 
 
 @pytest.mark.parametrize("value", ["${env:NONE}", "${file:PATH/secrets:none}", "${dir:PATH:none}", "${dir:PATH:../x}"])
 def test_what_is_not_there_is_named(tmp_path, value):
     (tmp_path / "secrets").write_text(f"a={CANARY}")
     value = value.replace("PATH", str(tmp_path))
-    with pytest.raises(NotFoundError, match="is not there") as caught:
-        resolved(PROVIDERS | {"sasl.password": value}, "client.properties", {})
+    with pytest.raises(NotFoundError, match="does not exist") as caught:
+        resolve_placeholders(PROVIDERS | {"sasl.password": value}, "client.properties", {})
     assert caught.value.message.startswith("sasl.password (client.properties): ${")
     assert CANARY not in caught.value.message
 
 
 def test_limits(tmp_path):
     limited = PROVIDERS | {"config.providers.env.param.allowlist.pattern": "KAFKA_.*", "x": "${env:KAFKA_A}"}
-    assert resolved(limited, "f", {"KAFKA_A": "1"}) == {"x": "1"}
+    assert resolve_placeholders(limited, "f", {"KAFKA_A": "1"}) == {"x": "1"}
     with pytest.raises(NotFoundError):
-        resolved(limited | {"x": "${env:A}"}, "f", {"A": "1"})
+        resolve_placeholders(limited | {"x": "${env:A}"}, "f", {"A": "1"})
     for name in ("file", "dir"):
         fenced = PROVIDERS | {
             f"config.providers.{name}.param.allowed.paths": str(tmp_path / "in"),
             "x": "${" + f"{name}:{tmp_path}/in/../out" + ":k}",
         }
         with pytest.raises(UsageError, match="does not allow"):
-            resolved(fenced, "f", {})
-    with pytest.raises(UsageError, match="no config provider of Kafka's own"):
-        resolved({"config.providers": "v", "config.providers.v.class": "com.example.Vault"}, "f", {})
+            resolve_placeholders(fenced, "f", {})
+    with pytest.raises(UsageError, match="not one of Kafka's own config providers"):
+        resolve_placeholders({"config.providers": "v", "config.providers.v.class": "com.example.Vault"}, "f", {})
 
 
 def test_in_a_command_config(tmp_path):
@@ -63,6 +63,6 @@ def test_in_a_command_config(tmp_path):
     ]
     path.write_text("\n".join(lines))
     path.chmod(0o644)  # nothing secret is in it
-    found = gather(command_config=str(path), environment={"PASSWORD": CANARY})
-    assert dict(found.settings) == {"sasl.password": CANARY, "sasl.username": "u"}
-    assert found.warnings == ()
+    loaded = load_settings(properties_file=str(path), environment={"PASSWORD": CANARY})
+    assert dict(loaded.client) == {"sasl.password": CANARY, "sasl.username": "u"}
+    assert loaded.warnings == ()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kgm.cli.options.properties import read_properties
 from kgm.model.errors import NotFoundError, UsageError
+from kgm.operations.settings.properties import read_properties
 from tests.kafka.secured import CANARY
 
 
@@ -42,5 +42,20 @@ def test_what_cannot_be_read(tmp_path):
     assert CANARY not in caught.value.message
     with pytest.raises(UsageError, match="cannot be read: Is a directory"):
         read_properties(str(tmp_path))
+    with pytest.raises(NotFoundError):
+        read_properties(str(tmp_path / "none"))
+
+
+def test_properties_as_java_reads_them(tmp_path):
+    path = tmp_path / "client.properties"
+    path.write_text(
+        "# c\n! c\n\nbootstrap.servers = a:1,\\\n   b:2\nx:y\nspaced value\nempty=\nuni=\\u0041\\t.\nk\\=ey=v\n"
+    )
+    assert read_properties(str(path)) == {
+        "bootstrap.servers": "a:1,b:2", "x": "y", "spaced": "value", "empty": "", "uni": "A\t.", "k=ey": "v",
+    }  # fmt: skip
+
+
+def test_a_missing_properties_file_is_not_found(tmp_path):
     with pytest.raises(NotFoundError):
         read_properties(str(tmp_path / "none"))
