@@ -1,4 +1,4 @@
-"""Real consumers for `kgm demo`: librdkafka, through confluent-kafka, one thread each."""
+"""Real consumers for the demo: librdkafka, through confluent-kafka, one thread each."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from kgm.model.errors import KgmError
 
-POLL_S = 0.1
-SESSION_TIMEOUT_MS = 6000
-HEARTBEAT_INTERVAL_MS = 500
+SESSION_TIMEOUT_MS: Final = 6000
+HEARTBEAT_INTERVAL_MS: Final = 500
+_POLL_S: Final = 0.1
+_STOP_S: Final = 10
+_LOOK_S: Final = 0.05
 
 
 @dataclass(slots=True)
-class Member:
-    """One static consumer. `assigned` and `revoked` count partitions over its life; `owned` is what it holds now."""
+class DemoConsumer:
+    """One static consumer. `revoked` counts partitions over its life; `owned` is what it owns now."""
 
     bootstrap: str
     group_id: str
     group_instance_id: str
     topic: str
-    assigned: int = 0
     revoked: int = 0
     owned: set[int] = field(default_factory=set)
     consumed: int = 0
-    problem: str | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Join the group in a thread of its own."""
+        """Join the group, in a thread of its own."""
         self._stop.clear()
         self._thread = threading.Thread(target=self._run, name=self.group_instance_id, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Close the consumer. A static one sends no LeaveGroup: its seat stays until the session ends (KIP-345)."""
+        """Close the consumer. A static member sends no LeaveGroup: it stays until its session expires (KIP-345)."""
         self._stop.set()
         if self._thread is not None:
-            self._thread.join(timeout=10)
+            self._thread.join(timeout=_STOP_S)
 
     def _run(self) -> None:
         from confluent_kafka import Consumer
@@ -63,21 +63,19 @@ class Member:
         consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
         try:
             while not self._stop.is_set():
-                message = consumer.poll(POLL_S)
+                message = consumer.poll(_POLL_S)
                 if message is None:
                     continue
                 error = message.error()
                 if error is None:
                     self.consumed += 1
                 elif error.fatal():
-                    self.problem = str(error)
                     return
         finally:
             consumer.close()
             self.owned.clear()
 
     def _on_assign(self, _consumer: Any, partitions: list[Any]) -> None:
-        self.assigned += len(partitions)
         self.owned = {partition.partition for partition in partitions}
 
     def _on_revoke(self, _consumer: Any, partitions: list[Any]) -> None:
@@ -86,7 +84,7 @@ class Member:
 
 
 def produce(bootstrap: str, topic: str, count: int) -> None:
-    """Send `count` records, spread over the topic's partitions."""
+    """Send `count` records, spread over the topic's partitions. Raises KgmError."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
@@ -97,9 +95,9 @@ def produce(bootstrap: str, topic: str, count: int) -> None:
 
 
 def wait_until(what: str, condition: Callable[[], bool], *, seconds: float = 12.0) -> None:
-    """Look every 50 ms until it holds. Raises KgmError after `seconds`."""
+    """Check every 50 ms until the condition holds. Raises KgmError after `seconds`."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
-            raise KgmError(f"the demo waited {seconds:g} s in vain until {what}")
-        time.sleep(0.05)
+            raise KgmError(f"the demo gave up after {seconds:g} s: not reached: {what}")
+        time.sleep(_LOOK_S)
