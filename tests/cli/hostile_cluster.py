@@ -24,7 +24,7 @@ from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroup
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from kgm.server import serve_in_thread
-from tests.cli.hostile import WIRE
+from tests.text.hostile import WIRE
 
 #: The group with a member for each name; its own name is as bad.
 CROWD = "=crowd\x1b[2J\x1b[31m\u202e\r\nerror: nothing\u200b"

@@ -19,13 +19,14 @@ import jsonschema
 import pytest
 
 from kgm.cli.main import run
-from kgm.cli.options.common import FORMATS, Common
+from kgm.cli.options.run_options import RunOptions
 from kgm.cli.output import report as output
+from kgm.cli.output.output_options import FORMATS
 from kgm.cli.output.report import Report
 from kgm.cli.output.schema import schema_of
 from tests.cli.environment import bare, forget_settings
-from tests.cli.hostile import OUR_COLORS, WIRE, hidden, is_formula
 from tests.cli.hostile_cluster import CROWD, GONE, Hostile, hostile_cluster
+from tests.text.hostile import OUR_COLORS, WIRE, hidden, is_formula
 from tools.manual.tree import leaves
 
 pytestmark = pytest.mark.slow
@@ -161,7 +162,7 @@ def _in_every_format(words, line, kgm, monkeypatch) -> Iterator[tuple[str, str, 
             assert code in (0, 8), (text_format, code, out, err)
             yield text_format, out, err
         return
-    reports: list[tuple[Report, Common]] = []
+    reports: list[tuple[Report, RunOptions]] = []
     rendered = output.rendered
     monkeypatch.setattr(
         output, "rendered", lambda report, common: reports.append((report, common)) or rendered(report, common)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from kgm.cli.options.broker_settings import parse_settings
-from kgm.cli.options.common import Common, cluster
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.bounce_report import in_words, report
 from kgm.cli.output.report import cluster_json, emit
 from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, UsageError
@@ -31,7 +32,7 @@ GROUP_SETTINGS = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms
 E = TypeVar("E", bound=enum.Enum)
 
 
-@cluster
+@cluster_options
 def simulate_bounce(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A live group; only read.")] = None,
     *,
@@ -142,7 +143,7 @@ def simulate_bounce(
     ] = None,
     draws: Annotated[int, typer.Option("--draws", metavar="N", help="How often to play what is left to chance.")] = 200,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed, the same answer.")] = 1,
-    common: Common,
+    common: RunOptions,
 ) -> None:  # fmt: skip
     """Predict what a bounce would do to a group: rebalances, moved partitions, time without a consumer.
 
@@ -198,10 +199,10 @@ def simulate_bounce(
         _write_page(report_file, snapshot, plan, scenarios, [*errors, *failed], where)
     emit(report(snapshot, plan, scenarios, [*errors, *failed], where), common)
     if failed:
-        from kgm.cli.output.failures import tell
+        from kgm.cli.output.failures import print_error
 
         for error in failed:
-            tell(error)
+            print_error(error)
         raise typer.Exit(ConditionNotMet.exit_code)
 
 
@@ -278,7 +279,7 @@ def _topic(text: str) -> TopicSnapshot:
 
 def _snapshot(
     source: tuple[str | None, str | None, int | None, list[TopicSnapshot]],
-    common: Common,
+    common: RunOptions,
     assignor: str | None,
     membership: Membership | None,
     protocol: GroupProtocol | None,

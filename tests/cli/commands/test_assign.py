@@ -96,7 +96,7 @@ def test_the_table_of_one_case_has_loads_and_moves(assign):
     topics = [{"name": "t", "partitions": 6}, {"name": "u", "partitions": 2}]
     case = {"assignor": "cooperative-sticky", "topics": topics, "members": members}
     loads = "MEMBER-ID BEFORE AFTER GAINED LOST\na 4 4 0 0\nb 2 4 2 0\nloads from 4 to 4"
-    moves = "TOPIC PARTITIONS FROM TO\nu 0-1 - b\n0 moved from one member to another, 2 that nobody owned before, 0 that nobody gets"
+    moves = "TOPIC PARTITIONS FROM TO\nu 0-1 - b\n0 moved from one member to another, 2 had no owner before, 0 have none now"
     assert _tables(assign(json.dumps(case), "-o", "table")[1])[1:] == [f"Loads\n{loads}", f"Moves\n{moves}"]
     case["members"] = [members[0], {**members[1], "owned": {}}, {"member_id": "c", "topics": ["t", "u"]}]
     loads, moves = _tables(assign(json.dumps(case), "-o", "table")[1])[1:]

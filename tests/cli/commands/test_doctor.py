@@ -31,7 +31,7 @@ def server():
 
 @pytest.fixture
 def groups(server):
-    """`healthy`: three static members. `ill`: a member with a random id, a dynamic one, and nobody for a partition."""
+    """`healthy`: three static members. `ill`: a member with a random id, a dynamic one, and a partition without a consumer."""
     joiners = form_group(server, "healthy", ["seat-0", "seat-1", "seat-2"], "orders")
     joiners += form_group(server, "ill", ["app-7d9f8b6c5d-x2x9z", None], "orders")
     yield server.bootstrap
@@ -48,7 +48,7 @@ def examined(run):
 def test_a_healthy_group_and_an_ill_one(groups):
     healthy = kgm("doctor", "healthy", "-b", groups)
     assert (healthy.code, healthy.err) == (0, "")
-    assert "1 group looked at: 1 info" in healthy.out.splitlines()
+    assert "1 group examined: 1 info" in healthy.out.splitlines()
     run = kgm("doctor", "-b", groups, "-o", "json")
     assert run.code == 8
     data, found = examined(run)
@@ -219,7 +219,7 @@ def test_an_instance_id_that_two_processes_use(kafka):
 
 
 @pytest.mark.kafka
-def test_a_group_that_everybody_left(kafka):
+def test_a_group_that_all_members_left(kafka):
     group, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
     kafka.create_topics({topic: 1})
     kafka.produce(topic, [b"x"] * 10)
@@ -236,7 +236,7 @@ def test_a_group_that_everybody_left(kafka):
     assert (run.code, left["severity"], left["message"]) == (
         8,
         "warning",
-        "nobody is in the group, and 7 records wait for it",
+        "the group is empty, with lag 7",
     )
     assert left["evidence"][1].startswith("empty for ")
 

@@ -15,17 +15,17 @@ import time
 
 import pytest
 
-from kgm.cli.commands.describe import members_table
 from kgm.cli.main import run
-from kgm.cli.options.common import Common
+from kgm.cli.options.run_options import RunOptions
 from kgm.cli.output import progress
 from kgm.cli.output import report as output
+from kgm.cli.output.group_tables import members_table
 from kgm.cli.output.report import Report, rendered
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.text.sanitize import clean
 from tests.cli.environment import bare
-from tests.cli.hostile import OUR_COLORS, WIRE, hidden
 from tests.cli.hostile_cluster import CROWD, Hostile, hostile_cluster
+from tests.text.hostile import OUR_COLORS, WIRE, hidden
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_progress_is_told_after_a_while_and_wiped(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
     end = time.monotonic() + 30
-    with progress.progress(Common(), "describing\x1b[2J") as line:
+    with progress.progress(RunOptions(), "describing\x1b[2J") as line:
         line.count(3, 7)
         while "3 of 7" not in sys.stderr.getvalue() and time.monotonic() < end:
             time.sleep(0.01)
@@ -145,7 +145,7 @@ def test_no_progress_where_nobody_would_see_it(monkeypatch, stream, term):
     monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
     monkeypatch.setattr(sys, "stderr", stream())
     monkeypatch.setenv("TERM", term)
-    with progress.progress(Common(), "describing") as line:
+    with progress.progress(RunOptions(), "describing") as line:
         line.count(1)
     assert sys.stderr.getvalue() == ""
 
@@ -163,11 +163,11 @@ def group(name: str, members: int) -> GroupSnapshot:
 @pytest.mark.parametrize("width", [None, 80, 50])
 def test_ten_thousand_members_take_a_moment(monkeypatch, width):
     """Measured: 0.3 s for a table, 0.9 s folded or in blocks."""
-    look = output.Look(width=width, color=width is not None)
-    monkeypatch.setattr(output, "look_of", lambda _: look)
+    style = output.TableStyle(width=width, color=width is not None)
+    monkeypatch.setattr(output, "style_for", lambda _: style)
     report = Report(schema="kgm.describe/v1", data={}, tables=[members_table(group("big", 10_000))])
     start = time.process_time()
-    text = rendered(report, Common())
+    text = rendered(report, RunOptions())
     assert time.process_time() - start < 6
     assert "seat-09999" in text
 
@@ -182,7 +182,7 @@ def test_ten_thousand_members_as_data_take_a_moment(text_format):
         schema="kgm.describe/v1", data={"groups": [data]}, tables=[members_table(big)], items=data["members"]
     )
     start = time.process_time()
-    text = rendered(report, Common(output=text_format))
+    text = rendered(report, RunOptions(output=text_format))
     assert time.process_time() - start < 6
     assert "seat-09999" in text
 

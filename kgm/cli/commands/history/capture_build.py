@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgm.cli.commands.history.source import Where, extra_needed, of_history
-from kgm.cli.options.common import Common, cluster
-from kgm.cli.output.report import Cell, Column, Report, Table, Voice, emit
+from kgm.cli.commands.history.source import Where, of_history
+from kgm.cli.options.extras import extra_needed
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.notices import Notices
+from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import UsageError
 from kgm.text.durations import parse_duration
 from kgm.text.wording import many
@@ -27,7 +30,7 @@ FormatOption = Annotated[
 ]
 
 
-@cluster
+@cluster_options
 @of_history
 def capture(
     *,
@@ -38,7 +41,7 @@ def capture(
     ] = None,
     store_format: FormatOption = None,
     where: Where,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Take records of __consumer_offsets into --out DIR, each once, from where the last capture stopped.
 
@@ -50,7 +53,7 @@ def capture(
     out = _store(where)
     every_ms = parse_duration(every, "--every")
     cluster_json, cluster_id = _cluster(where, common)
-    voice = Voice(common)
+    voice = Notices()
     stop = threading.Event()
 
     def told(progress: Progress) -> None:
@@ -82,7 +85,7 @@ def capture(
     )  # fmt: skip
 
 
-@cluster
+@cluster_options
 @of_history
 def build(
     *,
@@ -91,7 +94,7 @@ def build(
     ] = False,
     store_format: FormatOption = None,
     where: Where,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Make the tables of --out DIR from what was captured since the last build; with --source capture it first, once.
 
@@ -146,7 +149,7 @@ def _format(text: str | None) -> Format | None:
         raise UsageError(f"--format: {text!r} is not one of {', '.join(Format)}") from None
 
 
-def _cluster(where: Where, common: Common) -> tuple[dict[str, Any] | None, str | None]:
+def _cluster(where: Where, common: RunOptions) -> tuple[dict[str, Any] | None, str | None]:
     """(the `cluster` of the envelope, its id), asked of the brokers where the source is live."""
     if where.kind != "kafka":
         return None, None
@@ -156,7 +159,7 @@ def _cluster(where: Where, common: Common) -> tuple[dict[str, Any] | None, str |
         return cluster_json(connected), connected.cluster_id
 
 
-def spark_source(where: Where, common: Common) -> Source:
+def spark_source(where: Where, common: RunOptions) -> Source:
     """The source for Spark: of Kafka with the settings of the client."""
     from kgm.pipeline import Kind, Source
 

@@ -11,7 +11,8 @@ import typer
 from kgm.cli.commands.history.question import Match, cluster_of, matching, rebalances_of, warn_of_damage, window_json
 from kgm.cli.commands.history.rows import Json, Row, at, in_words, short
 from kgm.cli.commands.history.source import Where, of_history
-from kgm.cli.options.common import Common, cluster
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import many, typed
 
@@ -30,7 +31,7 @@ ReportFile = Annotated[
 ]
 
 
-@cluster
+@cluster_options
 @of_history
 def churn(
     *,
@@ -38,7 +39,7 @@ def churn(
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Only the worst N groups.")] = None,
     report: ReportFile = None,
     where: Where,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Rank groups by how often they rebalance, and who brings it about.
 

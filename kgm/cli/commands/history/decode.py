@@ -12,10 +12,12 @@ import typer
 
 from kgm.cli.commands.history.question import warn_of
 from kgm.cli.commands.history.rows import Json, at
-from kgm.cli.commands.history.source import Where, extra_needed, no_history, of_history, refuse_kafka
-from kgm.cli.options.common import Common, common_as
+from kgm.cli.commands.history.source import Where, no_history, of_history, refuse_kafka
+from kgm.cli.options.extras import extra_needed
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import output_options_with
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
-from kgm.cli.output.streams import put, reader_has_gone
+from kgm.cli.output.streams import reader_has_gone, write_stdout
 
 if TYPE_CHECKING:
     import pathlib
@@ -25,7 +27,7 @@ _AT_ONCE = 2_000
 _DATA_SHOWN = 160
 
 
-@common_as("ndjson")
+@output_options_with("ndjson")
 @of_history
 def decode(
     *,
@@ -36,7 +38,7 @@ def decode(
         list[int] | None, typer.Option("--partition", metavar="N", help="Only of this partition; repeatable.")
     ] = None,
     where: Where,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Print records as NDJSON, key and value as Kafka's own JSON converters print them; bytes fields in base64.
 
@@ -50,7 +52,7 @@ def decode(
         lines = _lines(where, reading, partition, all_batches=all_batches)
         if common.output == "ndjson":
             while chunk := list(islice(lines, _AT_ONCE)):
-                put("".join(f"{line}\n" for line in chunk))
+                write_stdout("".join(f"{line}\n" for line in chunk))
                 if reader_has_gone(sys.stdout):
                     return
         else:

@@ -39,7 +39,8 @@ from kgm.cli.commands.history.rows import (
 from kgm.cli.commands.history.source import Where, of_history
 from kgm.cli.commands.history.timeline_movement import owners_of
 from kgm.cli.commands.history.zombies_timeouts import advice_json
-from kgm.cli.options.common import Common, cluster
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.assignment import Move
 from kgm.model.errors import NotFoundError
@@ -56,7 +57,7 @@ _MEMBERS_SHOWN = 20
 _GENERATIONS_SHOWN = 40
 
 
-@cluster
+@cluster_options
 @of_history
 def explain(
     *,
@@ -67,7 +68,7 @@ def explain(
     ] = None,
     report: ReportFile = None,
     where: Where,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Explain a group's rebalance: why, how sure that is and from what, who, how long, what moved, what to do next."""
     name = one_group(group, group_option)

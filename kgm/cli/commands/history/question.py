@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgm.cli.commands.history.rows import at
-from kgm.cli.output.report import Voice
+from kgm.cli.output.notices import Notices
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
     from kgm.cli.commands.history.source import Where
-    from kgm.cli.options.common import Common
+    from kgm.cli.options.run_options import RunOptions
     from kgm.history.folders import Damage
     from kgm.history.store.store import Row, Tables
 
@@ -102,14 +102,14 @@ def cluster_of(tables: Tables) -> dict[str, Any] | None:
     return None if found is None else {"id": found, "bootstrap": None}
 
 
-def warn_of_damage(tables: Tables, common: Common) -> None:
+def warn_of_damage(tables: Tables, common: RunOptions) -> None:
     """Say on stderr where a segment could not be read; a torn tail is usual in a copy of a running broker's files."""
     warn_of(tables.about.get("damages") or (), common)
 
 
-def warn_of(damages: Sequence[Damage], common: Common) -> None:
+def warn_of(damages: Sequence[Damage], common: RunOptions) -> None:  # noqa: ARG001
     """The same of what reading has noted."""
-    voice = Voice(common)
+    voice = Notices()
     for damage in damages:
         if not damage.torn:
             where = "" if damage.position is None else f" at byte {damage.position}"

@@ -22,7 +22,8 @@ from kgm.cli.commands.history.question import (
 )
 from kgm.cli.commands.history.rows import REBALANCE_TITLES, Json, in_words, rebalance_cells, rebalance_json
 from kgm.cli.commands.history.source import Where, of_history
-from kgm.cli.options.common import Common, cluster
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import many, typed
 
@@ -33,7 +34,7 @@ _DATA = (
 )  # fmt: skip
 
 
-@cluster
+@cluster_options
 @of_history
 def rebalances(
     *,
@@ -42,7 +43,7 @@ def rebalances(
     match: Match = None,
     cause: Annotated[list[str] | None, typer.Option("--cause", help="Only with this cause; repeatable or a,b.")] = None,
     where: Where,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """List rebalances, oldest first: when, why, how sure that is, who, how long consumption stopped, what moved.
 

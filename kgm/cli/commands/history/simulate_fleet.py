@@ -20,9 +20,11 @@ from kgm.cli.commands.history.question import (
 )
 from kgm.cli.commands.history.question import cluster_of as cluster_of_tables
 from kgm.cli.commands.history.rows import Json, short
-from kgm.cli.commands.history.source import Where, extra_needed, of_history
+from kgm.cli.commands.history.source import Where, of_history
 from kgm.cli.options.broker_settings import parse_settings
-from kgm.cli.options.common import Common, cluster
+from kgm.cli.options.extras import extra_needed
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.progress import progress
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import UsageError
@@ -37,7 +39,7 @@ SCHEMA = "kgm.history-simulate-fleet/v1"
 IN_PROCESS = 300
 
 
-@cluster
+@cluster_options
 @of_history
 def simulate_fleet(
     *,
@@ -58,7 +60,7 @@ def simulate_fleet(
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Only the N costliest.")] = None,
     where: Where,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Play a planned bounce on every group as the history ends with it (or --until), and rank them by cost.
 
@@ -108,7 +110,7 @@ def _wanted(groups: Iterator[Json], pattern: str | None) -> Iterator[Json]:
     return (each for each in groups if pattern is None or fnmatch.fnmatchcase(each["group_id"], pattern))
 
 
-def _play(groups: Sequence[Json], plan: FleetPlan, where: Where, common: Common) -> list[Json]:
+def _play(groups: Sequence[Json], plan: FleetPlan, where: Where, common: RunOptions) -> list[Json]:
     """The rows, in no order."""
     from kgm.simulation.fleet import cost_rows
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kgm.cli.options.extras import extra_needed
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.text.durations import parse_duration
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 KINDS = ("kafka", "segments", "parquet", "delta")
 #: Of files that one process reads without being asked to build.
 MOST_IN_PROCESS = 512 << 20
-#: What is not installed, and the extra that brings it: Spark is not needed for everything.
-_EXTRAS = dict.fromkeys(("numpy", "pyarrow"), "history") | dict.fromkeys(("pandas", "pyspark", "py4j"), "spark")
 _DAYS = re.compile(r"(\d+(?:\.\d+)?)d")
 
 Source = Annotated[
@@ -152,20 +151,6 @@ def no_history() -> UsageError:
         "no history is given",
         hint="name a copy of a broker's folders: --source segments:DIR; or what was built: --store DIR",
     )
-
-
-@contextlib.contextmanager
-def extra_needed() -> Iterator[None]:
-    """What goes on inside needs numpy, pyarrow, or Spark."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in _EXTRAS:
-            raise
-        raise UsageError(
-            f"kgm history needs {missing}, which is not installed", hint=f"pip install 'kgm[{_EXTRAS[missing]}]'"
-        ) from error
 
 
 def of_history(command: Callable[..., None]) -> Callable[..., None]:

@@ -31,7 +31,8 @@ from kgm.cli.commands.history.rows import (
     why_text,
 )
 from kgm.cli.commands.history.source import Where, of_history
-from kgm.cli.options.common import Common, cluster
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.ids import uuid_text
 from kgm.text.durations import show_duration
@@ -45,9 +46,9 @@ _BAR = 32
 _MOST_OWNERS = 6
 
 
-@cluster
+@cluster_options
 @of_history
-def timeline(*, group: TheGroup = None, group_option: GroupOption = None, where: Where, common: Common) -> None:
+def timeline(*, group: TheGroup = None, group_option: GroupOption = None, where: Where, common: RunOptions) -> None:
     """Show a group's seats over time, and what happened to it: rebalances, absorbed bounces, and the like.
 
     A seat is an instance id, or the member id of a dynamic member. In the bars each column is an equal part of the
@@ -156,9 +157,9 @@ def _happened(rows: Sequence[Json]) -> Table:
     return Table(columns=columns, rows=cells, heading="what happened")
 
 
-@cluster
+@cluster_options
 @of_history
-def movement(*, group: TheGroup = None, group_option: GroupOption = None, where: Where, common: Common) -> None:
+def movement(*, group: TheGroup = None, group_option: GroupOption = None, where: Where, common: RunOptions) -> None:
     """Show who owned each partition of a group over time, and how often it changed hands.
 
     In the bars each column is an equal part of the window: # it has an owner, . it has none."""

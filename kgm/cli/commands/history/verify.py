@@ -10,8 +10,10 @@ import typer
 
 from kgm.cli.commands.history.decode import raw_source
 from kgm.cli.commands.history.rows import Json, at
-from kgm.cli.commands.history.source import Where, extra_needed, of_history
-from kgm.cli.options.common import Common, common
+from kgm.cli.commands.history.source import Where, of_history
+from kgm.cli.options.extras import extra_needed
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import output_options
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import ConditionNotMet
 from kgm.text.wording import many
@@ -24,7 +26,7 @@ SCHEMA = "kgm.history-verify/v1"
 _GROUPS_SHOWN = 20
 
 
-@common
+@output_options
 @of_history
 def verify(
     *,
@@ -32,7 +34,7 @@ def verify(
         bool, typer.Option("--fail-if-unsound", help="Exit 8 if anything cannot be read, but for a torn tail.")
     ] = False,
     where: Where,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Say what is missing in the records, what cannot be read, and since when they tell everything.
 
@@ -60,9 +62,9 @@ def verify(
         common,
     )  # fmt: skip
     if errors:
-        from kgm.cli.output.failures import finish
+        from kgm.cli.output.failures import exit_with
 
-        finish(errors, done=0)
+        exit_with(errors, done=0)
 
 
 def _data(source: str, verdicts: Sequence[Verdict], damages: Sequence[Damage]) -> Json:

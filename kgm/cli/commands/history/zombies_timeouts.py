@@ -17,7 +17,8 @@ from kgm.cli.commands.history.question import (
 )
 from kgm.cli.commands.history.rows import Json, Row, at, in_words, record_json, short
 from kgm.cli.commands.history.source import Where, of_history
-from kgm.cli.options.common import Common, cluster
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.durations import show_duration
 from kgm.text.wording import many, typed
@@ -27,10 +28,10 @@ _TOO_FEW = "not enough data"
 _ZOMBIES, _TIMEOUTS = "kgm.history-zombies/v1", "kgm.history-timeouts/v1"
 
 
-@cluster
+@cluster_options
 @of_history
 def zombies(
-    *, group: Group = None, group_option: GroupOption = None, match: Match = None, where: Where, common: Common
+    *, group: Group = None, group_option: GroupOption = None, match: Match = None, where: Where, common: RunOptions
 ) -> None:
     """List what is wrong with seats: two processes on one, owners that do not commit, ids that never come back."""
     name = maybe_group(group, group_option)
@@ -87,10 +88,10 @@ def _alarms(found: Sequence[Json], where: Where) -> Table:
     return Table(columns=columns, rows=rows, notes=notes)
 
 
-@cluster
+@cluster_options
 @of_history
 def timeouts(
-    *, group: Group = None, group_option: GroupOption = None, match: Match = None, where: Where, common: Common
+    *, group: Group = None, group_option: GroupOption = None, match: Match = None, where: Where, common: RunOptions
 ) -> None:
     """Say which session.timeout.ms the restarts seen ask for, what it would have saved, and its price.
 
