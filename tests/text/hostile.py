@@ -19,18 +19,18 @@ WIRE = [
 UNSENDABLE = ["\ud800", "a\udfffb"]
 HOSTILE = [*WIRE, *UNSENDABLE]
 
-#: What the commands themselves may print on a terminal: colours, and back to normal.
+#: What commands may print on a terminal: colours, and the reset to normal.
 OUR_COLORS = re.compile(r"\x1b\[(?:0|1|2|31|32|33|35|1;36)m")
 
 
 def hidden(text: str, *, but: str = "\n") -> list[str]:
-    """The characters of a text that a reader cannot see for what they are."""
+    """The characters of a text that are invisible or active."""
     kinds = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
     return [char for char in text if char not in but and (unicodedata.category(char) in kinds or char == "\u3164")]
 
 
 def is_formula(cell: str) -> bool:
-    """Whether a spreadsheet would work a cell out."""
+    """Whether a spreadsheet would evaluate a cell."""
     return cell.startswith(("=", "+", "-", "@", "\t", "\r", "\uff1d")) and not re.fullmatch(r"-?\d+(\.\d+)?", cell)
 
 

@@ -14,7 +14,7 @@ def test_durations(text, ms):
 
 
 @pytest.mark.parametrize("text", ["", "x", "5 parsecs", "-1s", "1e9s"])
-def test_what_is_no_duration(text):
+def test_invalid_durations(text):
     with pytest.raises(UsageError, match="--timeout"):
         parse_duration(text, "--timeout")
 
@@ -22,5 +22,5 @@ def test_what_is_no_duration(text):
 @pytest.mark.parametrize(
     ("ms", "text"), [(None, "?"), (500, "500ms"), (5000, "5s"), (90_000, "1m30s"), (3_600_000, "1h"), (1500, "1.5s")]
 )
-def test_durations_are_shown_as_people_write_them(ms, text):
+def test_durations_as_text(ms, text):
     assert show_duration(ms) == text

@@ -1,4 +1,4 @@
-"""`kgm diff`: snapshots from files and live, what it says and how it exits."""
+"""`kgm diff`: snapshots from files and live, its output and its exit codes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def changed(**more):
 
 
 def restarted():
-    """`a` is back under a new member id, `b` is gone, `c` has come and owns what it had."""
+    """`a` has a new member id, `b` has left, `c` has joined and owns the partitions of `b`."""
     group = changed(generation=6, assignor="sticky", state="Stable")
     group["members"][0]["member_id"] = "a-2"
     group["members"][1] = {**group["members"][1], "group_instance_id": None, "member_id": "c"}
@@ -127,7 +127,7 @@ def test_a_file_that_is_not_a_snapshot_is_refused(write, tmp_path):
 
 @pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
 def bootstrap(request):
-    """Of a cluster with a topic `diff` of four partitions."""
+    """A cluster with a topic `diff` of four partitions."""
     if request.param == "embedded":
         with serve_in_thread(topics={"diff": 4}) as server:
             yield server.bootstrap

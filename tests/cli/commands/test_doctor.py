@@ -1,4 +1,4 @@
-"""`kgm doctor` on real groups, healthy and ill: what it finds, and how it exits."""
+"""`kgm doctor` on real groups, with and without problems: its findings and its exit codes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_next_commands_can_be_run(groups):
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [("error", 8), ("info", 8), ("never", 0)])
-def test_what_counts_as_a_failure_can_be_chosen(groups, fail_on, code):
+def test_the_severity_that_fails_can_be_chosen(groups, fail_on, code):
     assert kgm("doctor", "ill", "-b", groups, "--fail-on", fail_on).code == code
 
 
@@ -98,7 +98,7 @@ def test_every_format(groups):
     assert kgm("doctor", "ill", "-b", groups, "-o", "name").out.splitlines()[0] == "ill/unowned-partitions"
 
 
-def test_what_cannot_be_looked_at(groups, tmp_path):
+def test_groups_that_cannot_be_examined(groups, tmp_path):
     both = kgm("doctor", "healthy", "no-such-group", "-b", groups)
     assert both.code == 7
     assert "group 'no-such-group' does not exist" in both.err
@@ -108,7 +108,7 @@ def test_what_cannot_be_looked_at(groups, tmp_path):
     assert kgm("doctor", "-b", "127.0.0.1:1").code == 5
 
 
-def test_what_a_built_history_says_counts_too(groups, tmp_path):
+def test_a_built_history_has_findings_too(groups, tmp_path):
     def table(name, **values):
         columns = schema.TABLES[name]
         return pa.Table.from_pylist([{field.name: values.get(field.name) for field in columns}], schema=columns)
@@ -155,7 +155,7 @@ def test_a_member_of_the_consumer_protocol_that_is_away(kafka):
 
 
 def read_since_assigned(member):
-    """Records since its last assignment: the others may have had it read them before."""
+    """Records since its last assignment: it may have read them before."""
     events = member.events
     last = max(i for i, event in enumerate(events) if event.kind == "assigned")
     return sum(event.data["count"] for event in events[last:] if event.kind == "polled")
@@ -181,7 +181,7 @@ def test_members_that_do_not_commit_and_sessions_that_are_too_short(kafka):
         assert stalled["about"] == [owner.options.instance_id]
         assert f"lag 5 in {topic}[0]" in stalled["evidence"][0]
         assert data["skipped"] == []
-        # A crash that lasts longer than the session: the seat is lost, and taken again.
+        # A crash that lasts longer than the session: the member is removed, and joins again.
         other = next(one for one in running if one is not owner)
         seat = other.options.instance_id
         other.crash()
@@ -241,7 +241,7 @@ def test_a_group_that_all_members_left(kafka):
     assert left["evidence"][1].startswith("empty for ")
 
 
-def test_a_coordinator_that_does_not_answer_is_a_finding(groups, monkeypatch, capsys):
+def test_an_unavailable_coordinator_is_a_finding(groups, monkeypatch, capsys):
     describe = AdminClient.describe_groups
     lost = UnreachableError(
         "the coordinator of group 'ill' did not answer within 5 ms", facts=("last: x",), group_id="ill"

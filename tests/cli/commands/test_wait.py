@@ -34,7 +34,7 @@ def cluster(request):
 
 
 class Waiting:
-    """`kgm wait` that is already under way while the test goes on."""
+    """`kgm wait` in a process, while the test continues."""
 
     def __init__(self, *arguments):
         self.process = subprocess.Popen(

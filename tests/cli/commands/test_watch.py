@@ -187,7 +187,7 @@ def test_rebalances_are_counted(cluster, most):
     assert last["rebalances"] >= 1
     if exact and most:
         jumps = [event["after"] - event["before"] for event in watch.events if event["event"] == "generation"]
-        # One for each that left and one for each that came, unless the others were still busy with the first.
+        # One for each member that left and one for each that joined, unless they fell into one rebalance.
         assert 3 <= last["rebalances"] == sum(jumps) <= 6
 
 
@@ -238,7 +238,7 @@ def test_a_broker_that_fails_and_returns_is_reported_and_costs_nothing(tmp_path)
 
 
 def test_a_coordinator_that_moves_is_reported():
-    """A cluster of two, and a broker that is shut down in order."""
+    """A cluster of two brokers, of which one shuts down cleanly."""
     settings = BrokerSettings(group_initial_rebalance_delay_ms=0)
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(serve_in_thread(topics={"t": PARTITIONS}, settings=settings, brokers=2))
@@ -260,7 +260,7 @@ def test_a_coordinator_that_moves_is_reported():
 
 @pytest.fixture(scope="module")
 def quiet():
-    """(bootstrap, group) of two static members that do nothing."""
+    """(bootstrap, group) of two static members that stay as they are."""
     settings = BrokerSettings(group_initial_rebalance_delay_ms=0)
     with serve_in_thread(topics={"t": PARTITIONS}, settings=settings) as server, RdMembers(server.bootstrap) as members:
         fleet(members, "quiet", "t", is_static=True, count=2)
@@ -277,7 +277,7 @@ def test_it_can_be_ended(quiet, number, code):
     assert watch.err == []
 
 
-def test_what_was_seen_is_written_also_when_it_is_interrupted(quiet, monkeypatch, capsys):
+def test_an_interrupted_watch_prints_its_document(quiet, monkeypatch, capsys):
     def interrupt(*_):
         raise KeyboardInterrupt
 
@@ -320,7 +320,7 @@ def test_a_reader_that_goes_away_ends_it(quiet):
     assert done.stderr == ""
 
 
-def test_time_and_looks_are_limits(quiet):
+def test_time_and_polls_are_limits(quiet):
     bootstrap, group = quiet
     assert kgm("watch", group, "-b", bootstrap, "--count", "2", "--interval", "100ms").code == 0
     assert kgm("watch", group, "-b", bootstrap, "--timeout", "1s").code == 0
@@ -328,14 +328,14 @@ def test_time_and_looks_are_limits(quiet):
     assert late.code == 8
     assert f"group {group!r}: not bounced within" in late.err
     assert "seat-0 has not been restarted" in late.err
-    # A budget from elsewhere is one for each look.
+    # A timeout from elsewhere is the time limit of each poll.
     elsewhere = kgm("watch", group, "-b", bootstrap, "--count", "1", env={"KGM_TIMEOUT": "1s"})
     assert elsewhere.code == 0
     early = kgm("watch", group, "-b", bootstrap, "--until", "stable", "--settle", "300ms", "--interval", "100ms")
     assert early.code == 0
 
 
-def test_a_snapshot_from_before_can_be_the_baseline(quiet, tmp_path):
+def test_a_snapshot_can_be_the_baseline(quiet, tmp_path):
     bootstrap, group = quiet
     document = json.loads(kgm("describe", group, "-b", bootstrap, "-o", "json").out)
     members = document["data"]["groups"][0]["members"]

@@ -1,4 +1,4 @@
-"""RunOptions options: durations, properties files, precedence, and the errors that name what was typed."""
+"""The options of every command: precedence, and errors that name what was typed."""
 
 import pytest
 
@@ -33,6 +33,6 @@ def test_the_environment_of_other_tools_is_for_reads_only(monkeypatch):
         RunOptions().cluster(reads_only=False)
 
 
-def test_a_secured_cluster_is_refused_rather_than_spoken_to_in_plaintext():
+def test_incomplete_sasl_settings_are_refused_instead_of_using_plaintext():
     with pytest.raises(UsageError, match=r"sasl\.mechanism is not set"):
         RunOptions(bootstrap="127.0.0.1:1", settings={"security.protocol": "SASL_SSL"}).cluster(reads_only=True)

@@ -78,7 +78,7 @@ def test_the_order_is_flag_x_environment_command_config_profile_default(home, tm
     assert run_options(VALUES | x).settings["security.protocol"] == "SSL"  # each key by itself
 
 
-def test_what_a_profile_may_hold(home):
+def test_what_a_profile_may_contain(home):
     home(PROFILE)
     options = run_options(VALUES | {"profile": "prod"})
     assert (options.timeout_ms, options.output, options.headers) == (7000, "wide", False)
@@ -89,7 +89,7 @@ def test_what_a_profile_may_hold(home):
     assert (given.timeout_ms, given.output) == (1000, "table")
 
 
-def test_a_command_config_of_a_profile_lies_beside_it(home):
+def test_a_command_config_of_a_profile_is_relative_to_it(home):
     home("default_profile = 'other'\n" + PROFILE)
     home("bootstrap.servers=beside:1", name="other.properties")
     assert run_options(VALUES).bootstrap == "beside:1"

@@ -69,7 +69,7 @@ def test_json_stays_exact(text, text_format):
     assert hidden(found) == []
 
 
-def test_columns_stand_two_spaces_apart():
+def test_columns_are_two_spaces_apart():
     assert shown("table", ["a", "consumer-1", 5, "x"], ["größe", None, 12, None]) == (
         "INSTANCE-ID  MEMBER-ID   LAG\na            consumer-1    5\ngröße        -            12\n"
     )
@@ -86,7 +86,7 @@ def test_no_headers():
         assert "INSTANCE" not in shown(text_format, ["a", "b", 1, None], headers=False).upper()
 
 
-def test_csv_quotes_what_would_part_cells():
+def test_csv_quotes_cells_with_separators():
     assert shown("csv", ['a"b', "c;d", 1, "e,f"], headers=False) == '"a""b","c;d",1,"e,f"\n'
     assert shown("tsv", ['a"b', "c;d", -1, "e,f"], headers=False) == '"a""b"\tc;d\t-1\te,f\n'
 
@@ -105,7 +105,7 @@ def test_a_narrow_terminal_folds_cells(width):
 
 
 @pytest.mark.parametrize("width", [25, 30, 50])
-def test_where_columns_would_be_slivers_each_row_is_a_block(width):
+def test_where_columns_would_be_too_narrow_each_row_is_a_block(width):
     titles = ["INSTANCE-ID", "MEMBER-ID", "HOST", "STATUS", "PARTITIONS", "LAG", "ASSIGNMENT"]
     row = ["payments-1", MEMBER, "127.0.0.1", "Stable", "12", "-", "orders[0-11]"]
     lines = table_lines(titles, [row, row], [False] * 7, TableStyle(width=width))
@@ -134,7 +134,7 @@ def test_folding_keeps_words_options_and_indentation():
             assert all(cells(piece) <= max(width, 2) for piece in pieces)
 
 
-def test_what_goes_on_with_a_row_goes_on_with_its_block():
+def test_a_row_without_a_first_cell_continues_the_block():
     rows = [["error", "payments", "what it is"], ["", "", "  evidence"], ["info", "-", "other"]]
     lines = table_lines(["SEVERITY", "GROUP", "FINDING"], rows, [False] * 3, TableStyle(width=24))
     assert lines == [
@@ -166,7 +166,7 @@ def test_colour_at_a_terminal(monkeypatch, variables, color, colored):
     assert output.wants_color(RunOptions(color=color), io.StringIO()) is (color == "always")
 
 
-def test_ten_thousand_members_are_quick():
+def test_ten_thousand_members_are_fast():
     import time
 
     rows = [[f"app-{i:05d}", f"app-{i:05d}-{MEMBER}", i, "orders[1,2]"] for i in range(10_000)]

@@ -1,4 +1,4 @@
-"""At a real terminal (a pseudo one): narrow ones, colour, questions, progress; and with very much to show."""
+"""At pseudo terminals: narrow ones, colour, prompts, progress; and with very many rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cluster(tmp_path_factory) -> Hostile:
 
 
 def at_terminal(*words: str, columns: int, answer: str = "", env: dict[str, str] | None = None) -> tuple[int, str]:
-    """(exit code, everything that the terminal got) of kgm with all three streams at a terminal of that width."""
+    """(exit code, everything that the terminal received) of kgm with all three streams at a terminal of that width."""
     terminal, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     settings = termios.tcgetattr(other)
@@ -99,7 +99,7 @@ def test_no_color(cluster):
 
 
 @pytest.mark.slow
-def test_a_question_shows_names_for_what_they_are(cluster):
+def test_a_prompt_shows_names_cleaned(cluster):
     words = ("remove-members", CROWD, "--match", "*", "--guard-window", "0s", "-b", cluster.bootstrap)
     code, seen = at_terminal(*words, columns=80, answer="n\n")
     assert code == 6
@@ -109,7 +109,7 @@ def test_a_question_shows_names_for_what_they_are(cluster):
 
 
 @pytest.mark.slow
-def test_watching_at_a_terminal_shows_names_for_what_they_are(cluster):
+def test_watching_at_a_terminal_shows_names_cleaned(cluster):
     code, seen = at_terminal(
         "watch", CROWD, "--timeout", "700ms", "--interval", "200ms", "-b", cluster.bootstrap, columns=120
     )
@@ -125,7 +125,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_told_after_a_while_and_wiped(monkeypatch):
+def test_progress_is_shown_after_a_moment_and_wiped(monkeypatch):
     monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
@@ -141,7 +141,7 @@ def test_progress_is_told_after_a_while_and_wiped(monkeypatch):
 
 
 @pytest.mark.parametrize(("stream", "term"), [(io.StringIO, "xterm"), (Terminal, "dumb")])
-def test_no_progress_where_nobody_would_see_it(monkeypatch, stream, term):
+def test_no_progress_without_a_terminal(monkeypatch, stream, term):
     monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
     monkeypatch.setattr(sys, "stderr", stream())
     monkeypatch.setenv("TERM", term)
@@ -187,7 +187,7 @@ def test_ten_thousand_members_as_data_take_a_moment(text_format):
     assert "seat-09999" in text
 
 
-def test_debug_shows_a_traceback_without_what_a_terminal_acts_on(capsys, tmp_path):
+def test_debug_shows_a_cleaned_traceback(capsys, tmp_path):
     assert run(["diff", f"{tmp_path}/no\x1b[2Jne", f"{tmp_path}/none", "--debug"]) == 3
     shown = capsys.readouterr()
     assert "Traceback" in shown.err

@@ -1,4 +1,4 @@
-"""YAML that says the same as JSON, whatever a string contains."""
+"""YAML with the same value as the JSON, whatever a string contains."""
 
 import math
 
@@ -11,7 +11,7 @@ from tests.text.hostile import VALUES, hidden
 
 
 @given(VALUES)
-def test_yaml_says_the_same_without_anything_hidden(value):
+def test_yaml_has_the_same_value_and_nothing_hidden(value):
     text = yaml_text(value)
     assert _same(yaml.safe_load(text), value)
     assert hidden(text) == []
@@ -40,18 +40,18 @@ def test_yaml_says_the_same_without_anything_hidden(value):
         "=",
     ],
 )
-def test_words_that_yaml_takes_for_something_else_stay_words(word):
+def test_words_with_a_meaning_in_yaml_stay_words(word):
     assert yaml.safe_load(yaml_text({"a": word, word: ["x", word]})) == {"a": word, word: ["x", word]}
 
 
-def test_a_key_that_is_longer_than_yaml_likes():
+def test_a_key_longer_than_yaml_allows():
     value = {"x" * 5000: {"y" * 2000: [1, {"z" * 1500: "\n"}]}}
     assert yaml.safe_load(yaml_text(value)) == value
 
 
 def _same(found, wanted):
     if isinstance(wanted, float):
-        # YAML 1.1 has no 1e+16: it wants a dot, and takes this for a text.
+        # YAML 1.1 requires a dot in 1e+16, and reads it as text without.
         return math.isclose(float(found), wanted)
     if isinstance(wanted, dict):
         return found.keys() == wanted.keys() and all(_same(found[key], value) for key, value in wanted.items())

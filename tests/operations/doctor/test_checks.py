@@ -70,7 +70,7 @@ def test_a_healthy_group_has_nothing():
         ("consumer-000000000012", None), ("facade-cafe", None), ("db-20261121", None), ("payments-service-green", None),
     ],
 )  # fmt: skip
-def test_names_that_the_next_start_will_not_have(name, kind):
+def test_generated_names_are_recognised(name, kind):
     assert generated_form(name) == kind
 
 
@@ -86,7 +86,7 @@ def test_static_and_dynamic_members_in_one_group():
     assert (one.check, one.about) == ("mixed-membership", ("x",))
 
 
-def test_ids_that_look_alike_or_hide_something():
+def test_confusable_ids_and_hidden_characters():
     assert names(with_members(member("seat-1", [0, 1]), member("Seat-1 ", [2, 3]))) == [
         ("confusable-instance-ids", "warning")
     ]
@@ -128,7 +128,7 @@ def test_uneven_shares_of_the_range_assignor():
     assert names(replace(uneven, state="Empty", members=())) == []
 
 
-def test_members_that_subscribe_differently_or_to_nothing_that_is_there():
+def test_different_subscriptions_and_missing_topics():
     group = with_members(member("seat-1", [0, 1]), member("seat-2", [2, 3], topics=("t", "u")))
     assert names(group) == [("missing-topics", "warning"), ("mixed-subscriptions", "info")]
     assert names(group, denied_topics=frozenset({"u"})) == [("mixed-subscriptions", "info")]
@@ -155,7 +155,7 @@ def emptied(ago_ms):
     return [Recorded(at_ms=NOW - ago_ms, group=replace(EMPTY, offsets=()))]
 
 
-def test_an_empty_group_that_has_not_read_everything():
+def test_an_empty_group_with_lag():
     (one,) = found(EMPTY, recorded=emptied(5 * HOUR))
     assert (one.check, one.severity) == ("empty-with-lag", "warning")
     assert one.evidence == ("lag in t[0]", "empty for 5 hours")
@@ -166,12 +166,12 @@ def test_an_empty_group_that_has_not_read_everything():
     ("empty_for", "severity", "words"),
     [(100 * HOUR, None, ""), (140 * HOUR, "warning", "in 28 hours"), (167 * HOUR, "error", "in 1h"), (200 * HOUR, "error", "at any moment")],
 )  # fmt: skip
-def test_offsets_that_will_be_deleted(empty_for, severity, words):
+def test_offsets_that_expire_soon(empty_for, severity, words):
     group = replace(EMPTY, offsets=(offset(0, owner=None),))
     there = found(group, recorded=emptied(empty_for), retention_ms=168 * HOUR)
     assert [one.severity for one in there] == ([] if severity is None else [severity])
     assert all(words in one.message for one in there)
-    assert found(group, retention_ms=168 * HOUR) == []  # nobody knows since when
+    assert found(group, retention_ms=168 * HOUR) == []  # since when it is empty is unknown
 
 
 def test_owners_that_do_not_commit_while_records_wait():
@@ -208,7 +208,7 @@ def test_offsets_that_cannot_be_right():
     assert names(replace(HEALTHY, offsets=(offset(0, committed=None, end=0),))) == []
 
 
-# -- the past
+# -- recent records
 
 
 def record(ago_ms, generation, *members, session_ms=10_000):
@@ -230,7 +230,7 @@ def test_one_instance_id_and_several_processes():
     assert found(recorded=[replace(each, at_ms=each.at_ms - 2 * HOUR) for each in past]) == []
 
 
-def test_restarts_that_outlast_the_session():
+def test_restarts_longer_than_the_session():
     a, b = member("seat-1", [0, 1]), member("seat-2", [2, 3])
     past = [record(60_000, 1, a, b), record(40_000, 2, b), record(32_500, 3, member("seat-1", [0, 1], start=2), b)]
     (one,) = found(recorded=past)
@@ -241,14 +241,14 @@ def test_restarts_that_outlast_the_session():
     assert found(recorded=past[:2]) == []
 
 
-def test_a_group_that_does_not_come_to_rest():
+def test_a_group_that_keeps_rebalancing():
     past = [record(60_000 - i * 5_000, i, member("seat-1")) for i in range(8)]
     (one,) = found(recorded=past)
     assert (one.check, one.message) == ("frequent-rebalances", "7 rebalances within 30s")
     assert found(recorded=past[:6]) == []
 
 
-def test_what_a_built_history_says():
+def test_findings_of_a_built_history():
     advice = TimeoutAdvice(
         group_id="g", verdict="raise", session_timeout_ms=10_000, advised_ms=45_000, text="x", restarts=9,
         longest_restart_ms=31_000,

@@ -15,7 +15,7 @@ PROVIDERS = {
 }  # fmt: skip
 
 
-def test_the_three_of_kafka(tmp_path):
+def test_the_providers_of_kafka(tmp_path):
     (tmp_path / "secrets").write_text("a=1\nkey=s3\n")
     found = {
         "x": "-${env:A}-${file:" + f"{tmp_path}/secrets" + ":key}-${other:x}-",
@@ -29,7 +29,7 @@ def test_the_three_of_kafka(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["${env:NONE}", "${file:PATH/secrets:none}", "${dir:PATH:none}", "${dir:PATH:../x}"])
-def test_what_is_not_there_is_named(tmp_path, value):
+def test_a_missing_key_is_named(tmp_path, value):
     (tmp_path / "secrets").write_text(f"a={CANARY}")
     value = value.replace("PATH", str(tmp_path))
     with pytest.raises(NotFoundError, match="does not exist") as caught:
@@ -54,7 +54,7 @@ def test_limits(tmp_path):
         resolve_placeholders({"config.providers": "v", "config.providers.v.class": "com.example.Vault"}, "f", {})
 
 
-def test_in_a_command_config(tmp_path):
+def test_in_a_properties_file(tmp_path):
     path = tmp_path / "client.properties"
     lines = [
         *(f"{key}={value}" for key, value in PROVIDERS.items()),

@@ -25,7 +25,7 @@ def home(tmp_path, monkeypatch):
     return write
 
 
-def test_profiles_that_are_not_there(home):
+def test_missing_profiles(home):
     with pytest.raises(NotFoundError, match=r"profile prod: file .*config\.toml does not exist"):
         load_settings(profile="prod")
     home("[profiles.prod]\n[profiles.other]")
@@ -53,7 +53,7 @@ def test_secrets_of_the_environment(home):
     assert CANARY not in repr(loaded)
 
 
-def test_odd_settings_are_warned_about(home, tmp_path):
+def test_unknown_and_unsupported_settings_are_warned_about(home, tmp_path):
     config = tmp_path / "c"
     config.write_text(
         "sasl.mechansim=PLAIN\nssl.cipher.suites=x\nauto.offset.reset=earliest\ngroup.id=g\nlinger.ms=1\n"
@@ -68,7 +68,7 @@ def test_odd_settings_are_warned_about(home, tmp_path):
     )
 
 
-def test_files_with_secrets_that_others_may_read_are_warned_about(home, tmp_path):
+def test_secret_files_with_open_permissions_are_warned_about(home, tmp_path):
     config, key = tmp_path / "c", tmp_path / "k"
     config.write_text(f"sasl.password={CANARY}\nssl.key.location={key}\n")
     key.write_text("key")

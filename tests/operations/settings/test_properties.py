@@ -34,7 +34,7 @@ def test_read_as_java_does(tmp_path, text, found):
     assert read_properties(str(path)) == found
 
 
-def test_what_cannot_be_read(tmp_path):
+def test_unreadable_files(tmp_path):
     path = tmp_path / "p"
     path.write_text(f"a=b\npassword={CANARY}\\u12")
     with pytest.raises(UsageError, match=r"line 2: \\u needs four") as caught:

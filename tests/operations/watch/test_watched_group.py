@@ -138,7 +138,7 @@ def test_epochs_count_where_the_group_has_them():
     assert (watch.group.rebalances, watch.group.doubt.bound) == (4, "at most")
 
 
-def test_a_member_of_a_consumer_group_goes_away_and_is_back():
+def test_a_member_of_a_consumer_group_that_goes_away_and_returns():
     watch = Watch(quiet_ms=1000)
     watch.see(consumer(A, B, epoch=5))
     away = replace(A, status="away")

@@ -1,10 +1,10 @@
-"""Time that passes only when somebody sleeps."""
+"""A clock that only advances when it is read or slept on."""
 
 from __future__ import annotations
 
 
 class VirtualTime:
-    """A `Timekeeper` without a clock. Each reading takes a millisecond."""
+    """A `Timekeeper` without a real clock. Each reading takes a millisecond."""
 
     def __init__(self) -> None:
         self._now_ms = 1_000_000
