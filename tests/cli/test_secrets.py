@@ -213,7 +213,7 @@ def test_no_secret_of_a_profile_is_printed_or_stored(kafka, home, capfd):
             captured = capfd.readouterr()
             shown = captured.out + captured.err
             # The name of a profile is not a secret, and is listed.
-            assert CANARY not in shown.replace(f"it has: {CANARY}", ""), (command, shown)
+            assert CANARY not in shown.replace(f"profiles: {CANARY}", ""), (command, shown)
     (folder / "config.toml").unlink()
     assert files_with_the_canary(home) == []
 

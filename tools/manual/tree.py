@@ -85,9 +85,9 @@ def click_tree() -> click.Group:
     main.app.registered_groups.clear()
     for name in main.COMMANDS:
         main.register(name)
-    found = typer.main.get_command(main.app)
-    assert isinstance(found, click.Group)
-    return found
+    tree = typer.main.get_command(main.app)
+    assert isinstance(tree, click.Group)
+    return tree
 
 
 def leaves(command: click.Command | None = None, words: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
@@ -166,9 +166,9 @@ def _kind(parameter: click.Parameter, help_text: str) -> tuple[str, tuple[str, .
     name, metavar = parameter.name or "", (parameter.metavar or "").strip("[].")
     if isinstance(parameter.type, click.Choice):
         return "words", tuple(map(str, parameter.type.choices))
-    found = _ALTERNATIVES.match(help_text)
-    if found:
-        return "words", tuple(found[0].split(" | "))
+    alternatives = _ALTERNATIVES.match(help_text)
+    if alternatives:
+        return "words", tuple(alternatives[0].split(" | "))
     if metavar in _BY_METAVAR:
         return _BY_METAVAR[metavar], ()
     if metavar == "GROUP":

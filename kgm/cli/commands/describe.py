@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SCHEMA = "kgm.describe/v1"
 
 
-class View(Enum):
+class DescribeView(Enum):
     """What is shown of a group."""
 
     MEMBERS = "members"
@@ -55,7 +55,7 @@ def describe(
     if not named and match is None and not all_groups:
         hint = "name one, or add --match GLOB or --all-groups; `kgm list` shows the groups"
         raise UsageError("no group is given", hint=hint)
-    view = View.STATE if state else View.OFFSETS if offsets else View.MEMBERS
+    view = DescribeView.STATE if state else DescribeView.OFFSETS if offsets else DescribeView.MEMBERS
     with options.cluster(reads_only=True) as connected, progress(options, "describing groups"):
         selection = select_groups(connected, named, match, all_groups=all_groups)
         if selection.listing is not None:
@@ -72,13 +72,13 @@ def describe(
     exit_with(errors, done=len(snapshots))
 
 
-def _tables(snapshots: Sequence[GroupSnapshot], view: View, *, verbose: bool) -> list[Table]:
+def _tables(snapshots: Sequence[GroupSnapshot], view: DescribeView, *, verbose: bool) -> list[Table]:
     match view:
-        case View.STATE:
+        case DescribeView.STATE:
             return [state_table(snapshots)]
-        case View.OFFSETS:
+        case DescribeView.OFFSETS:
             return [offsets_table(snapshot) for snapshot in snapshots]
-        case View.MEMBERS:
+        case DescribeView.MEMBERS:
             return [members_table(snapshot, verbose=verbose) for snapshot in snapshots]
 
 
@@ -88,14 +88,14 @@ def report(
     tables: Sequence[Table],
     where: dict[str, str | None],
     *,
-    view: View,
+    view: DescribeView,
     is_data: bool = True,
 ) -> Report:
     """The snapshots are the data; an item is a group, an offset or a member, as the view says.
 
     is_data: tables alone need no JSON, which takes time with thousands of members."""
     jsons = [snapshot.to_json() for snapshot in snapshots] if is_data else []
-    if view is View.STATE:
+    if view is DescribeView.STATE:
         items, names = jsons, [snapshot.group_id for snapshot in snapshots]
     else:
         items = [{"group_id": group["group_id"], **row} for group in jsons for row in group[view.value]]

@@ -15,7 +15,7 @@ from kgm.model.errors import ConditionNotMet, UsageError
 if TYPE_CHECKING:
     from kgm.model.changes import Changed, Changes
     from kgm.model.snapshot import MemberSnapshot
-    from kgm.operations.diff.comparison import Comparison, GroupComparison, Side
+    from kgm.operations.diff.comparison import GroupComparison, Side, SnapshotComparison
 
 SCHEMA = "kgm.diff/v1"
 LIVE = "live"
@@ -80,7 +80,7 @@ def _side(text: str) -> Side:
 
 
 def _emit(
-    compared: Comparison, names: tuple[str, str], where: dict[str, str | None] | None, options: RunOptions
+    compared: SnapshotComparison, names: tuple[str, str], where: dict[str, str | None] | None, options: RunOptions
 ) -> None:
     from kgm.cli.output.contracts.diff import comparison_json
 

@@ -73,9 +73,9 @@ def _total(widths: Sequence[int]) -> int:
 def _folded_widths(widths: Sequence[int], room: int) -> list[int] | None:
     """The widest columns reduced to one width, the largest that fits; None when that is too narrow to read."""
     for cap in range(max(widths), _NARROWEST - 1, -1):
-        found = [min(width, cap) for width in widths]
-        if _total(found) <= room:
-            return found
+        capped = [min(width, cap) for width in widths]
+        if _total(capped) <= room:
+            return capped
     return None
 
 

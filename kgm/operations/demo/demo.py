@@ -122,22 +122,22 @@ def run_demo() -> Iterator[DemoStep]:
 
     settings = BrokerSettings.from_overrides({"group.initial.rebalance.delay.ms": str(_INITIAL_DELAY_MS)})
     with serve_in_thread(topics={_TOPIC: _PARTITIONS}, settings=settings) as server:
-        stage = _Stage(server=server)
+        running = _RunningDemo(server=server)
         try:
             yield CoordinatorStarted(bootstrap=server.bootstrap)
-            yield stage.form_group()
-            yield stage.predict_bounce()
-            yield stage.bounce()
-            yield MemberStopped(instance_id=stage.leaver)
-            yield stage.remove()
-            yield stage.compare_removal()
+            yield running.form_group()
+            yield running.predict_bounce()
+            yield running.bounce()
+            yield MemberStopped(instance_id=running.leaver)
+            yield running.remove()
+            yield running.compare_removal()
         finally:
-            for consumer in stage.fleet.values():
+            for consumer in running.fleet.values():
                 consumer.stop()
 
 
 @dataclass(slots=True)
-class _Stage:
+class _RunningDemo:
     """The running demo."""
 
     server: EmbeddedServer

@@ -40,7 +40,7 @@ class GroupComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class SnapshotComparison:
     """All groups of both sides, by group id, and what could not be compared."""
 
     groups: tuple[GroupComparison, ...]
@@ -68,7 +68,7 @@ def live_group_ids(before: Side, after: Side, only: Sequence[str]) -> tuple[list
     return wanted(before), wanted(after)
 
 
-def compare_with_cluster(before: Side, after: Side, only: Sequence[str], cluster: AdminClient) -> Comparison:
+def compare_with_cluster(before: Side, after: Side, only: Sequence[str], cluster: AdminClient) -> SnapshotComparison:
     """Describe the groups of live sides, then compare. only: group ids; empty is all groups.
 
     A group that the cluster does not have is a difference; it is an error only if the other side does not have it
@@ -95,19 +95,19 @@ def compare_snapshots(
     after: Sequence[GroupSnapshot],
     only: Sequence[str] = (),
     errors: Sequence[KgmError] = (),
-) -> Comparison:
+) -> SnapshotComparison:
     """By group id. One group on each side is compared whatever it is called: a copy, or a group that was renamed.
 
     only: group ids; a missing one is an error, unless `errors` has one for it already."""
     if not only and len(before) == len(after) == 1:
-        return Comparison(groups=(_compared(after[0].group_id, before[0], after[0]),), errors=tuple(errors))
+        return SnapshotComparison(groups=(_compared(after[0].group_id, before[0], after[0]),), errors=tuple(errors))
     old = {snapshot.group_id: snapshot for snapshot in before}
     new = {snapshot.group_id: snapshot for snapshot in after}
     names = [name for name in sorted(old.keys() | new.keys()) if not only or name in only]
     explained = {*names, *(error.group_id for error in errors)}
     missing = [NotFoundError(f"neither side has group {name}", group_id=name) for name in only if name not in explained]
     groups = tuple(_compared(name, old.get(name), new.get(name)) for name in names)
-    return Comparison(groups=groups, errors=(*errors, *missing))
+    return SnapshotComparison(groups=groups, errors=(*errors, *missing))
 
 
 def _compared(group_id: str, before: GroupSnapshot | None, after: GroupSnapshot | None) -> GroupComparison:

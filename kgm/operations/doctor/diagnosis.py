@@ -76,26 +76,28 @@ def diagnose(
     answers."""
     with phase("examining groups"):
         selection = select_groups(cluster, names, pattern, all_groups=not names and pattern is None)
-        run = _Run(cluster=cluster, window_ms=window_ms, history=history, errors=list(selection.errors))
-        first = run.described(selection.group_ids)
-        recorded = run.recorded(sorted(first))
+        queries = _ClusterQueries(cluster=cluster, window_ms=window_ms, history=history, errors=list(selection.errors))
+        first = queries.described(selection.group_ids)
+        recorded = queries.recorded(sorted(first))
     later: Mapping[str, GroupSnapshot] = {}
     busy = [group_id for group_id, group in first.items() if _changes_with_time(group)]
     if busy and window_ms:
         with phase("waiting for commits"):
             cluster.deadline.sleep(window_ms / 1000)
-            later = run.described_again(busy)
+            later = queries.described_again(busy)
     elif busy:
-        run.skipped.append(SkippedChecks(checks=_CHECKS_OF_WINDOW, why="groups were described once (--window 0s)"))
+        queries.skipped.append(SkippedChecks(checks=_CHECKS_OF_WINDOW, why="groups were described once (--window 0s)"))
     now_ms = round(time.time() * 1000)
     for group_id in sorted(first):
-        facts = run.facts(first[group_id], later.get(group_id), recorded.get(group_id, ()), now_ms)
-        run.findings += run_checks(facts)
+        facts = queries.facts(first[group_id], later.get(group_id), recorded.get(group_id, ()), now_ms)
+        queries.findings += run_checks(facts)
     return Diagnosis(
         group_ids=tuple(sorted(first)),
-        findings=tuple(sorted(run.findings, key=lambda one: (one.severity.rank, one.group_id, one.check, one.message))),
-        skipped=tuple(run.skipped),
-        errors=tuple(run.errors),
+        findings=tuple(
+            sorted(queries.findings, key=lambda one: (one.severity.rank, one.group_id, one.check, one.message))
+        ),
+        skipped=tuple(queries.skipped),
+        errors=tuple(queries.errors),
         window_ms=window_ms,
         history=None if history is None else history.folder,
         listing=selection.listing,
@@ -103,8 +105,8 @@ def diagnose(
 
 
 @dataclass(slots=True, kw_only=True)
-class _Run:
-    """What the cluster is asked, and what is known so far."""
+class _ClusterQueries:
+    """The requests to the cluster, and what they have shown so far."""
 
     cluster: AdminClient
     window_ms: int

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class GroupFacts:
     """One group. earlier: the description before `group`, `window_ms` earlier, if there was one.
 
-    recorded: the group's records, oldest first. retention_ms: how long offsets of an empty group are kept; None where
+    recorded: the group's records, oldest first. retention_ms: the retention of offsets of an empty group; None where
     the broker does not say. advice, alarms: of the built history in folder `history`."""
 
     group: GroupSnapshot

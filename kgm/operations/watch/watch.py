@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from kgm.model.errors import ConditionNotMet
 from kgm.operations.watch.events import EventKind, GroupEvent
 from kgm.operations.watch.timekeeper import Timekeeper
-from kgm.operations.watch.watched_group import GroupVerdict, WatchedGroup
+from kgm.operations.watch.watched_group import WatchedGroup, WatchVerdict
 from kgm.text.durations import show_duration
 from kgm.text.wording import typed
 
@@ -83,7 +83,7 @@ class Watch:
             self._timekeeper.sleep_ms(self._pause_ms())
             observer.show(self._poll(), self._now_ms())
 
-    def verdicts(self) -> list[GroupVerdict]:
+    def verdicts(self) -> list[WatchVerdict]:
         """How each group stands; also of a watch that was interrupted."""
         return [
             group.verdict(reached=None if self._limits.goal is None else group.is_quiet() and group.breach() is None)

@@ -61,7 +61,7 @@ class CountDoubt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupVerdict:
+class WatchVerdict:
     """How a group stands at the end of a watch. reached: whether it became what was waited for; None: nothing was.
 
     moves: from the owners of the baseline to those seen last; moved_partitions: those that had another owner at any
@@ -162,7 +162,7 @@ class WatchedGroup:
         return [self._event(EventKind.UNREACHABLE, error.message)]
 
     def _description(self, now: GroupSnapshot, *, is_logged: bool, is_unlogged: bool) -> list[GroupEvent]:
-        """is_logged: the log has told what became of members and owners; is_unlogged: it cannot be read."""
+        """is_logged: records of the log have been applied already; is_unlogged: the log cannot be read."""
         events: list[GroupEvent] = []
         if self.error is not None and not isinstance(self.error, NotFoundError):
             events.append(self._event(EventKind.REACHABLE, "the group can be described again"))
@@ -385,9 +385,9 @@ class WatchedGroup:
         """Whether nothing is missing, and nothing has happened for as long as expected."""
         return self.quiet_since_ms is not None and self._now_ms - self.quiet_since_ms >= self.expectations.quiet_ms
 
-    def verdict(self, *, reached: bool | None) -> GroupVerdict:
+    def verdict(self, *, reached: bool | None) -> WatchVerdict:
         """How the group stands. reached: whether it became what was waited for; None: nothing was."""
-        return GroupVerdict(
+        return WatchVerdict(
             group_id=self.group_id,
             reached=reached,
             breach=self.breach(),

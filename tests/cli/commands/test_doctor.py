@@ -195,9 +195,9 @@ def test_members_that_do_not_commit_and_sessions_that_are_too_short(kafka):
         data, found = examined(run)
     short = found[group, "session-too-short"]
     assert (short["severity"], short["about"]) == ("warning", [seat])
-    assert "its session is 6s" in short["evidence"][0]
+    assert "its session timeout is 6s" in short["evidence"][0]
     assert data["skipped"] == [
-        {"checks": "stalled-owner, rebalancing", "why": "there was no second look (--window 0s)"}
+        {"checks": "stalled-owner, rebalancing", "why": "groups were described once (--window 0s)"}
     ]
 
 

@@ -9,7 +9,7 @@ from kgm.text.timestamps import rfc3339
 
 if TYPE_CHECKING:
     from kgm.operations.watch.events import GroupEvent
-    from kgm.operations.watch.watched_group import GroupVerdict, WatchedGroup
+    from kgm.operations.watch.watched_group import WatchedGroup, WatchVerdict
 
 FORMS: Final[dict[str, dict[str, Any]]] = {
     "watch": {
@@ -85,7 +85,7 @@ def event_json(event: GroupEvent, group: WatchedGroup) -> dict[str, Any]:
     }
 
 
-def verdict_json(verdict: GroupVerdict) -> dict[str, Any]:
+def verdict_json(verdict: WatchVerdict) -> dict[str, Any]:
     """One of `data.groups`."""
     latest, doubt = verdict.latest, verdict.rebalances_doubt
     return {
