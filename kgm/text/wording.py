@@ -2,33 +2,10 @@
 
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from kgm.model.assignment import Move, Partitions, as_ranges
 
-#: The owner of a partition that has none, in text.
-NO_CONSUMER = "no consumer"
 _MOST_HANDOVERS = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handover:
-    """All partitions of one topic that go from one owner to another. None: no owner."""
-
-    topic: str
-    partitions: tuple[int, ...]
-    owner_before: str | None
-    owner_after: str | None
-
-    @property
-    def what(self) -> str:
-        """`orders[0-2]`."""
-        return f"{self.topic}[{as_ranges(self.partitions)}]"
-
-    @property
-    def owners(self) -> str:
-        """`a -> no consumer`."""
-        return f"{self.owner_before or NO_CONSUMER} -> {self.owner_after or NO_CONSUMER}"
 
 
 def many(count: int, noun: str) -> str:
@@ -51,22 +28,10 @@ def partitions_text(partitions: Partitions) -> str:
     return " ".join(f"{topic}[{as_ranges(partitions[topic])}]" for topic in sorted(partitions) if partitions[topic])
 
 
-def handovers(moves: Iterable[Move]) -> list[Handover]:
-    """The moves, joined by topic and owners, in that order."""
-    joined: dict[tuple[str, str | None, str | None], list[int]] = {}
-    for move in moves:
-        joined.setdefault((move.topic, move.owner_before, move.owner_after), []).append(move.partition)
-    unsorted = [
-        Handover(topic=topic, partitions=tuple(partitions), owner_before=before, owner_after=after)
-        for (topic, before, after), partitions in joined.items()
-    ]
-    return sorted(
-        unsorted, key=lambda one: (one.topic, one.owner_before or NO_CONSUMER, one.owner_after or NO_CONSUMER)
-    )
-
-
 def moves_text(moves: Iterable[Move]) -> str:
     """`orders[0-2] a -> b, users[1] a -> no consumer`: the first eight handovers."""
+    from kgm.text.handovers import handovers  # most commands need no moves
+
     texts = [f"{one.what} {one.owners}" for one in handovers(moves)]
     rest = len(texts) - _MOST_HANDOVERS
     return ", ".join(texts[:_MOST_HANDOVERS]) + (f", and {many(rest, 'more handover')}" if rest > 0 else "")

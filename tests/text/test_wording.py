@@ -1,5 +1,6 @@
 from kgm.model.assignment import Move
-from kgm.text.wording import group_command, handovers, many, moves_text, partitions_text, typed
+from kgm.text.handovers import handovers
+from kgm.text.wording import group_command, many, moves_text, partitions_text, typed
 
 
 def move(partition, before, after, topic="t"):

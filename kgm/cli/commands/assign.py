@@ -186,7 +186,7 @@ def _loads_and_moves(answer: AssignedCase) -> list[Table]:
 
 def _moves_table(changes: Sequence[Move]) -> Table:
     from kgm.model.assignment import as_ranges
-    from kgm.text.wording import handovers
+    from kgm.text.handovers import handovers
 
     moved = sum(1 for move in changes if move.owner_before is not None and move.owner_after is not None)
     added = sum(1 for move in changes if move.owner_before is None)

@@ -134,7 +134,7 @@ def _rows(group: GroupComparison) -> list[list[Cell]]:
 
 
 def _member_rows(changed: Changes) -> list[list[Cell]]:
-    from kgm.text.wording import handovers
+    from kgm.text.handovers import handovers
 
     rows: list[list[Cell]] = [["joined", member.identity, _member_text(member)] for member in changed.joined]
     rows += [["left", member.identity, _member_text(member)] for member in changed.left]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from kgm.text.durations import parse_duration
 
 if TYPE_CHECKING:
     from kgm.client import AdminClient, Security
+    from kgm.operations.settings.loading import Setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +83,11 @@ def run_options(values: Mapping[str, Any], sources: Mapping[str, str] | None = N
     Raises UsageError or NotFoundError."""
     if "bootstrap_server" not in values and "extra" not in values and "command_config" not in values:
         return _checked(values)
-    from kgm.cli.options.client_overrides import parse_overrides
     from kgm.operations.settings.loading import load_settings
 
     values, origins = dict(values), dict(sources or {})
     loaded = load_settings(
-        overrides=parse_overrides(values.get("extra") or ()),
+        overrides=_overrides(values.get("extra")),
         properties_file=values.get("command_config"),
         profile=values.get("profile"),
     )
@@ -110,6 +110,14 @@ def run_options(values: Mapping[str, Any], sources: Mapping[str, str] | None = N
         _checked(values), bootstrap=bootstrap, settings=loaded.client, profile=loaded.profile,
         expect_cluster_id=expected or None, warnings=loaded.warnings, origins=origins,
     )  # fmt: skip
+
+
+def _overrides(extra: Sequence[str] | None) -> list[Setting]:
+    if not extra:
+        return []
+    from kgm.cli.options.client_overrides import parse_overrides
+
+    return parse_overrides(extra)
 
 
 def _checked(values: Mapping[str, Any]) -> RunOptions:

@@ -11,8 +11,6 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kgm.operations.settings.profiles import PROFILE_OPTIONS, config_file, read_profile
-
 _BOOTSTRAP = "bootstrap.servers"
 
 
@@ -78,18 +76,20 @@ def load_settings(
     Raises UsageError or NotFoundError; neither shows a value."""
     environment = os.environ if environment is None else environment
     warnings: list[str] = []
-    chosen = read_profile(profile, environment)
-    options, layers = {}, []
+    file = config_file(environment)
+    chosen, options, layers = None, {}, []
+    if profile is not None or file.exists():
+        from kgm.operations.settings.profiles import read_profile
+
+        chosen = read_profile(profile, file)
     if chosen is not None:
-        origin = f"profile {chosen.name} ({chosen.file})"
-        settings = {key: Setting(key=key, value=value, origin=origin) for key, value in chosen.values.items()}
-        options = {key: settings.pop(key) for key in PROFILE_OPTIONS if key in settings}
-        layers.append(settings)
-        warnings += _warnings_of_mode(chosen.file, settings.values())
+        origin = f"profile {chosen.name} ({file})"
+        options = _settings(chosen.options, origin)
+        layers.append(_settings(chosen.settings, origin))
+        warnings += _warnings_of_mode(file, layers[0].values())
     path = properties_file
     if path is None and "command_config" in options:
-        folder = config_file(environment).parent
-        path = str(folder / pathlib.Path(options["command_config"].value).expanduser())
+        path = str(file.parent / pathlib.Path(options["command_config"].value).expanduser())
     if path is not None:
         layers.append(_from_properties(path, environment, warnings))
     layers.append(_from_environment(environment))
@@ -109,17 +109,26 @@ def load_settings(
     )
 
 
+def config_file(environment: Mapping[str, str]) -> pathlib.Path:
+    """The file with the profiles: `$XDG_CONFIG_HOME/kgm/config.toml`."""
+    home = environment.get("XDG_CONFIG_HOME")
+    return (pathlib.Path(home) if home else pathlib.Path.home() / ".config") / "kgm" / "config.toml"
+
+
 def _from_properties(path: str, environment: Mapping[str, str], warnings: list[str]) -> dict[str, Setting]:
     from kgm.operations.settings.properties import read_properties
 
     properties = read_properties(path)
-    raw = [Setting(key=key, value=value, origin=path) for key, value in properties.items()]
-    warnings += _warnings_of_mode(pathlib.Path(path), raw)
+    warnings += _warnings_of_mode(pathlib.Path(path), _settings(properties, path).values())
     if "config.providers" in properties:
         from kgm.operations.settings.config_providers import resolve_placeholders
 
         properties = resolve_placeholders(properties, path, environment)
-    return {key: Setting(key=key, value=value, origin=path) for key, value in properties.items()}
+    return _settings(properties, path)
+
+
+def _settings(values: Mapping[str, str], origin: str) -> dict[str, Setting]:
+    return {key: Setting(key=key, value=value, origin=origin) for key, value in values.items()}
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Setting]:
@@ -142,6 +151,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Setting]:
 
 def _warnings_of_keys(merged: Mapping[str, Setting]) -> Iterator[str]:
     from kgm.model.client_settings import NOT_DONE, is_known, nearest
+    from kgm.operations.settings.profiles import PROFILE_OPTIONS
 
     for key, setting in merged.items():
         if key in NOT_DONE:

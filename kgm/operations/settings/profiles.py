@@ -32,28 +32,19 @@ PROFILE_OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """One profile. values: by dotted key, kgm's own options among them; `repr` does not show them."""
+    """One profile. options: kgm's own, by name; settings: of a Kafka client, by dotted key. `repr` shows no value."""
 
     name: str
-    file: pathlib.Path
-    values: Mapping[str, str] = field(repr=False)
+    options: Mapping[str, str] = field(repr=False)
+    settings: Mapping[str, str] = field(repr=False)
 
 
-def config_file(environment: Mapping[str, str]) -> pathlib.Path:
-    """`$XDG_CONFIG_HOME/kgm/config.toml`."""
-    home = environment.get("XDG_CONFIG_HOME")
-    return (pathlib.Path(home) if home else pathlib.Path.home() / ".config") / "kgm" / "config.toml"
-
-
-def read_profile(name: str | None, environment: Mapping[str, str]) -> Profile | None:
+def read_profile(name: str | None, file: pathlib.Path) -> Profile | None:
     """The profile of this name, or the default one; None when no name is given and there is no default.
 
-    Raises NotFoundError for a name that does not exist, UsageError for a file that cannot be read."""
-    file = config_file(environment)
+    Raises NotFoundError for a name or a file that does not exist, UsageError for a file that cannot be read."""
     if not file.exists():
-        if name is not None:
-            raise NotFoundError(f"profile {name}: file {file} does not exist", hint="kgm config view --help")
-        return None
+        raise NotFoundError(f"profile {name}: file {file} does not exist", hint="kgm config view --help")
     document = _read_toml(file)
     profiles = document.get("profiles", {})
     chosen = name or document.get("default_profile")
@@ -63,7 +54,11 @@ def read_profile(name: str | None, environment: Mapping[str, str]) -> Profile | 
         names = ", ".join(sorted(profiles)) if isinstance(profiles, dict) and profiles else "none"
         raise NotFoundError(f"profile {chosen}: {file} has no [profiles.{chosen}]", facts=(f"profiles: {names}",))
     values = {key.replace("-", "_") if "." not in key else key: value for key, value in _flat(profiles[chosen])}
-    return Profile(name=chosen, file=file, values=values)
+    return Profile(
+        name=chosen,
+        options={key: value for key, value in values.items() if key in PROFILE_OPTIONS},
+        settings={key: value for key, value in values.items() if key not in PROFILE_OPTIONS},
+    )
 
 
 def _read_toml(file: pathlib.Path) -> dict[str, Any]:
