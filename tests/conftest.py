@@ -3,6 +3,7 @@
 Tests marked `kafka` fail when Java or Maven is missing; KGM_SKIP_KAFKA=1 skips them instead.
 
 Properties are tried with the same examples each time; KGM_RANDOM=1 draws others, to look for what nobody has seen yet.
+No example has a deadline in wall-clock time, which a busy machine misses: test_budget.py bounds CPU time.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.alone import register
 
@@ -22,7 +23,12 @@ if TYPE_CHECKING:  # imported late below: only some tests need them
     from tests.kafka.oracle import MessageOracle
     from tests.kafka.secured import SecuredKafka
 
-settings.register_profile("same", derandomize="KGM_RANDOM" not in os.environ)
+settings.register_profile(
+    "same",
+    derandomize="KGM_RANDOM" not in os.environ,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("same")
 
 

@@ -3,8 +3,8 @@
 
 usage: python tools/generate_manual.py [--check]      (--check writes nothing and fails if a file is not as it would be)
 
-Everything that is said about an option comes from its help, so that there is one place to mend it. Examples and the
-words that a shell offers for an option's value are in this file, where the tree does not tell."""
+The text about an option comes from its help, so that there is one place to change it. Examples are in tools/manual/man.py,
+the values that a shell offers in tools/manual/tree.py, where the command tree does not have them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools.manual.tree import command_tree  # noqa: E402
 
 
 def files() -> dict[str, str]:
-    """{path below the repository: content} of everything that is generated."""
+    """{path in the repository: content} of every generated file."""
     tree = command_tree()
     return {
         "completions/kgm.bash": bash.script(tree),
@@ -40,7 +40,7 @@ def main() -> int:
     extra = sorted(there - wanted.keys())
     if check:
         for name in stale:
-            print(f"{name} is not as the command tree has it")
+            print(f"{name} is out of date")
         for name in extra:
             print(f"{name} belongs to no command")
         return 1 if stale or extra else 0

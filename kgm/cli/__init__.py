@@ -1,6 +1,6 @@
-"""What a person types: the only place with typer, rich and tabulate, and the only one that prints.
+"""What a person types: the only room with typer, rich and tabulate, and the only one that prints.
 
-One module a command, imported at start-up, so a module here imports nothing heavy at its top: the work is imported
-inside the command's function. `options` holds what every cluster command takes, `output` turns a `Report` into the
-formats of `-o`, `sanitize` stands between foreign strings and the terminal, `main` maps errors to exit codes.
-"""
+`entry` is the console script, `main` the command tree and the place where errors become exit codes. `commands` has one
+module for each command, named as the command: it parses, calls one operation and draws the result. `options` turns the
+command line, files and profiles into checked values, `output` prints reports in the formats of `-o`, `completion`
+answers shells. Command modules are imported at start-up, so they import the rest of kgm inside their functions."""

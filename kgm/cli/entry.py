@@ -1,4 +1,4 @@
-"""Where the `kgm` script starts: a shell that completes a word must not wait for what only commands need."""
+"""The `kgm` console script. Completing a word must be quick, so it does not import what only commands need."""
 
 import sys
 from typing import NoReturn

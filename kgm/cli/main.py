@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from kgm import __version__
-from kgm.cli.output.streams import close, prepare, reader_has_gone, say, silence
+from kgm.cli.output.streams import close, prepare, reader_has_gone, silence, write_stderr
 from kgm.model.errors import KgmError
 from kgm.text.sanitize import clean, clean_lines
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="kgm",
-    help="Consumer-group membership of Apache Kafka: seen, simulated, and changed safely.",
-    rich_markup_mode=None,  # rich's help costs more than the whole rest of start-up
+    help="Consumer-group membership of Apache Kafka: see it, simulate changes, and change it safely.",
+    rich_markup_mode=None,  # rich's help costs more than the rest of start-up
     pretty_exceptions_enable=False,  # they would print local variables, secrets among them
     no_args_is_help=True,
     add_completion=False,
@@ -42,27 +42,27 @@ def root(
     pass
 
 
-#: name: (module, function, first line of its help), in the order in which help lists them.
+#: name: (module, function, first line of its help), in the order of the help.
 COMMANDS = {
-    "list": ("list", "list_groups", "List the groups that are visible to us: id, type, state, members."),
+    "list": ("list", "list_groups", "List the visible groups: id, type, state, members."),
     "describe": ("describe", "describe", "Describe groups: members with instance ids, assignments, lag."),
     "remove-members": ("remove_members", "remove_members", "Remove members from a group in one LeaveGroup request."),
-    "simulate-bounce": ("simulate_bounce", "simulate_bounce", "Say what a planned bounce would move."),
+    "simulate-bounce": ("simulate_bounce", "simulate_bounce", "Predict what a planned bounce would move."),
     "watch": ("watch", "watch", "Watch groups change; verify a rolling restart while it happens."),
-    "wait": ("wait", "wait", "Wait until a group is stable, empty, has N members, or lags by no more than N."),
-    "doctor": ("doctor", "doctor", "Look for what is wrong with groups, with evidence and the next command."),
+    "wait": ("wait", "wait", "Wait until a group is stable, is empty, has N members, or has a lag of at most N."),
+    "doctor": ("doctor", "doctor", "Diagnose groups: what is wrong, with evidence and the next command."),
     "diff": ("diff", "diff", "Show what changed in groups between two snapshots, files or live."),
-    "assign": ("assign", "assign_command", "Run one of Kafka's assignors on written-down groups."),
-    "serve": ("serve", "serve", "Run the embedded coordinator: real Kafka clients can join it."),
-    "audit": ("audit", "audit", "Show the removals that kgm made from this machine, and what came of each."),
-    "history": ("history", "app", "What happened to groups and why, from the records of __consumer_offsets."),
-    "config": ("config", "app", "Show where settings come from; try to connect and log in."),
-    "demo": ("demo", "demo", "Show the main job end to end, on the embedded coordinator."),
+    "assign": ("assign", "assign_command", "Run one of Kafka's assignors on groups from a file."),
+    "serve": ("serve", "serve", "Run the embedded coordinator, which real Kafka clients can join."),
+    "audit": ("audit", "audit", "Show the removals that kgm made from this machine, and their results."),
+    "history": ("history", "app", "Explain what happened to groups and why, from the records of __consumer_offsets."),
+    "config": ("config", "app", "Show where settings come from; test the connection and the login."),
+    "demo": ("demo", "demo", "Demonstrate kgm end to end on the embedded coordinator."),
 }
 
 
 def register(name: str) -> None:
-    """Bind a command: its module is imported now."""
+    """Add a command to the tree; imports its module."""
     import importlib
 
     module, function, _ = COMMANDS[name]
@@ -74,18 +74,18 @@ def register(name: str) -> None:
 
 
 def _register(arguments: Sequence[str]) -> None:
-    """Bind the command that is asked for; for help about all of them, only their names and what they are for."""
-    app.registered_commands.clear()  # of an earlier run in this process
+    """Add the command that the arguments name; for the overview of all commands, only names and first lines."""
+    app.registered_commands.clear()  # by an earlier run in this process
     app.registered_groups.clear()
     if arguments and arguments[0] in COMMANDS:
         register(arguments[0])
         return
     for name, (_, _, purpose) in COMMANDS.items():
-        app.command(name, help=purpose, short_help=purpose)(_elsewhere)
+        app.command(name, help=purpose, short_help=purpose)(_overview_entry)
 
 
-def _elsewhere() -> None:
-    """Stands for a command in the overview; never called, because a command that is named is bound itself."""
+def _overview_entry() -> None:
+    """A command of the overview; never called, because a command that is named is added itself."""
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -100,17 +100,17 @@ def run(argv: Sequence[str] | None = None) -> int:
         return result if isinstance(result, int) else 0
     except KgmError as error:
         if debug:
-            _trace()
-        _tell(error, arguments)
+            _print_traceback()
+        _report_failure(error, arguments)
         return error.exit_code
     except click.ClickException as error:
-        _usage(error)
+        _print_usage(error)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        say("interrupted\n")
+        write_stderr("interrupted\n")
         return 130
     except SystemExit:
-        # So click ends a command whose stdout nobody reads any more.
+        # This is how click ends a command whose stdout has been closed.
         if not reader_has_gone(sys.stdout):
             raise
         silence(sys.stdout)
@@ -120,58 +120,58 @@ def run(argv: Sequence[str] | None = None) -> int:
             silence(sys.stdout)
             return 0
         if debug:
-            _trace()
-        say(
-            f"error: kgm failed inside: {clean(type(error).__name__)}: {clean(str(error))}\n"
-            + ("" if debug else "hint: run it again with --debug and report what it prints\n")
+            _print_traceback()
+        write_stderr(
+            f"error: internal error: {clean(type(error).__name__)}: {clean(str(error))}\n"
+            + ("" if debug else "hint: run it again with --debug and report the output as a bug\n")
         )
         return 1
 
 
-def _trace() -> None:
-    """The traceback of the error that is being handled; it shows no values but those in messages."""
+def _print_traceback() -> None:
+    """The traceback of the current error. It shows no values but those in messages."""
     import traceback
 
-    say(clean_lines(traceback.format_exc()))
+    write_stderr(clean_lines(traceback.format_exc()))
 
 
-def _usage(error: "click.ClickException") -> None:
-    """As click shows it, with the words of the command line cleaned: a shell's completion may have put them there."""
+def _print_usage(error: "click.ClickException") -> None:
+    """As click shows it, with the words of the command line cleaned: they may come from a shell's completion."""
     import io
 
     text = io.StringIO()
     error.show(text)
-    say(clean_lines(text.getvalue()))
+    write_stderr(clean_lines(text.getvalue()))
 
 
-def _tell(error: KgmError, arguments: Sequence[str]) -> None:
-    """The error for people on stderr; in JSON or YAML as an object on stdout too, so that a script can read it."""
-    from kgm.cli.output.failures import tell
+def _report_failure(error: KgmError, arguments: Sequence[str]) -> None:
+    """The error on stderr; with -o json or yaml also as an object on stdout, so that a script can read it."""
+    from kgm.cli.output.failures import print_error
 
-    tell(error)
-    output = _asked_for(arguments)
+    print_error(error)
+    output = _output_format(arguments)
     if output in ("json", "yaml"):
-        from kgm.cli.options.common import Common
+        from kgm.cli.output.output_options import OutputOptions
         from kgm.cli.output.report import Report, emit
 
-        emit(Report(schema=_schema_of(arguments), data={}, errors=(error,)), Common(output=output))
+        emit(Report(schema=_schema_of(arguments), data={}, errors=(error,)), OutputOptions(output=output))
 
 
-def _asked_for(arguments: Sequence[str]) -> str | None:
-    """The last format that is asked for, as far as can be told of a command line that may be wrong."""
+def _output_format(arguments: Sequence[str]) -> str | None:
+    """The last format on the command line, which may be an invalid one."""
     import os
 
-    found = os.environ.get("KGM_OUTPUT")
+    output = os.environ.get("KGM_OUTPUT")
     for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
         if word in ("-o", "--output"):
-            found = after
+            output = after
         elif word.startswith(("-o", "--output=")):
-            found = word.removeprefix("--output=").removeprefix("-o")
-    return found
+            output = word.removeprefix("--output=").removeprefix("-o")
+    return output
 
 
 def _schema_of(arguments: Sequence[str]) -> str:
-    """`kgm.config-test/v1` of `config test`."""
+    """`kgm.config-test/v1` for `config test`."""
     words = [word for word in arguments if not word.startswith("-")]
     depth = 2 if words and words[0] in COMMANDS and COMMANDS[words[0]][1] == "app" else 1
     return f"kgm.{'-'.join(words[:depth]) or 'kgm'}/v1"

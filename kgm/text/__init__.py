@@ -1,1 +1,4 @@
-"""Text that people type or read: durations, braces, wording, and foreign strings made safe to show."""
+"""Text that people type or read.
+
+`durations` and `braces` parse what people type, `wording`, `handovers` and `timestamps` have the phrases
+that every command uses, `sanitize` makes foreign strings safe to print."""

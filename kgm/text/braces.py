@@ -1,21 +1,22 @@
-"""Lists of ids as people type them: commas, and shell braces that the shell did not see because of quotes or options.
+"""Lists of ids as people type them: commas, and braces that the shell did not expand because of quotes or options.
 
 `app-{1..3}-StreamThread-{1..2}` is how Kafka Streams names its instances. As in bash: `{a,b}`, `{1..9}`, `{01..10}`
-(padded), `{1..9..2}`, `{a..e}`, nested. What is no list stays as it is (`{x}`), as does what follows a backslash."""
+(padded), `{1..9..2}`, `{a..e}`, nested. Braces that are not a list are literal (`{x}`), and so is a character after a
+backslash."""
 
 import re
 from collections.abc import Iterable
 
 from kgm.model.errors import UsageError
 
-#: More ids than this in one list are a typing error.
+#: More ids than this in one list are taken for a mistake.
 MAX_IDS = 100_000
 _NUMBERS = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?")
 _LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?")
 
 
 def expand_list(text: str, option: str) -> list[str]:
-    """The ids in a list with commas and braces, in order. Raises UsageError for an empty id or far too many."""
+    """The ids in a list with commas and braces, in order. Raises UsageError for an empty id or more than MAX_IDS."""
     ids: list[str] = []
     for part in _split(text):
         if not part.strip():
@@ -38,7 +39,7 @@ def expand(text: str, option: str) -> list[str]:
         if options is None:
             continue
         heads = [text[:start] + choice for choice in options]
-        # What stands before the first list is literal, and lists nest: expand each choice and the rest on their own.
+        # The text before the first list is literal, and lists nest: each choice and the rest are expanded separately.
         middles = [word for head in heads for word in (expand(head, option) if "{" in head[start:] else [head])]
         tails = expand(text[stop + 1 :], option)
         if len(middles) * len(tails) > MAX_IDS:
@@ -48,7 +49,7 @@ def expand(text: str, option: str) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    """At commas outside of braces."""
+    """The parts between commas outside braces."""
     parts, depth, start = [], 0, 0
     for at, char in _unescaped(text):
         if char == "{":
@@ -62,20 +63,20 @@ def _split(text: str) -> list[str]:
 
 
 def _unescaped(text: str) -> list[tuple[int, str]]:
-    """(position, character) of braces and commas that no backslash precedes."""
-    found, skip = [], False
+    """(position, character) of braces and commas without a backslash before them."""
+    marks, skip = [], False
     for at, char in enumerate(text):
         if skip:
             skip = False
         elif char == "\\":
             skip = True
         elif char in "{},":
-            found.append((at, char))
-    return found
+            marks.append((at, char))
+    return marks
 
 
 def _groups(text: str) -> list[tuple[int, int]]:
-    """(open, close) of every outermost brace pair, from the left."""
+    """(open, close) of every outermost pair of braces, from left to right."""
     pairs, opened = [], []
     for at, char in _unescaped(text):
         if char == "{":
@@ -91,7 +92,7 @@ def _groups(text: str) -> list[tuple[int, int]]:
 
 
 def _alternatives(inner: str, option: str) -> list[str] | None:
-    """What a brace pair stands for; None when it is no list."""
+    """The items that a pair of braces expands to; None when it is not a list."""
     if numbers := _NUMBERS.fullmatch(inner):
         first, last, step = numbers.groups()
         width = max(len(first), len(last)) if _is_padded(first) or _is_padded(last) else 0

@@ -1,4 +1,4 @@
-"""Durations as people type them: `500ms`, `5s`, `2m`, `1h`; a bare number is seconds."""
+"""Durations as people type them: `500ms`, `5s`, `2m`, `1h`; a number without a unit is seconds."""
 
 import re
 
@@ -10,14 +10,14 @@ _FORM = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|)\s*", re.IGNORECASE)
 
 def parse_duration(text: str, option: str) -> int:
     """Milliseconds. Raises UsageError that names the option."""
-    found = _FORM.fullmatch(text)
-    if found is None:
-        raise UsageError(f"{option}: {text!r} is not a duration", hint="write 500ms, 5s, 2m or 1h")
-    return round(float(found[1]) * _UNITS_MS[found[2].lower()])
+    match = _FORM.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{option}: {text!r} is not a valid duration", hint="write 500ms, 5s, 2m or 1h")
+    return round(float(match[1]) * _UNITS_MS[match[2].lower()])
 
 
 def show_duration(ms: int | None) -> str:
-    """`1m30s` for 90000: how durations stand in tables; `?` when unknown."""
+    """`1m30s` for 90000; `?` when it is unknown."""
     if ms is None:
         return "?"
     if ms < 1000:

@@ -1,8 +1,8 @@
-"""Foreign strings made safe to show. Group, instance and client ids are whatever a client sent: the broker checks
-nothing, so an id can hold escape sequences, line breaks, bidi marks or a spreadsheet formula (CWE-150, CWE-1236).
+"""Foreign strings made safe to print. Group, instance and client ids are whatever a client sent, unchecked by the
+broker: an id may contain escape sequences, line breaks, bidi marks or a spreadsheet formula (CWE-150, CWE-1236).
 
-`clean` is for terminals, prompts, logs and error messages, `csv_cell` for CSV and TSV; `json_text` leaves a JSON
-document equal, and free of characters that a terminal would act on."""
+`clean` is for terminals, prompts, logs and error messages, `csv_cell` for CSV and TSV. `json_text` removes characters
+that a terminal acts on from a JSON document without changing its value."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import functools
 import re
 import unicodedata
 
-#: Categories that change what a terminal shows without being seen: controls, formats (bidi marks, zero width),
-#: surrogates, private use, unassigned, separators of lines and paragraphs, spaces that are not the space.
+#: Categories of invisible characters that change what a terminal shows: controls, formats (bidi marks, zero width),
+#: surrogates, private use, unassigned, line and paragraph separators, and every space but U+0020.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
-#: Letters, marks and symbols that show nothing: fillers, joiners, variation selectors (Unicode's
-#: Default_Ignorable_Code_Point, as far as the categories above do not have them), the empty Braille pattern.
+#: Invisible letters, marks and symbols: fillers, joiners, variation selectors (Unicode's Default_Ignorable_Code_Point,
+#: without the categories above), and the empty Braille pattern.
 _BLANK = frozenset(
     map(
         chr,
@@ -33,7 +33,7 @@ _BLANK = frozenset(
         ),
     )
 )
-#: What a spreadsheet takes for the start of a formula; the wide ones count where input is Japanese.
+#: First characters of a formula in spreadsheets; the full-width ones count with Japanese input.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _UNUSUAL = re.compile(r"[^\x20-\x7e]")
 _UNUSUAL_IN_JSON = re.compile(r"[^\x20-\x7e\n]")
@@ -41,17 +41,17 @@ _UNUSUAL_IN_JSON = re.compile(r"[^\x20-\x7e\n]")
 
 @functools.lru_cache(maxsize=4096)
 def is_hidden(char: str) -> bool:
-    """Whether a character is not seen for what it is."""
+    """Whether a character is invisible, or looks like a space and is none."""
     return char != " " and (unicodedata.category(char) in _HIDDEN or char in _BLANK)
 
 
 def is_clean(text: str) -> bool:
-    """Whether `clean` would leave the text as it is."""
+    """Whether `clean` returns the text unchanged."""
     return (text.isascii() and text.isprintable()) or not any(map(is_hidden, text))
 
 
 def clean(text: str) -> str:
-    """The text with everything invisible or active written out as an escape, for terminals, prompts and logs."""
+    """The text with invisible and active characters written as escapes, for terminals, prompts and logs."""
     if text.isascii() and text.isprintable():
         return text
     return _UNUSUAL.sub(_shown, text)
@@ -68,18 +68,18 @@ def _shown(match: re.Match[str]) -> str:
 
 
 def clean_lines(text: str) -> str:
-    """A text of several lines of our own (a traceback, a usage message), each of them cleaned."""
+    """A text with several lines (a traceback, a usage message), each line cleaned."""
     return "\n".join(clean(line) for line in text.split("\n"))
 
 
 def csv_cell(text: str) -> str:
-    """The text for a CSV or TSV cell: cleaned, and never a formula when a spreadsheet opens it."""
+    """The text for a CSV or TSV cell: cleaned, and never a formula in a spreadsheet."""
     text = clean(text)
     return "'" + text if text.lstrip(" ").startswith(_FORMULA) else text
 
 
 def json_text(text: str) -> str:
-    """A JSON document that says the same, with everything hidden in its strings written as JSON's own escapes."""
+    """The JSON document with the same value, in which hidden characters in strings are written as JSON escapes."""
     if text.isascii() and "\x7f" not in text:
         return text
     return _UNUSUAL_IN_JSON.sub(_json_escape, text)

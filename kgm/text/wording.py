@@ -1,4 +1,4 @@
-"""Partitions, moves and counts in the words that every command uses."""
+"""Partitions, moves, counts and commands in the words that every command uses."""
 
 import shlex
 from collections.abc import Iterable
@@ -14,8 +14,13 @@ def many(count: int, noun: str) -> str:
 
 
 def typed(group_id: str) -> str:
-    """A group's id as an argument of a command to be typed: quoted where a shell would take it apart."""
+    """A group id as an argument of a command that can be run: quoted for a shell, and never taken for an option."""
     return shlex.quote(group_id) if not group_id.startswith("-") else f"--group={shlex.quote(group_id)}"
+
+
+def group_command(command: str, group_id: str, *words: str) -> str:
+    """`kgm describe GROUP --offsets`: a command about a group that can be run as it is."""
+    return " ".join(["kgm", command, typed(group_id), *map(shlex.quote, words)])
 
 
 def partitions_text(partitions: Partitions) -> str:
@@ -24,11 +29,9 @@ def partitions_text(partitions: Partitions) -> str:
 
 
 def moves_text(moves: Iterable[Move]) -> str:
-    """`orders[0-2] a -> b, users[1] a -> nobody`: what goes from one owner to another, the first eight of them."""
-    handovers: dict[tuple[str, str, str], list[int]] = {}
-    for move in moves:
-        key = (move.topic, move.owner_before or "nobody", move.owner_after or "nobody")
-        handovers.setdefault(key, []).append(move.partition)
-    texts = [f"{topic}[{as_ranges(handovers[topic, a, b])}] {a} -> {b}" for topic, a, b in sorted(handovers)]
+    """`orders[0-2] a -> b, users[1] a -> no consumer`: the first eight handovers."""
+    from kgm.text.handovers import handovers  # most commands need no moves
+
+    texts = [f"{one.what} {one.owners}" for one in handovers(moves)]
     rest = len(texts) - _MOST_HANDOVERS
     return ", ".join(texts[:_MOST_HANDOVERS]) + (f", and {many(rest, 'more handover')}" if rest > 0 else "")

@@ -1,4 +1,4 @@
-"""Whoever runs the tests may have profiles and a cache of their own: none of them counts here, or changes."""
+"""Profiles and the cache of the user who runs the tests are neither read nor changed."""
 
 import pytest
 

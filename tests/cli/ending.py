@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ending:
-    """What makes a command end with a code. words: behind the command; what is in braces is filled in."""
+    """What makes a command end with a code. words: after the command; names in braces are replaced."""
 
     command: str
     code: int

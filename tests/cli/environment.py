@@ -1,4 +1,4 @@
-"""The environment without what whoever runs the tests has set for kgm, for Kafka's tools, or for a terminal."""
+"""The environment without variables for kgm, for Kafka's tools and for a terminal."""
 
 import os
 
@@ -11,6 +11,6 @@ def bare() -> dict[str, str]:
 
 
 def forget_settings(monkeypatch) -> None:
-    """Of this process."""
+    """Remove them from this process."""
     for name in [name for name in os.environ if name.startswith(_SETTINGS)]:
         monkeypatch.delenv(name)

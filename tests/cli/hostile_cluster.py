@@ -24,11 +24,11 @@ from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroup
 from kgm.protocol.messages.sync_group_response import SyncGroupResponse
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from kgm.server import serve_in_thread
-from tests.cli.hostile import WIRE
+from tests.text.hostile import WIRE
 
-#: The group with a member for each name; its own name is as bad.
+#: The group with a member for each name; its own name is hostile too.
 CROWD = "=crowd\x1b[2J\x1b[31m\u202e\r\nerror: nothing\u200b"
-#: A group whose members were removed, so that there is something to tell of it.
+#: A group whose members were removed, for the audit log.
 GONE = "\x9b31m$(gone)\x1b]0;x\x07"
 TOPIC = "orders"
 PARTITIONS = 70
@@ -37,7 +37,7 @@ _SESSION_MS = 1_800_000
 
 @dataclass(frozen=True, slots=True)
 class Hostile:
-    """Where it is, and the folder with its logs."""
+    """Its address, and the folder with its logs."""
 
     bootstrap: str
     logs: pathlib.Path
@@ -65,7 +65,7 @@ class _Peer:
         self.member_id = ""
 
     def frame(self, message: object, version: int) -> bytes:
-        # The client id is theirs to choose too, and a dynamic member's id begins with it.
+        # Clients choose the client id too, and a dynamic member's id begins with it.
         return wire.framed(wire.encode_request(message, version=version, correlation_id=1, client_id=self.name))
 
     def send(self, message: object, version: int) -> None:
@@ -85,7 +85,7 @@ class _Peer:
 
 
 def _form(address: tuple[str, int], group: str, static: Sequence[str], dynamic: Sequence[str] = ()) -> None:
-    """A stable group of members that then stay silent; the last one has topics of bad names as well."""
+    """A stable group of members that then send nothing; the last one has topics with hostile names too."""
     peers = [
         *(_Peer(address, name, is_static=True) for name in static),
         *(_Peer(address, name, is_static=False) for name in dynamic),

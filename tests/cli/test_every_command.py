@@ -1,8 +1,8 @@
-"""Every command in every format on a cluster of hostile names: nothing reaches a terminal, a log or a spreadsheet that
-either would act on, JSON says exactly what is there and is of its schema, and a reader that goes away is no error.
+"""Every command in every format on a cluster of hostile names: nothing that a terminal, a log or a spreadsheet acts on is
+printed, JSON is exact and matches its schema, and a reader that goes away is not an error.
 
 The commands are found in the command tree. A new one is called with a group if it takes one, and with the cluster; what
-else it needs stands in `_CALLS`."""
+else it needs is in `_CALLS`."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ import jsonschema
 import pytest
 
 from kgm.cli.main import run
-from kgm.cli.options.common import FORMATS, Common
+from kgm.cli.options.run_options import RunOptions
 from kgm.cli.output import report as output
+from kgm.cli.output.output_options import FORMATS
 from kgm.cli.output.report import Report
 from kgm.cli.output.schema import schema_of
 from tests.cli.environment import bare, forget_settings
-from tests.cli.hostile import OUR_COLORS, WIRE, hidden, is_formula
 from tests.cli.hostile_cluster import CROWD, GONE, Hostile, hostile_cluster
+from tests.text.hostile import OUR_COLORS, WIRE, hidden, is_formula
 from tools.manual.tree import leaves
 
 pytestmark = pytest.mark.slow
 LEAVES = leaves()
 COMMANDS = [words for words, leaf in LEAVES.items() if any("--output" in param.opts for param in leaf.params)]
-#: Takes ten seconds, joins real consumers, and has no name that is not its own: tests/cli/commands/test_demo.py.
+#: Takes ten seconds, starts real consumers, and prints no foreign names: tests/cli/commands/test_demo.py.
 COMMANDS.remove(("demo",))
 SEGMENTS = "segments:{logs}"
 _HISTORY = [CROWD, "--source", SEGMENTS]
@@ -45,7 +46,7 @@ _CALLS: dict[tuple[str, ...], list[str] | None] = {
     ("assign",): ["--from-file", "{dir}/cases.jsonl"],
     ("diff",): ["{dir}/other.json", "{dir}/snapshot.json"],
     ("wait",): [CROWD, "--for", "members>=1"],
-    ("watch",): [CROWD, "--timeout", "300ms", "--interval", "100ms"],
+    ("watch",): [CROWD, "--count", "3", "--interval", "100ms"],
     ("doctor",): ["--window", "0s"],
     ("audit",): [],
     ("config", "view"): ["-X", "client.id=\x1b[31m=x\u202e"],
@@ -53,7 +54,7 @@ _CALLS: dict[tuple[str, ...], list[str] | None] = {
     ("history", "capture"): None,  # starts Spark: tests/pipeline
     ("history", "build"): None,  # starts Spark: tests/pipeline
 }
-#: Their JSON has none of the names.
+#: Their JSON contains none of the names.
 _NAMELESS = {("config", "view"), ("config", "test"), ("history", "verify"), ("history", "zombies")}
 
 
@@ -128,7 +129,7 @@ def kgm(monkeypatch, capsys, folder):
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_no_format_lets_a_hostile_name_act(words, cluster, folder, kgm, monkeypatch):
+def test_no_format_prints_an_active_character(words, cluster, folder, kgm, monkeypatch):
     line = arguments(words, cluster, folder)
     if line is None:
         pytest.skip("starts Spark")
@@ -153,7 +154,7 @@ def test_no_format_lets_a_hostile_name_act(words, cluster, folder, kgm, monkeypa
 
 
 def _in_every_format(words, line, kgm, monkeypatch) -> Iterator[tuple[str, str, str]]:
-    """(format, stdout, stderr). What the history says takes a while, and is the same in every format: it is asked once."""
+    """(format, stdout, stderr). History commands take a while, so each runs once and its report is rendered again."""
     formats = [one for one in FORMATS if one != "schema"]
     if words[0] != "history":
         for text_format in formats:
@@ -161,7 +162,7 @@ def _in_every_format(words, line, kgm, monkeypatch) -> Iterator[tuple[str, str, 
             assert code in (0, 8), (text_format, code, out, err)
             yield text_format, out, err
         return
-    reports: list[tuple[Report, Common]] = []
+    reports: list[tuple[Report, RunOptions]] = []
     rendered = output.rendered
     monkeypatch.setattr(
         output, "rendered", lambda report, common: reports.append((report, common)) or rendered(report, common)
@@ -186,7 +187,7 @@ def test_colour_is_the_only_thing_that_a_terminal_acts_on(words, cluster, folder
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_errors_and_usage_show_what_was_typed_in_words_only(words, cluster, folder, kgm):
+def test_errors_and_usage_show_typed_words_cleaned(words, cluster, folder, kgm):
     asks = any("--bootstrap-server" in param.opts for param in LEAVES[words].params)
     lines = [
         [*words, "no\x1b[2Jsuch\u202e=", *(["-b", cluster.bootstrap] if asks else [])],
@@ -200,18 +201,16 @@ def test_errors_and_usage_show_what_was_typed_in_words_only(words, cluster, fold
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_the_schema_is_printed_whatever_else_is_missing(words, kgm):
+def test_the_schema_needs_no_other_option(words, kgm):
     code, out, err = kgm(*words, "-o", "schema")
-    assert (code, err) == (0, ""), (
-        f"write down the data of kgm {' '.join(words)} -o json in kgm/cli/output/contracts.py"
-    )
+    assert (code, err) == (0, ""), f"describe the data of kgm {' '.join(words)} -o json in kgm/cli/output/contracts/"
     schema = json.loads(out)
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["properties"]["schema"] == {"enum": [f"kgm.{'-'.join(words)}/v1"]}
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_a_reader_that_has_gone_is_no_error(words, cluster, folder, kgm, monkeypatch):
+def test_a_closed_stdout_is_not_an_error(words, cluster, folder, kgm, monkeypatch):
     line = arguments(words, cluster, folder)
     if line is None:
         pytest.skip("starts Spark")
@@ -226,7 +225,7 @@ def test_a_reader_that_has_gone_is_no_error(words, cluster, folder, kgm, monkeyp
 
 
 @pytest.mark.parametrize("words", [("list",), ("describe",), ("config", "view"), ("watch",)], ids=" ".join)
-def test_nor_is_it_when_the_process_ends(words, cluster, folder):
+def test_nor_does_a_process_fail_at_its_end(words, cluster, folder):
     line = arguments(words, cluster, folder)
     assert line is not None
     reading, writing = os.pipe()

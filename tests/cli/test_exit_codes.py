@@ -1,4 +1,4 @@
-"""Every exit code of every command, seen at least once; docs/exit-codes.md is made from the cases below, which run here.
+"""Every exit code of every command, at least once; docs/exit-codes.md is generated from the cases below.
 
 `KGM_WRITE_DOCS=1` writes the page again. Cases of `kgm history` run in tests/cli/commands/history/test_exit_codes.py."""
 
@@ -31,32 +31,33 @@ PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "exit-codes.md"
 MEANINGS = {
     0: "done", 1: "internal or broker error", 2: "usage", 3: "not found", 4: "authentication or authorisation",
     5: "unreachable, or timed out before anything changed", 6: "refused by a guard or declined; nothing changed",
-    7: "partial, or the outcome is unknown", 8: "a condition is not met", 130: "Ctrl-C",
+    7: "partial, or the outcome is unknown", 8: "a condition was not met", 130: "Ctrl-C",
 }  # fmt: skip
 #: Codes that a command cannot end with, and why.
 NEVER = {
-    "no cluster is asked": {"config view": {4, 5, 6}, "audit": {4, 5, 6}, "assign": {4, 5, 6}, "serve": {4, 5, 6}, "demo": {4, 5, 6}},
+    "it does not connect to a cluster": {"config view": {4, 5, 6}, "audit": {4, 5, 6}, "assign": {4, 5, 6}, "serve": {4, 5, 6}, "demo": {4, 5, 6}},
     "it names no group, member or file": {"demo": {3}, "audit": {3}, "serve": {3}},
-    "all of it or nothing": {"simulate-bounce": {7}, "config view": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
+    "everything or nothing": {"simulate-bounce": {7}, "config view": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
                              "watch": {7}, "wait": {7}},
     "it has no condition": {"list": {8}, "describe": {8}, "remove-members": {8}, "config view": {8}, "config test": {8},
                             "assign": {8}, "serve": {8}, "demo": {8}, "audit": {8}},
-    "it goes on asking until its time is over (8)": {"wait": {1}},
-    "what a broker cannot answer is a finding (8)": {"doctor": {1}},
-    "only by a bug": {"assign": {1}, "demo": {1}},
-    "it is over at once": {"config view": {1, 130}, "audit": {130}},
+    "it keeps polling until its time limit (8)": {"wait": {1}},
+    "an error of a broker is a finding (8)": {"doctor": {1}},
+    "only through a bug": {"assign": {1}, "demo": {1}},
+    "it ends at once": {"config view": {1, 130}, "audit": {130}},
 }  # fmt: skip
 _OF_HISTORY = (
-    "`kgm history` ends with the same codes. Its questions ask no cluster; `capture` and `build` with `--source kafka` "
-    "end with 1, 4 and 5 as the commands above. Seen by `tests/cli/commands/history/test_exit_codes.py`:"
+    "`kgm history` exits with the same codes. Its queries do not connect to a cluster; `capture` and `build` with "
+    "`--source kafka` exit with 1, 4 and 5 as the commands above. Tested by "
+    "`tests/cli/commands/history/test_exit_codes.py`:"
 )
-#: Stands for a group of two static members, a and b, that the case has for itself.
+#: Replaced by a group of two static members, a and b, for this case only.
 GROUP, TOPIC, FREE = "{group}", "orders", "127.0.0.1:1"
 
 
 @dataclass(frozen=True)
 class Case(Ending):
-    """One against a cluster. faults: what befalls the broker; env: what is exported."""
+    """A case with a cluster. faults: what happens to requests, by API; env: exported variables."""
 
     faults: dict = field(default_factory=dict)
     env: dict = field(default_factory=dict)
@@ -65,7 +66,7 @@ class Case(Ending):
 
 
 def _error(code):
-    """An answer with this error, wherever it has a place for one."""
+    """An answer with this error in every field for one."""
 
     def change(message):
         for row in getattr(message, "coordinators", None) or [message]:
@@ -96,14 +97,16 @@ def _cases():
         reads = ApiKey.LIST_GROUPS if name == "list" else ApiKey.FIND_COORDINATOR
         denied = 31 if name == "list" else 30
         if name != "remove-members":
-            yield Case(name, 0, "it is done", words)
+            yield Case(name, 0, "success", words)
         if name not in ("wait", "doctor"):
             yield Case(name, 1, "the broker answers UNKNOWN_SERVER_ERROR", words, {reads: _error(-1)})
-        yield Case(name, 2, "an option that is not there", f"{words} --no-such-option")
-        yield Case(name, 3, "a file of settings that is not there", f"{words} --command-config {{dir}}/none.properties")
-        yield Case(name, 4, "the right is missing", words, {reads: _error(denied)})
-        yield Case(name, 5, "nobody listens", f"{words} --timeout 1s", bootstrap=FREE)
-        yield Case(name, 6, "it is not the cluster that is expected", words, env={"KGM_EXPECT_CLUSTER_ID": "another"})
+        yield Case(name, 2, "an option that does not exist", f"{words} --no-such-option")
+        yield Case(
+            name, 3, "a --command-config that does not exist", f"{words} --command-config {{dir}}/none.properties"
+        )
+        yield Case(name, 4, "a right is missing", words, {reads: _error(denied)})
+        yield Case(name, 5, "no broker listens", f"{words} --timeout 1s", bootstrap=FREE)
+        yield Case(name, 6, "another cluster than the expected one", words, env={"KGM_EXPECT_CLUSTER_ID": "another"})
     yield Case("remove-members", 0, "every member is removed", "remove-members {group} -i a --yes --guard-window 50ms")
     yield Case(
         "list",
@@ -112,15 +115,15 @@ def _cases():
         "list --timeout 2s",
         {ApiKey.METADATA: Edit(_with_a_dead_broker)},
     )
-    yield Case("describe", 7, "one of two groups is not there", f"describe {GROUP} none")
+    yield Case("describe", 7, "one of two groups does not exist", f"describe {GROUP} none")
     yield Case(
         "remove-members",
         7,
-        "one of two members is not there",
+        "one of two members does not exist",
         "remove-members {group} -i a,zz --yes --guard-window 50ms",
     )
-    yield Case("doctor", 7, "one of two groups is not there", f"doctor {GROUP} none --window 0s --fail-on never")
-    yield Case("diff", 7, "one of two groups is not there", f"diff {{dir}}/two.json live -g {GROUP} -g none")
+    yield Case("doctor", 7, "one of two groups does not exist", f"doctor {GROUP} none --window 0s --fail-on never")
+    yield Case("diff", 7, "one of two groups does not exist", f"diff {{dir}}/two.json live -g {GROUP} -g none")
     yield Case(
         "simulate-bounce",
         8,
@@ -130,32 +133,34 @@ def _cases():
     yield Case(
         "watch",
         8,
-        "it was not stable within --timeout",
+        "not stable within --timeout",
         f"watch {GROUP} --until bounced --timeout 1500ms --interval 100ms",
     )
-    yield Case("wait", 8, "it was not so within --timeout", f"wait {GROUP} --for members=9 --timeout 1500ms")
+    yield Case(
+        "wait", 8, "the conditions are not met within --timeout", f"wait {GROUP} --for members=9 --timeout 1500ms"
+    )
     yield Case("doctor", 8, "there are findings", "doctor {dynamic} --window 0s --fail-on info")
     yield Case(
         "diff", 8, "there are differences, with --exit-code", f"diff {{dir}}/other.json live:{GROUP} --exit-code"
     )
     yield Case("assign", 0, "every line has its assignment", "assign --from-file {dir}/cases.jsonl")
-    yield Case("assign", 2, "a line is no JSON", "assign --from-file {dir}/empty.toml")
-    yield Case("assign", 3, "the file is not there", "assign --from-file {dir}/none")
+    yield Case("assign", 2, "a line is not JSON", "assign --from-file {dir}/empty.toml")
+    yield Case("assign", 3, "the file does not exist", "assign --from-file {dir}/none")
     yield Case("audit", 0, "the removals are listed", "audit")
     yield Case("audit", 1, "the log cannot be read", "audit", env={"XDG_STATE_HOME": "{dir}/broken"})
-    yield Case("audit", 2, "a time that is none", "audit --since soon")
+    yield Case("audit", 2, "an invalid time", "audit --since soon")
     yield Case("config view", 0, "the settings are shown", "config view")
     yield Case("config view", 2, "-X without a value", "config view -X nonsense")
-    yield Case("config view", 3, "a profile that is not there", "config view --profile none")
-    yield Case("serve", 2, "a topic that is none", "serve --topic nonsense")
-    yield Case("demo", 2, "an output that is none", "demo -o nonsense")
+    yield Case("config view", 3, "a profile that does not exist", "config view --profile none")
+    yield Case("serve", 2, "an invalid topic", "serve --topic nonsense")
+    yield Case("demo", 2, "an invalid output format", "demo -o nonsense")
 
 
 CASES = list(_cases())
-#: Whole processes: what they wait for is in test_whole_processes.
+#: Whole processes: see test_whole_processes.
 PROCESSES = {
-    **{(name, 130): "Ctrl-C while a broker is silent" for name in _CLUSTER},
-    ("assign", 130): "Ctrl-C while it reads", ("demo", 130): "Ctrl-C on the way",
+    **{(name, 130): "Ctrl-C while a broker does not answer" for name in _CLUSTER},
+    ("assign", 130): "Ctrl-C while it reads", ("demo", 130): "Ctrl-C while it runs",
     ("serve", 0): "SIGTERM", ("serve", 130): "Ctrl-C", ("serve", 1): "the port is taken",
 }  # fmt: skip
 ELSEWHERE = {
@@ -175,7 +180,7 @@ def server():
 
 @pytest.fixture
 def groups(server):
-    """{what stands in the words of a case: a group of its own}; nobody heartbeats, so that each lives for a minute."""
+    """{name in a case: a group of its own}. The members send no heartbeats, so each lives for a minute."""
     made = []
 
     def form(*instance_ids):
@@ -207,7 +212,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def words(server, groups, folder, capsys):
-    """Fills in the words of a case; two.json is a snapshot of the group, and other.json one with a member less."""
+    """Replaces names in a case; two.json is a snapshot of the group, other.json one with a member less."""
 
     def words(case):
         text = case.words
@@ -286,7 +291,7 @@ def ended(server, tmp_path_factory):
             children["serve", 0].terminate()
             children["serve", 130].send_signal(signal.SIGINT)
             children["demo", 130].send_signal(signal.SIGINT)
-            # It has read the first case, and waits for the next.
+            # It has read the first case and waits for the next.
             case = {"assignor": "range", "topics": [], "members": [{"member_id": "m", "topics": []}]}
             children["assign", 130].stdin.write(json.dumps(case) + "\n")
             children["assign", 130].stdin.flush()
@@ -329,12 +334,12 @@ def page():
     lines += [f"| {code} | {meaning} |" for code, meaning in MEANINGS.items()]
     lines += [
         "",
-        "Every one that a command can end with, and the test of `tests/cli/test_exit_codes.py` that saw it:",
+        "Every exit code of every command, and the test in `tests/cli/test_exit_codes.py` that covers it:",
         "",
     ]
-    lines += ["| command | code | when, for example | seen by |", "|---|---|---|---|"]
+    lines += ["| command | code | example | test |", "|---|---|---|---|"]
     lines += [f"| `{name}` | {code} | {when} | {test} |" for name, code, when, test in rows]
-    lines += ["", "What is not in the table does not happen:", ""]
+    lines += ["", "Other combinations do not occur:", ""]
     for why, commands in NEVER.items():
         told = ", ".join(f"`{name}` {' '.join(map(str, sorted(codes)))}" for name, codes in commands.items())
         lines.append(f"- {why}: {told}")
@@ -342,7 +347,7 @@ def page():
         "",
         _OF_HISTORY,
         "",
-        "| command | code | when, for example |",
+        "| command | code | example |",
         "|---|---|---|",
     ]
     endings = sorted(ENDINGS, key=lambda ending: (ending.command, ending.code))
@@ -350,7 +355,7 @@ def page():
     return "\n".join(lines) + "\n"
 
 
-def test_the_page_is_made_of_the_cases():
+def test_the_page_is_generated_from_the_cases():
     if os.environ.get("KGM_WRITE_DOCS") == "1":
         PAGE.write_text(page())
     assert PAGE.read_text() == page(), "KGM_WRITE_DOCS=1 writes it again"
@@ -365,6 +370,6 @@ def test_every_command_has_every_code_or_a_reason():
     assert COMMANDS
 
 
-def test_what_is_seen_elsewhere_is_there():
+def test_tests_in_other_files_exist():
     for _, file, test in ELSEWHERE.values():
         assert f"def {test}(" in (PAGE.parents[1] / file).read_text()

@@ -1,4 +1,4 @@
-"""completions/ and man/ are what the command tree makes of them, whole, and in good form."""
+"""completions/ and man/ match the command tree, are complete, and are valid."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ PAGES = sorted((ROOT / "man").glob("*.1"))
 
 
 @pytest.mark.slow
-def test_everything_is_fresh():
+def test_everything_is_up_to_date():
     done = subprocess.run(
         [sys.executable, ROOT / "tools/generate_manual.py", "--check"], capture_output=True, text=True, check=False
     )

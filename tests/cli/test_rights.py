@@ -1,6 +1,6 @@
-"""Each command against a real Kafka with StandardAuthorizer: without a right, with DESCRIBE only, with the one it needs.
+"""Each command against a real Kafka with StandardAuthorizer: without a right, with DESCRIBE only, with those it needs.
 
-The same over every login, as a table: test_rights_table. That no password is ever printed: test_secrets."""
+test_rights_table does the same over every login; test_secrets checks that no password is printed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kafka.secured import CANARY, TOPIC, jaas
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 GROUP = "rights"
-#: Commands that ask a cluster, with what they need besides.
+#: Commands that connect to a cluster, with their other arguments.
 CLUSTER_COMMANDS = {
     "list": ["list"],
     "describe": ["describe", GROUP],
@@ -75,7 +75,7 @@ def as_user(kafka, write, capsys):
 def test_list(as_user):
     code, document, err = as_user("nobody", "list")
     assert (code, document["data"]["groups"]) == (0, [])
-    assert "no group is visible to us: without DESCRIBE on Cluster 'kafka-cluster'" in err
+    assert "no group is visible: without DESCRIBE on Cluster 'kafka-cluster'" in err
     code, document, err = as_user("viewer", "list")
     seen = {row["group_id"] for row in document["data"]["groups"]}
     assert (code, err) == (0, "")
@@ -94,7 +94,7 @@ def test_describe(as_user):
     assert document["errors"][0]["code"] == "GROUP_AUTHORIZATION_FAILED"
     code, document, err = as_user("nobody", "describe", "--all-groups")
     assert (code, document["data"]["groups"]) == (0, [])
-    assert "no group is visible to us" in err
+    assert "no group is visible" in err
     code, document, err = as_user("viewer", "describe", GROUP)
     (member,) = document["data"]["groups"][0]["members"]
     assert (code, member["group_instance_id"], member["lag"]) == (0, "a", None)
@@ -115,7 +115,7 @@ def test_simulate_bounce(as_user):
 
 
 def test_remove_members(as_user, kafka):
-    """LeaveGroup takes READ on the group, the right of every consumer."""
+    """LeaveGroup needs READ on the group, the right of every consumer."""
     group = "rights-removal"
     kafka.seat(group, "a")
     kafka.allow("viewer", "DESCRIBE", group=group)
@@ -135,7 +135,7 @@ def test_remove_members(as_user, kafka):
 
 
 def test_watch(as_user, kafka):
-    """Generations are in a topic that not everybody may read: without them rebalances are counted as far as they show."""
+    """Generations are in a topic that not every principal may read: without them only visible rebalances are counted."""
     group = "rights-watched"
     kafka.seat(group, "a")
     kafka.allow("viewer", "DESCRIBE", group=group)

@@ -1,7 +1,7 @@
-"""The table of docs/rights.md: each command, by each login, without a right, with DESCRIBE only, with what it needs.
+"""The table of docs/rights.md: each command over each login, without a right, with DESCRIBE only, with what it needs.
 
 One user, one broker with StandardAuthorizer: the user's rights grow from step to step, and at each step every command
-runs over every login. The page is what came out (`KGM_WRITE_DOCS=1` writes it); a page that says something else fails."""
+runs over every login. The page shows the results (`KGM_WRITE_DOCS=1` writes it); a page with other results fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOGINS = {
     "SASL_SSL SCRAM-SHA-512": ("SASL_SSL", "SCRAM-SHA-512"),
     "SASL_SSL OAUTHBEARER": ("SASL_SSL", "OAUTHBEARER"),
 }
-#: What the user has at each step, besides what it had before.
+#: What the user gets at each step, in addition to the rights of the steps before.
 STEPS = {
     "no right": [],
     "DESCRIBE on the group": [("DESCRIBE", {"group": "matrix-", "prefixed": True})],
@@ -103,18 +103,18 @@ def table(seen):
     """The page."""
     lines = [
         "# What each command needs", "",
-        "Every command was run over every login against a Kafka 4.3 with StandardAuthorizer, with more rights from column to",
-        "column; this page is what came out. A cell has the exit code and the ACLs that kgm named as missing. 4 is a refusal;",
-        "0 with an ACL: it did what it could, and said what it could not see.", "",
+        "Every command was run over every login against a Kafka 4.3 with StandardAuthorizer, with more rights in each column;",
+        "this page shows the results. A cell has the exit code and the ACLs that kgm named as missing. 4 is a refusal; 0 with",
+        "an ACL means that the command did what it could, and said what it could not see.", "",
         f"| command | {' | '.join(STEPS)} |", f"|---|{'---|' * len(STEPS)}",
     ]  # fmt: skip
     for name in COMMANDS:
         cells = [" / ".join(dict.fromkeys(one.cell for one in seen[step][name].values())) for step in STEPS]
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     lines += [
-        "", "READ on the topic `__consumer_offsets` is never needed. With it `watch`, `doctor` and `simulate-bounce` read what no",
-        "API tells: generations, session timeouts, who rebalanced. It shows every group of the",
-        "cluster. LeaveGroup takes READ on the group, the right of every consumer: whoever may consume may remove.", "",
+        "", "READ on the topic `__consumer_offsets` is optional. With it `watch`, `doctor` and `simulate-bounce` read what no API",
+        "returns: generations, session timeouts, past rebalances. It gives access to every group of the cluster. LeaveGroup",
+        "needs READ on the group, the right of every consumer: every principal that may consume may remove members.", "",
         "Exit codes by login, in the order of the columns above:", "",
         f"| command | {' | '.join(LOGINS)} |", f"|---|{'---|' * len(LOGINS)}",
     ]  # fmt: skip
@@ -124,7 +124,7 @@ def table(seen):
     return "\n".join(lines) + "\n"
 
 
-def test_the_page_is_what_came_out(seen):
+def test_the_page_shows_the_results(seen):
     text = table(seen)
     if os.environ.get("KGM_WRITE_DOCS") == "1":
         PAGE.write_text(text)
@@ -132,13 +132,13 @@ def test_the_page_is_what_came_out(seen):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_with_what_it_needs_each_command_does_it_over_each_login(seen, name):
+def test_with_its_rights_each_command_succeeds_over_each_login(seen, name):
     last = seen[list(STEPS)[-1]][name]
     assert {login: (one.code, one.needs) for login, one in last.items()} == dict.fromkeys(LOGINS, (0, ())), last
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_what_is_missing_is_named_and_is_the_same_over_each_login(seen, name):
+def test_missing_rights_are_named_and_are_the_same_over_each_login(seen, name):
     for step in list(STEPS)[:-1]:
         cells = {one.cell for one in seen[step][name].values()}
         assert len(cells) == 1, cells
@@ -148,7 +148,7 @@ def test_what_is_missing_is_named_and_is_the_same_over_each_login(seen, name):
     assert all(one.needs for one in seen["no right"][name].values())
 
 
-def test_only_a_removal_takes_read(seen):
+def test_only_a_removal_needs_read(seen):
     step = "DESCRIBE on the group"
     assert {name for name in COMMANDS if any(one.code for one in seen[step][name].values())} == {"remove-members"}
     assert {one.needs for one in seen[step]["remove-members"].values()} == {("READ on Group",)}

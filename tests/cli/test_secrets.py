@@ -1,6 +1,6 @@
-"""The canary: a secret in every place where one can be given is searched for in everything that every command leaves:
-what it prints, its tracebacks, its files, the argument lists of its processes, and what they write to anything but the
-broker's socket. Commands are enumerated, so that a new one that is not searched fails here."""
+"""A canary: a secret in every place where one can be given is searched for in all traces of every command: its output,
+tracebacks and files, the argument lists of its processes, and what they write to anything but the broker's socket.
+Commands are enumerated, so that a new one that is not covered fails here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 GROUP = "rights"
 assert CANARY in KEY_PASSWORD
 assert CANARY in STORE_PASSWORD
-#: Questions to a history ask no cluster, but read its settings; capture is refused before it starts Spark.
+#: History queries do not connect, but read the settings; capture is refused before it starts Spark.
 HISTORY = {
     f"history {name}": ["history", name, "--source", "kafka", *more]
     for name, more in {
@@ -38,7 +38,7 @@ HISTORY = {
         "decode": [], "verify": [],
     }.items()
 }  # fmt: skip
-#: They take no settings of a cluster, but the environment has them all the same.
+#: They take no cluster settings, but the environment has them.
 OTHERS = {
     "assign": ["assign", "--from-file", os.devnull],
     "serve": ["serve", "--topic", "nonsense"],
@@ -67,7 +67,7 @@ def searched():
     return found
 
 
-def test_every_command_is_searched():
+def test_every_command_is_covered():
     assert set(leaves()) == set(searched())
     ours = {name for name, parameters in leaves().items() if "command_config" in parameters}
     assert {name for name in ours if not name.startswith("history ")} == set(CLUSTER_COMMANDS)
@@ -85,7 +85,7 @@ def kafka(secured):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """Folders in which kgm may leave something, and nothing else is."""
+    """Empty folders for everything that kgm may write."""
     for name in ("STATE", "CACHE", "CONFIG", "DATA", "RUNTIME"):
         folder = tmp_path / "home" / name.lower()
         folder.mkdir(parents=True)
@@ -114,7 +114,7 @@ def files_with_the_canary(home):
 
 
 def token_command(folder, text):
-    """A program that prints a token, and keeps what everybody can read of the processes above it."""
+    """A program that prints a token, and stores what every user can read of its parent processes."""
     script = folder / "token.sh"
     script.write_text(f"""#!/bin/sh
 cat /proc/$$/cmdline /proc/$PPID/cmdline >> {folder}/cmdlines
@@ -180,12 +180,12 @@ def places(kafka, folder):
     }  # fmt: skip
 
 
-#: Every command goes with these; with all others, those that show settings, log in, and change something.
+#: Every command runs with these; with all others, those that show settings, log in, and change something.
 ALL = ("all is well", "a wrong password", "a token", "unknown keys")
 SOME = ("list", "config view", "config test", "remove-members")
 
 
-def test_no_secret_of_a_file_is_printed_or_kept(kafka, write, home, tmp_path, capfd):
+def test_no_secret_of_a_file_is_printed_or_stored(kafka, write, home, tmp_path, capfd):
     for place, settings in places(kafka, tmp_path).items():
         path = write(settings)
         for command, arguments in searched().items():
@@ -199,7 +199,7 @@ def test_no_secret_of_a_file_is_printed_or_kept(kafka, write, home, tmp_path, ca
     assert files_with_the_canary(home) == []
 
 
-def test_no_secret_of_a_profile_is_printed_or_kept(kafka, home, capfd):
+def test_no_secret_of_a_profile_is_printed_or_stored(kafka, home, capfd):
     folder = home / "config" / "kgm"
     folder.mkdir()
     settings = kafka.settings("SASL_SSL", "operator") | {"sasl.pasword": CANARY}
@@ -212,13 +212,13 @@ def test_no_secret_of_a_profile_is_printed_or_kept(kafka, home, capfd):
             run([*searched()[command], "--profile", "p", "--debug"])
             captured = capfd.readouterr()
             shown = captured.out + captured.err
-            # The name of a profile is no secret; but who takes one for it finds it listed.
-            assert CANARY not in shown.replace(f"it has: {CANARY}", ""), (command, shown)
+            # The name of a profile is not a secret, and is listed.
+            assert CANARY not in shown.replace(f"profiles: {CANARY}", ""), (command, shown)
     (folder / "config.toml").unlink()
     assert files_with_the_canary(home) == []
 
 
-def test_no_secret_of_the_environment_is_printed_or_kept(kafka, write, home, monkeypatch, capfd):
+def test_no_secret_of_the_environment_is_printed_or_stored(kafka, write, home, monkeypatch, capfd):
     settings = {k: v for k, v in kafka.settings("SASL_SSL", "operator").items() if k != "sasl.jaas.config"}
     path = write(settings)
     monkeypatch.setenv("KGM_SASL_USERNAME", "operator")
@@ -263,7 +263,7 @@ def test_the_record_of_a_removal_has_no_secret(kafka, write, home, capfd):
 
 
 def test_no_process_has_a_secret_among_its_arguments(kafka, write, home, tmp_path):
-    """Those of the token command, and of kgm above it, as everybody of this machine can read them."""
+    """Those of the token command and of kgm, its parent, as every user of this machine can read them."""
     path = write(places(kafka, tmp_path)["a token"])
     for arguments in (["list"], ["config", "test"]):
         assert kgm(*arguments, "--command-config", path).code == 4
@@ -287,8 +287,8 @@ def can_trace():
     return done.returncode == 0
 
 
-def test_only_the_socket_is_written_a_secret(kafka, write, home, tmp_path):
-    """PLAIN over plaintext: the password has to go to the broker as it is, and must go nowhere else."""
+def test_a_secret_is_written_to_the_socket_only(kafka, write, home, tmp_path):
+    """PLAIN over plaintext: the password goes to the broker as it is, and nowhere else."""
     if not can_trace():
         if os.environ.get("KGM_REQUIRE_TOOLS") == "1":
             pytest.fail("strace is not there, or may not be used")

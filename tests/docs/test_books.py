@@ -15,7 +15,7 @@ BOOKS = sorted(path.stem for path in DOCS.glob("*.md") if "<!-- fleet:" in path.
 
 
 def loose(step, text):
-    """Generations hang on who joined when; seconds of predictions and findings differ a little."""
+    """Generations depend on who joined when; seconds of predictions and findings differ a little."""
     text = re.sub(r"\bgeneration \d+", "generation 1", text)
     if "simulate-bounce" in step.command or "doctor" in step.command:
         text = re.sub(r" +", " ", re.sub(r"\b(\d+m)?\d+(\.\d+)?(s|ms|m)\b", "1.0s", text))

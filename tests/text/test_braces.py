@@ -52,14 +52,14 @@ def test_an_empty_id_is_never_all(text):
     "text",
     [f"{{1..{MAX_IDS + 1}}}", "{1..999}{1..999}", "{1..99}" * 9, ",".join(["{1..60000}"] * 2), "{1..99999999999}"],
 )
-def test_too_many_are_refused_before_they_are_made(text):
+def test_too_many_ids_are_refused_before_they_are_created(text):
     with pytest.raises(UsageError, match="longer than"):
         expand_list(text, "o")
 
 
 @given(st.text(st.sampled_from("ab1{},.-\\"), max_size=14))
 @settings(max_examples=200, deadline=None)
-def test_whatever_is_typed_ends_in_ids_or_a_usage_error(text):
+def test_any_text_gives_ids_or_a_usage_error(text):
     try:
         ids = expand_list(text, "o")
     except UsageError:

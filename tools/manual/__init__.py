@@ -1,1 +1,1 @@
-"""What generate_manual.py writes: `tree` reads the commands, one module a format."""
+"""The pages and scripts of generate_manual.py: `tree` reads the commands, and each format has a module."""

@@ -1,4 +1,4 @@
-"""The command tree as plain data: what a manual page and a shell's completion need of it."""
+"""The command tree as plain data, for manual pages and shell completions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import click
 
-#: What stands in for an option's value; see `kgm __complete`. `,`: a list with commas.
+#: How the value of an option is completed; see `kgm __complete`. `,`: a list with commas.
 _BY_NAME = {
     "group": "groups",
     "group_option": "groups",
@@ -34,9 +34,9 @@ _ALTERNATIVES = re.compile(r"[\w.-]+(?: \| [\w.-]+)+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """An option, or an argument (then without names). kind: of the value, for completion; "" when it is free.
+    """An option, or an argument (then without names). kind: how the value is completed; "" when it is free.
 
-    words: the values that it can have. is_listed: it takes several with commas."""
+    words: the possible values, when kind is `words`."""
 
     names: tuple[str, ...] = ()
     metavar: str = ""
@@ -52,7 +52,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command, or one that has others below it. words: without `kgm`."""
+    """A command or a group of commands. words: without `kgm`."""
 
     words: tuple[str, ...]
     purpose: str
@@ -76,7 +76,7 @@ class Command:
 
 
 def click_tree() -> click.Group:
-    """The commands of kgm, every one of them bound."""
+    """The commands of kgm, all of them imported."""
     import typer
 
     from kgm.cli import main
@@ -85,13 +85,13 @@ def click_tree() -> click.Group:
     main.app.registered_groups.clear()
     for name in main.COMMANDS:
         main.register(name)
-    found = typer.main.get_command(main.app)
-    assert isinstance(found, click.Group)
-    return found
+    tree = typer.main.get_command(main.app)
+    assert isinstance(tree, click.Group)
+    return tree
 
 
 def leaves(command: click.Command | None = None, words: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
-    """{words: command} for everything that can be run."""
+    """{words: command} for every command that can be run."""
     command = command or click_tree()
     if not isinstance(command, click.Group):
         return {words: command}
@@ -166,9 +166,9 @@ def _kind(parameter: click.Parameter, help_text: str) -> tuple[str, tuple[str, .
     name, metavar = parameter.name or "", (parameter.metavar or "").strip("[].")
     if isinstance(parameter.type, click.Choice):
         return "words", tuple(map(str, parameter.type.choices))
-    found = _ALTERNATIVES.match(help_text)
-    if found:
-        return "words", tuple(found[0].split(" | "))
+    alternatives = _ALTERNATIVES.match(help_text)
+    if alternatives:
+        return "words", tuple(alternatives[0].split(" | "))
     if metavar in _BY_METAVAR:
         return _BY_METAVAR[metavar], ()
     if metavar == "GROUP":

@@ -1,4 +1,4 @@
-"""`kgm assign`: one of Kafka's assignors on groups that are written down, offline."""
+"""`kgm assign`: run one of Kafka's assignors on groups from a file, offline."""
 
 from __future__ import annotations
 
@@ -7,52 +7,63 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from kgm.cli.options.common import Common, common_as
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import output_options_with
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from kgm.assignors.json_cases import AssignmentCase
-    from kgm.model.assignment import Assignment
-
-    _Answer: TypeAlias = tuple[AssignmentCase, dict[str, dict[str, Sequence[int]]]]
+    from kgm.model.assignment import Move
 
 SCHEMA = "kgm.assign/v1"
 
 
-@common_as("ndjson")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedCase:
+    """A case and what the assignor made of it. assignment: partitions by member id and topic."""
+
+    case: AssignmentCase
+    assignment: dict[str, dict[str, Sequence[int]]]
+
+
+@output_options_with("ndjson")
 def assign_command(
     *,
     from_file: Annotated[
-        str, typer.Option("--from-file", metavar="FILE", help="Cases, one JSON object a line; - reads stdin.")
+        str, typer.Option("--from-file", metavar="FILE", help="Cases, one JSON object per line; - reads stdin.")
     ],
     assignor: Annotated[
-        str | None, typer.Option("--assignor", metavar="NAME", help="Run this one, whatever the file says.")
+        str | None, typer.Option("--assignor", metavar="NAME", help="Run this assignor, whatever the file says.")
     ] = None,
     library: Annotated[
-        str, typer.Option("--library", metavar="LIBRARY", help="java or librdkafka: whose client leads the group.")
+        str,
+        typer.Option("--library", metavar="LIBRARY", help="java or librdkafka: client library of the group's leader."),
     ] = "java",
-    common: Common,
+    options: RunOptions,
 ) -> None:
-    """Run an assignor on written-down groups: JSON lines in, JSON lines out, one process for any number.
+    """Run an assignor on groups from a file: JSON lines in, JSON lines out, in one process for any number of cases.
 
     A line: {"assignor": NAME, "topics": [{"name", "partitions", "racks"?}], "members": [{"member_id",
-    "group_instance_id"?, "rack"?, "topics", "owned"?, "generation"?}], "case"?}. What `kgm describe -o json` prints is
-    read too. NAME: range, roundrobin, sticky, cooperative-sticky, consumer-uniform, consumer-range, or an assignor of
-    your own that is installed beside kgm. With -o table, loads and moves of a single case are shown as well.
+    "group_instance_id"?, "rack"?, "topics", "owned"?, "generation"?}], "case"?}. The output of `kgm describe -o json`
+    is accepted too. NAME: range, roundrobin, sticky, cooperative-sticky, consumer-uniform, consumer-range, or an
+    assignor of your own that is installed beside kgm. With -o table, loads and moves of a single case are shown too.
     """
+    from kgm.cli.output.contracts.assign import line_json
+
     with _opened(from_file) as source:
-        answers = _answers(source, assignor, library)
-        if common.output == "ndjson":
+        answers = _assigned(source, assignor, library)
+        if options.output == "ndjson":
             # One by one, so that another program can hold a conversation through two pipes.
-            for case, assignment in answers:
-                emit(Report(schema=SCHEMA, data={}, items=[{"case": case.case, "assignment": assignment}]), common)
+            for one in answers:
+                emit(Report(schema=SCHEMA, data={}, items=[line_json(one.case, one.assignment)]), options)
         else:
-            emit(_report(list(answers)), common)
+            emit(_report(list(answers)), options)
 
 
 def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
@@ -66,22 +77,24 @@ def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
         raise UsageError(f"file {path} cannot be read: {error.strerror}") from error
 
 
-def _answers(source: BinaryIO, assignor: str | None, library: str) -> Iterator[_Answer]:
-    """Each case and its answer. Raises UsageError with the number of the line that is wrong."""
+def _assigned(source: BinaryIO, assignor: str | None, library: str) -> Iterator[AssignedCase]:
+    """Each case with its assignment. Raises UsageError with the number of the invalid line."""
     from kgm.assignors import assign
     from kgm.assignors.json_cases import cases_from_json
 
     for number, data in _documents(source):
         try:
             for case in cases_from_json(data, assignor):
-                given = assign(case.assignor, case.group, library)
-                yield case, {member: dict(topics) for member, topics in given.items()}
+                assignment = assign(case.assignor, case.group, library)
+                yield AssignedCase(
+                    case=case, assignment={member: dict(topics) for member, topics in assignment.items()}
+                )
         except UsageError as error:
             raise UsageError(f"line {number}: {error.message}", hint=error.hint) from error
 
 
 def _documents(source: BinaryIO) -> Iterator[tuple[int, Any]]:
-    """JSON values with the lines they start on: one a line, or a single one over all lines."""
+    """JSON values with the numbers of their first lines: one per line, or a single one over all lines."""
     is_first = True
     for number, line in enumerate(source, 1):
         if not line.strip():
@@ -111,14 +124,31 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def _report(answers: Sequence[_Answer]) -> Report:
+# -- tables
+
+
+def _report(answers: Sequence[AssignedCase]) -> Report:
+    from kgm.cli.output.contracts.assign import case_json
+
+    tables = [_assignment_table(answers)]
+    if len(answers) == 1:
+        tables += _loads_and_moves(answers[0])
+    return Report(
+        schema=SCHEMA,
+        data={"cases": [case_json(one.case, one.assignment) for one in answers]},
+        tables=tables,
+        names=[member for one in answers for member in one.assignment],
+    )
+
+
+def _assignment_table(answers: Sequence[AssignedCase]) -> Table:
     from kgm.model.assignment import as_ranges, count
     from kgm.text.wording import many
 
     rows: list[list[Cell]] = []
-    for case, assignment in answers:
-        for member, topics in assignment.items():
-            start: list[Cell] = [_label(case.case), case.assignor, member]
+    for one in answers:
+        for member, topics in one.assignment.items():
+            start: list[Cell] = [_label(one.case.case), one.case.assignor, member]
             rows += [[*start, topic, as_ranges(numbers), len(numbers)] for topic, numbers in topics.items()]
             if not topics:
                 rows.append([*start, None, None, 0])
@@ -130,50 +160,43 @@ def _report(answers: Sequence[_Answer]) -> Report:
         Column(title="PARTITIONS"),
         Column(title="COUNT", right=True),
     ]
-    assigned = sum(count(topics) for _, assignment in answers for topics in assignment.values())
+    assigned = sum(count(topics) for one in answers for topics in one.assignment.values())
     note = f"{many(len(answers), 'case')}, {many(assigned, 'partition')} assigned"
-    tables = [Table(columns=columns, rows=rows, notes=[note])]
-    if len(answers) == 1:
-        tables += _loads_and_moves(*answers[0])
-    return Report(
-        schema=SCHEMA,
-        data={
-            "cases": [
-                {"case": case.case, "assignor": case.assignor, "assignment": assignment} for case, assignment in answers
-            ]
-        },
-        tables=tables,
-        names=[member for _, assignment in answers for member in assignment],
-    )
+    return Table(columns=columns, rows=rows, notes=[note])
 
 
-def _loads_and_moves(case: AssignmentCase, assignment: Assignment) -> list[Table]:
-    """For people, of a single case: how much everybody has, before and after, and what goes from whom to whom."""
-    from kgm.model.assignment import as_ranges, count, moves
+def _loads_and_moves(answer: AssignedCase) -> list[Table]:
+    """For people, of a single case: how many partitions each member has, before and after, and which moved."""
+    from kgm.model.assignment import count, moves
 
-    before = {member.member_id: member.owned for member in case.group.members}
-    changes = moves(before, assignment)
+    before = {member.member_id: member.owned for member in answer.case.group.members}
+    changes = moves(before, answer.assignment)
     gained = Counter(move.owner_after for move in changes)
     lost = Counter(move.owner_before for move in changes)
     loads: list[list[Cell]] = [
         [member, count(before[member]), count(topics), gained[member], lost[member]]
-        for member, topics in assignment.items()
+        for member, topics in answer.assignment.items()
     ]
-    handovers: dict[tuple[str, str | None, str | None], list[int]] = {}
-    for move in changes:
-        handovers.setdefault((move.topic, move.owner_before, move.owner_after), []).append(move.partition)
-    counts = [count(topics) for topics in assignment.values()] or [0]
-    moved = sum(1 for move in changes if move.owner_before is not None and move.owner_after is not None)
-    none, new = gained[None], len(changes) - moved - gained[None]
-    note = f"{moved} moved from one member to another, {new} that nobody owned before, {none} that nobody gets"
+    counts = [count(topics) for topics in answer.assignment.values()] or [0]
     load_columns = [Column(title="MEMBER-ID")]
     load_columns += [Column(title=title, right=True) for title in ("BEFORE", "AFTER", "GAINED", "LOST")]
-    move_columns = [Column(title=title) for title in ("TOPIC", "PARTITIONS", "FROM", "TO")]
-    handed: list[list[Cell]] = [[t, as_ranges(numbers), a, b] for (t, a, b), numbers in handovers.items()]
-    return [
-        Table(heading="Loads", columns=load_columns, rows=loads, notes=[f"loads from {min(counts)} to {max(counts)}"]),
-        Table(heading="Moves", columns=move_columns, rows=handed, notes=[note]),
+    note = f"loads from {min(counts)} to {max(counts)}"
+    return [Table(heading="Loads", columns=load_columns, rows=loads, notes=[note]), _moves_table(changes)]
+
+
+def _moves_table(changes: Sequence[Move]) -> Table:
+    from kgm.model.assignment import as_ranges
+    from kgm.text.handovers import handovers
+
+    moved = sum(1 for move in changes if move.owner_before is not None and move.owner_after is not None)
+    added = sum(1 for move in changes if move.owner_before is None)
+    dropped = sum(1 for move in changes if move.owner_after is None)
+    note = f"{moved} moved from one member to another, {added} had no owner before, {dropped} have none now"
+    columns = [Column(title=title) for title in ("TOPIC", "PARTITIONS", "FROM", "TO")]
+    rows: list[list[Cell]] = [
+        [one.topic, as_ranges(one.partitions), one.owner_before, one.owner_after] for one in handovers(changes)
     ]
+    return Table(heading="Moves", columns=columns, rows=rows, notes=[note])
 
 
 def _label(case: Any) -> Cell:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgm.cli.options.common import Common, common
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import output_options
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import UsageError
 
@@ -24,7 +25,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-@common
+@output_options
 def audit(
     *,
     group: Annotated[list[str] | None, typer.Option("-g", "--group", help="Of these groups; repeatable.")] = None,
@@ -34,7 +35,7 @@ def audit(
     operator: Annotated[
         list[str] | None, typer.Option("--operator", metavar="NAME", help="By these people; repeatable.")
     ] = None,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Show the removals that kgm made from this machine, oldest first: who, when, why, what came of each.
 
@@ -42,7 +43,7 @@ def audit(
     kgm ended before it knew; `kgm describe` tells what is there now."""
     import time
 
-    from kgm.cli.output.failures import warn
+    from kgm.cli.output.failures import print_warning
     from kgm.operations.removal.audit_log import AuditLog, default_path
 
     start = None if since is None else parse_since(since, time.time())
@@ -50,7 +51,7 @@ def audit(
     found = log.read()
     if found.torn:
         lines = "1 line" if found.torn == 1 else f"{found.torn} lines"
-        warn(f"{lines} of the audit log cannot be read: kgm was ended while it wrote")
+        print_warning(f"{lines} of the audit log cannot be read: kgm was ended while it wrote")
     kept = [
         one
         for one in found.removals

@@ -1,101 +1,114 @@
-"""`kgm config`: where every setting came from, and whether one gets in with them."""
+"""`kgm config`: where every setting comes from, and whether connecting and logging in works with them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.options.common import Common, cluster
-from kgm.cli.output.report import Cell, Column, Report, Table, Voice, emit
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.notices import Notices
+from kgm.cli.output.report import Cell, Column, Report, Table, emit
 
 if TYPE_CHECKING:
-    from kgm.client.connection_test import Check
+    from kgm.cli.output.redaction import ShownSetting
 
 app = typer.Typer(
-    help="Show where settings come from; try to connect and log in.", no_args_is_help=True, rich_markup_mode=None
+    help="Show where settings come from; test the connection and the login.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
 @app.command("view")
-@cluster
+@cluster_options
 def view(
     *,
     show_origin: Annotated[bool, typer.Option("--show-origin", help="Show where each value comes from.")] = False,
-    common: Common,
+    options: RunOptions,
 ) -> None:
-    """Show the settings that hold: flag, -X, environment, --command-config, profile, default, in this order.
+    """Show the settings that apply, by precedence: flag, -X, environment, --command-config, profile, default.
 
-    Secrets are hidden. Nothing is asked of a cluster."""
-    voice = Voice(common)
-    for warning in common.warnings:
-        voice.warn(warning)
-    items = _items(common)
+    Secrets are hidden. The command does not connect to a cluster."""
+    from kgm.cli.output.contracts.config import setting_json
+
+    notices = Notices()
+    for warning in options.warnings:
+        notices.warn(warning)
+    settings = [*_own_options(options), *_client_settings(options)]
     columns = [Column(title="KEY"), Column(title="VALUE"), Column(title="ORIGIN", data=not show_origin)]
-    rows: list[list[Cell]] = [[item["key"], item["shown"], item["origin"]] for item in items]
-    for item in items:
-        del item["shown"]
+    rows: list[list[Cell]] = [[one.key, one.text, one.origin] for one in settings]
+    items = [setting_json(one) for one in settings]
     emit(
         Report(
             schema="kgm.config-view/v1",
-            data={"profile": common.profile, "settings": items},
+            data={"profile": options.profile, "settings": items},
             tables=[Table(columns=columns, rows=rows)],
-            names=[str(item["key"]) for item in items],
+            names=[one.key for one in settings],
             items=items,
         ),
-        common,
+        options,
     )
 
 
-def _items(common: Common) -> list[dict[str, Any]]:
-    """Options first, then the client's settings by name. A secret's value is null; `shown` is for the table."""
-    from kgm.cli.options.settings import Setting, Settings, is_hidden, shown
+def _own_options(options: RunOptions) -> list[ShownSetting]:
+    """Kgm's own options."""
+    from kgm.cli.output.redaction import ShownSetting
     from kgm.text.durations import show_duration
 
-    options: dict[str, str | None] = {
-        "bootstrap_server": common.bootstrap,
-        "expect_cluster_id": common.expect_cluster_id,
-        "timeout": f"{common.timeout_ms}ms",
-        "output": common.output,
-        "color": common.color,
+    values = {
+        "bootstrap_server": options.bootstrap,
+        "expect_cluster_id": options.expect_cluster_id,
+        "timeout": f"{options.timeout_ms}ms",
+        "output": options.output,
+        "color": options.color,
     }
-    items = []
-    for key, value in options.items():
-        origin = common.origins.get(key, "default") if value is not None else "default"
-        text = show_duration(common.timeout_ms) if key == "timeout" else value
-        items.append({"key": key, "value": value, "shown": text, "secret": False, "origin": origin})
-    settings = common.settings
-    assert isinstance(settings, Settings)
-    for key in sorted(settings):
-        if key == "bootstrap.servers":
-            continue
-        text = shown(Setting(key=key, value=settings[key], origin=""))
-        secret = is_hidden(key)
-        value = None if secret else text
-        items.append({"key": key, "value": value, "shown": text, "secret": secret, "origin": settings.origin(key)})
-    return items
+    return [
+        ShownSetting(
+            key=key,
+            value=value,
+            text=show_duration(options.timeout_ms) if key == "timeout" else value,
+            is_secret=False,
+            origin=options.origins.get(key, "default") if value is not None else "default",
+        )
+        for key, value in values.items()
+    ]
+
+
+def _client_settings(options: RunOptions) -> list[ShownSetting]:
+    """The Kafka client's settings, by name."""
+    from kgm.cli.output.redaction import redacted
+    from kgm.operations.settings.loading import ClientSettings
+
+    settings = options.settings
+    assert isinstance(settings, ClientSettings)
+    return [redacted(settings.setting(key)) for key in sorted(settings) if key != "bootstrap.servers"]
 
 
 @app.command("test")
-@cluster
+@cluster_options
 def check(
     *,
-    group: Annotated[str | None, typer.Option("-g", "--group", help="Also: what may be done with this group.")] = None,
-    common: Common,
+    group: Annotated[
+        str | None, typer.Option("-g", "--group", help="Also test what the principal may do with this group.")
+    ] = None,
+    options: RunOptions,
 ) -> None:
-    """Try to connect and log in, step by step: name, connect, tls, versions, sasl, broker, authorisation.
+    """Test the connection and the login, step by step: name, connect, tls, versions, sasl, broker, authorisation.
 
-    Says which step failed, and what to try next. Changes nothing."""
-    from kgm.cli.output.failures import tell
+    Shows which step failed and what to try next. Changes nothing."""
+    from kgm.cli.output.contracts.config import check_json
+    from kgm.cli.output.failures import print_error
     from kgm.client.connection_test import check_up
     from kgm.client.transport.bootstrap import parse_bootstrap
     from kgm.client.transport.deadline import Deadline
 
-    bootstrap = common.bootstrap_for(reads_only=True)
-    security = common.security()
-    found = check_up(parse_bootstrap(bootstrap), security, Deadline.after(common.timeout_ms), group_id=group)
-    errors = list(found.errors)
-    items = [_check_json(check) for check in found.checks]
+    bootstrap = options.bootstrap_for(reads_only=True)
+    security = options.security()
+    tested = check_up(parse_bootstrap(bootstrap), security, Deadline.after(options.timeout_ms), group_id=group)
+    errors = list(tested.errors)
+    items = [check_json(check) for check in tested.checks]
     columns = [
         Column(title="STEP"),
         Column(title="WHERE"),
@@ -103,32 +116,21 @@ def check(
         Column(title="MS", right=True),
         Column(title="DETAIL"),
     ]
-    rows: list[list[Cell]] = [[c.step, c.where, c.result, c.took_ms, c.detail or None] for c in found.checks]
+    rows: list[list[Cell]] = [[c.step, c.where, c.result, c.took_ms, c.detail or None] for c in tested.checks]
     emit(
         Report(
             schema="kgm.config-test/v1",
             data={"security_protocol": security.name, "checks": items},
             tables=[Table(columns=columns, rows=rows)],
-            names=[check.step for check in found.checks if check.error is not None],
+            names=[check.step for check in tested.checks if check.error is not None],
             items=items,
-            cluster={"id": found.cluster_id, "bootstrap": bootstrap},
+            cluster={"id": tested.cluster_id, "bootstrap": bootstrap},
             errors=errors,
         ),
-        common,
+        options,
     )
     for error in errors:
-        tell(error)
+        print_error(error)
     if errors:
         raise typer.Exit(errors[0].exit_code)
-    common.check_cluster(found.cluster_id)
-
-
-def _check_json(check: Check) -> dict[str, Any]:
-    return {
-        "step": check.step,
-        "where": check.where,
-        "result": check.result,
-        "detail": check.detail or None,
-        "took_ms": check.took_ms,
-        "code": None if check.error is None else check.error.json_code,
-    }
+    options.check_cluster(tested.cluster_id)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from kgm.cli.options.common import Common, cluster
-from kgm.cli.output.report import Cell, Column, Report, Table, Voice, cluster_json, emit
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.notices import Notices
+from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
 from kgm.model.errors import KgmError, NotFoundError, PartialError, RefusedError, UsageError, error_name
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ class Wanted:
     guard_window_ms: int
 
 
-@cluster
+@cluster_options
 def remove_members(
     group: Annotated[str | None, typer.Argument(metavar="GROUP", help="The group.")] = None,
     *,
@@ -80,7 +82,7 @@ def remove_members(
     no_audit: Annotated[
         bool, typer.Option("--no-audit", help="Remove even if the audit log cannot be written; write nothing there.")
     ] = False,
-    common: Common,
+    common: RunOptions,
 ) -> None:  # fmt: skip
     """Remove members from a group with one LeaveGroup request.
 
@@ -117,9 +119,9 @@ def remove_members(
 class _Removal:
     """One run against a cluster."""
 
-    def __init__(self, connected: AdminClient, wanted: Wanted, common: Common) -> None:
+    def __init__(self, connected: AdminClient, wanted: Wanted, common: RunOptions) -> None:
         self.cluster, self.wanted, self.common = connected, wanted, common
-        self.voice = Voice(common)
+        self.voice = Notices()
         self.errors: list[KgmError] = []
         self.moves: tuple[Move, ...] | None = None
 
@@ -272,7 +274,7 @@ class _Removal:
 
     def _ask(self, plan: RemovalPlan) -> None:
         """Show what will happen and ask. Raises RefusedError unless the answer is yes."""
-        from kgm.cli.output.streams import say
+        from kgm.cli.output.streams import write_stderr
         from kgm.text.sanitize import clean
         from kgm.text.wording import many, moves_text, partitions_text
 
@@ -287,9 +289,9 @@ class _Removal:
         if self.moves:
             lines.append(f"{many(len(self.moves), 'partition')} to change hands: {moves_text(self.moves)}")
         for line in lines:
-            say(clean(line) + "\n")
+            write_stderr(clean(line) + "\n")
         count = len(plan.found)
-        say(f"Remove {many(count, 'member')}? [y/N] ")
+        write_stderr(f"Remove {many(count, 'member')}? [y/N] ")
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise RefusedError(
                 f"declined: nothing was removed from group {self.wanted.group_id!r}", group_id=self.wanted.group_id
@@ -357,10 +359,10 @@ class _Removal:
         )
 
     def _leave(self, code: int) -> NoReturn:
-        from kgm.cli.output.failures import tell
+        from kgm.cli.output.failures import print_error
 
         for error in self.errors:
-            tell(error)
+            print_error(error)
         raise typer.Exit(code)
 
 

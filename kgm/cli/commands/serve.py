@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from kgm.cli.options.broker_settings import parse_settings
-from kgm.cli.output.streams import say
+from kgm.cli.output.streams import write_stderr
 from kgm.model.errors import UsageError
 from kgm.text.sanitize import clean
 
@@ -142,4 +142,4 @@ def _print_listening(addresses: Mapping[int, tuple[str, int]]) -> None:
 
 
 def _warn(text: str) -> None:
-    say(f"warning: {clean(text)}\n")
+    write_stderr(f"warning: {clean(text)}\n")

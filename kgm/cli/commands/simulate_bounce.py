@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from kgm.cli.options.broker_settings import parse_settings
-from kgm.cli.options.common import Common, cluster
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import ConditionNotMet, UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=enum.Enum)
 
 
-@cluster
+@cluster_options
 def simulate_bounce(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A live group, which is only read.")] = None,
     *,
@@ -149,7 +150,7 @@ def simulate_bounce(
         int, typer.Option("--draws", metavar="N", help="How often to simulate what is left to chance.")
     ] = 200,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same prediction.")] = 1,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Predict what a bounce would do to a group: rebalances, moved partitions, time without a consumer.
 
@@ -209,11 +210,11 @@ def simulate_bounce(
 
 
 def _show(
-    predicted: PredictedBounce, where: dict[str, str | None] | None, report_file: str | None, common: Common
+    predicted: PredictedBounce, where: dict[str, str | None] | None, report_file: str | None, common: RunOptions
 ) -> None:
     """Write the report and the page. Exits 8 if a gate has failed."""
     from kgm.cli.output.bounce_report import in_words, report
-    from kgm.cli.output.failures import tell
+    from kgm.cli.output.failures import print_error
     from kgm.cli.output.report import emit
 
     if report_file is not None:
@@ -223,7 +224,7 @@ def _show(
         page.write(report_file, bounce_page(predicted, in_words(predicted.plan), where))
     emit(report(predicted, where), common)
     for error in predicted.failed_gates:
-        tell(error)
+        print_error(error)
     if predicted.failed_gates:
         raise typer.Exit(ConditionNotMet.exit_code)
 
@@ -256,7 +257,7 @@ def _group(
     members: int | None,
     topics: list[str] | None,
     what_if: WhatIf,
-    common: Common,
+    common: RunOptions,
 ) -> tuple[BounceGroup, dict[str, str | None] | None]:
     """The group, and the `cluster` of the envelope if it is live."""
     from kgm.operations.bounce.group import live_group, made_up_group, recorded_group

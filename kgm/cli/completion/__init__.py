@@ -1,1 +1,1 @@
-"""Names that a shell completes."""
+"""The names that a shell completes: `cache` stores them, `candidates` answers `kgm __complete`."""

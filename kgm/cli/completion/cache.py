@@ -1,7 +1,7 @@
-"""What shells complete: names of groups and ids of members, as `list` and `describe` saw them last.
+"""The names that shells complete: groups and members, as `list` and `describe` saw them last.
 
-One file a cluster and profile in `$XDG_CACHE_HOME/kgm/completion`, mode 0600, replaced in one step. It is there for
-comfort: whatever goes wrong with it goes wrong silently. Names that a terminal would act on are not kept."""
+One file for each cluster and profile in `$XDG_CACHE_HOME/kgm/completion`, mode 0600, replaced in one step. It is a
+convenience: errors about it are ignored. Names that a terminal would act on are not stored."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kgm.cli.options.common import Common
+    from kgm.cli.options.run_options import RunOptions
     from kgm.model.snapshot import GroupSnapshot
 
 _VERSION = 1
-#: More names than this are no help in a shell.
+#: More names than this are of no use in a shell.
 MOST_NAMES = 100_000
 MOST_BYTES = 16 * 2**20
 _LONGEST_NAME = 300
@@ -23,13 +23,13 @@ _LONGEST_NAME = 300
 def folder(environment: Mapping[str, str]) -> str:
     """`$XDG_CACHE_HOME/kgm/completion`."""
     home = environment.get("XDG_CACHE_HOME", "")
-    if not home.startswith("/"):  # the standard has relative ones ignored
-        home = os.path.expanduser("~/.cache")  # noqa: PTH111  (pathlib costs as much as all the rest)
+    if not home.startswith("/"):  # the XDG standard says to ignore relative paths
+        home = os.path.expanduser("~/.cache")  # noqa: PTH111  (importing pathlib costs as much as everything else)
     return f"{home}/kgm/completion"
 
 
 def file_of(bootstrap: str, profile: str | None, environment: Mapping[str, str]) -> str:
-    """The file of a cluster as one profile sees it."""
+    """The file for a cluster and a profile."""
     import hashlib
 
     key = "\0".join([",".join(sorted(part.strip() for part in bootstrap.split(","))), profile or ""])
@@ -37,7 +37,7 @@ def file_of(bootstrap: str, profile: str | None, environment: Mapping[str, str])
 
 
 def read(path: str) -> dict[str, dict[str, list[str]]]:
-    """{group id: {"instance_ids": [...], "member_ids": [...]}}; empty when there is nothing to be read."""
+    """{group id: {"instance_ids": [...], "member_ids": [...]}}; empty when there is no readable file."""
     import json
 
     try:
@@ -60,19 +60,19 @@ def read(path: str) -> dict[str, dict[str, list[str]]]:
     }
 
 
-def remember(
-    common: Common,
+def store_names(
+    options: RunOptions,
     snapshots: Iterable[GroupSnapshot] = (),
     *,
     listed: Iterable[str] = (),
     is_all: bool = False,
     gone: Iterable[str] = (),
 ) -> None:
-    """Keep names: of groups that were listed (is_all: forget all others), of the members of groups that were described.
+    """Store the names of groups that were listed (is_all: and delete all others) and of the members in the snapshots.
 
-    gone: groups to forget. Never fails."""
+    gone: groups to delete. Never fails."""
     try:
-        path = file_of(common.bootstrap_for(reads_only=True), common.profile, os.environ)
+        path = file_of(options.bootstrap_for(reads_only=True), options.profile, os.environ)
         before = read(path)
         names = list(listed)
         groups: dict[str, Any] = {name: before[name] for name in names if name in before} if is_all else dict(before)
@@ -88,26 +88,26 @@ def remember(
         groups = _bounded(groups)
         if groups != before:
             _write(path, groups)
-    except Exception:  # noqa: BLE001  (a cache for comfort must not fail a command that has done its work)
+    except Exception:  # noqa: BLE001  (a command that has done its work must not fail because of the cache)
         return
 
 
 def _bounded(groups: Mapping[str, Mapping[str, Sequence[str]]]) -> dict[str, Any]:
-    """Only names that can be shown, and not too many of them."""
+    """Only names that can be shown, and at most MOST_NAMES of them."""
     left = MOST_NAMES - len(groups)
-    kept: dict[str, Any] = {}
+    bounded: dict[str, Any] = {}
     for name, kinds in groups.items():
-        if len(kept) >= MOST_NAMES:
+        if len(bounded) >= MOST_NAMES:
             break
-        if _is_fit(name):
-            ids = {kind: [one for one in found if _is_fit(one)] for kind, found in kinds.items()}
+        if _is_showable(name):
+            ids = {kind: [one for one in names if _is_showable(one)] for kind, names in kinds.items()}
             count = sum(map(len, ids.values()))
-            kept[name] = ids if count <= left else {}
+            bounded[name] = ids if count <= left else {}
             left -= count if count <= left else 0
-    return kept
+    return bounded
 
 
-def _is_fit(name: str) -> bool:
+def _is_showable(name: str) -> bool:
     from kgm.text.sanitize import is_clean
 
     return 0 < len(name) <= _LONGEST_NAME and is_clean(name)

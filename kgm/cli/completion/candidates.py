@@ -1,12 +1,12 @@
-"""`kgm __complete`: the names that a shell offers for a word, from the cache, in a moment, or none.
+"""`kgm __complete`: the names that a shell offers for a word, from the cache.
 
     kgm __complete bash KIND LINE [BREAKS]    the command line up to the cursor, as it was typed; COMP_WORDBREAKS
     kgm __complete zsh  KIND WORD...          the words of the line, unquoted; zsh matches and quotes by itself
     kgm __complete fish KIND CURRENT WORD...  the word to be completed as it was typed, and the words before it
 
-KIND: groups, instance-ids, member-ids, identities, profiles; with `,` behind it for an option that takes a list. One
-candidate a line: for bash quoted for the place where it will stand, for the others as it is. Nothing is ever printed on
-stderr, nothing asks a broker, and what a shell would act on comes quoted, or not at all."""
+KIND: groups, instance-ids, member-ids, identities, profiles; followed by `,` for an option that takes a list. Prints
+one candidate per line: for bash quoted for its place on the line, for the others unquoted. Prints nothing on stderr and
+sends nothing to a broker. Names that a shell would act on are quoted or left out."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 MOST = 5_000
 _BOOTSTRAP = ("-b", "--bootstrap-server", "--bootstrap-servers", "--brokers")
 _QUOTED = re.compile(r"[^A-Za-z0-9_./,+@%^:=\u0080-\U0010ffff-]")
-#: Where bash itself parts words, unless COMP_WORDBREAKS says otherwise; an @ belongs to the word behind it.
+#: Where bash splits words, unless COMP_WORDBREAKS says otherwise; an @ belongs to the word after it.
 _BREAKS = ":=@"
 
 
 def complete(arguments: Sequence[str]) -> int:
-    """Print candidates. Always 0: there is nobody to tell an error."""
-    # An error would be printed into the line that somebody is typing.
+    """Print candidates. Always returns 0."""
+    # An error would be printed into the line that the user is typing.
     with contextlib.suppress(Exception):
         lines = candidates(arguments, os.environ)
         _write("".join(line + "\n" for line in lines).encode("utf-8", "replace"))
@@ -32,7 +32,7 @@ def complete(arguments: Sequence[str]) -> int:
 
 
 def _write(data: bytes) -> None:
-    """All of it: a pipe may take it in pieces."""
+    """Write everything; a pipe may accept it in pieces."""
     while data:
         data = data[os.write(1, data) :]
 
@@ -56,8 +56,8 @@ def _for_bash(kind: str, line: str, breaks: str, environment: Mapping[str, str])
     option, value = _value(plain)
     head, start = _split_list(value, is_list=kind.endswith(","))
     names = _names(kind, [_unquoted(word)[0] for word in words], environment)
-    # bash replaces what stands behind the last place at which it parts words: not all of what was typed.
-    kept = "" if quote else _unquoted(_broken_off(raw, breaks))[0]
+    # bash replaces only what follows the last place where it splits words.
+    kept = "" if quote else _unquoted(_before_last_break(raw, breaks))[0]
 
     def shown(name: str) -> str:
         if quote:
@@ -114,7 +114,7 @@ def _unquoted(raw: str) -> tuple[str, str]:
 
 
 def _value(word: str) -> tuple[str, str]:
-    """(`--option=`, its value) of a word that is both."""
+    """(`--option=`, its value) for a word that has both; ("", word) for any other."""
     if word.startswith("--") and "=" in word:
         option, _, value = word.partition("=")
         return option + "=", value
@@ -122,28 +122,28 @@ def _value(word: str) -> tuple[str, str]:
 
 
 def _split_list(value: str, *, is_list: bool) -> tuple[str, str]:
-    """(`a,b,`, the beginning of the last one) of a list with commas."""
+    """(`a,b,`, the beginning of the last item) for a list with commas."""
     if not is_list:
         return "", value
     comma = max((at for at, char in enumerate(value) if char == "," and value[at - 1 : at] != "\\"), default=-1)
     return value[: comma + 1], value[comma + 1 :]
 
 
-def _broken_off(raw: str, breaks: str) -> str:
-    """What stands before the last place at which bash parts words: it replaces only what is behind."""
+def _before_last_break(raw: str, breaks: str) -> str:
+    """The part of a word before the last place where bash splits it."""
     bare = re.sub(r"\\.", "__", raw, flags=re.DOTALL)
     places = [bare.rfind(char) + (char != "@") for char in _BREAKS if char in breaks]
     return raw[: max([0, *places])]
 
 
 def _escaped(text: str) -> str:
-    """For a place outside of quotes."""
-    text = _QUOTED.sub(lambda found: "\\" + found[0], text)
+    """The text for a place outside quotes."""
+    text = _QUOTED.sub(lambda match: "\\" + match[0], text)
     return "\\" + text if text.startswith(("=", "%", "^")) else text
 
 
 def _fits(text: str, quote: str) -> bool:
-    """Whether a text is safe, and itself, behind an open quote."""
+    """Whether a shell takes the text literally after this open quote."""
     if quote == "'":
         return "'" not in text
     return not (quote and re.search(r'["\\$`!]', text))
@@ -153,7 +153,7 @@ def _fits(text: str, quote: str) -> bool:
 
 
 def _names(kind: str, words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """Every candidate of a kind, as it would be typed without a shell."""
+    """Every candidate of a kind, unquoted."""
     from kgm.text.sanitize import is_clean
 
     is_list, kind = kind.endswith(","), kind.removesuffix(",")
@@ -164,19 +164,19 @@ def _names(kind: str, words: Sequence[str], environment: Mapping[str, str]) -> l
     bootstrap, profile = _where(words, environment)
     groups = read(file_of(bootstrap, profile, environment)) if bootstrap else {}
     if kind == "groups":
-        found = [name for name in groups if not name.startswith("-")]  # it would be taken for an option
+        names = [name for name in groups if not name.startswith("-")]  # that would be an option
     else:
         group = _option(words, ("-g", "--group")) or next((word for word in words[2:] if word in groups), None)
         kinds = {"instance-ids": ["instance_ids"], "member-ids": ["member_ids"]}.get(
             kind, ["instance_ids", "member_ids"]
         )
-        found = [one for each in kinds for one in groups.get(group or "", {}).get(each, [])]
-    found = [name for name in found if is_clean(name)]
-    return [text for name in found if (text := _in_list(name)) is not None] if is_list else found
+        names = [one for each in kinds for one in groups.get(group or "", {}).get(each, [])]
+    names = [name for name in names if is_clean(name)]
+    return [text for name in names if (text := _in_list(name)) is not None] if is_list else names
 
 
 def _in_list(name: str) -> str | None:
-    """An id as a list with commas and braces takes it; None when it cannot stand in one."""
+    """An id escaped for a list with commas and braces; None when a list cannot contain it."""
     if name == name.strip() and not re.search(r"[\\,{}]", name):
         return name
     from kgm.model.errors import UsageError
@@ -191,27 +191,34 @@ def _in_list(name: str) -> str | None:
 
 def _option(words: Sequence[str], names: Sequence[str]) -> str | None:
     """The last value of an option on the line."""
-    found = None
+    value = None
     for at, word in enumerate(words):
         for name in names:
             if word == name and at + 1 < len(words):
-                found = words[at + 1]
+                value = words[at + 1]
             elif word.startswith(f"{name}=" if name.startswith("--") else name) and word != name:
-                found = word.removeprefix(name).removeprefix("=")
-    return found
+                value = word.removeprefix(name).removeprefix("=")
+    return value
 
 
 def _where(words: Sequence[str], environment: Mapping[str, str]) -> tuple[str | None, str | None]:
-    """(bootstrap servers, profile) as the command itself would find them."""
+    """(bootstrap servers, profile) as the command itself would read them."""
     flag, profile = _option(words, _BOOTSTRAP), _option(words, ["--profile"]) or environment.get("KGM_PROFILE")
     config = _option(words, ["--command-config"]) or environment.get("KGM_COMMAND_CONFIG")
     extra = [value for word, value in zip(words, [*words[1:], ""], strict=True) if word == "-X"]
     fallback = environment.get("KAFKA_BOOTSTRAP_SERVERS")
     if profile or config or extra or _config_file(environment):
-        from kgm.cli.options.settings import bootstrap_of, gather
+        from kgm.cli.options.client_overrides import parse_overrides
+        from kgm.operations.settings.loading import load_settings
 
-        found = gather(extra=extra, command_config=None if flag else config, profile=profile, environment=environment)
-        return bootstrap_of(flag, found)[0] or fallback, found.profile
+        loaded = load_settings(
+            overrides=parse_overrides(extra),
+            properties_file=None if flag else config,
+            profile=profile,
+            environment=environment,
+        )
+        servers = loaded.bootstrap()
+        return flag or (servers.value if servers else None) or fallback, loaded.profile
     return flag or environment.get("KGM_BOOTSTRAP_SERVER") or fallback, None
 
 
@@ -228,5 +235,5 @@ def _profiles(environment: Mapping[str, str]) -> list[str]:
     import tomllib
 
     with open(path, "rb") as file:  # noqa: PTH123
-        found = tomllib.load(file).get("profiles")
-    return list(found) if isinstance(found, dict) else []
+        profiles = tomllib.load(file).get("profiles")
+    return list(profiles) if isinstance(profiles, dict) else []

@@ -1,4 +1,4 @@
-"""What `remove-members` is told on the command line, checked: an empty list never means all members."""
+"""The ids and the reason of `remove-members`, checked: an empty list never means all members."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from kgm.model.errors import NotFoundError, UsageError
 
 def group(positional: str | None, option: str | None) -> str:
     if positional is not None and option is not None and positional != option:
-        raise UsageError(f"two groups are given: {positional} and {option}; members are removed from one at a time")
+        raise UsageError(
+            f"two groups are given, {positional} and {option}; kgm removes members from one group at a time"
+        )
     group = positional if positional is not None else option
     if group is None or not group.strip():
         raise UsageError("no group is given", hint="kgm remove-members GROUP --instance-ids ID")
@@ -25,7 +27,9 @@ def listed(values: list[str] | None, option: str) -> tuple[str, ...]:
 def patterns(values: list[str] | None) -> tuple[str, ...]:
     for value in values or ():
         if not value.strip():
-            raise UsageError("--match: the pattern is empty", hint="an empty pattern never means all members; '*' does")
+            raise UsageError(
+                "--match: the pattern is empty", hint="an empty pattern never means all members; --match '*' does"
+            )
     return tuple(values or ())
 
 
@@ -35,16 +39,16 @@ def reason(text: str | None) -> str:
     if text is None:
         return DEFAULT_REASON
     if not text.strip():
-        raise UsageError("--reason: it is empty", hint="leave the option out for the default reason")
+        raise UsageError("--reason: the text is empty", hint="omit the option for the default reason")
     if len(text) > MAX_REASON_CHARACTERS:
-        raise UsageError(f"--reason: {len(text)} characters are more than the {MAX_REASON_CHARACTERS} that Kafka takes")
+        raise UsageError(f"--reason: {len(text)} characters; Kafka accepts at most {MAX_REASON_CHARACTERS}")
     if not text.isprintable():
-        raise UsageError("--reason: it holds characters that would garble the broker's log")
+        raise UsageError("--reason: the text contains characters that would corrupt the broker's log")
     return text
 
 
 def read_ids(name: str) -> tuple[str, ...]:
-    """Ids of a file, one a line. Raises NotFoundError for a file that cannot be read, UsageError without any id."""
+    """The ids in a file, one per line. Raises NotFoundError for an unreadable file, UsageError for one without ids."""
     try:
         if name == "-":
             text = sys.stdin.read()
@@ -54,9 +58,9 @@ def read_ids(name: str) -> tuple[str, ...]:
     except OSError as error:
         raise NotFoundError(f"--from-file {name}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"--from-file {name}: that is not text in UTF-8") from error
+        raise UsageError(f"--from-file {name}: the file is not UTF-8 text") from error
     lines = [line.strip() for line in text.splitlines()]
     ids = tuple(line for line in lines if line and not line.startswith("#"))
     if not ids:
-        raise UsageError(f"--from-file {name}: no id in it", hint="an empty list never means all members")
+        raise UsageError(f"--from-file {name}: the file contains no id", hint="an empty list never means all members")
     return ids

@@ -1,11 +1,11 @@
-"""How a command ends when part of what it was asked for failed."""
+"""Errors and warnings on stderr, and how a command ends when part of its work failed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kgm.cli.output.streams import say
+from kgm.cli.output.streams import write_stderr
 from kgm.model.errors import KgmError
 from kgm.text.sanitize import clean
 
@@ -13,42 +13,42 @@ if TYPE_CHECKING:
     from kgm.client import AdminClient, Listing
 
 
-def tell(error: KgmError) -> None:
-    """One error for people, on stderr."""
+def print_error(error: KgmError) -> None:
+    """`error: ...`, its facts, and `hint: ...`."""
     lines = [f"error: {error.message}", *(f"  {fact}" for fact in error.facts)]
     if error.hint:
         lines.append(f"hint: {error.hint}")
-    say("".join(clean(line) + "\n" for line in lines))
+    write_stderr("".join(clean(line) + "\n" for line in lines))
 
 
-def warn(text: str) -> None:
-    """One warning, on stderr."""
-    say(f"warning: {clean(text)}\n")
+def print_warning(text: str) -> None:
+    """`warning: ...`."""
+    write_stderr(f"warning: {clean(text)}\n")
 
 
 def warn_of_unseen_groups(connected: AdminClient, listing: Listing) -> None:
-    """Kafka leaves out of a listing what the principal may not see, and says nothing; an empty one gives it away."""
+    """Kafka omits groups from a listing that the principal may not see, without a word; an empty listing is suspect."""
     if not listing.groups and not listing.errors and not connected.may_list_all():
-        warn(
-            "no group is visible to us: without DESCRIBE on Cluster 'kafka-cluster' a listing leaves out every group "
-            "on which we have no DESCRIBE"
+        print_warning(
+            "no group is visible: without DESCRIBE on Cluster 'kafka-cluster' a listing omits every group on which the "
+            "principal has no DESCRIBE"
         )
 
 
 def warn_of_unseen_topics(connected: AdminClient) -> None:
-    """Topics that the brokers do not describe to us: their partition counts, offsets and lag stay unknown."""
+    """Topics that the brokers do not describe to this principal, so that partition counts and lag are unknown."""
     if connected.denied_topics:
         names = ", ".join(repr(name) for name in sorted(connected.denied_topics))
-        warn(f"no DESCRIBE on Topic {names}: partition counts, offsets and lag of it are unknown")
+        print_warning(f"no DESCRIBE on Topic {names}: its partition count, offsets and lag are unknown")
 
 
-def finish(errors: Sequence[KgmError], *, done: int) -> None:
-    """Tell each error, and leave with 0 when there was none, 7 when some of it was done, else the first error's code.
+def exit_with(errors: Sequence[KgmError], *, done: int) -> None:
+    """Print each error and exit: with 7 when some of the work is done, else with the first one's code.
 
-    The report has been printed before: what was found out is never withheld because something else failed."""
+    Without errors it returns. The report is printed before: results are not withheld because something else failed."""
     import typer
 
     for error in errors:
-        tell(error)
+        print_error(error)
     if errors:
         raise typer.Exit(7 if done else errors[0].exit_code)

@@ -1,9 +1,7 @@
-"""One line on stderr that says what takes so long: at a terminal only, after a moment, gone when it is done.
+"""One line on stderr that says what is taking time: at a terminal only, after a moment, wiped when it is done.
 
-with progress(common, "looking for signs of life"):
+with progress(options, "describing groups"):
 ...
-with progress(common, "describing") as line:
-line.count(done, total)
 """
 
 from __future__ import annotations
@@ -18,17 +16,17 @@ from typing import TYPE_CHECKING, Self
 from kgm.text.sanitize import clean
 
 if TYPE_CHECKING:
-    from kgm.cli.options.common import Common
+    from kgm.cli.output.output_options import OutputOptions
 
-#: What is done sooner needs no word, in seconds.
+#: What takes less time than this, in seconds, shows no line.
 PATIENCE_S = 0.7
 _EVERY_S = 0.25
 _WIPE = "\r\x1b[K"
-_shown: list[Line] = []
+_open_lines: list[ProgressLine] = []
 
 
-class Line:
-    """The line, redrawn by a thread of its own. `count` may be called as often as one likes."""
+class ProgressLine:
+    """The line, redrawn by a thread of its own. `count` may be called at any rate."""
 
     def __init__(self, text: str, *, is_shown: bool = True) -> None:
         self.text, self.note, self.started = clean(text), "", time.monotonic()
@@ -40,7 +38,7 @@ class Line:
         self.note = f" {done}" if total is None else f" {done} of {total}"
 
     def hide(self) -> None:
-        """Wipe the line: something else is about to be written."""
+        """Wipe the line, because something else is about to be written."""
         with self._lock:
             if self._drawn:
                 self._write(_WIPE)
@@ -48,7 +46,7 @@ class Line:
 
     def __enter__(self) -> Self:
         if self._is_shown:
-            _shown.append(self)
+            _open_lines.append(self)
             self._thread.start()
         return self
 
@@ -58,7 +56,7 @@ class Line:
         self._over.set()
         self._thread.join()
         self.hide()
-        _shown.remove(self)
+        _open_lines.remove(self)
 
     def _run(self) -> None:
         pause = PATIENCE_S
@@ -79,15 +77,15 @@ class Line:
             sys.stderr.flush()
 
 
-def progress(common: Common, text: str) -> Line:
-    """A line while the block runs; it is never shown when stderr is no terminal, or a dumb one."""
+def progress(options: OutputOptions, text: str) -> ProgressLine:
+    """A line while the block runs; none when stderr is not a terminal, or a dumb one."""
     at_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-    return Line(text, is_shown=at_terminal and not common.debug)
+    return ProgressLine(text, is_shown=at_terminal and not options.debug)
 
 
 def hide() -> None:
-    """Wipe whatever line is shown, before something else is written to the terminal."""
-    for line in _shown:
+    """Wipe the line that is shown, if any, before something else is written to the terminal."""
+    for line in _open_lines:
         line.hide()
 
 

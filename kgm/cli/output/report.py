@@ -1,18 +1,18 @@
 """A command's result in the formats of `-o`. Data goes to stdout; warnings and errors go to stderr.
 
-A command makes one `Report`; nothing else prints to stdout. Strings in reports are raw: this module is the one door
-to the terminal, and cleans them (`sanitize`), while JSON and YAML stay exact."""
+A command makes one `Report`, and only this module prints it. Strings in reports are raw: this module makes them safe
+for a terminal (`kgm.text.sanitize`); JSON and YAML stay exact."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kgm.cli.options.common import Common
-from kgm.cli.output.table_text import Look, fold, styled, table_lines
+from kgm.cli.output.output_options import OutputOptions
+from kgm.cli.output.table_text import TableStyle, fold, styled, table_lines
 from kgm.model.errors import KgmError
 from kgm.text.sanitize import clean, csv_cell, json_text
 
@@ -44,9 +44,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a command has to say. `items` are the objects of ndjson, `names` the lines of -o name.
+    """The result of a command. `items` are the objects of ndjson, `names` the lines of -o name.
 
-    All tables of a report that is asked for as CSV, TSV or markdown have the same columns, or only the first counts."""
+    CSV and TSV contain the first table, and those of the others that have the same columns."""
 
     schema: str
     data: Mapping[str, Any]
@@ -57,16 +57,16 @@ class Report:
     errors: Sequence[KgmError] = ()
 
 
-def emit(report: Report, common: Common) -> None:
-    """Print a report. A reader that goes away (`| head`) is no error."""
-    from kgm.cli.output.streams import put
+def emit(report: Report, options: OutputOptions) -> None:
+    """Print a report. A reader that goes away (`| head`) is not an error."""
+    from kgm.cli.output.streams import write_stdout
 
-    put(rendered(report, common))
+    write_stdout(rendered(report, options))
 
 
-def rendered(report: Report, common: Common) -> str:
+def rendered(report: Report, options: OutputOptions) -> str:
     """The text of a report."""
-    match common.output:
+    match options.output:
         case "json":
             return _json(envelope(report), indent=2) + "\n"
         case "ndjson":
@@ -78,11 +78,11 @@ def rendered(report: Report, common: Common) -> str:
         case "name":
             return "".join(clean(name) + "\n" for name in report.names)
         case "csv" | "tsv":
-            return _separated(report, common)
+            return _separated(report, options)
         case "markdown":
-            return _markdown(report, common)
+            return _markdown(report, options)
         case _:
-            return _tables(report, common)
+            return _tables(report, options)
 
 
 def envelope(report: Report) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def envelope(report: Report) -> dict[str, Any]:
 
 
 def cluster_json(cluster: AdminClient) -> dict[str, str | None]:
-    """The `cluster` of the envelope; its id is null until a broker has told it."""
+    """The `cluster` of the envelope; its id is null until a broker has sent it."""
     return {"id": cluster.cluster_id, "bootstrap": cluster.bootstrap}
 
 
@@ -115,7 +115,7 @@ def error_json(error: KgmError) -> dict[str, Any]:
 
 
 def _json(value: Any, *, indent: int | None) -> str:
-    """JSON that says exactly what is there, with what a terminal might act on escaped."""
+    """Exact JSON, in which characters that a terminal may act on are escaped."""
     import json
 
     return json_text(json.dumps(value, indent=indent, ensure_ascii=False))
@@ -125,12 +125,14 @@ def _cell(value: Cell) -> str:
     return "-" if value is None else clean(str(value))
 
 
-def _separated(report: Report, common: Common) -> str:
+def _separated(report: Report, options: OutputOptions) -> str:
     if not report.tables:
         return ""
-    mark = "," if common.output == "csv" else "\t"
+    mark = "," if options.output == "csv" else "\t"
     titles = [column.title for column in report.tables[0].columns]
-    lines = [mark.join(title.lower().replace("-", "_").replace(" ", "_") for title in titles)] if common.headers else []
+    lines = (
+        [mark.join(title.lower().replace("-", "_").replace(" ", "_") for title in titles)] if options.headers else []
+    )
     for table in report.tables:
         if [column.title for column in table.columns] == titles:
             lines += [mark.join(_csv_value(value, mark) for value in row) for row in table.rows]
@@ -138,7 +140,7 @@ def _separated(report: Report, common: Common) -> str:
 
 
 def _csv_value(value: Cell, mark: str) -> str:
-    """A cell as RFC 4180 writes it. In CSV a semicolon is quoted too: some spreadsheets part cells at it."""
+    """A cell as RFC 4180 writes it. In CSV a semicolon is quoted too: some spreadsheets split cells at it."""
     if value is None:
         return ""
     text = csv_cell(value) if isinstance(value, str) else str(value)
@@ -147,75 +149,54 @@ def _csv_value(value: Cell, mark: str) -> str:
     return text
 
 
-def _markdown(report: Report, common: Common) -> str:
+def _markdown(report: Report, options: OutputOptions) -> str:
     from tabulate import tabulate
 
     parts = []
     for table in report.tables:
         shown = [i for i, column in enumerate(table.columns) if not column.data and not column.wide]
         rows = [[_cell(row[i]).replace("|", "\\|") for i in shown] for row in table.rows]
-        headers = [table.columns[i].title for i in shown] if common.headers else ()
+        headers = [table.columns[i].title for i in shown] if options.headers else ()
         title = f"{clean(table.heading)}\n\n" if table.heading else ""
         parts.append(title + tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True) + "\n")
     return "\n".join(parts)
 
 
-def _tables(report: Report, common: Common) -> str:
-    return "\n".join(table_text(table, common, look_of(common)) for table in report.tables)
+def _tables(report: Report, options: OutputOptions) -> str:
+    return "\n".join(table_text(table, options, style_for(options)) for table in report.tables)
 
 
-def table_text(table: Table, common: Common, look: Look) -> str:
+def table_text(table: Table, options: OutputOptions, style: TableStyle) -> str:
     """One table for people."""
-    wide = common.output == "wide"
+    wide = options.output == "wide"
     shown = [i for i, column in enumerate(table.columns) if not column.data and (wide or not column.wide)]
     titles = [table.columns[i].title for i in shown]
     rows = [[_cell(row[i]) for i in shown] for row in table.rows]
-    lines = _folded(table.heading, "cyan", look) if table.heading else []
+    lines = _folded(table.heading, "cyan", style) if table.heading else []
     if shown:
-        lines += table_lines(titles, rows, [table.columns[i].right for i in shown], look)
+        lines += table_lines(titles, rows, [table.columns[i].right for i in shown], style)
     for note in table.notes:
-        lines += _folded(note, "dim", look)
+        lines += _folded(note, "dim", style)
     return "".join(line + "\n" for line in lines)
 
 
-def _folded(text: str, style: str, look: Look) -> list[str]:
-    pieces = [clean(text)] if look.width is None else fold(clean(text), look.width)
-    return [styled(piece, style, look) for piece in pieces]
+def _folded(text: str, color: str, style: TableStyle) -> list[str]:
+    pieces = [clean(text)] if style.width is None else fold(clean(text), style.width)
+    return [styled(piece, color, style) for piece in pieces]
 
 
-def look_of(common: Common) -> Look:
-    """Colour as it is asked for, folded to the width of the terminal if there is one."""
+def style_for(options: OutputOptions) -> TableStyle:
+    """Colour as the options say, folded to the width of the terminal if there is one."""
     width = None
     if sys.stdout.isatty():
         import shutil
 
         width = shutil.get_terminal_size().columns
-    return Look(width=width, color=wants_color(common, sys.stdout), headers=common.headers)
+    return TableStyle(width=width, color=wants_color(options, sys.stdout), headers=options.headers)
 
 
-def wants_color(common: Common, stream: TextIO) -> bool:
-    """--color, then NO_COLOR, then whether it is a terminal."""
-    if common.color != "auto":
-        return common.color == "always"
+def wants_color(options: OutputOptions, stream: TextIO) -> bool:
+    """Decided by --color, then by NO_COLOR, then by whether it is a terminal."""
+    if options.color != "auto":
+        return options.color == "always"
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-@dataclass(slots=True)
-class Voice:
-    """What goes to stderr: warnings and notes, each once."""
-
-    common: Common = field(default_factory=Common)
-    said: set[str] = field(default_factory=set)
-
-    def warn(self, text: str) -> None:
-        self._say("warning: ", text)
-
-    def note(self, text: str) -> None:
-        self._say("", text)
-
-    def _say(self, prefix: str, text: str) -> None:
-        if text not in self.said:
-            self.said.add(text)
-            from kgm.cli.output.streams import say
-
-            say(f"{prefix}{clean(text)}\n")

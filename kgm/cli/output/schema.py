@@ -1,6 +1,6 @@
 """The JSON Schemas that `-o schema` prints, made from `contracts`, which is short enough to read.
 
-Version 1 grows, and takes nothing back: tests/cli/output/test_schemas.py holds it against what was promised before."""
+Version 1 only grows: tests/cli/output/test_schemas.py compares it with every schema published before."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ _ERROR = {"code": "str", "message": "str", "group_id": "str?", "facts": ["str"],
 
 
 def print_schema(command_path: str) -> None:
-    """The schema of `kgm config view`, say. Raises NotFoundError when that command has no JSON."""
+    """Print the schema of a command; command_path: `kgm config view`. Raises NotFoundError when it has no JSON."""
     import json
 
-    from kgm.cli.output.streams import put
+    from kgm.cli.output.streams import write_stdout
     from kgm.model.errors import NotFoundError
 
     name = "-".join(command_path.split()[1:])
-    found = schema_of(name)
-    if found is None:
-        raise NotFoundError(f"kgm {name}: there is no schema of its JSON")
-    put(json.dumps(found, indent=2) + "\n")
+    schema = schema_of(name)
+    if schema is None:
+        raise NotFoundError(f"kgm {name}: this command has no JSON schema")
+    write_stdout(json.dumps(schema, indent=2) + "\n")
 
 
 def contracts() -> dict[str, Any]:
     """{name: form of `data`} of every command."""
-    from kgm.cli.output import contracts, contracts_history
+    from kgm.cli.output.contracts import index
+    from kgm.cli.output.history import forms
 
-    return {**contracts.CONTRACTS, **contracts_history.CONTRACTS}
+    return {**index.FORMS, **forms.CONTRACTS}
 
 
 def schema_of(name: str) -> dict[str, Any] | None:
@@ -45,7 +46,7 @@ def schema_of(name: str) -> dict[str, Any] | None:
         "errors": [_ERROR],
     }
     schema = translated(envelope)
-    # A command that failed altogether says so in `errors`, and has no data.
+    # A command that failed entirely has `errors` and no data.
     schema["properties"]["data"] = {"anyOf": [translated(data), {"type": "object", "maxProperties": 0}]}
     return {"$schema": _DIALECT, "$id": f"kgm.{name}/v1", "title": f"kgm {name} -o json", **schema}
 

@@ -1,7 +1,7 @@
-"""stdout and stderr: what happens when a reader goes away, and characters that its encoding does not have.
+"""stdout and stderr: readers that go away, and characters that an encoding does not have.
 
-A closed pipe is not an error (`kgm list | head`), and must not stop a command half way: what goes to stderr is lost
-without a word, and a broken stdout ends only what does nothing but print."""
+A closed pipe is not an error (`kgm list | head`), and must not stop a command half way: a closed stderr loses what is
+written to it, and a closed stdout ends only commands that do nothing but print."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import TextIO
 
 
 def prepare() -> None:
-    """Never fail for a character that the terminal's encoding lacks."""
+    """Escape characters that the terminal's encoding does not have, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
 
 
-def say(text: str) -> None:
-    """Write to stderr, now; if nobody reads it any more, so be it."""
+def write_stderr(text: str) -> None:
+    """Write to stderr and flush. A closed stderr is ignored."""
     _make_room()
     try:
         sys.stderr.write(text)
@@ -29,8 +29,8 @@ def say(text: str) -> None:
         silence(sys.stderr)
 
 
-def put(text: str) -> None:
-    """Write a result to stdout. A reader that has gone (`| head`) is no error."""
+def write_stdout(text: str) -> None:
+    """Write a result to stdout. A reader that has gone (`| head`) is not an error."""
     _make_room()
     try:
         sys.stdout.write(text)
@@ -40,24 +40,24 @@ def put(text: str) -> None:
 
 
 def _make_room() -> None:
-    """Wipe the line of progress, if there may be one."""
+    """Wipe the progress line, if there is one."""
     progress = sys.modules.get("kgm.cli.output.progress")
     if progress is not None:
         progress.hide()
 
 
 def silence(stream: TextIO) -> None:
-    """Send what is left, and what comes, nowhere: Python would complain when it flushes at exit."""
+    """Redirect the stream to /dev/null, so that Python does not fail when it flushes at exit."""
     try:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
         os.close(null)
     except (OSError, ValueError):
-        pass  # a stream without a file has nothing to flush into
+        pass  # a stream without a file descriptor
 
 
 def reader_has_gone(stream: TextIO) -> bool:
-    """Whether the stream is a pipe or socket that nobody reads any more."""
+    """Whether the stream is a pipe or a socket whose reader has closed it."""
     try:
         poll = select.poll()
         poll.register(stream.fileno(), 0)
@@ -67,7 +67,7 @@ def reader_has_gone(stream: TextIO) -> bool:
 
 
 def close() -> None:
-    """Flush both, quietly, at the end of the process."""
+    """Flush both at the end of the process, ignoring errors."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

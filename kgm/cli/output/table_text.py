@@ -1,20 +1,23 @@
 """Tables of text for people: columns two spaces apart, as kubectl prints them, with nothing to strip for awk.
 
-At a terminal a table that is too wide has its cells folded; where even that is unreadable each row becomes a block of
-`TITLE  value` lines. Without a terminal nothing is ever folded. Cells are cleaned before they come here."""
+At a terminal the cells of a table that is too wide are folded; where that is unreadable, each row becomes a block of
+`TITLE  value` lines. Without a terminal nothing is folded. Cells are cleaned before they come here."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-#: A folded column is never narrower, unless it needs less.
+#: The cells of a row.
+_Row: TypeAlias = Sequence[str]
+#: A folded column is never narrower than this, unless its cells are.
 _NARROWEST = 16
 _GAP = "  "
 _RESET = "\x1b[0m"
 _SGR = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "1;36"}
-#: Words of cells that are worth a colour.
+#: Colours of cells with these words.
 STYLES = {
     "Stable": "green", "stable": "green", "removed": "green", "Empty": "dim", "Dead": "red", "absent": "yellow",
     "away": "yellow", "reconciling": "yellow", "failed": "red", "refused": "red", "unknown": "magenta",
@@ -24,17 +27,17 @@ STYLES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """How tables are shown. width: of the terminal in cells; None is no terminal."""
+class TableStyle:
+    """How tables are printed. width: of the terminal in cells; None is no terminal."""
 
     width: int | None = None
     color: bool = False
     headers: bool = True
 
 
-def styled(text: str, style: str | None, look: Look) -> str:
-    """The text in a style of this module, if there is to be colour."""
-    return f"\x1b[{_SGR[style]}m{text}{_RESET}" if style and look.color and text else text
+def styled(text: str, color: str | None, style: TableStyle) -> str:
+    """The text in a colour of this module, if colours are wanted."""
+    return f"\x1b[{_SGR[color]}m{text}{_RESET}" if color and style.color and text else text
 
 
 def cells(text: str) -> int:
@@ -48,17 +51,19 @@ def _cells_of(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
 
 
-def table_lines(titles: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], look: Look) -> list[str]:
-    """The lines of a table, without an end of line. `right`: which columns are set to the right."""
-    head = [tuple(titles)] if look.headers else []
+def table_lines(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], style: TableStyle
+) -> list[str]:
+    """The lines of a table, without line ends. `right`: which columns are aligned to the right."""
+    head = [tuple(titles)] if style.headers else []
     columns = list(zip(*head, *rows, strict=True))
     widths = [max(map(cells, column)) for column in columns]
-    if look.width is None or _total(widths) <= look.width:
-        return _lines(head, rows, widths, right, look)
-    folded = _folded_widths(widths, look.width)
+    if style.width is None or _total(widths) <= style.width:
+        return _lines(head, rows, widths, right, style)
+    folded = _folded_widths(widths, style.width)
     if folded is None:
-        return _blocks(titles, rows, look, look.width)
-    return _folded_lines(head, rows, folded, right, look)
+        return _blocks(titles, rows, style, style.width)
+    return _folded_lines(head, rows, folded, right, style)
 
 
 def _total(widths: Sequence[int]) -> int:
@@ -66,47 +71,57 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _folded_widths(widths: Sequence[int], room: int) -> list[int] | None:
-    """The widest columns cut to one width, the largest that fits; None when that is too narrow to read."""
+    """The widest columns reduced to one width, the largest that fits; None when that is too narrow to read."""
     for cap in range(max(widths), _NARROWEST - 1, -1):
-        found = [min(width, cap) for width in widths]
-        if _total(found) <= room:
-            return found
+        capped = [min(width, cap) for width in widths]
+        if _total(capped) <= room:
+            return capped
     return None
 
 
 def _lines(
-    head: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], widths: list[int], right: Sequence[bool], look: Look
+    head: Sequence[Sequence[str]],
+    rows: Sequence[Sequence[str]],
+    widths: list[int],
+    right: Sequence[bool],
+    style: TableStyle,
 ) -> list[str]:
-    lines = [_line(line, widths, right, look, "bold") for line in head]
-    lines += [_line(row, widths, right, look, None) for row in rows]
+    lines = [_line(line, widths, right, style, "bold") for line in head]
+    lines += [_line(row, widths, right, style, None) for row in rows]
     return lines
 
 
-def _line(row: Sequence[str], widths: Sequence[int], right: Sequence[bool], look: Look, style: str | None) -> str:
+def _line(
+    row: Sequence[str], widths: Sequence[int], right: Sequence[bool], style: TableStyle, color: str | None
+) -> str:
     parts = []
     for value, width, to_right in zip(row, widths, right, strict=True):
         pad = " " * (width - cells(value))
-        text = styled(value, style or STYLES.get(value), look)
+        text = styled(value, color or STYLES.get(value), style)
         parts.append(pad + text if to_right else text + pad)
     return _GAP.join(parts).rstrip(" ")
 
 
 def _folded_lines(
-    head: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], widths: list[int], right: Sequence[bool], look: Look
+    head: Sequence[Sequence[str]],
+    rows: Sequence[Sequence[str]],
+    widths: list[int],
+    right: Sequence[bool],
+    style: TableStyle,
 ) -> list[str]:
     lines = []
     for at, row in enumerate([*head, *rows]):
-        style = "bold" if at < len(head) else None
+        color = "bold" if at < len(head) else None
         folded = [fold(value, width) for value, width in zip(row, widths, strict=True)]
         for k in range(max(map(len, folded))):
             part = [each[k] if k < len(each) else "" for each in folded]
-            lines.append(_line(part, widths, right, look, style))
+            lines.append(_line(part, widths, right, style, color))
     return lines
 
 
 def fold(text: str, width: int) -> list[str]:
-    """A text in pieces of at most `width` cells, cut where words or lists part if that costs little room. Its
-    indentation is that of every piece."""
+    """A text in pieces of at most `width` cells, split between words or list items if that wastes little room. Every
+    piece has the indentation of the text."""
     indent = text[: min(len(text) - len(text.lstrip(" ")), width // 3)]
     pieces = []
     while cells(text) > width:
@@ -135,20 +150,20 @@ def _cut(text: str, width: int, start: int) -> int:
     return fits
 
 
-def _blocks(titles: Sequence[str], rows: Sequence[Sequence[str]], look: Look, room: int) -> list[str]:
-    """A block a row; what is not known is left out. A row that begins with nothing goes on with the one before."""
-    margin = max(map(cells, titles)) + len(_GAP) if look.headers else 0
+def _blocks(titles: _Row, rows: Sequence[_Row], style: TableStyle, room: int) -> list[str]:
+    """A block for each row, without unknown values. A row with an empty first cell continues the block before it."""
+    margin = max(map(cells, titles)) + len(_GAP) if style.headers else 0
     lines: list[str] = []
     for row in rows:
-        goes_on = bool(lines) and not row[0]
-        if lines and not goes_on:
+        continues = bool(lines) and not row[0]
+        if lines and not continues:
             lines.append("")
         for title, value in zip(titles, row, strict=True):
             if value == "-" or not value:
                 continue
-            name = title if look.headers and not goes_on else ""
+            name = title if style.headers and not continues else ""
             for piece in fold(value, max(room - margin, 8)):
-                start = styled(name, "bold", look) + " " * (margin - cells(name))
-                lines.append((start + styled(piece, STYLES.get(value), look)).rstrip(" "))
+                start = styled(name, "bold", style) + " " * (margin - cells(name))
+                lines.append((start + styled(piece, STYLES.get(value), style)).rstrip(" "))
                 name = ""
     return lines

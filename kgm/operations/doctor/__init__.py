@@ -1,1 +1,6 @@
-"""What `kgm doctor` looks for."""
+"""What is wrong with groups, or soon will be.
+
+`diagnosis` asks a cluster for everything that is known of each group (`group_facts`), twice where time tells more, and
+runs the checks: `identity` (who the members are), `assignment` (who owns what), `activity` (state and committed
+offsets), `recent_records` (what the coordinator wrote lately), `history_findings` (a built history). A check is a pure
+function from facts to findings (`findings`), and returns nothing where it cannot know."""

@@ -14,7 +14,7 @@ from kgm.model.errors import KgmError, error_name
 from kgm.text.sanitize import clean
 
 if TYPE_CHECKING:
-    from kgm.cli.output.report import Voice
+    from kgm.cli.output.notices import Notices
     from kgm.client import AdminClient
     from kgm.operations.removal.audit_log import AuditLog
     from kgm.operations.removal.removal import MemberResult, RemovalPlan
@@ -66,7 +66,7 @@ def signed(reason: str, by: Operator) -> str:
 class Record:
     """The record of one run. Without a log (--no-audit) nothing is written."""
 
-    def __init__(self, log: AuditLog | None, voice: Voice, by: Operator) -> None:
+    def __init__(self, log: AuditLog | None, voice: Notices, by: Operator) -> None:
         self._log, self._voice, self._by = log, voice, by
 
     def prepare(self) -> None:

@@ -1,4 +1,4 @@
-"""What `kgm wait --for` waits for, and whether a group is it."""
+"""The conditions of `kgm wait --for`, and whether a group meets them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,33 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.operations.watch.story import AWAY, STABLE
+from kgm.operations.watch.watched_group import AWAY, RECONCILING, STABLE
 from kgm.text.wording import many
 
 _FORM: Final = re.compile(r"(members|lag)\s*(<=|>=|==|=)\s*(\d+)")
 _COMPARE: Final[dict[str, Callable[[int, int], bool]]] = {
     "<=": operator.le, ">=": operator.ge, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
+_FORMS: Final = "stable, empty, members=N, members>=N, members<=N or lag<=N"
+
+
+class Subject(StrEnum):
+    """What a condition is about."""
+
+    STABLE = "stable"
+    EMPTY = "empty"
+    MEMBERS = "members"
+    LAG = "lag"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """seen: what the group is instead, or now, in words."""
+class ConditionState:
+    """seen: what was seen of the group, in words."""
 
     met: bool
     seen: str
@@ -29,70 +40,73 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """text: as it was typed. what: stable, empty, members or lag; limit and how to compare with it for the latter."""
+    """text: as it was typed. sign, limit: how members or lag are compared, and with what."""
 
     text: str
-    what: str
+    subject: Subject
     sign: str = "="
     limit: int = 0
 
     @property
-    def takes_offsets(self) -> bool:
-        return self.what == "lag"
+    def needs_offsets(self) -> bool:
+        return self.subject is Subject.LAG
 
     @property
-    def is_met_by_nothing(self) -> bool:
-        """Whether a group that does not exist any more is it."""
-        return self.what == "empty" or (self.what == "members" and _COMPARE[self.sign](0, self.limit))
+    def is_met_by_deletion(self) -> bool:
+        """Whether a group that no longer exists meets it."""
+        return self.subject is Subject.EMPTY or (self.subject is Subject.MEMBERS and self._compares(0))
 
-    def ask(self, group: GroupSnapshot) -> Answer:
-        """Whether the group is it now."""
-        match self.what:
-            case "stable":
+    def check(self, group: GroupSnapshot) -> ConditionState:
+        """Whether the group meets it now."""
+        match self.subject:
+            case Subject.STABLE:
                 return _stable(group)
-            case "empty":
-                gone = not group.members
-                return Answer(met=gone, seen="no members" if gone else many(len(group.members), "member"))
-            case "members":
-                count = len(group.members)
-                return Answer(met=_COMPARE[self.sign](count, self.limit), seen=many(count, "member"))
-            case _:
-                return _lag(group, self)
+            case Subject.EMPTY:
+                is_empty = not group.members
+                return ConditionState(met=is_empty, seen="no members" if is_empty else _members(group))
+            case Subject.MEMBERS:
+                return ConditionState(met=self._compares(len(group.members)), seen=_members(group))
+            case Subject.LAG:
+                return self._lag(group)
+
+    def _compares(self, number: int) -> bool:
+        return _COMPARE[self.sign](number, self.limit)
+
+    def _lag(self, group: GroupSnapshot) -> ConditionState:
+        """Over all partitions that the group owns or has committed offsets for. A partition with unknown lag keeps the
+        condition from being met; an empty partition without a committed offset has no lag."""
+        rows = group.offsets
+        unknown = [row for row in rows if row.lag is None and not (row.committed is None and row.end == 0)]
+        known = sum(row.lag for row in rows if row.lag is not None)
+        if unknown:
+            row = unknown[0]
+            more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            why = "no committed offset" if row.committed is None else "unknown end offset"
+            return ConditionState(met=False, seen=f"lag {known}, but {why} for {row.topic}[{row.partition}]{more}")
+        if not rows:
+            return ConditionState(met=False, seen="no lag: the group owns no partition and has no committed offset")
+        return ConditionState(met=self._compares(known), seen=f"lag {known}")
 
 
 def parse_condition(text: str) -> Condition:
     """`stable`, `empty`, `members=N`, `members>=N`, `members<=N`, `lag<=N`. Raises UsageError."""
     plain = text.strip().lower()
-    if plain in ("stable", "empty"):
-        return Condition(text=plain, what=plain)
-    found = _FORM.fullmatch(plain)
-    if found is None or (found[1] == "lag" and found[2] == ">="):
-        raise UsageError(
-            f"--for: {text!r} is no condition", hint="stable, empty, members=N, members>=N, members<=N or lag<=N"
-        )
-    return Condition(text=plain.replace(" ", ""), what=found[1], sign=found[2], limit=int(found[3]))
+    if plain in (Subject.STABLE, Subject.EMPTY):
+        return Condition(text=plain, subject=Subject(plain))
+    match = _FORM.fullmatch(plain)
+    if match is None or (match[1] == Subject.LAG and match[2] == ">="):
+        raise UsageError(f"--for: {text!r} is not a valid condition", hint=f"write {_FORMS}")
+    return Condition(text=plain.replace(" ", ""), subject=Subject(match[1]), sign=match[2], limit=int(match[3]))
 
 
-def _stable(group: GroupSnapshot) -> Answer:
+def _members(group: GroupSnapshot) -> str:
+    return many(len(group.members), "member")
+
+
+def _stable(group: GroupSnapshot) -> ConditionState:
     if group.state != STABLE:
-        return Answer(met=False, seen=group.state)
-    unsettled = sorted(one.identity for one in group.members if one.status in (AWAY, "reconciling"))
-    if unsettled:
-        return Answer(met=False, seen=f"{group.state}, but not yet: {', '.join(unsettled[:3])}")
-    return Answer(met=True, seen=group.state)
-
-
-def _lag(group: GroupSnapshot, condition: Condition) -> Answer:
-    """Of all partitions that the group owns or has committed for. One that is not known keeps it from being met: it
-    may be any number. An empty partition for which nothing was committed yet lags by nothing."""
-    rows = group.offsets
-    unknown = [row for row in rows if row.lag is None and not (row.committed is None and row.end == 0)]
-    known = sum(row.lag for row in rows if row.lag is not None)
-    if unknown:
-        row = unknown[0]
-        more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-        why = "nothing is committed for" if row.committed is None else "the end is not known of"
-        return Answer(met=False, seen=f"lag {known}, but {why} {row.topic}[{row.partition}]{more}")
-    if not rows:
-        return Answer(met=False, seen="no lag: the group neither owns nor has committed anything")
-    return Answer(met=_COMPARE[condition.sign](known, condition.limit), seen=f"lag {known}")
+        return ConditionState(met=False, seen=group.state)
+    unready = sorted(f"{one.identity} is {one.status}" for one in group.members if one.status in (AWAY, RECONCILING))
+    if unready:
+        return ConditionState(met=False, seen=f"{group.state}, but {', '.join(unready[:3])}")
+    return ConditionState(met=True, seen=group.state)

@@ -37,7 +37,7 @@ def lines(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_one_answer_a_line_in_order(assign):
+def test_one_answer_per_line_in_order(assign):
     code, out, err = assign(f"{json.dumps(CASE)}\n\n{json.dumps({**CASE, 'case': None})}\n")
     assert (code, err) == (0, "")
     assert lines(out) == [ANSWER, {**ANSWER, "case": None}]
@@ -96,7 +96,7 @@ def test_the_table_of_one_case_has_loads_and_moves(assign):
     topics = [{"name": "t", "partitions": 6}, {"name": "u", "partitions": 2}]
     case = {"assignor": "cooperative-sticky", "topics": topics, "members": members}
     loads = "MEMBER-ID BEFORE AFTER GAINED LOST\na 4 4 0 0\nb 2 4 2 0\nloads from 4 to 4"
-    moves = "TOPIC PARTITIONS FROM TO\nu 0-1 - b\n0 moved from one member to another, 2 that nobody owned before, 0 that nobody gets"
+    moves = "TOPIC PARTITIONS FROM TO\nu 0-1 - b\n0 moved from one member to another, 2 had no owner before, 0 have none now"
     assert _tables(assign(json.dumps(case), "-o", "table")[1])[1:] == [f"Loads\n{loads}", f"Moves\n{moves}"]
     case["members"] = [members[0], {**members[1], "owned": {}}, {"member_id": "c", "topics": ["t", "u"]}]
     loads, moves = _tables(assign(json.dumps(case), "-o", "table")[1])[1:]
@@ -122,7 +122,7 @@ def _tables(out):
         (f"\n{json.dumps({**CASE, 'members': 1})}", "line 2: members is not a list"),
     ],
 )
-def test_a_line_that_is_wrong(assign, text, message):
+def test_an_invalid_line_is_named(assign, text, message):
     code, _, err = assign(text)
     assert code == 2
     assert err.startswith(f"error: {message}")
@@ -146,7 +146,7 @@ SNAPSHOT = {
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_groups_that_are_not_of_consumers_are_refused(assign, change, message):
+def test_groups_without_consumers_are_refused(assign, change, message):
     text = json.dumps({**SNAPSHOT, **change})
     for options in ([], ["--assignor", "range"]):  # nor is there a guess for those who insist
         code, out, err = assign(text, *options)
@@ -155,7 +155,7 @@ def test_groups_that_are_not_of_consumers_are_refused(assign, change, message):
     assert assign(json.dumps({**CASE, "assignor": "stream"}))[0] == 6
 
 
-def test_what_was_answered_before_a_wrong_line_is_printed(assign):
+def test_answers_before_an_invalid_line_are_printed(assign):
     code, out, _ = assign(json.dumps(CASE) + "\n{")
     assert (code, lines(out)) == (2, [ANSWER])
 

@@ -22,6 +22,7 @@ from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
 from tests.cli.runner import kgm
 from tests.client.conftest import form, group, newcomer, proxy, server  # noqa: F401  (fixtures)
 from tests.client.faults import BlackHole, Edit, Pass
+from tests.client.pace import short_budget_ms
 
 QUICK = ("--guard-window", "100ms", "--timeout", "60s")
 KEYS = {
@@ -118,10 +119,11 @@ def test_dry_runs_and_refusals_are_not_recorded(remove, state, form):  # noqa: F
     ],
     ids=["refused by the broker", "never answered", "done"],
 )
-def test_what_came_of_it(remove, shown, proxy, form, fault, code, result, error):  # noqa: F811
+def test_what_came_of_it(remove, shown, proxy, group, form, fault, code, result, error):  # noqa: F811
     form("a", "b")
+    budget = f"{short_budget_ms(proxy.bootstrap, group)}ms"
     proxy.always(ApiKey.LEAVE_GROUP, fault)
-    assert remove("--instance-ids", "a", "--yes", "--timeout", "1500ms")[0] == code
+    assert remove("--instance-ids", "a", "--yes", "--timeout", budget)[0] == code
     (one,) = shown()
     assert (one["result"], one["error"]) == (result, error)
     assert one["finished_at"] is not None

@@ -1,4 +1,4 @@
-"""`kgm list` and `kgm describe` as a script sees them: exit codes, JSON by the contract, every format, two clusters."""
+"""`kgm list` and `kgm describe` in scripts: exit codes, JSON by the contract, every format, two kinds of cluster."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def ask(bootstrap, *arguments) -> Run:
 
 
 def id_of(bootstrap, topic) -> str:
-    """As librdkafka has it; it writes + and / where Kafka writes - and _."""
+    """From librdkafka, which writes + and / where Kafka writes - and _."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     (found,) = admin.describe_topics(TopicCollection([topic])).values()
     return str(found.result(20).topic_id).translate(str.maketrans("+/", "-_"))
@@ -76,7 +76,7 @@ def test_describe_json_is_the_contract_and_reads_back(cluster):
 
 
 @pytest.mark.slow
-def test_every_format_speaks_of_every_member(cluster):
+def test_every_format_shows_every_member(cluster):
     bootstrap, group, _ = cluster
     for output in ("table", "wide", "yaml", "csv", "tsv", "name", "ndjson", "markdown"):
         run = ask(bootstrap, "describe", group, "-o", output)
@@ -90,7 +90,7 @@ def test_every_format_speaks_of_every_member(cluster):
 
 
 @pytest.mark.slow
-def test_a_group_that_is_not_there_is_told_beside_the_one_that_is(cluster):
+def test_a_missing_group_is_an_error_beside_the_existing_one(cluster):
     bootstrap, group, _ = cluster
     run = ask(bootstrap, "describe", group, "no-such-group", "-o", "json")
     assert run.code == 7
@@ -144,14 +144,14 @@ def test_no_group_and_no_bootstrap_are_usage_errors(monkeypatch):
 
 
 @pytest.mark.slow
-def test_nobody_there_is_unreachable_within_the_budget():
+def test_an_unreachable_cluster_is_reported_within_the_time_limit():
     run = kgm("describe", "g", "-b", "127.0.0.1:1", "--timeout", "500ms", "-o", "json")
     assert run.code == 5
     assert json.loads(run.out)["errors"][0]["code"] == "UNREACHABLE"
     assert run.seconds < 25
 
 
-def test_the_overview_says_what_each_command_says_of_itself():
+def test_the_overview_has_every_command():
     from kgm.cli.main import COMMANDS
 
     overview = kgm("--help")
@@ -164,7 +164,7 @@ def test_an_unknown_command_is_a_usage_error():
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_is_no_error(cluster):
+def test_a_reader_that_goes_away_is_not_an_error(cluster):
     import subprocess
     import sys
 

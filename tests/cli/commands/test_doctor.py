@@ -1,4 +1,4 @@
-"""`kgm doctor` on real groups, healthy and ill: what it finds, and how it exits."""
+"""`kgm doctor` on real groups, with and without problems: its findings and its exit codes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def server():
 
 @pytest.fixture
 def groups(server):
-    """`healthy`: three static members. `ill`: a member with a random id, a dynamic one, and nobody for a partition."""
+    """`healthy`: three static members. `ill`: a member with a random id, a dynamic one, and a partition without a consumer."""
     joiners = form_group(server, "healthy", ["seat-0", "seat-1", "seat-2"], "orders")
     joiners += form_group(server, "ill", ["app-7d9f8b6c5d-x2x9z", None], "orders")
     yield server.bootstrap
@@ -48,7 +48,7 @@ def examined(run):
 def test_a_healthy_group_and_an_ill_one(groups):
     healthy = kgm("doctor", "healthy", "-b", groups)
     assert (healthy.code, healthy.err) == (0, "")
-    assert "1 group looked at: 1 info" in healthy.out.splitlines()
+    assert "1 group examined: 1 info" in healthy.out.splitlines()
     run = kgm("doctor", "-b", groups, "-o", "json")
     assert run.code == 8
     data, found = examined(run)
@@ -84,7 +84,7 @@ def test_the_next_commands_can_be_run(groups):
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [("error", 8), ("info", 8), ("never", 0)])
-def test_what_counts_as_a_failure_can_be_chosen(groups, fail_on, code):
+def test_the_severity_that_fails_can_be_chosen(groups, fail_on, code):
     assert kgm("doctor", "ill", "-b", groups, "--fail-on", fail_on).code == code
 
 
@@ -98,7 +98,7 @@ def test_every_format(groups):
     assert kgm("doctor", "ill", "-b", groups, "-o", "name").out.splitlines()[0] == "ill/unowned-partitions"
 
 
-def test_what_cannot_be_looked_at(groups, tmp_path):
+def test_groups_that_cannot_be_examined(groups, tmp_path):
     both = kgm("doctor", "healthy", "no-such-group", "-b", groups)
     assert both.code == 7
     assert "group 'no-such-group' does not exist" in both.err
@@ -108,7 +108,7 @@ def test_what_cannot_be_looked_at(groups, tmp_path):
     assert kgm("doctor", "-b", "127.0.0.1:1").code == 5
 
 
-def test_what_a_built_history_says_counts_too(groups, tmp_path):
+def test_a_built_history_has_findings_too(groups, tmp_path):
     def table(name, **values):
         columns = schema.TABLES[name]
         return pa.Table.from_pylist([{field.name: values.get(field.name) for field in columns}], schema=columns)
@@ -155,7 +155,7 @@ def test_a_member_of_the_consumer_protocol_that_is_away(kafka):
 
 
 def read_since_assigned(member):
-    """Records since its last assignment: the others may have had it read them before."""
+    """Records since its last assignment: it may have read them before."""
     events = member.events
     last = max(i for i, event in enumerate(events) if event.kind == "assigned")
     return sum(event.data["count"] for event in events[last:] if event.kind == "polled")
@@ -181,7 +181,7 @@ def test_members_that_do_not_commit_and_sessions_that_are_too_short(kafka):
         assert stalled["about"] == [owner.options.instance_id]
         assert f"lag 5 in {topic}[0]" in stalled["evidence"][0]
         assert data["skipped"] == []
-        # A crash that lasts longer than the session: the seat is lost, and taken again.
+        # A crash that lasts longer than the session: the member is removed, and joins again.
         other = next(one for one in running if one is not owner)
         seat = other.options.instance_id
         other.crash()
@@ -195,9 +195,9 @@ def test_members_that_do_not_commit_and_sessions_that_are_too_short(kafka):
         data, found = examined(run)
     short = found[group, "session-too-short"]
     assert (short["severity"], short["about"]) == ("warning", [seat])
-    assert "its session is 6s" in short["evidence"][0]
+    assert "its session timeout is 6s" in short["evidence"][0]
     assert data["skipped"] == [
-        {"checks": "stalled-owner, rebalancing", "why": "there was no second look (--window 0s)"}
+        {"checks": "stalled-owner, rebalancing", "why": "groups were described once (--window 0s)"}
     ]
 
 
@@ -219,7 +219,7 @@ def test_an_instance_id_that_two_processes_use(kafka):
 
 
 @pytest.mark.kafka
-def test_a_group_that_everybody_left(kafka):
+def test_a_group_that_all_members_left(kafka):
     group, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
     kafka.create_topics({topic: 1})
     kafka.produce(topic, [b"x"] * 10)
@@ -236,12 +236,12 @@ def test_a_group_that_everybody_left(kafka):
     assert (run.code, left["severity"], left["message"]) == (
         8,
         "warning",
-        "nobody is in the group, and 7 records wait for it",
+        "the group is empty, with lag 7",
     )
     assert left["evidence"][1].startswith("empty for ")
 
 
-def test_a_coordinator_that_does_not_answer_is_a_finding(groups, monkeypatch, capsys):
+def test_an_unavailable_coordinator_is_a_finding(groups, monkeypatch, capsys):
     describe = AdminClient.describe_groups
     lost = UnreachableError(
         "the coordinator of group 'ill' did not answer within 5 ms", facts=("last: x",), group_id="ill"

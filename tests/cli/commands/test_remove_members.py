@@ -21,6 +21,7 @@ from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
 from tests.client.conftest import form, group, newcomer, proxy, server  # noqa: F401  (fixtures)
 from tests.client.faults import BlackHole, Edit, Pass, ResetAfter
+from tests.client.pace import short_budget_ms
 
 QUICK = ("--guard-window", "300ms", "--timeout", "60s")
 RESULT_KEYS = {"group_instance_id", "member_id", "result", "error", "partitions_freed", "note"}
@@ -258,10 +259,11 @@ def test_what_cannot_be_known_is_said(remove, form):  # noqa: F811
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_exit_codes_of_faults(remove, proxy, form, api, fault, code, results):  # noqa: F811
+def test_exit_codes_of_faults(remove, proxy, group, form, api, fault, code, results):  # noqa: F811
     form("a", "b")
+    budget = f"{short_budget_ms(proxy.bootstrap, group)}ms"
     proxy.always(api, fault) if not isinstance(fault, ResetAfter) else proxy.script(api, fault)
-    got, document, _ = remove("--instance-ids", "a", "--yes", quick=("--timeout", "1500ms"))
+    got, document, _ = remove("--instance-ids", "a", "--yes", quick=("--timeout", budget))
     assert got == code
     if results is not None:
         assert [row[1] for row in shown(document)] == results

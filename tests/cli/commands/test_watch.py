@@ -1,5 +1,5 @@
 """`kgm watch` and real clients that restart, on an embedded cluster and on a real Kafka; what it does in a pipe, at a
-terminal, when it is interrupted, and when brokers go and come back."""
+terminal, when it is interrupted, and when brokers fail and return."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from kgm.cli.commands import watch as watch_command
 from kgm.cli.main import run
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
@@ -188,7 +187,7 @@ def test_rebalances_are_counted(cluster, most):
     assert last["rebalances"] >= 1
     if exact and most:
         jumps = [event["after"] - event["before"] for event in watch.events if event["event"] == "generation"]
-        # One for each that left and one for each that came, unless the others were still busy with the first.
+        # One for each member that left and one for each that joined, unless they fell into one rebalance.
         assert 3 <= last["rebalances"] == sum(jumps) <= 6
 
 
@@ -222,7 +221,7 @@ def test_static_members_of_the_consumer_protocol(kafka, library):
     assert [event["identity"] for event in watch.events if event["event"] == "back"] == ["seat-0", "seat-1"]
 
 
-def test_a_broker_that_goes_and_comes_back_is_told_and_costs_nothing(tmp_path):
+def test_a_broker_that_fails_and_returns_is_reported_and_costs_nothing(tmp_path):
     arguments = ["--topic", f"t:{PARTITIONS}", "--set", "group.initial.rebalance.delay.ms=0"]
     with ServedProcess(tmp_path / "data", *arguments) as served, RdMembers(served.address) as members:
         fleet(members, "g", "t", is_static=True)
@@ -238,8 +237,8 @@ def test_a_broker_that_goes_and_comes_back_is_told_and_costs_nothing(tmp_path):
     assert watch.events[-1]["event"] == "stable"
 
 
-def test_a_coordinator_that_moves_is_told():
-    """A cluster of two, and a broker that is shut down in order."""
+def test_a_coordinator_that_moves_is_reported():
+    """A cluster of two brokers, of which one shuts down cleanly."""
     settings = BrokerSettings(group_initial_rebalance_delay_ms=0)
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(serve_in_thread(topics={"t": PARTITIONS}, settings=settings, brokers=2))
@@ -261,7 +260,7 @@ def test_a_coordinator_that_moves_is_told():
 
 @pytest.fixture(scope="module")
 def quiet():
-    """(bootstrap, group) of two static members that do nothing."""
+    """(bootstrap, group) of two static members that stay as they are."""
     settings = BrokerSettings(group_initial_rebalance_delay_ms=0)
     with serve_in_thread(topics={"t": PARTITIONS}, settings=settings) as server, RdMembers(server.bootstrap) as members:
         fleet(members, "quiet", "t", is_static=True, count=2)
@@ -278,12 +277,12 @@ def test_it_can_be_ended(quiet, number, code):
     assert watch.err == []
 
 
-def test_what_was_seen_is_written_also_when_it_is_interrupted(quiet, monkeypatch, capsys):
-    def interrupt(_):
+def test_an_interrupted_watch_prints_its_document(quiet, monkeypatch, capsys):
+    def interrupt(*_):
         raise KeyboardInterrupt
 
     bootstrap, group = quiet
-    monkeypatch.setattr(watch_command._Run, "_rest", interrupt)
+    monkeypatch.setattr("kgm.operations.watch.timekeeper.SystemTimekeeper.sleep_ms", interrupt)
     assert run(["watch", group, "-b", bootstrap, "-o", "json"]) == 130
     captured = capsys.readouterr()
     document = json.loads(captured.out)
@@ -321,22 +320,22 @@ def test_a_reader_that_goes_away_ends_it(quiet):
     assert done.stderr == ""
 
 
-def test_time_and_looks_are_limits(quiet):
+def test_time_and_polls_are_limits(quiet):
     bootstrap, group = quiet
     assert kgm("watch", group, "-b", bootstrap, "--count", "2", "--interval", "100ms").code == 0
     assert kgm("watch", group, "-b", bootstrap, "--timeout", "1s").code == 0
     late = kgm("watch", group, "-b", bootstrap, "--timeout", "1s", "--until", "bounced", "--interval", "100ms")
     assert late.code == 8
     assert f"group {group!r}: not bounced within" in late.err
-    assert "seat-0 was not restarted" in late.err
-    # A budget from elsewhere is one for each look.
+    assert "seat-0 has not been restarted" in late.err
+    # A timeout from elsewhere is the time limit of each poll.
     elsewhere = kgm("watch", group, "-b", bootstrap, "--count", "1", env={"KGM_TIMEOUT": "1s"})
     assert elsewhere.code == 0
     early = kgm("watch", group, "-b", bootstrap, "--until", "stable", "--settle", "300ms", "--interval", "100ms")
     assert early.code == 0
 
 
-def test_a_snapshot_from_before_can_be_the_baseline(quiet, tmp_path):
+def test_a_snapshot_can_be_the_baseline(quiet, tmp_path):
     bootstrap, group = quiet
     document = json.loads(kgm("describe", group, "-b", bootstrap, "-o", "json").out)
     members = document["data"]["groups"][0]["members"]
@@ -356,12 +355,12 @@ def test_a_snapshot_from_before_can_be_the_baseline(quiet, tmp_path):
         (["g", "--count", "0"], 2), (["g", "--baseline", "/no/such/file"], 3), (["g"], 5),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_said_at_once(arguments, code):
+def test_what_cannot_be_done_fails_at_once(arguments, code):
     done = kgm("watch", *arguments, "-b", "127.0.0.1:1")
     assert (done.code, done.out) == (code, "")
 
 
-def test_a_group_that_is_not_there_is_an_error(quiet):
+def test_a_group_that_does_not_exist_is_an_error(quiet):
     done = kgm("watch", "no-such-group", "-b", quiet[0])
     assert done.code == 3
     assert "group 'no-such-group' does not exist" in done.err
@@ -416,9 +415,9 @@ def test_it_redraws_at_a_terminal_within_its_size(quiet, columns, rows):
     assert written.count("\x1b[?25l") == written.count("\x1b[?25h") >= 1  # the cursor is shown again
     last = Text.from_ansi(written[closed:]).plain  # what was last stays, whole but for the members' columns
     assert "Stable" in last
-    assert "wasnotrestarted" in re.sub(r"\s", "", last)
+    assert "hasnotbeenrestarted" in re.sub(r"\s", "", last)
     if columns >= 50:
-        assert "was not restarted" in Text.from_ansi(frames[-1]).plain
+        assert "has not been restarted" in Text.from_ansi(frames[-1]).plain
 
 
 def test_no_color_is_honoured_and_a_dumb_terminal_gets_lines(quiet):
@@ -437,12 +436,12 @@ def test_no_color_is_honoured_and_a_dumb_terminal_gets_lines(quiet):
 def test_hostile_names_do_nothing_to_a_terminal(monkeypatch):
     import io
 
-    from kgm.cli.options.common import Common
+    from kgm.cli.options.run_options import RunOptions
     from kgm.cli.output.watch import screen
     from kgm.client.poller import Look
     from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
-    from kgm.operations.watch.story import Story
-    from tests.cli.hostile import WIRE, hidden
+    from kgm.operations.watch.watched_group import WatchedGroup
+    from tests.text.hostile import WIRE, hidden
 
     members = tuple(
         MemberSnapshot(member_id=f"m-{i}", group_instance_id=name, assignment={name: (0,)})
@@ -450,13 +449,15 @@ def test_hostile_names_do_nothing_to_a_terminal(monkeypatch):
     )
     for name in WIRE:
         group = GroupSnapshot(group_id=name, type="classic", state=name, assignor=name, members=members)
-        story = Story(name)
+        watched = WatchedGroup(name)
         out = io.StringIO()
         monkeypatch.setattr(sys, "stdout", out)
-        with screen.Screen(Common(), [story], interval_ms=1000, waiting_for=None) as shown:
+        with screen.Screen(RunOptions(), [watched], interval_ms=1000, waiting_for=None) as shown:
             monkeypatch.setattr(shown._console, "_width", 300)
-            shown.draw(story.see(Look(seen=group), 0), 0)
-            shown.draw(story.see(Look(seen=GroupSnapshot(group_id=name, type="classic", state="Empty")), 1000), 1000)
+            shown.show(watched.observe(Look(seen=group), 0), 0)
+            shown.show(
+                watched.observe(Look(seen=GroupSnapshot(group_id=name, type="classic", state="Empty")), 1000), 1000
+            )
         monkeypatch.undo()
         from rich.text import Text
 

@@ -14,19 +14,19 @@ import pytest
 from kgm.cli.completion import cache
 from kgm.cli.completion import candidates as completion
 from kgm.cli.completion.candidates import candidates
-from kgm.cli.options.common import Common
+from kgm.cli.options.run_options import RunOptions
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.text.braces import expand_list
 from tests.cli.completion.shells import ROOT
 from tests.cli.environment import forget_settings
-from tests.cli.hostile import WIRE, hidden
+from tests.text.hostile import WIRE, hidden
 
 SERVER = "broker-1:9092"
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """The environment of a user who has a cache; what `remember` sees, too."""
+    """The environment of a user who has a cache, for `store` too."""
     forget_settings(monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -37,7 +37,7 @@ def home(tmp_path, monkeypatch):
     }
 
 
-def remember(*groups, bootstrap=SERVER, profile=None, **how):
+def store(*groups, bootstrap=SERVER, profile=None, **how):
     snapshots = [
         GroupSnapshot(
             group_id=name, type="classic", state="Stable",
@@ -48,7 +48,7 @@ def remember(*groups, bootstrap=SERVER, profile=None, **how):
         )
         for name, static_ids, dynamic_ids in groups
     ]  # fmt: skip
-    cache.remember(Common(bootstrap=bootstrap, profile=profile), snapshots, **how)
+    cache.store_names(RunOptions(bootstrap=bootstrap, profile=profile), snapshots, **how)
 
 
 def zsh(home, kind, *words):
@@ -59,8 +59,8 @@ def bash(home, kind, line):
     return candidates(["bash", kind, line], home)
 
 
-def test_what_was_described_is_offered(home):
-    remember(("payments", ["p-1", "p-2"], ["dyn-1"]), ("orders", ["o-1"], []))
+def test_described_names_are_offered(home):
+    store(("payments", ["p-1", "p-2"], ["dyn-1"]), ("orders", ["o-1"], []))
     assert zsh(home, "groups", "describe", "") == ["orders", "payments"]
     assert zsh(home, "instance-ids,", "remove-members", "payments", "-i", "") == ["p-1", "p-2"]
     assert zsh(home, "member-ids,", "remove-members", "-g", "payments", "-m", "") == ["dyn-1"]
@@ -74,21 +74,21 @@ def test_what_was_described_is_offered(home):
     ]
 
 
-def test_a_listing_forgets_what_is_gone_only_if_it_is_complete(home):
-    remember(("a", ["x"], []), ("b", [], []))
-    remember(listed=["a", "c"])
+def test_a_complete_listing_removes_deleted_groups(home):
+    store(("a", ["x"], []), ("b", [], []))
+    store(listed=["a", "c"])
     assert zsh(home, "groups", "") == ["a", "b", "c"]
-    remember(listed=["a"], is_all=True)
+    store(listed=["a"], is_all=True)
     assert zsh(home, "groups", "") == ["a"]
     assert zsh(home, "instance-ids", "wait", "a", "") == ["x"]
-    remember(gone=["a"])
+    store(gone=["a"])
     assert zsh(home, "groups", "") == []
 
 
 def test_each_cluster_and_each_profile_has_its_own(home, tmp_path):
-    remember(("here", [], []))
-    remember(("there", [], []), bootstrap="other:9092")
-    remember(("as-prod", [], []), bootstrap="prod:9092", profile="prod")
+    store(("here", [], []))
+    store(("there", [], []), bootstrap="other:9092")
+    store(("as-prod", [], []), bootstrap="prod:9092", profile="prod")
     assert zsh(home, "groups", "list", "") == ["here"]
     assert zsh(home, "groups", "list", "-b", "other:9092", "") == ["there"]
     assert zsh(home, "groups", "list", "--bootstrap-server=other:9092", "") == ["there"]
@@ -110,7 +110,7 @@ def test_each_cluster_and_each_profile_has_its_own(home, tmp_path):
 
 
 def test_the_cache_is_for_its_owner_only(home, tmp_path):
-    remember(("a", [], []))
+    store(("a", [], []))
     (file,) = (tmp_path / "cache/kgm/completion").iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -131,27 +131,27 @@ def test_the_cache_is_for_its_owner_only(home, tmp_path):
     ],
 )
 def test_a_broken_cache_offers_nothing_and_is_replaced(home, tmp_path, text):
-    remember(("a", [], []))
+    store(("a", [], []))
     (file,) = (tmp_path / "cache/kgm/completion").iterdir()
     file.write_text(text)
     assert zsh(home, "instance-ids", "a", "a", "") == []
-    remember(("b", [], []))
+    store(("b", [], []))
     assert "b" in zsh(home, "groups", "")
 
 
-def test_a_cache_that_cannot_be_kept_is_none(home, tmp_path):
+def test_a_cache_that_cannot_be_written_is_ignored(home, tmp_path):
     (tmp_path / "cache").write_text("no folder")
-    remember(("a", [], []))
+    store(("a", [], []))
     assert zsh(home, "groups", "") == []
 
 
-def test_names_that_a_terminal_acts_on_are_not_kept(home, tmp_path):
-    remember(*[(name, [name], [name]) for name in WIRE], listed=WIRE)
+def test_names_that_a_terminal_acts_on_are_not_stored(home, tmp_path):
+    store(*[(name, [name], [name]) for name in WIRE], listed=WIRE)
     kept = zsh(home, "groups", "describe", "")
     assert set(kept) == {name for name in WIRE if not hidden(name, but="") and not name.startswith("-")}
     (file,) = (tmp_path / "cache/kgm/completion").iterdir()
     assert hidden(file.read_text()) == []
-    # Should somebody write them there, they are not offered either.
+    # If they are in the file nevertheless, they are not offered either.
     file.write_text(json.dumps({"version": 1, "groups": {name: {"instance_ids": WIRE} for name in WIRE}}))
     assert not [
         name
@@ -182,7 +182,7 @@ def test_what_bash_would_act_on_is_quoted(home):
         "@x",
         "größe",
     ]
-    remember(*[(name, [name], []) for name in names])
+    store(*[(name, [name], []) for name in names])
     for name, quoted in zip(sorted(names), bash(home, "groups", "kgm describe "), strict=True):
         assert shlex.split(quoted, comments=True) == [name]
         done = subprocess.run(
@@ -197,15 +197,15 @@ def test_what_bash_would_act_on_is_quoted(home):
 
 
 @pytest.mark.parametrize("quote", ["'", '"'])
-def test_inside_quotes_only_what_is_harmless_there(home, quote):
-    remember(*[(name, [], []) for name in ("$(id)", "`id`", "it's", 'a"b', "a b", "!x", "x\\y")])
+def test_inside_quotes_only_literal_names_are_offered(home, quote):
+    store(*[(name, [], []) for name in ("$(id)", "`id`", "it's", 'a"b', "a b", "!x", "x\\y")])
     found = bash(home, "groups", f"kgm describe {quote}")
     assert found == (["!x", "$(id)", "`id`", "a b", 'a"b', "x\\y"] if quote == "'" else ["a b", "it's"])[: len(found)]
     assert len(found) == (6 if quote == "'" else 2)
 
 
-def test_bash_replaces_only_what_stands_behind_its_word_breaks(home):
-    remember(("app:1=x@y", ["seat:1"], []))
+def test_bash_replaces_only_what_follows_its_word_breaks(home):
+    store(("app:1=x@y", ["seat:1"], []))
     for typed, rest in (("a", "app:1=x@y"), ("app:", "1=x@y"), ("app:1=x", "x@y"), ("app\\:1=x@", "@y")):
         (found,) = bash(home, "groups", f"kgm describe {typed}")
         assert found.endswith(rest), (typed, found)
@@ -215,9 +215,9 @@ def test_bash_replaces_only_what_stands_behind_its_word_breaks(home):
     assert bash(home, "instance-ids,", "kgm remove-members -g app:1=x@y --instance-ids=se") == ["seat:1"]
 
 
-def test_ids_that_a_list_would_part_are_written_for_a_list(home):
+def test_ids_with_list_characters_are_escaped_in_lists(home):
     ids = ["a,b", "{1..3}", "x{a,b}", "back\\slash", " blank", "plain"]
-    remember(("g", ids, []))
+    store(("g", ids, []))
     found = zsh(home, "instance-ids,", "remove-members", "g", "-i", "")
     assert sorted(name for text in found for name in expand_list(text, "")) == sorted(set(ids) - {" blank"})
 
@@ -236,7 +236,7 @@ def test_ids_that_a_list_would_part_are_written_for_a_list(home):
         ["zsh", "groups", "kgm", "--command-config", "/no/such"],
     ],
 )
-def test_nothing_is_ever_said(home, arguments):
+def test_nothing_is_printed_on_errors(home, arguments):
     done = subprocess.run(
         [sys.executable, "-m", "kgm.cli.entry", "__complete", *arguments],
         capture_output=True,
@@ -249,8 +249,8 @@ def test_nothing_is_ever_said(home, arguments):
 
 @pytest.mark.slow
 def test_it_is_quick_with_a_thousand_groups_and_ten_thousand_ids(home):
-    """Measured: 0.08 s, of which Python itself takes a third. CPU time, because other processes want the machine too."""
-    remember(*[(f"group-{i:04d}", [f"group-{i:04d}-seat-{k}" for k in range(10)], []) for i in range(1000)])
+    """Measured: 0.08 s, of which Python itself takes a third. CPU time, because the machine may be busy."""
+    store(*[(f"group-{i:04d}", [f"group-{i:04d}-seat-{k}" for k in range(10)], []) for i in range(1000)])
     config = pathlib.Path(home["XDG_CONFIG_HOME"], "kgm/config.toml")  # there may be profiles, which are looked at
     config.parent.mkdir(parents=True)
     config.write_text('[profiles.other]\nbootstrap_server = "elsewhere:9092"\nsecurity.protocol = "SSL"\n')
@@ -270,10 +270,10 @@ def test_it_is_quick_with_a_thousand_groups_and_ten_thousand_ids(home):
 
 
 def test_it_does_not_load_what_commands_need(home):
-    remember(("a", [], []))
+    store(("a", [], []))
     code = (
         "import sys; from kgm.cli.completion.candidates import complete; complete(['bash', 'groups', 'kgm describe ']);"
-        "heavy = {'typer', 'click', 'dataclasses', 'pathlib', 'kgm.cli.main', 'kgm.client', 'kgm.cli.options.settings', 'socket', 'rich'};"
+        "heavy = {'typer', 'click', 'dataclasses', 'pathlib', 'kgm.cli.main', 'kgm.client', 'kgm.operations.settings.loading', 'socket', 'rich'};"
         "sys.stderr.write(' '.join(sorted(heavy & set(sys.modules))))"
     )
     done = subprocess.run(
@@ -286,7 +286,7 @@ def test_it_does_not_load_what_commands_need(home):
     assert (done.stdout, done.stderr) == ("a\n", "")
 
 
-def test_lines_are_taken_apart_as_bash_does():
+def test_lines_are_split_as_bash_does():
     assert completion._split_line("kgm  describe 'a b' c\\ d \"x") == ["kgm", "describe", "'a b'", "c\\ d", '"x']
     assert completion._split_line("kgm ") == ["kgm", ""]
     assert completion._unquoted('a\\ b\'c d\'"e\\"f"') == ('a bc de"f', "")

@@ -1,14 +1,14 @@
-"""Groups and instance ids completed by real bash, zsh and fish: what kgm is then called with, and that nothing runs."""
+"""Groups and instance ids completed by real bash, zsh and fish: what kgm is called with, and that nothing is run."""
 
 from __future__ import annotations
 
 import pytest
 
 from kgm.cli.completion import cache
-from kgm.cli.options.common import Common
+from kgm.cli.options.run_options import RunOptions
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from tests.cli.completion.shells import SHELLS, Shell
-from tests.cli.hostile import WIRE, hidden
+from tests.text.hostile import WIRE, hidden
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("name", SHELLS)]
 HOSTILE = sorted(
@@ -33,8 +33,8 @@ def home(tmp_path, monkeypatch):
         "payments": members("payments-1", "other"), "plain": (), "team:orders=1@eu": members("seat:1", "z"), "host": members(*HOSTILE),
         **{f"h{at:02d}{one}": () for at, one in enumerate(HOSTILE)},
     }  # fmt: skip
-    cache.remember(
-        Common(bootstrap="broker-1:9092"),
+    cache.store_names(
+        RunOptions(bootstrap="broker-1:9092"),
         [
             GroupSnapshot(group_id=group, type="classic", state="Stable", members=found)
             for group, found in groups.items()
@@ -71,7 +71,7 @@ def test_groups_ids_options_and_commands(name, tmp_path, home):
 
 
 @pytest.mark.parametrize("typed", ["team", "team:", "team:ord", "team:orders=", "team:orders=1@", "team\\:ord"])
-def test_names_with_the_marks_at_which_bash_parts_words(name, tmp_path, home, typed):
+def test_names_with_the_characters_at_which_bash_splits_words(name, tmp_path, home, typed):
     if name != "bash":  # the others compare what is typed with how they would quote it themselves
         typed = typed.replace("\\", "")
     with Shell(name, tmp_path, home) as shell:
@@ -86,7 +86,7 @@ def test_names_with_the_marks_at_which_bash_parts_words(name, tmp_path, home, ty
 
 @pytest.mark.parametrize("quote", ["", "'", '"'])
 def test_no_name_is_ever_run(name, tmp_path, home, quote):
-    """Within quotes bash is offered only what can stand there; then the test closes the quote, and nothing is added."""
+    """Inside quotes only literal names are offered; then the test closes the quote, and nothing is added."""
     unfit = {"'": "'", '"': '"\\$`!', "": ""}[quote] if name == "bash" else ""
     with Shell(name, tmp_path, home) as shell:
         for at, one in enumerate(HOSTILE):

@@ -21,6 +21,6 @@ def test_lists_of_instance_ids_have_braces():
 
 
 @pytest.mark.parametrize("text", ["", "=", "group.max.size", "=3"])
-def test_what_is_no_pair(text):
+def test_invalid_pairs(text):
     with pytest.raises(UsageError, match="write BROKER"):
         parse_settings([text])

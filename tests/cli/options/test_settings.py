@@ -1,4 +1,4 @@
-"""Where settings come from, which one wins, what is warned about, and `kgm config view`."""
+"""Which of several sources of an option wins, what is refused on the command line, and `kgm config view`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 
 import pytest
 
-from kgm.cli.options.common import Common, _common
-from kgm.cli.options.settings import HIDDEN, Setting, Settings, gather, shown
-from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.cli.options.client_overrides import parse_overrides
+from kgm.cli.options.run_options import RunOptions, run_options
+from kgm.cli.output.redaction import HIDDEN, redacted_text
+from kgm.model.errors import RefusedError, UsageError
+from kgm.operations.settings.loading import Setting, load_settings
 from tests.cli.runner import kgm
 from tests.kafka.secured import CANARY, jaas
 
@@ -57,8 +59,8 @@ def test_the_order_is_flag_x_environment_command_config_profile_default(home, tm
     key = "ssl.truststore.location"
 
     def found(**more):
-        common = _common(VALUES | more)
-        return common.bootstrap, common.settings.get(key), common.origins["bootstrap_server"]
+        options = run_options(VALUES | more)
+        return options.bootstrap, options.settings.get(key), options.origins["bootstrap_server"]
 
     assert found() == (None, None, "default")
     profile = {"profile": "prod"}
@@ -73,100 +75,37 @@ def test_the_order_is_flag_x_environment_command_config_profile_default(home, tm
     x = file | {"extra": [f"{key}=x.pem", "bootstrap.servers=x:1"]}
     assert found(**x) == ("x:1", "x.pem", "-X")
     assert found(**x, bootstrap_server="flag:1") == ("flag:1", "x.pem", "flag")
-    assert _common(VALUES | x).settings["security.protocol"] == "SSL"  # each key by itself
+    assert run_options(VALUES | x).settings["security.protocol"] == "SSL"  # each key by itself
 
 
-def test_what_a_profile_may_hold(home):
+def test_what_a_profile_may_contain(home):
     home(PROFILE)
-    common = _common(VALUES | {"profile": "prod"})
-    assert (common.timeout_ms, common.output, common.headers) == (7000, "wide", False)
-    assert (common.profile, common.expect_cluster_id) == ("prod", "the-cluster")
-    assert common.settings["ssl.enabled.protocols"] == "TLSv1.2,TLSv1.3"
-    assert common.warnings == ()
-    given = _common(VALUES | {"profile": "prod", "timeout": "1s"}, {"timeout": "flag", "output": "environment"})
+    options = run_options(VALUES | {"profile": "prod"})
+    assert (options.timeout_ms, options.output, options.headers) == (7000, "wide", False)
+    assert (options.profile, options.expect_cluster_id) == ("prod", "the-cluster")
+    assert options.settings["ssl.enabled.protocols"] == "TLSv1.2,TLSv1.3"
+    assert options.warnings == ()
+    given = run_options(VALUES | {"profile": "prod", "timeout": "1s"}, {"timeout": "flag", "output": "environment"})
     assert (given.timeout_ms, given.output) == (1000, "table")
 
 
-def test_a_command_config_of_a_profile_lies_beside_it(home):
+def test_a_command_config_of_a_profile_is_relative_to_it(home):
     home("default_profile = 'other'\n" + PROFILE)
     home("bootstrap.servers=beside:1", name="other.properties")
-    assert _common(VALUES).bootstrap == "beside:1"
-    assert _common(VALUES | {"profile": "prod"}).bootstrap == "profile:1"
-
-
-def test_profiles_that_are_not_there(home):
-    with pytest.raises(NotFoundError, match=r"config\.toml is not there"):
-        gather(profile="prod")
-    home(PROFILE)
-    with pytest.raises(NotFoundError, match=r"no \[profiles.prd\]") as caught:
-        gather(profile="prd")
-    assert caught.value.facts == ("it has: other, prod",)
-    home("profiles = 1")
-    with pytest.raises(NotFoundError, match=r"no \[profiles\.x"):
-        gather(profile="x")
-
-
-def test_a_broken_file_shows_no_value(home):
-    home(f"[profiles.prod]\nsasl.password = {CANARY}")
-    with pytest.raises(UsageError, match=r"is not TOML: something is wrong at line 2") as caught:
-        gather(profile="prod")
-    assert CANARY not in caught.value.message
+    assert run_options(VALUES).bootstrap == "beside:1"
+    assert run_options(VALUES | {"profile": "prod"}).bootstrap == "profile:1"
 
 
 @pytest.mark.parametrize(
     "key", ["sasl.password", "ssl.key.password", "sasl.jaas.config", "no.such.password", "sasl.pasword"]
 )
 def test_secrets_are_refused_on_the_command_line(home, key):
-    with pytest.raises(UsageError, match=f"-X {key}: a secret on the command line") as caught:
-        gather(extra=[f"{key}={CANARY}"])
+    with pytest.raises(UsageError, match=f"-X {key}: every process on this machine can read a secret") as caught:
+        parse_overrides([f"{key}={CANARY}"])
     assert CANARY not in caught.value.message + (caught.value.hint or "")
     with pytest.raises(UsageError, match="write KEY=VALUE") as caught:
-        gather(extra=[CANARY])
+        parse_overrides([CANARY])
     assert CANARY not in caught.value.message + (caught.value.hint or "")
-
-
-def test_secrets_of_the_environment(home):
-    found = gather(
-        environment={"KGM_SASL_PASSWORD": CANARY, "KGM_ALLOW_PLAINTEXT_PASSWORD": "true", "KGM_SSL_KEY_PEM": ""}
-    )
-    assert dict(found.settings) == {"sasl.password": CANARY, "kgm.allow.plaintext.password": "true"}
-    assert found.settings.origin("sasl.password") == "environment (KGM_SASL_PASSWORD)"
-    assert CANARY not in repr(found)
-    assert CANARY not in repr(Common(settings=found.settings))
-
-
-def test_odd_settings_are_warned_about(home, tmp_path):
-    config = tmp_path / "c"
-    config.write_text(
-        "sasl.mechansim=PLAIN\nssl.cipher.suites=x\nauto.offset.reset=earliest\ngroup.id=g\nlinger.ms=1\n"
-    )
-    assert gather(command_config=str(config)).warnings == (
-        f"sasl.mechansim ({config}): no such setting of a Kafka client or of kgm; is sasl.mechanism meant?",
-        f"ssl.cipher.suites ({config}): kgm does not do this; the setting is ignored",
-    )
-    toml = home('[profiles.p]\ntimeot = "5s"')
-    assert gather(profile="p").warnings == (
-        f"timeot (profile p ({toml})): no such setting of a Kafka client or of kgm; is timeout meant?",
-    )
-
-
-def test_files_with_secrets_that_others_may_read_are_warned_about(home, tmp_path):
-    config, key = tmp_path / "c", tmp_path / "k"
-    config.write_text(f"sasl.password={CANARY}\nssl.key.location={key}\n")
-    key.write_text("key")
-    home(f'[profiles.p]\nsasl.password = "{CANARY}"')
-    for path in (config, key):
-        path.chmod(0o600)
-    assert gather(command_config=str(config), profile="p").warnings == ()
-    for path in (config, key):
-        path.chmod(0o640)
-    toml = home(f'[profiles.p]\nsasl.password = "{CANARY}"', 0o604)
-    warnings = gather(command_config=str(config), profile="p").warnings
-    assert sorted(warnings) == sorted(
-        f"{path} holds secrets, and others may read it: chmod 600 {path}" for path in (config, key, toml)
-    )
-    config.write_text("sasl.username=u")
-    assert gather(command_config=str(config)).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -184,23 +123,22 @@ def test_files_with_secrets_that_others_may_read_are_warned_about(home, tmp_path
     ],
 )  # fmt: skip
 def test_what_is_shown(key, value, text):
-    assert shown(Setting(key=key, value=value, origin="")) == text
+    assert redacted_text(Setting(key=key, value=value, origin="")) == text
+
+
+def test_options_do_not_show_secrets_in_their_repr():
+    loaded = load_settings(environment={"KGM_SASL_PASSWORD": CANARY})
+    assert CANARY not in repr(RunOptions(settings=loaded.client))
 
 
 def test_another_cluster_than_the_one_expected_is_refused():
-    common = Common(expect_cluster_id="right", origins={"expect_cluster_id": "profile prod"})
-    common.check_cluster("right")
+    options = RunOptions(expect_cluster_id="right", origins={"expect_cluster_id": "profile prod"})
+    options.check_cluster("right")
     for other in ("wrong", None):
         with pytest.raises(RefusedError, match=f"this is cluster {other}, not right") as caught:
-            common.check_cluster(other)
+            options.check_cluster(other)
         assert caught.value.exit_code == 6
-    Common().check_cluster("any")
-
-
-def test_settings_are_a_mapping():
-    settings = Settings({"a": Setting(key="a", value=CANARY, origin="-X")})
-    assert (len(settings), list(settings), settings["a"], settings.origin("a")) == (1, ["a"], CANARY, "-X")
-    assert repr(settings) == "Settings(['a'])"
+    RunOptions().check_cluster("any")
 
 
 @pytest.mark.slow
@@ -222,7 +160,7 @@ def test_config_view_shows_origins_and_hides_secrets(home, tmp_path):
     )
     assert 'username="alice"' in view["sasl.jaas.config"]
     assert view["ssl.protocol"].endswith("-X")
-    assert "no such setting" in run.err
+    assert "neither a Kafka client nor kgm has this setting" in run.err
     document = kgm(*arguments, "-o", "json", env=env)
     rows = {row["key"]: row for row in json.loads(document.out)["data"]["settings"]}
     assert rows["sasl.password"] == {

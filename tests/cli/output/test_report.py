@@ -6,12 +6,13 @@ import json
 
 import pytest
 
-from kgm.cli.options.common import FORMATS, Common
+from kgm.cli.options.run_options import RunOptions
 from kgm.cli.output import report as output
+from kgm.cli.output.output_options import FORMATS
 from kgm.cli.output.report import Column, Report, Table, rendered
-from kgm.cli.output.table_text import Look, cells, fold, table_lines
+from kgm.cli.output.table_text import TableStyle, cells, fold, table_lines
 from kgm.text.sanitize import clean
-from tests.cli.hostile import HOSTILE, OUR_COLORS, hidden, is_formula
+from tests.text.hostile import HOSTILE, OUR_COLORS, hidden, is_formula
 
 COLUMNS = [
     Column(title="INSTANCE-ID"),
@@ -28,7 +29,7 @@ def report(*rows):
 
 
 def shown(text_format, *rows, **common):
-    return rendered(report(*rows), Common(output=text_format, color="never", **common))
+    return rendered(report(*rows), RunOptions(output=text_format, color="never", **common))
 
 
 @pytest.mark.parametrize("text_format", ["table", "wide", "csv", "tsv", "name", "markdown"])
@@ -39,7 +40,7 @@ def test_every_text_format_is_clean(text, text_format):
             schema="kgm.test/v1", data={}, names=[text],
             tables=[Table(columns=[Column(title="ID"), Column(title="N", right=True)], rows=[[text, 1]], heading=text, notes=[text])],
         ),
-        Common(output=text_format, color="never"),
+        RunOptions(output=text_format, color="never"),
     )  # fmt: skip
     assert hidden(found, but="\n\t" if text_format == "tsv" else "\n") == []
     if text_format in ("csv", "tsv"):
@@ -52,7 +53,7 @@ def test_every_text_format_is_clean(text, text_format):
 @pytest.mark.parametrize("text", HOSTILE)
 def test_colour_is_the_only_thing_that_a_terminal_acts_on(text):
     table = Table(columns=[Column(title="ID")], rows=[[text]], heading=text, notes=[text])
-    found = rendered(Report(schema="kgm.test/v1", data={}, tables=[table]), Common(color="always"))
+    found = rendered(Report(schema="kgm.test/v1", data={}, tables=[table]), RunOptions(color="always"))
     assert found.count(clean(text)) == 3
     assert hidden(OUR_COLORS.sub("", found)) == []
 
@@ -60,13 +61,15 @@ def test_colour_is_the_only_thing_that_a_terminal_acts_on(text):
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("text_format", ["json", "ndjson"])
 def test_json_stays_exact(text, text_format):
-    found = rendered(Report(schema="kgm.test/v1", data={"id": text}, items=[{"id": text}]), Common(output=text_format))
+    found = rendered(
+        Report(schema="kgm.test/v1", data={"id": text}, items=[{"id": text}]), RunOptions(output=text_format)
+    )
     document = json.loads(found)
     assert (document if text_format == "ndjson" else document["data"])["id"] == text
     assert hidden(found) == []
 
 
-def test_columns_stand_two_spaces_apart():
+def test_columns_are_two_spaces_apart():
     assert shown("table", ["a", "consumer-1", 5, "x"], ["größe", None, 12, None]) == (
         "INSTANCE-ID  MEMBER-ID   LAG\na            consumer-1    5\ngröße        -            12\n"
     )
@@ -83,7 +86,7 @@ def test_no_headers():
         assert "INSTANCE" not in shown(text_format, ["a", "b", 1, None], headers=False).upper()
 
 
-def test_csv_quotes_what_would_part_cells():
+def test_csv_quotes_cells_with_separators():
     assert shown("csv", ['a"b', "c;d", 1, "e,f"], headers=False) == '"a""b","c;d",1,"e,f"\n'
     assert shown("tsv", ['a"b', "c;d", -1, "e,f"], headers=False) == '"a""b"\tc;d\t-1\te,f\n'
 
@@ -94,7 +97,7 @@ MEMBER = "payments-2-d8339230-1f74-4869-98ef-a95df2d51cae"
 @pytest.mark.parametrize("width", [50, 60, 80, 100])
 def test_a_narrow_terminal_folds_cells(width):
     titles, rows = ["INSTANCE-ID", "MEMBER-ID", "LAG", "ASSIGNMENT"], [["payments-1", MEMBER, "7", "orders[0-11]"]]
-    lines = table_lines(titles, rows, [False, False, True, False], Look(width=width))
+    lines = table_lines(titles, rows, [False, False, True, False], TableStyle(width=width))
     assert max(map(len, lines)) <= width
     start, stop = lines[0].index("MEMBER-ID"), lines[0].index("LAG")
     assert "".join(line[start:stop].strip() for line in lines[1:]) == MEMBER
@@ -102,10 +105,10 @@ def test_a_narrow_terminal_folds_cells(width):
 
 
 @pytest.mark.parametrize("width", [25, 30, 50])
-def test_where_columns_would_be_slivers_each_row_is_a_block(width):
+def test_where_columns_would_be_too_narrow_each_row_is_a_block(width):
     titles = ["INSTANCE-ID", "MEMBER-ID", "HOST", "STATUS", "PARTITIONS", "LAG", "ASSIGNMENT"]
     row = ["payments-1", MEMBER, "127.0.0.1", "Stable", "12", "-", "orders[0-11]"]
-    lines = table_lines(titles, [row, row], [False] * 7, Look(width=width))
+    lines = table_lines(titles, [row, row], [False] * 7, TableStyle(width=width))
     assert max(map(len, lines)) <= width
     assert lines[0] == "INSTANCE-ID  payments-1"[:width]
     assert "LAG" not in "\n".join(lines)
@@ -131,9 +134,9 @@ def test_folding_keeps_words_options_and_indentation():
             assert all(cells(piece) <= max(width, 2) for piece in pieces)
 
 
-def test_what_goes_on_with_a_row_goes_on_with_its_block():
+def test_a_row_without_a_first_cell_continues_the_block():
     rows = [["error", "payments", "what it is"], ["", "", "  evidence"], ["info", "-", "other"]]
-    lines = table_lines(["SEVERITY", "GROUP", "FINDING"], rows, [False] * 3, Look(width=24))
+    lines = table_lines(["SEVERITY", "GROUP", "FINDING"], rows, [False] * 3, TableStyle(width=24))
     assert lines == [
         "SEVERITY  error", "GROUP     payments", "FINDING   what it is", "            evidence", "",
         "SEVERITY  info", "FINDING   other",
@@ -159,11 +162,11 @@ def test_colour_at_a_terminal(monkeypatch, variables, color, colored):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert output.wants_color(Common(color=color), Terminal()) is colored
-    assert output.wants_color(Common(color=color), io.StringIO()) is (color == "always")
+    assert output.wants_color(RunOptions(color=color), Terminal()) is colored
+    assert output.wants_color(RunOptions(color=color), io.StringIO()) is (color == "always")
 
 
-def test_ten_thousand_members_are_quick():
+def test_ten_thousand_members_are_fast():
     import time
 
     rows = [[f"app-{i:05d}", f"app-{i:05d}-{MEMBER}", i, "orders[1,2]"] for i in range(10_000)]

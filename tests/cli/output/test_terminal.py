@@ -1,4 +1,4 @@
-"""At a real terminal (a pseudo one): narrow ones, colour, questions, progress; and with very much to show."""
+"""At pseudo terminals: narrow ones, colour, prompts, progress; and with very many rows."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import time
 
 import pytest
 
-from kgm.cli.commands.describe import members_table
 from kgm.cli.main import run
-from kgm.cli.options.common import Common
+from kgm.cli.options.run_options import RunOptions
 from kgm.cli.output import progress
 from kgm.cli.output import report as output
+from kgm.cli.output.group_tables import members_table
 from kgm.cli.output.report import Report, rendered
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.text.sanitize import clean
 from tests.cli.environment import bare
-from tests.cli.hostile import OUR_COLORS, WIRE, hidden
 from tests.cli.hostile_cluster import CROWD, Hostile, hostile_cluster
+from tests.text.hostile import OUR_COLORS, WIRE, hidden
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def cluster(tmp_path_factory) -> Hostile:
 
 
 def at_terminal(*words: str, columns: int, answer: str = "", env: dict[str, str] | None = None) -> tuple[int, str]:
-    """(exit code, everything that the terminal got) of kgm with all three streams at a terminal of that width."""
+    """(exit code, everything that the terminal received) of kgm with all three streams at a terminal of that width."""
     terminal, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     settings = termios.tcgetattr(other)
@@ -99,7 +99,7 @@ def test_no_color(cluster):
 
 
 @pytest.mark.slow
-def test_a_question_shows_names_for_what_they_are(cluster):
+def test_a_prompt_shows_names_cleaned(cluster):
     words = ("remove-members", CROWD, "--match", "*", "--guard-window", "0s", "-b", cluster.bootstrap)
     code, seen = at_terminal(*words, columns=80, answer="n\n")
     assert code == 6
@@ -109,7 +109,7 @@ def test_a_question_shows_names_for_what_they_are(cluster):
 
 
 @pytest.mark.slow
-def test_watching_at_a_terminal_shows_names_for_what_they_are(cluster):
+def test_watching_at_a_terminal_shows_names_cleaned(cluster):
     code, seen = at_terminal(
         "watch", CROWD, "--timeout", "700ms", "--interval", "200ms", "-b", cluster.bootstrap, columns=120
     )
@@ -125,12 +125,12 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_told_after_a_while_and_wiped(monkeypatch):
+def test_progress_is_shown_after_a_moment_and_wiped(monkeypatch):
     monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
     end = time.monotonic() + 30
-    with progress.progress(Common(), "describing\x1b[2J") as line:
+    with progress.progress(RunOptions(), "describing\x1b[2J") as line:
         line.count(3, 7)
         while "3 of 7" not in sys.stderr.getvalue() and time.monotonic() < end:
             time.sleep(0.01)
@@ -141,11 +141,11 @@ def test_progress_is_told_after_a_while_and_wiped(monkeypatch):
 
 
 @pytest.mark.parametrize(("stream", "term"), [(io.StringIO, "xterm"), (Terminal, "dumb")])
-def test_no_progress_where_nobody_would_see_it(monkeypatch, stream, term):
+def test_no_progress_without_a_terminal(monkeypatch, stream, term):
     monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
     monkeypatch.setattr(sys, "stderr", stream())
     monkeypatch.setenv("TERM", term)
-    with progress.progress(Common(), "describing") as line:
+    with progress.progress(RunOptions(), "describing") as line:
         line.count(1)
     assert sys.stderr.getvalue() == ""
 
@@ -163,11 +163,11 @@ def group(name: str, members: int) -> GroupSnapshot:
 @pytest.mark.parametrize("width", [None, 80, 50])
 def test_ten_thousand_members_take_a_moment(monkeypatch, width):
     """Measured: 0.3 s for a table, 0.9 s folded or in blocks."""
-    look = output.Look(width=width, color=width is not None)
-    monkeypatch.setattr(output, "look_of", lambda _: look)
+    style = output.TableStyle(width=width, color=width is not None)
+    monkeypatch.setattr(output, "style_for", lambda _: style)
     report = Report(schema="kgm.describe/v1", data={}, tables=[members_table(group("big", 10_000))])
     start = time.process_time()
-    text = rendered(report, Common())
+    text = rendered(report, RunOptions())
     assert time.process_time() - start < 6
     assert "seat-09999" in text
 
@@ -182,12 +182,12 @@ def test_ten_thousand_members_as_data_take_a_moment(text_format):
         schema="kgm.describe/v1", data={"groups": [data]}, tables=[members_table(big)], items=data["members"]
     )
     start = time.process_time()
-    text = rendered(report, Common(output=text_format))
+    text = rendered(report, RunOptions(output=text_format))
     assert time.process_time() - start < 6
     assert "seat-09999" in text
 
 
-def test_debug_shows_a_traceback_without_what_a_terminal_acts_on(capsys, tmp_path):
+def test_debug_shows_a_cleaned_traceback(capsys, tmp_path):
     assert run(["diff", f"{tmp_path}/no\x1b[2Jne", f"{tmp_path}/none", "--debug"]) == 3
     shown = capsys.readouterr()
     assert "Traceback" in shown.err

@@ -165,11 +165,11 @@ def test_a_session_that_ends_is_renewed(kafka, mechanism):
 
 
 def test_the_same_file_works_for_kafkas_own_command(kafka, tmp_path):
-    from kgm.cli.options.settings import gather
+    from kgm.operations.settings.loading import load_settings
 
     path = tmp_path / "client.properties"
     settings = kafka.settings("SASL_SSL", "caller")
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     out = consumer_group_command(kafka.bootstrap_of("SASL_SSL"), "--list", "--command-config", str(path))
     assert out.split() == [GROUP]
-    assert groups(dict(gather(command_config=str(path)).settings)) == {GROUP}
+    assert groups(dict(load_settings(properties_file=str(path)).client)) == {GROUP}

@@ -32,6 +32,7 @@ from tests.client.faults import (
     Truncate,
     WrongCorrelation,
 )
+from tests.client.pace import short_budget_ms
 
 PATIENCE_MS = 60_000
 
@@ -162,11 +163,12 @@ def test_a_slow_drip_does_not_outlive_the_deadline(proxy, open_to):
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, type) else value.__name__,
 )
-def test_after_any_failure_the_connection_is_closed(proxy, fault, kind, open_to):
+def test_after_any_failure_the_connection_is_closed(proxy, group, fault, kind, open_to):
+    budget_ms = short_budget_ms(proxy.bootstrap, group) if isinstance(fault, BlackHole) else PATIENCE_MS
     proxy.script(ApiKey.LIST_GROUPS, fault)
     connection = open_to(proxy.port)
     with pytest.raises(kind) as caught:
-        ask(connection, 200)
+        ask(connection, budget_ms)
     assert connection.closed
     if isinstance(caught.value, LostError):
         assert caught.value.sent

@@ -1,4 +1,4 @@
-"""What the doctor finds, in groups that are made up: each check finds what it is for, and nothing in a healthy group."""
+"""What the doctor finds in made-up groups: each check finds its problem, and nothing in a healthy group."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dataclasses import replace
 import pytest
 
 from kgm.client.offsets_topic_tail import Recorded
+from kgm.history.rows import AlarmRow, TimeoutAdviceRow
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
-from kgm.operations.doctor.case import Case, command, findings_of, some
-from kgm.operations.doctor.identity import looks_random
+from kgm.operations.doctor.diagnosis import run_checks
+from kgm.operations.doctor.findings import Severity, some
+from kgm.operations.doctor.group_facts import GroupFacts
+from kgm.operations.doctor.identity import generated_form
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000
@@ -42,7 +45,7 @@ HEALTHY = GroupSnapshot(
 
 
 def found(group=HEALTHY, **more):
-    return findings_of(Case(group=group, now_ms=NOW, **more))
+    return run_checks(GroupFacts(group=group, now_ms=NOW, **more))
 
 
 def names(group=HEALTHY, **more):
@@ -55,26 +58,26 @@ def with_members(*members, **more):
 
 def test_a_healthy_group_has_nothing():
     assert found() == []
-    assert found(earlier=HEALTHY, window_ms=6000, past=[Recorded(at_ms=NOW, group=HEALTHY)]) == []
+    assert found(earlier=HEALTHY, window_ms=6000, recorded=[Recorded(at_ms=NOW, group=HEALTHY)]) == []
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("0b9fd1a2-3c4d-4e5f-8a9b-0c1d2e3f4a5b", "a UUID"), ("app-7d9f8b6c5d-x2x9z", "the name of a pod of a Deployment"),
-        ("worker-3f2a9c8e7b1d", "a hash or the id of a container"), ("app-1700000000", "a time"), ("app-1700000000123", "a time"),
+        ("0b9fd1a2-3c4d-4e5f-8a9b-0c1d2e3f4a5b", "a UUID"), ("app-7d9f8b6c5d-x2x9z", "the name of a Deployment's pod"),
+        ("worker-3f2a9c8e7b1d", "a hash or a container id"), ("app-1700000000", "a timestamp"), ("app-1700000000123", "a timestamp"),
         ("seat-1", None), ("app-0", None), ("orders-StreamThread-12", None), ("ip-10-0-0-1", None), ("eu-west-1a-prod", None),
         ("consumer-000000000012", None), ("facade-cafe", None), ("db-20261121", None), ("payments-service-green", None),
     ],
 )  # fmt: skip
-def test_names_that_the_next_start_will_not_have(name, kind):
-    assert looks_random(name) == kind
+def test_generated_names_are_recognised(name, kind):
+    assert generated_form(name) == kind
 
 
 def test_random_instance_ids_are_found_with_what_they_look_like():
     (one,) = found(with_members(member("app-7d9f8b6c5d-x2x9z", [0, 1]), member("seat-2", [2, 3])))
     assert (one.check, one.severity, one.about) == ("random-instance-id", "warning", ("app-7d9f8b6c5d-x2x9z",))
-    assert one.evidence == ("app-7d9f8b6c5d-x2x9z looks like the name of a pod of a Deployment",)
+    assert one.evidence == ("app-7d9f8b6c5d-x2x9z looks like the name of a Deployment's pod",)
     assert one.next_command == "kgm describe g -o wide"
 
 
@@ -83,7 +86,7 @@ def test_static_and_dynamic_members_in_one_group():
     assert (one.check, one.about) == ("mixed-membership", ("x",))
 
 
-def test_ids_that_look_alike_or_hide_something():
+def test_confusable_ids_and_hidden_characters():
     assert names(with_members(member("seat-1", [0, 1]), member("Seat-1 ", [2, 3]))) == [
         ("confusable-instance-ids", "warning")
     ]
@@ -125,14 +128,14 @@ def test_uneven_shares_of_the_range_assignor():
     assert names(replace(uneven, state="Empty", members=())) == []
 
 
-def test_members_that_subscribe_differently_or_to_nothing_that_is_there():
+def test_different_subscriptions_and_missing_topics():
     group = with_members(member("seat-1", [0, 1]), member("seat-2", [2, 3], topics=("t", "u")))
     assert names(group) == [("missing-topics", "warning"), ("mixed-subscriptions", "info")]
     assert names(group, denied_topics=frozenset({"u"})) == [("mixed-subscriptions", "info")]
 
 
 def test_protocols():
-    assert names(speaks_consumer_protocol=True) == [("classic-protocol", "info")]
+    assert names(supports_consumer_protocol=True) == [("classic-protocol", "info")]
     half = with_members(member("seat-1", [0, 1]), member("seat-2", [2, 3], protocol="consumer"), type="consumer")
     assert names(half) == [("unfinished-migration", "warning")]
 
@@ -152,8 +155,8 @@ def emptied(ago_ms):
     return [Recorded(at_ms=NOW - ago_ms, group=replace(EMPTY, offsets=()))]
 
 
-def test_an_empty_group_that_has_not_read_everything():
-    (one,) = found(EMPTY, past=emptied(5 * HOUR))
+def test_an_empty_group_with_lag():
+    (one,) = found(EMPTY, recorded=emptied(5 * HOUR))
     assert (one.check, one.severity) == ("empty-with-lag", "warning")
     assert one.evidence == ("lag in t[0]", "empty for 5 hours")
     assert found(replace(EMPTY, offsets=(offset(0, owner=None),))) == []
@@ -163,12 +166,12 @@ def test_an_empty_group_that_has_not_read_everything():
     ("empty_for", "severity", "words"),
     [(100 * HOUR, None, ""), (140 * HOUR, "warning", "in 28 hours"), (167 * HOUR, "error", "in 1h"), (200 * HOUR, "error", "at any moment")],
 )  # fmt: skip
-def test_offsets_that_will_be_deleted(empty_for, severity, words):
+def test_offsets_that_expire_soon(empty_for, severity, words):
     group = replace(EMPTY, offsets=(offset(0, owner=None),))
-    there = found(group, past=emptied(empty_for), retention_ms=168 * HOUR)
+    there = found(group, recorded=emptied(empty_for), retention_ms=168 * HOUR)
     assert [one.severity for one in there] == ([] if severity is None else [severity])
     assert all(words in one.message for one in there)
-    assert found(group, retention_ms=168 * HOUR) == []  # nobody knows since when
+    assert found(group, retention_ms=168 * HOUR) == []  # since when it is empty is unknown
 
 
 def test_owners_that_do_not_commit_while_records_wait():
@@ -178,11 +181,11 @@ def test_owners_that_do_not_commit_while_records_wait():
     assert names(before) == []
     (one,) = found(before, earlier=before, window_ms=6000)
     assert (one.check, one.severity) == ("stalled-owner", "warning")
-    assert one.message == "2 of 2 members committed nothing for 6s, and 14 records wait"
+    assert one.message == "2 of 2 members committed no offset for 6s; 14 records are waiting"
     assert one.evidence == ("seat-1 (app, 10.0.0.1): lag 5 in t[0-1]", "seat-2 (app, 10.0.0.1): lag 9 in t[2-3]")
     grown = replace(before, offsets=(offset(0, 8), *before.offsets[1:]))
     (one,) = found(grown, earlier=before, window_ms=6000)
-    assert (one.severity, one.message) == ("error", "2 of 2 members committed nothing for 6s, and 3 more records came")
+    assert (one.severity, one.message) == ("error", "2 of 2 members committed no offset for 6s; 3 more records arrived")
     at_work = replace(
         before,
         offsets=(
@@ -205,7 +208,7 @@ def test_offsets_that_cannot_be_right():
     assert names(replace(HEALTHY, offsets=(offset(0, committed=None, end=0),))) == []
 
 
-# -- the past
+# -- recent records
 
 
 def record(ago_ms, generation, *members, session_ms=10_000):
@@ -218,66 +221,55 @@ def record(ago_ms, generation, *members, session_ms=10_000):
 
 def test_one_instance_id_and_several_processes():
     past = [record(40_000 - i * 10_000, 3, member("seat-1", start=i, client_host=f"10.0.0.{i % 2}")) for i in range(4)]
-    (one,) = found(past=past)
+    (one,) = found(recorded=past)
     assert (one.check, one.severity, one.about) == ("duplicate-instance-id", "error", ("seat-1",))
     assert one.evidence == ("3 takeovers within 20s", "from 10.0.0.0, 10.0.0.1")
     quick = [record(40_000 - i * 10, 3, member("seat-1", start=i)) for i in range(4)]
-    assert found(past=quick)[0].evidence[0] == "3 takeovers within 1s"
-    assert found(past=past[:3]) == []  # two restarts are two restarts
-    assert found(past=[replace(each, at_ms=each.at_ms - 2 * HOUR) for each in past]) == []
+    assert found(recorded=quick)[0].evidence[0] == "3 takeovers within 1s"
+    assert found(recorded=past[:3]) == []  # two restarts are two restarts
+    assert found(recorded=[replace(each, at_ms=each.at_ms - 2 * HOUR) for each in past]) == []
 
 
-def test_restarts_that_outlast_the_session():
+def test_restarts_longer_than_the_session():
     a, b = member("seat-1", [0, 1]), member("seat-2", [2, 3])
     past = [record(60_000, 1, a, b), record(40_000, 2, b), record(32_500, 3, member("seat-1", [0, 1], start=2), b)]
-    (one,) = found(past=past)
+    (one,) = found(recorded=past)
     assert (one.check, one.about) == ("session-too-short", ("seat-1",))
     assert "above 17500" in one.message
-    assert one.evidence == ("seat-1 was away for about 17s, its session is 10s",)
+    assert one.evidence == ("seat-1 was away for about 17s; its session timeout is 10s",)
     assert "--restart-time 17s --session-timeout 27s" in one.next_command
-    assert found(past=past[:2]) == []
+    assert found(recorded=past[:2]) == []
 
 
-def test_a_group_that_does_not_come_to_rest():
+def test_a_group_that_keeps_rebalancing():
     past = [record(60_000 - i * 5_000, i, member("seat-1")) for i in range(8)]
-    (one,) = found(past=past)
+    (one,) = found(recorded=past)
     assert (one.check, one.message) == ("frequent-rebalances", "7 rebalances within 30s")
-    assert found(past=past[:6]) == []
+    assert found(recorded=past[:6]) == []
 
 
-def test_what_a_built_history_says():
-    advice = {
-        "group_id": "g",
-        "verdict": "raise",
-        "now_ms": 10_000,
-        "advised_ms": 45_000,
-        "advice": "x",
-        "restarts": 9,
-        "max_ms": 31_000,
-    }
+def test_findings_of_a_built_history():
+    advice = TimeoutAdviceRow(
+        partition=0, group_id="g", group_type="classic", timestamp=1, verdict="raise", now_ms=10_000, advised_ms=45_000,
+        advice="x", restarts=9, max_ms=31_000,
+    )  # fmt: skip
     (one,) = found(advice=[advice], history="/h")
     assert (one.check, one.severity) == ("session-timeout-advice", "warning")
     assert "raise session.timeout.ms from 10000 to 45000" in one.message
     assert one.next_command == "kgm history timeouts g --store /h"
-    assert found(advice=[advice | {"verdict": "keep"}]) == []
-    alarm = {
-        "group_id": "g",
-        "alarm": "duplicate-instance-id",
-        "seat": "seat-1",
-        "cleared_timestamp": None,
-        "evidence": ["a", "b"],
-    }
+    assert found(advice=[replace(advice, verdict="keep")]) == []
+    alarm = AlarmRow(
+        partition=0, offset=1, timestamp=1, group_id="g", group_type="classic", alarm="duplicate-instance-id",
+        seat="seat-1", confidence="certain", count=2, evidence=("a", "b"),
+    )  # fmt: skip
     (one,) = found(alarms=[alarm], history="/h")
     assert (one.check, one.severity, one.evidence) == ("history-duplicate-instance-id", "error", ("a", "b"))
-    assert found(alarms=[alarm | {"cleared_timestamp": 5}]) == []
+    assert found(alarms=[replace(alarm, cleared_timestamp=9)]) == []
 
 
-def test_the_gravest_come_first_and_commands_survive_a_shell():
+def test_the_most_severe_come_first_and_commands_survive_a_shell():
     group = with_members(member("seat-1", [0, 1]), member("x", [2], is_static=False), group_id="g; rm -rf ~")
     there = found(group)
-    assert [one.severity for one in there] == sorted(
-        (one.severity for one in there), key=("error", "warning", "info").index
-    )
+    assert [one.severity for one in there] == sorted((one.severity for one in there), key=list(Severity).index)
     assert there[0].next_command == "kgm describe 'g; rm -rf ~' --offsets"
-    assert command("a", "b c") == "a 'b c'"
     assert some("abcdefg") == "a, b, c, d, e and 2 more"

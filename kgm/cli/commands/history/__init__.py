@@ -2,8 +2,8 @@
 
 One module a command, named as the command. The tables of a history are built on Spark (`capture`, `build`), or derived
 in this process from a source that is small; the questions are those of `kgm.operations.history`, and the answers are
-the same. `kgm.cli.options.history` has the options that say which history, `kgm.cli.output.history_json` and
-`history_words` make JSON and words of its rows. A command imports what is heavy (numpy, pyarrow, Spark) when it
+the same. `kgm.cli.options.history` has the options that say which history, `kgm.cli.output.history.rows_json` and
+`words` beside it make JSON and words of its rows. A command imports what is heavy (numpy, pyarrow, Spark) when it
 runs."""
 
 import typer

@@ -13,8 +13,9 @@ from kgm.cli.commands.history.spark_arguments import (
     store_directory,
     store_format_of,
 )
-from kgm.cli.options.common import Common, cluster
 from kgm.cli.options.history import HistoryOptions, history_options
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import many
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _SCHEMA = "kgm.history-build/v1"
 
 
-@cluster
+@cluster_options
 @history_options
 def build(
     *,
@@ -35,7 +36,7 @@ def build(
     ] = False,
     store_format: FormatOption = None,
     options: HistoryOptions,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Make the tables of --out DIR from what was captured since the last build; with --source, capture it first, once.
 

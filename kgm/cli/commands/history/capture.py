@@ -17,9 +17,11 @@ from kgm.cli.commands.history.spark_arguments import (
     store_directory,
     store_format_of,
 )
-from kgm.cli.options.common import Common, cluster
 from kgm.cli.options.history import HistoryOptions, history_options
-from kgm.cli.output.report import Cell, Column, Report, Table, Voice, emit
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.notices import Notices
+from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import UsageError
 from kgm.text.durations import parse_duration
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 _SCHEMA = "kgm.history-capture/v1"
 
 
-@cluster
+@cluster_options
 @history_options
 def capture(
     *,
@@ -40,7 +42,7 @@ def capture(
     ] = None,
     store_format: FormatOption = None,
     options: HistoryOptions,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Take records of __consumer_offsets into --out DIR, each once, from where the last capture stopped.
 
@@ -52,13 +54,13 @@ def capture(
     out = store_directory(options)
     every_ms = parse_duration(every, "--every")
     cluster_json, cluster_id = cluster_of(options, common)
-    voice = Voice(common)
+    notices = Notices()
     stop = threading.Event()
 
     def on_batch(progress: CaptureProgress) -> None:
         if not once:
             batches = "1 batch" if progress.batches == 1 else f"{progress.batches} batches"
-            voice.note(f"{progress.records:,} records in {batches}")
+            notices.note(f"{progress.records:,} records in {batches}")
 
     from kgm.operations.history.source import extra_needed
 

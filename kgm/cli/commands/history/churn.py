@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.commands.history.damages import warn_of
-from kgm.cli.options.common import Common, cluster
 from kgm.cli.options.history import HistoryOptions, Match, ReportFile, history_options
-from kgm.cli.output.history_json import at, churn_json, cluster_json, window_json
-from kgm.cli.output.history_words import between_text, causes_text, short
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.history.rows_json import at, churn_json, cluster_json, window_json
+from kgm.cli.output.history.words import between_text, causes_text, short
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import many
 
@@ -23,7 +24,7 @@ _SCHEMA = "kgm.history-churn/v1"
 _CULPRITS_SHOWN = 20
 
 
-@cluster
+@cluster_options
 @history_options
 def churn(
     *,
@@ -31,7 +32,7 @@ def churn(
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Only the first N groups.")] = None,
     report: ReportFile = None,
     options: HistoryOptions,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Rank groups by how often they rebalance, and members by how many rebalances they were involved in.
 
@@ -42,7 +43,7 @@ def churn(
 
     history = options.open()
     ranked = rank_churn(history, match=match, limit=limit)
-    warn_of(history.tables.origin.damages, common)
+    warn_of(history.tables.origin.damages)
     window = window_json(history)
     data = churn_json(ranked, window)
     emit(

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kgm.cli.output.report import Voice
+from kgm.cli.output.notices import Notices
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
-    from kgm.cli.options.common import Common
     from kgm.history.folders import Damage
 
 
-def warn_of(damages: Iterable[Damage], common: Common) -> None:
+def warn_of(damages: Iterable[Damage]) -> None:
     """Write them to stderr; a torn tail is usual in a copy of a running broker's files."""
-    voice = Voice(common)
+    notices = Notices()
     torn = 0
     for damage in damages:
         if damage.torn:
             torn += 1
             continue
         where = "" if damage.position is None else f" at byte {damage.position}"
-        voice.warn(f"{damage.path}{where}: {damage.reason}; the rest of this file is not read")
+        notices.warn(f"{damage.path}{where}: {damage.reason}; the rest of this file is not read")
     if torn:
-        voice.note(f"{many(torn, 'segment')} ended in the middle of a batch, as copies of a running broker's files do")
+        which = many(torn, "segment")
+        notices.note(f"{which} ended in the middle of a batch, as copies of a running broker's files do")

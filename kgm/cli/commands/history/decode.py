@@ -11,18 +11,19 @@ from typing import Annotated, Any
 import typer
 
 from kgm.cli.commands.history.damages import warn_of
-from kgm.cli.options.common import Common, common_as
 from kgm.cli.options.history import HistoryOptions, history_options
-from kgm.cli.output.history_json import Json, at
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import output_options_with
+from kgm.cli.output.history.rows_json import Json, at
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
-from kgm.cli.output.streams import put, reader_has_gone
+from kgm.cli.output.streams import reader_has_gone, write_stdout
 
 _SCHEMA = "kgm.history-decode/v1"
 _AT_ONCE = 2_000
 _DATA_SHOWN = 160
 
 
-@common_as("ndjson")
+@output_options_with("ndjson")
 @history_options
 def decode(
     *,
@@ -33,7 +34,7 @@ def decode(
         list[int] | None, typer.Option("--partition", metavar="N", help="Only this partition; repeatable.")
     ] = None,
     options: HistoryOptions,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Print records as NDJSON, key and value as Kafka's own JSON converters print them; bytes fields in base64.
 
@@ -54,12 +55,12 @@ def decode(
         )  # fmt: skip
         if common.output == "ndjson":
             while chunk := list(islice(lines, _AT_ONCE)):
-                put("".join(f"{line}\n" for line in chunk))
+                write_stdout("".join(f"{line}\n" for line in chunk))
                 if reader_has_gone(sys.stdout):
                     return
         else:
             emit(_report([json.loads(line) for line in lines]), common)
-    warn_of(reading.damages, common)
+    warn_of(reading.damages)
 
 
 def _report(records: Sequence[Json]) -> Report:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.commands.history.damages import warn_of
-from kgm.cli.options.common import Common, cluster
 from kgm.cli.options.history import GroupOption, HistoryOptions, ReportFile, TheGroup, history_options, one_group
-from kgm.cli.output.history_json import BROKER_LOG, cluster_json, explanation_json, window_json
-from kgm.cli.output.history_words import (
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.history.rows_json import BROKER_LOG, cluster_json, explanation_json, window_json
+from kgm.cli.output.history.words import (
     REBALANCE_TITLES,
     count_texts,
     generation_text,
@@ -38,7 +39,7 @@ _SHOWN = 12
 _MEMBERS_SHOWN = 20
 
 
-@cluster
+@cluster_options
 @history_options
 def explain(
     *,
@@ -49,7 +50,7 @@ def explain(
     ] = None,
     report: ReportFile = None,
     options: HistoryOptions,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Explain a rebalance of a group: why, how sure that is and from what, who, how long, what moved, what to do
     next."""
@@ -60,7 +61,7 @@ def explain(
     history = options.open()
     explained = explain_group(history, name, generation)
     owners = [] if report is None else owners_of(history, name)
-    warn_of(history.tables.origin.damages, common)
+    warn_of(history.tables.origin.damages)
     window = window_json(history)
     data = explanation_json(explained, window)
     emit(

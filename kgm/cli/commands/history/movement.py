@@ -7,11 +7,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kgm.cli.commands.history.damages import warn_of
-from kgm.cli.options.common import Common, cluster
 from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, history_options, one_group
-from kgm.cli.output.history_bars import bar, shown_window
-from kgm.cli.output.history_json import at, cluster_json, owner_json, window_json
-from kgm.cli.output.history_words import short
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.history.bars import bar, shown_window
+from kgm.cli.output.history.rows_json import at, cluster_json, owner_json, window_json
+from kgm.cli.output.history.words import short
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import many
 
@@ -23,10 +24,10 @@ _SCHEMA = "kgm.history-movement/v1"
 _MOST_OWNERS = 6
 
 
-@cluster
+@cluster_options
 @history_options
 def movement(
-    *, group: TheGroup = None, group_option: GroupOption = None, options: HistoryOptions, common: Common
+    *, group: TheGroup = None, group_option: GroupOption = None, options: HistoryOptions, common: RunOptions
 ) -> None:
     """Show who owned each partition of a group over time, and how often it moved.
 
@@ -36,7 +37,7 @@ def movement(
 
     history = options.open()
     rows = owners_of(history, name)
-    warn_of(history.tables.origin.damages, common)
+    warn_of(history.tables.origin.damages)
     items = [owner_json(row) for row in rows]
     emit(
         Report(

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.commands.history.damages import warn_of
-from kgm.cli.options.common import Common, cluster
 from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options, maybe_group
-from kgm.cli.output.history_json import cluster_json, rebalance_json, window_json
-from kgm.cli.output.history_words import REBALANCE_TITLES, in_words, rebalance_cells
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.history.rows_json import cluster_json, rebalance_json, window_json
+from kgm.cli.output.history.words import REBALANCE_TITLES, in_words, rebalance_cells
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import many, typed
 
@@ -27,7 +28,7 @@ _DATA = (
 )  # fmt: skip
 
 
-@cluster
+@cluster_options
 @history_options
 def rebalances(
     *,
@@ -36,7 +37,7 @@ def rebalances(
     match: Match = None,
     cause: Annotated[list[str] | None, typer.Option("--cause", help="Only with this cause; repeatable or a,b.")] = None,
     options: HistoryOptions,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """List rebalances, oldest first: when, why, how sure that is, who, how long members were stopped, what moved.
 
@@ -50,7 +51,7 @@ def rebalances(
 
     history = options.open()
     rows = group_rows.rebalances(history, name, match)
-    warn_of(history.tables.origin.damages, common)
+    warn_of(history.tables.origin.damages)
     if wanted:
         rows = [row for row in rows if {in_words(row.cause), row.cause} & wanted]
     items = [rebalance_json(row) for row in rows]

@@ -9,10 +9,11 @@ import typer
 
 from kgm.cli.commands.history.damages import warn_of
 from kgm.cli.options.broker_settings import parse_settings
-from kgm.cli.options.common import Common, cluster
 from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options, maybe_group
-from kgm.cli.output.history_json import cluster_json, cost_json, window_json
-from kgm.cli.output.history_words import short
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.history.rows_json import cluster_json, cost_json, window_json
+from kgm.cli.output.history.words import short
 from kgm.cli.output.progress import progress
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import UsageError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _SCHEMA = "kgm.history-simulate-fleet/v1"
 
 
-@cluster
+@cluster_options
 @history_options
 def simulate_fleet(
     *,
@@ -49,7 +50,7 @@ def simulate_fleet(
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Only the N most expensive.")] = None,
     options: HistoryOptions,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Simulate a planned bounce of every group as it is at the end of the history (or at --until); rank groups by cost.
 
@@ -68,7 +69,7 @@ def simulate_fleet(
     )  # fmt: skip
     history = options.open()
     groups = groups_to_simulate(history, name, match)
-    warn_of(history.tables.origin.damages, common)
+    warn_of(history.tables.origin.damages)
     costs = _costs(groups, plan, options, common)
     shown = costs if limit is None else costs[:limit]
     items = [cost_json(cost) for cost in shown]
@@ -90,7 +91,9 @@ def _words(values: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip() for value in values or () for word in value.split(",") if word.strip()))
 
 
-def _costs(groups: Sequence[FinalGroup], plan: FleetPlan, options: HistoryOptions, common: Common) -> list[FleetCost]:
+def _costs(
+    groups: Sequence[FinalGroup], plan: FleetPlan, options: HistoryOptions, common: RunOptions
+) -> list[FleetCost]:
     from kgm.operations.history.fleet_costs import fleet_costs
 
     with progress(common, "simulating") as line:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgm.cli.options.common import Common
 from kgm.cli.options.history import HistoryOptions
+from kgm.cli.options.run_options import RunOptions
 from kgm.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def store_format_of(text: str | None) -> StoreFormat | None:
         raise UsageError(f"--format: {text!r} is not one of {', '.join(StoreFormat)}") from None
 
 
-def cluster_of(options: HistoryOptions, common: Common) -> tuple[dict[str, Any] | None, str | None]:
+def cluster_of(options: HistoryOptions, common: RunOptions) -> tuple[dict[str, Any] | None, str | None]:
     """(the `cluster` of the envelope, its id), asked of the brokers where the source is live."""
     if options.kind != "kafka":
         return None, None
@@ -48,7 +48,7 @@ def cluster_of(options: HistoryOptions, common: Common) -> tuple[dict[str, Any] 
         return cluster_json(connected), connected.cluster_id
 
 
-def spark_source(options: HistoryOptions, common: Common) -> Source:
+def spark_source(options: HistoryOptions, common: RunOptions) -> Source:
     """The source for Spark; for Kafka with the settings of the client."""
     from kgm.pipeline import Source, SourceKind
 

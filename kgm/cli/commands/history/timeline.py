@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kgm.cli.commands.history.damages import warn_of
-from kgm.cli.options.common import Common, cluster
 from kgm.cli.options.history import GroupOption, HistoryOptions, TheGroup, history_options, one_group
-from kgm.cli.output.history_bars import bar, length_text, shown_window
-from kgm.cli.output.history_json import at, cluster_json, event_json, rebalance_json, tenure_json, window_json
-from kgm.cli.output.history_words import generation_text, in_words, moved_text, short, sure_text, who_text, why_text
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.history.bars import bar, length_text, shown_window
+from kgm.cli.output.history.rows_json import at, cluster_json, event_json, rebalance_json, tenure_json, window_json
+from kgm.cli.output.history.words import generation_text, in_words, moved_text, short, sure_text, who_text, why_text
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import many
 
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 _SCHEMA = "kgm.history-timeline/v1"
 
 
-@cluster
+@cluster_options
 @history_options
 def timeline(
-    *, group: TheGroup = None, group_option: GroupOption = None, options: HistoryOptions, common: Common
+    *, group: TheGroup = None, group_option: GroupOption = None, options: HistoryOptions, common: RunOptions
 ) -> None:
     """Show the members of a group over time, and what happened to it: rebalances, absorbed bounces, and other events.
 
@@ -34,7 +35,7 @@ def timeline(
 
     history = options.open()
     answer = tenures_and_events(history, name)
-    warn_of(history.tables.origin.damages, common)
+    warn_of(history.tables.origin.damages)
     seats = [tenure_json(row) for row in answer.tenures]
     happened: list[EventRow | RebalanceRow] = [*answer.events, *answer.rebalances]
     happened.sort(key=lambda row: (at(row.timestamp) or "", row.offset))

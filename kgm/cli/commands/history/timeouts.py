@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kgm.cli.commands.history.damages import warn_of
-from kgm.cli.options.common import Common, cluster
 from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options, maybe_group
-from kgm.cli.output.history_json import advice_json, cluster_json, window_json
-from kgm.cli.output.history_words import in_words
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.history.rows_json import advice_json, cluster_json, window_json
+from kgm.cli.output.history.words import in_words
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
@@ -22,11 +23,11 @@ _SCHEMA = "kgm.history-timeouts/v1"
 _TOO_FEW = "not enough data"
 
 
-@cluster
+@cluster_options
 @history_options
 def timeouts(
     *, group: Group = None, group_option: GroupOption = None, match: Match = None, options: HistoryOptions,
-    common: Common,
+    common: RunOptions,
 ) -> None:  # fmt: skip
     """Advise a session.timeout.ms for each group by its restarts, with what it would have saved, and its price.
 
@@ -37,7 +38,7 @@ def timeouts(
 
     history = options.open()
     rows = timeout_advice(history, name, match)
-    warn_of(history.tables.origin.damages, common)
+    warn_of(history.tables.origin.damages)
     items = [advice_json(row) for row in rows]
     emit(
         Report(

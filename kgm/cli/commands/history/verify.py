@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.options.common import Common, common
 from kgm.cli.options.history import HistoryOptions, history_options
-from kgm.cli.output.history_json import Json, at
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import output_options
+from kgm.cli.output.history.rows_json import Json, at
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import ConditionNotMet
 from kgm.text.wording import many
@@ -21,7 +22,7 @@ _SCHEMA = "kgm.history-verify/v1"
 _GROUPS_SHOWN = 20
 
 
-@common
+@output_options
 @history_options
 def verify(
     *,
@@ -29,7 +30,7 @@ def verify(
         bool, typer.Option("--fail-if-unsound", help="Exit 8 if anything but a torn tail cannot be read.")
     ] = False,
     options: HistoryOptions,
-    common: Common,
+    common: RunOptions,
 ) -> None:
     """Report what is missing in the records, what cannot be read, and since when they are complete.
 
@@ -53,9 +54,9 @@ def verify(
         common,
     )  # fmt: skip
     if errors:
-        from kgm.cli.output.failures import finish
+        from kgm.cli.output.failures import exit_with
 
-        finish(errors, done=0)
+        exit_with(errors, done=0)
 
 
 def _data(source: str, verdict: LogVerdict) -> Json:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kgm.cli.commands.history.damages import warn_of
-from kgm.cli.options.common import Common, cluster
 from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options, maybe_group
-from kgm.cli.output.history_json import alarm_json, at, cluster_json, window_json
-from kgm.cli.output.history_words import in_words, short
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.history.rows_json import alarm_json, at, cluster_json, window_json
+from kgm.cli.output.history.words import in_words, short
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
 
 if TYPE_CHECKING:
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 _SCHEMA = "kgm.history-zombies/v1"
 
 
-@cluster
+@cluster_options
 @history_options
 def zombies(
     *, group: Group = None, group_option: GroupOption = None, match: Match = None, options: HistoryOptions,
-    common: Common,
+    common: RunOptions,
 ) -> None:  # fmt: skip
     """List alarms: processes that share an instance id, sessions that expire repeatedly, ids that never come back.
 
@@ -33,7 +34,7 @@ def zombies(
 
     history = options.open()
     rows = alarms_of(history, name, match)
-    warn_of(history.tables.origin.damages, common)
+    warn_of(history.tables.origin.damages)
     items = [alarm_json(row) for row in rows]
     emit(
         Report(

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kgm.cli.output.history_json import Json, at
-from kgm.cli.output.history_words import (
+from kgm.cli.output.history.rows_json import Json, at
+from kgm.cli.output.history.words import (
     between_text,
     count_texts,
     generation_text,

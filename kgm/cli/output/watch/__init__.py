@@ -1,5 +1,2 @@
-"""What `kgm watch` and `kgm wait` make of one look after another.
-
-Theory of operation. `kgm.client.poller` looks; `story` folds what it sees into events, counts and a verdict, and knows
-no clock; `screen` draws the present state at a terminal; `lines` writes events where a program or a pipe reads them.
-`conditions` are what `kgm wait` waits for."""
+"""How `kgm watch` shows what happens: on a `screen` at a terminal, as `event_lines` in a pipe, or collected for a
+document at the end. Each is a `kgm.operations.watch.watch.WatchObserver`."""

@@ -1,60 +1,68 @@
-"""Events as lines: for people who read a pipe or a log, and as NDJSON for programs."""
+"""Events as lines of text (for a pipe or a log), as lines of JSON, or collected for a document at the end."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
-from kgm.operations.watch.story import Event, Story
+from kgm.cli.output.contracts.watch import event_json
+from kgm.cli.output.streams import reader_has_gone
+from kgm.operations.watch.events import GroupEvent
+from kgm.operations.watch.watched_group import WatchedGroup
 from kgm.text.sanitize import clean, json_text
+from kgm.text.timestamps import rfc3339
 
 
-def stamp(at_ms: int) -> str:
-    """RFC 3339, in UTC."""
-    from datetime import UTC, datetime
+class TextLines:
+    """A line for each event, at once."""
 
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    def show(self, events: Sequence[GroupEvent], now_ms: int) -> None:  # noqa: ARG002  (a WatchObserver)
+        for event in events:
+            _write_line(event_line(event))
 
-
-def line(event: Event) -> str:
-    """`2026-11-21T12:00:00Z  orders  moved  orders[2] seat-1 -> seat-2`."""
-    return clean(f"{stamp(event.at_ms)[:19]}Z  {event.group_id}  {event.kind}  {event.text}")
-
-
-def event_json(event: Event, story: Story) -> dict[str, Any]:
-    """One line of NDJSON, one of `data.events`: the event, and how the group stands at that moment."""
-    from kgm.cli.commands.diff import moves_json
-
-    view = story.view
-    return {
-        "at": stamp(event.at_ms),
-        "written_at": None if event.written_at_ms is None else stamp(event.written_at_ms),
-        "group_id": event.group_id,
-        "event": event.kind,
-        "text": event.text,
-        "identity": event.identity,
-        "member_id": event.member_id,
-        "member_id_before": event.member_id_before,
-        "before": event.before,
-        "after": event.after,
-        "moves": moves_json(event.moves),
-        "state": None if view is None else view.state,
-        "generation": story.generation,
-        "group_epoch": None if view is None else view.group_epoch,
-        "members": None if view is None else len(view.members),
-        "lag": None if view is None else view.lag,
-        "rebalances": story.rebalances,
-        "moved_partitions": len(story.moved),
-    }
+    def has_left(self) -> bool:
+        return reader_has_gone(sys.stdout)
 
 
-def write(text: str) -> None:
-    """One line at once, so that a reader of the pipe has it. Raises BrokenPipeError when there is none any more."""
+class JsonLines:
+    """A JSON object for each event, at once."""
+
+    def __init__(self, groups: Sequence[WatchedGroup]) -> None:
+        self._groups = {group.group_id: group for group in groups}
+
+    def show(self, events: Sequence[GroupEvent], now_ms: int) -> None:  # noqa: ARG002  (a WatchObserver)
+        for event in events:
+            item = event_json(event, self._groups[event.group_id])
+            _write_line(json_text(json.dumps(item, ensure_ascii=False)))
+
+    def has_left(self) -> bool:
+        return reader_has_gone(sys.stdout)
+
+
+class CollectedEvents:
+    """All events, with the JSON objects made of them when they happened."""
+
+    def __init__(self, groups: Sequence[WatchedGroup]) -> None:
+        self._groups = {group.group_id: group for group in groups}
+        self.events: list[GroupEvent] = []
+        self.items: list[dict[str, Any]] = []
+
+    def show(self, events: Sequence[GroupEvent], now_ms: int) -> None:  # noqa: ARG002  (a WatchObserver)
+        self.events += events
+        self.items += [event_json(event, self._groups[event.group_id]) for event in events]
+
+    def has_left(self) -> bool:
+        return reader_has_gone(sys.stdout)
+
+
+def event_line(event: GroupEvent) -> str:
+    """`2026-11-21T12:00:00Z  orders  moved  orders[2] app-1 -> app-2`."""
+    return clean(f"{rfc3339(event.at_ms)[:19]}Z  {event.group_id}  {event.kind}  {event.text}")
+
+
+def _write_line(text: str) -> None:
+    """Flushed at once, so that the reader of the pipe has it. Raises BrokenPipeError when there is no reader."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
-
-
-def write_json(value: dict[str, Any]) -> None:
-    """As `write`, a JSON object."""
-    write(json_text(json.dumps(value, ensure_ascii=False)))

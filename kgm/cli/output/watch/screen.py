@@ -1,6 +1,6 @@
-"""The present state of the groups at a terminal, drawn anew at each look, to its width and height.
+"""The current state of the groups at a terminal, redrawn after each poll, fitted to its width and height.
 
-Everything that came from a cluster is cleaned before it gets here, or here; rich interprets no markup."""
+Strings from a cluster are cleaned here, and rich interprets no markup."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from kgm.cli.options.common import Common
-from kgm.cli.output.watch.event_lines import stamp
+from kgm.cli.output.output_options import OutputOptions
 from kgm.model.assignment import count
-from kgm.operations.watch.story import Event, Story, summary
+from kgm.operations.watch.events import EventKind, GroupEvent
+from kgm.operations.watch.watched_group import WatchedGroup
 from kgm.text.durations import show_duration
 from kgm.text.sanitize import clean
+from kgm.text.timestamps import rfc3339
 from kgm.text.wording import many, partitions_text
 
 if TYPE_CHECKING:
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
     from kgm.model.snapshot import MemberSnapshot
 
-#: Events that are kept for the lower part of the screen.
-_KEPT = 200
-#: How long a member that something happened to stands out.
+#: So many of the last events are stored for the lower part of the screen.
+_MOST_EVENTS = 200
+#: How long a member is highlighted after an event.
 _FRESH_MS = 10_000
-#: Columns of a member that can be cut, in the order in which they are given room; to what; and what is always there.
+#: Columns that can be cut, in the order in which they get room; the width they are cut to; columns that always show.
 _FLEXIBLE, _CUT, _LEAST_COLUMNS, _GAP = (0, 4, 5), 24, 4, 2
 _STYLES = {
     "Stable": "green", "stable": "green", "Empty": "dim", "Dead": "red", "away": "yellow", "reconciling": "yellow",
@@ -36,23 +37,26 @@ _STYLES = {
     "unknown": "magenta",
 }  # fmt: skip
 _EVENT_STYLES = {
-    "moved": "yellow", "left": "yellow", "gone": "red", "unreachable": "red", "breach": "bold red", "stable": "green",
-    "replaced": "cyan", "joined": "green", "generation": "magenta", "epoch": "magenta",
+    EventKind.MOVED: "yellow", EventKind.LEFT: "yellow", EventKind.GONE: "red", EventKind.UNREACHABLE: "red",
+    EventKind.BREACH: "bold red", EventKind.STABLE: "green", EventKind.REPLACED: "cyan", EventKind.JOINED: "green",
+    EventKind.GENERATION: "magenta", EventKind.EPOCH: "magenta",
 }  # fmt: skip
 
 
 class Screen:
-    """The other screen of the terminal while it is open; what was drawn last stays on the usual one."""
+    """The alternate screen of the terminal while it is open; the last picture stays on the normal one."""
 
-    def __init__(self, common: Common, stories: Sequence[Story], *, interval_ms: int, waiting_for: str | None) -> None:
-        self._console = _console(common)
-        self._stories = stories
+    def __init__(
+        self, options: OutputOptions, groups: Sequence[WatchedGroup], *, interval_ms: int, waiting_for: str | None
+    ) -> None:
+        self._console = _console(options)
+        self._groups = groups
         self._title = f"every {show_duration(interval_ms)}" + (f", until {waiting_for}" if waiting_for else "")
-        self._events: list[Event] = []
-        self._begun_ms: int | None = None
+        self._events: list[GroupEvent] = []
+        self._started_ms: int | None = None
         self._now_ms = 0
         self._live: Live | None = None
-        #: Whether what is too long for a line is folded: the last picture is not drawn over.
+        #: Whether long lines are folded, as in the last picture, which is not redrawn.
         self._whole = False
 
     def __enter__(self) -> Self:
@@ -66,29 +70,32 @@ class Screen:
         assert self._live is not None
         self._live.__exit__(kind, value, tb)
         self._whole = True
-        self._console.print(self._frame(height=len(self._events) + 2 * len(self._stories) + 60))
+        self._console.print(self._frame(height=len(self._events) + 2 * len(self._groups) + 60))
 
-    def draw(self, events: Iterable[Event], now_ms: int) -> None:
-        """The state as it is now, and what happened."""
+    def show(self, events: Iterable[GroupEvent], now_ms: int) -> None:
+        """Draw the state as it is now, and the last events."""
         assert self._live is not None
-        self._begun_ms = now_ms if self._begun_ms is None else self._begun_ms
+        self._started_ms = now_ms if self._started_ms is None else self._started_ms
         self._now_ms = now_ms
-        self._events = [*self._events, *events][-_KEPT:]
+        self._events = [*self._events, *events][-_MOST_EVENTS:]
         self._live.update(self._frame(height=self._console.size.height), refresh=True)
 
+    def has_left(self) -> bool:
+        return False
+
     def _frame(self, *, height: int) -> RenderableType:
-        """At most `height` lines: two a group at least, then members, then the events that still fit."""
+        """At most `height` lines: at least two for each group, then members, then the events that fit."""
         from rich.console import Group
         from rich.text import Text
 
-        since = stamp(self._begun_ms or self._now_ms)[11:19]
-        shown = f"kgm watch  {self._title}  since {since}Z, now {stamp(self._now_ms)[11:19]}Z"
+        since = rfc3339(self._started_ms or self._now_ms)[11:19]
+        shown = f"kgm watch  {self._title}  since {since}Z, now {rfc3339(self._now_ms)[11:19]}Z"
         parts: list[RenderableType] = [self._line(Text(shown, style="dim"))]
         events = min(len(self._events), max(3, height // 4))
-        heads = [self._head(story) for story in self._stories]
+        heads = [self._head(group) for group in self._groups]
         room = max(0, height - 1 - sum(len(head) + 1 for head in heads) - (events + 1 if events else 0))
-        for story, head in zip(self._stories, heads, strict=True):
-            parts += [*head, *self._members(story, room // len(heads))]
+        for group, head in zip(self._groups, heads, strict=True):
+            parts += [*head, *self._members(group, room // len(heads))]
         if events:
             parts.append(Text(""))
             parts += [self._event(event) for event in self._events[-events:]]
@@ -102,72 +109,72 @@ class Screen:
             text.no_wrap, text.overflow = True, "ellipsis"
         return text
 
-    def _event(self, event: Event) -> RenderableType:
+    def _event(self, event: GroupEvent) -> RenderableType:
         from rich.text import Text
 
-        text = Text(f"{stamp(event.at_ms)[11:19]}  ")
-        if len(self._stories) > 1:
+        text = Text(f"{rfc3339(event.at_ms)[11:19]}  ")
+        if len(self._groups) > 1:
             text.append(f"{clean(event.group_id)}  ")
         text.append(event.kind, style=_EVENT_STYLES.get(event.kind, "bold"))
         text.append(f"  {clean(event.text)}")
         return self._line(text)
 
-    def _head(self, story: Story) -> list[RenderableType]:
-        """The group, how far it is from what is waited for, and why; the latter on a line of its own if need be."""
+    def _head(self, group: WatchedGroup) -> list[RenderableType]:
+        """The group, its counts, and what is missing; the latter on a line of its own if there is no room."""
         from rich.text import Text
 
-        text = Text(clean(story.group_id), style="bold cyan")
-        view = story.view
-        if view is None:
+        text = Text(clean(group.group_id), style="bold cyan")
+        latest = group.latest
+        if latest is None:
             text.append("  does not exist", style="yellow")
             return [self._line(text)]
-        text.append(f"  {clean(view.state)}", style=_STYLES.get(view.state, ""))
-        epoch = "" if view.assignment_epoch is None else f"  epoch {view.assignment_epoch}"
-        generation = "" if story.generation is None or view.type != "classic" else f"  generation {story.generation}"
-        lag = view.lag
-        at = "" if view.coordinator is None else f"  coordinator {view.coordinator.id}"
+        text.append(f"  {clean(latest.state)}", style=_STYLES.get(latest.state, ""))
+        epoch = "" if latest.assignment_epoch is None else f"  epoch {latest.assignment_epoch}"
+        generation = "" if group.generation is None or latest.type != "classic" else f"  generation {group.generation}"
+        lag = latest.lag
+        at = "" if latest.coordinator is None else f"  coordinator {latest.coordinator.id}"
         text.append(
             clean(
-                f"  {view.type}  {view.assignor or '-'}{generation}{epoch}  {many(len(view.members), 'member')}"
+                f"  {latest.type}  {latest.assignor or '-'}{generation}{epoch}  {many(len(latest.members), 'member')}"
                 f"  lag {'-' if lag is None else lag}{at}"
             ),
             style="not bold default",
         )
-        verdict, why = Text(f"  {summary(story)}"), self._why(story)
+        verdict, why = Text(f"  {group.summary()}"), self._why(group)
         if verdict.cell_len + why.cell_len <= self._console.size.width:
             return [self._line(text), self._line(verdict.append_text(why))]
         return [self._line(text), self._line(verdict), self._line(why)]
 
-    def _why(self, story: Story) -> Text:
+    def _why(self, group: WatchedGroup) -> Text:
         """What is wrong, or still missing."""
         from rich.text import Text
 
         why = Text()
-        if story.error is not None:
-            why.append(f"  {clean(story.error.message)}", style="red")
-        elif story.breach() is not None:
-            why.append(f"  {clean(story.breach() or '')}", style="bold red")
-        elif missing := story.unsettled_because():
+        if group.error is not None:
+            why.append(f"  {clean(group.error.message)}", style="red")
+        elif group.breach() is not None:
+            why.append(f"  {clean(group.breach() or '')}", style="bold red")
+        elif missing := group.missing():
             why.append(f"  {clean(missing[0])}", style="yellow")
             why.append(f" and {len(missing) - 1} more" if len(missing) > 1 else "", style="yellow")
-        elif story.settled_since_ms is not None:
-            why.append(f"  quiet for {show_duration((self._now_ms - story.settled_since_ms) // 1000 * 1000)}")
+        elif group.quiet_since_ms is not None:
+            why.append(f"  quiet for {show_duration((self._now_ms - group.quiet_since_ms) // 1000 * 1000)}")
         return why
 
-    def _members(self, story: Story, room: int) -> list[RenderableType]:
-        """Those that something happened to first, if there is no room for all."""
+    def _members(self, group: WatchedGroup, room: int) -> list[RenderableType]:
+        """All members, or, if there is no room, those with the latest events."""
         from rich.table import Table
         from rich.text import Text
 
-        view = story.view
-        if view is None:
+        latest = group.latest
+        if latest is None:
             return []
-        rows = sorted(view.members, key=lambda member: member.identity)
+        rows = sorted(latest.members, key=lambda member: member.identity)
         left = 0
         if len(rows) + 1 > room:  # with the header
             keep = max(room - 2, 0)
             left = len(rows) - keep
-            rows.sort(key=lambda member: -self._touched(story, member))
+            rows.sort(key=lambda member: -self._last_event_ms(group, member))
             rows = sorted(rows[:keep], key=lambda member: member.identity)
         if not rows:
             return []
@@ -188,7 +195,7 @@ class Screen:
                 title, justify="right" if right else "left", no_wrap=True, overflow="ellipsis", width=width
             )
         for member, cells in zip(rows, lines[1:], strict=True):
-            fresh = self._now_ms - self._touched(story, member) < _FRESH_MS
+            fresh = self._now_ms - self._last_event_ms(group, member) < _FRESH_MS
             shown = cells[: len(widths)]
             table.add_row(
                 *(Text(cell, style=_STYLES.get(cell, "") if i == 1 else "") for i, cell in enumerate(shown)),
@@ -197,13 +204,13 @@ class Screen:
         more = [Text(f"  and {left} more", style="dim")] if left > 0 else []
         return [table, *more]
 
-    def _touched(self, story: Story, member: MemberSnapshot) -> int:
-        event = story.touched.get(member.identity)
+    def _last_event_ms(self, group: WatchedGroup, member: MemberSnapshot) -> int:
+        event = group.last_events.get(member.identity)
         return 0 if event is None else event.at_ms
 
 
 def _widths(lines: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Of as many columns as there is room for: numbers whole, names and ids cut, the first of them least."""
+    """The widths of as many columns as there is room for: numbers are whole, names and ids are cut, the first least."""
     from rich.cells import cell_len
 
     natural = [max(cell_len(line[i]) for line in lines) for i in range(len(lines[0]))]
@@ -220,11 +227,11 @@ def _widths(lines: Sequence[Sequence[str]], width: int) -> list[int]:
     raise AssertionError("unreachable")
 
 
-def _console(common: Common) -> Console:
-    """A console that interprets nothing in what it is given; without colours where they are not wanted."""
+def _console(options: OutputOptions) -> Console:
+    """A console that interprets no markup, without colours where they are not wanted."""
     from rich.console import Console
 
     from kgm.cli.output.report import wants_color
 
-    plain = not wants_color(common, sys.stdout)
+    plain = not wants_color(options, sys.stdout)
     return Console(file=sys.stdout, force_terminal=True, no_color=plain, markup=False, highlight=False, emoji=False)

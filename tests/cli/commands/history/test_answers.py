@@ -6,7 +6,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from kgm.cli.output.history_json import at
+from kgm.cli.output.history.rows_json import at
 from kgm.history.folders import Reading
 from kgm.history.in_process import read_source
 from tests.cli.commands.history import oracle

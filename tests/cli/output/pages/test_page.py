@@ -3,7 +3,7 @@ import pytest
 from kgm.cli.output.pages.page import cut, document, element, facts, table, text, write
 from kgm.model.errors import UsageError
 from kgm.text.sanitize import clean
-from tests.cli.hostile import HOSTILE, hidden
+from tests.text.hostile import HOSTILE, hidden
 
 from .reading import assert_stands_alone, tree
 

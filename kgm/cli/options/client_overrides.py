@@ -1,0 +1,25 @@
+"""`-X KEY=VALUE`: settings of the Kafka client on the command line, where no secret belongs."""
+
+from collections.abc import Iterable
+
+from kgm.model.errors import UsageError
+from kgm.operations.settings.loading import Setting
+
+
+def parse_overrides(items: Iterable[str]) -> list[Setting]:
+    """Raises UsageError for an item without a key or a value, and for a secret; it never shows a value."""
+    overrides = []
+    for item in items:
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or not key:
+            raise UsageError("-X: write KEY=VALUE", hint="for example: -X security.protocol=SSL")
+        from kgm.model.client_settings import environment_name, is_known, is_secret, nearest
+
+        meant = key if is_known(key) else nearest(key) or key  # sasl.pasword is a secret too
+        if is_secret(key) or is_secret(meant):
+            raise UsageError(
+                f"-X {key}: every process on this machine can read a secret on the command line",
+                hint=f"write it into a --command-config file (mode 600), or export {environment_name(meant)}",
+            )
+        overrides.append(Setting(key=key, value=value, origin="-X"))
+    return overrides

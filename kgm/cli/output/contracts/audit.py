@@ -1,0 +1,34 @@
+"""The JSON of `kgm audit`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+FORMS: Final[dict[str, dict[str, Any]]] = {
+    "audit": {
+        "file": "str",
+        "torn_lines": "int",
+        "removals": [
+            {
+                "run": "str",
+                "time": "str",
+                "operator": "str?",
+                "uid": "int?",
+                "host": "str?",
+                "pid": "int?",
+                "cluster_id": "str?",
+                "bootstrap": "str?",
+                "group_id": "str?",
+                "group_instance_id": "str?",
+                "member_id": "str?",
+                "client_id": "str?",
+                "client_host": "str?",
+                "reason": "str?",
+                "result": "str",
+                "error": "str?",
+                "note": "str?",
+                "finished_at": "str?",
+            }
+        ],
+    }
+}

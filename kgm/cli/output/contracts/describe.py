@@ -1,0 +1,9 @@
+"""The JSON of `kgm describe`: snapshots, which `GroupSnapshot.to_json` makes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kgm.cli.output.contracts.groups import GROUP
+
+FORMS: Final[dict[str, dict[str, Any]]] = {"describe": {"groups": [GROUP]}}

@@ -1,0 +1,71 @@
+"""What several commands say of groups: forms, and the objects made from typed values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from kgm.model.assignment import Move
+    from kgm.model.snapshot import CoordinatorNode
+
+PARTITIONS: Final = {"*": ["int"]}
+COORDINATOR: Final = ({"id": "int", "host": "str", "port": "int"}, None)
+SUBSCRIPTION: Final[dict[str, Any]] = {"topics": ["str"], "regex": "str?"}
+MOVE: Final[dict[str, Any]] = {"topic": "str", "partition": "int", "from": "str?", "to": "str?"}
+#: A value before or after a change.
+VALUE: Final = ("str", "int", None)
+MEMBER: Final[dict[str, Any]] = {
+    "group_instance_id": "str?",
+    "member_id": "str",
+    "client_id": "str",
+    "client_host": "str",
+    "rack": "str?",
+    "member_epoch": "int?",
+    "status": "=stable|reconciling|away|unknown",
+    "subscription": SUBSCRIPTION,
+    "assignment": PARTITIONS,
+    "target_assignment": (PARTITIONS, None),
+    "lag": "int?",
+    "protocol": "str?",
+    "client_library": "str?",
+    "listed_at": "int?",
+    "listed_target": ([{"topic": "str", "partitions": ["int"]}], None),
+}
+_OFFSET: Final[dict[str, Any]] = {
+    "topic": "str",
+    "partition": "int",
+    "committed": "int?",
+    "end": "int?",
+    "lag": "int?",
+    "group_instance_id": "str?",
+    "member_id": "str?",
+}
+#: A snapshot, as `GroupSnapshot.to_json` makes it.
+GROUP: Final[dict[str, Any]] = {
+    "group_id": "str",
+    "type": "=classic|consumer|share|streams",
+    "state": "str",
+    "protocol_type": "str?",
+    "assignor": "str?",
+    "coordinator": COORDINATOR,
+    "generation": "int?",
+    "group_epoch": "int?",
+    "assignment_epoch": "int?",
+    "session_timeout_ms": "int?",
+    "rebalance_timeout_ms": "int?",
+    "topics": [{"name": "str", "partitions": "int", "topic_id": "str?"}],
+    "members": [MEMBER],
+    "offsets": [_OFFSET],
+}
+
+
+def moves_json(moves: Iterable[Move]) -> list[dict[str, Any]]:
+    return [
+        {"topic": move.topic, "partition": move.partition, "from": move.owner_before, "to": move.owner_after}
+        for move in moves
+    ]
+
+
+def coordinator_json(node: CoordinatorNode | None) -> dict[str, Any] | None:
+    return None if node is None else {"id": node.id, "host": node.host, "port": node.port}

@@ -1,0 +1,28 @@
+"""The forms of all commands but `history`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kgm.cli.output.contracts import (
+    assign,
+    audit,
+    config,
+    demo,
+    describe,
+    diff,
+    doctor,
+    list,  # noqa: A004  (named as the command)
+    remove_members,
+    simulate_bounce,
+    wait,
+    watch,
+)
+
+FORMS: Final[dict[str, dict[str, Any]]] = {
+    name: form
+    for module in (
+        list, describe, remove_members, simulate_bounce, watch, wait, doctor, diff, audit, assign, config, demo
+    )
+    for name, form in module.FORMS.items()
+}  # fmt: skip

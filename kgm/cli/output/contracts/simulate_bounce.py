@@ -1,0 +1,66 @@
+"""The JSON of `kgm simulate-bounce`: the plan, and what each scenario costs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kgm.cli.output.contracts.groups import MOVE, PARTITIONS
+
+_RANGE: Final = {"min": "int", "median": "int", "max": "int"}
+_SCENARIO: Final[dict[str, Any]] = {
+    "name": "str",
+    "protocol": "=classic|consumer",
+    "assignor": "str",
+    "generations": "int",
+    "rebalances": "int",
+    "generation_before": "int?",
+    "generation_after": "int?",
+    "moves": [{**MOVE, "at_ms": "int"}],
+    "moved_partitions": "int",
+    "handovers": "int",
+    "stopped_partition_ms": "int",
+    "fenced": ["str"],
+    "refused_joins": "int",
+    "final_assignment": {"*": PARTITIONS},
+    "took_ms": "int",
+    "newcomers_wait_ms": "int?",
+    "timeline": [{"at_ms": "int", "event": "str", "member": "str?", "detail": "str"}],
+    "exact": "bool",
+    "caveats": ["str"],
+    "ranges": (
+        {
+            "generations": _RANGE,
+            "rebalances": _RANGE,
+            "moved_partitions": _RANGE,
+            "stopped_partition_ms": _RANGE,
+            "draws": "int",
+        },
+        None,
+    ),
+}
+_PLAN: Final[dict[str, Any]] = {
+    "bounce": ["str"],
+    "scale_in": ["str"],
+    "remove": ["str"],
+    "scale_out": "int",
+    "scale_out_every_ms": "int",
+    "target_size": "int?",
+    "pre_registered": ["str"],
+    "mode": "=together|rolling",
+    "max_unavailable": "int?",
+    "pause_ms": "int?",
+    "restart_time_ms": "int",
+    "retry_every_ms": "int?",
+    "migrate": "bool",
+    "stop": "=clean|crash",
+    "session_timeout_ms": "int?",
+    "rebalance_timeout_ms": "int?",
+    "heartbeat_interval_ms": "int?",
+    "assignor": "str?",
+    "as": "=static|dynamic?",
+    "settings": {"*": "str"},
+}
+
+FORMS: Final[dict[str, dict[str, Any]]] = {
+    "simulate-bounce": {"group_id": "str", "plan": _PLAN, "scenarios": [_SCENARIO]}
+}

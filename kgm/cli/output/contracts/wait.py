@@ -1,0 +1,39 @@
+"""The JSON of `kgm wait`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from kgm.operations.watch.wait import ConditionResult, WaitResult
+
+FORMS: Final[dict[str, dict[str, Any]]] = {
+    "wait": {
+        "group_id": "str",
+        "met": "bool",
+        "waited_ms": "int",
+        "conditions": [{"condition": "str", "met": "bool", "seen": "str"}],
+        "state": "str?",
+        "members": "int?",
+        "lag": "int?",
+    }
+}
+
+
+def condition_json(result: ConditionResult) -> dict[str, Any]:
+    """One of `data.conditions`."""
+    return {"condition": result.condition.text, "met": result.met, "seen": result.seen}
+
+
+def wait_json(result: WaitResult) -> dict[str, Any]:
+    """`data`."""
+    group = result.group
+    return {
+        "group_id": result.group_id,
+        "met": result.met,
+        "waited_ms": result.waited_ms,
+        "conditions": [condition_json(one) for one in result.conditions],
+        "state": None if group is None else group.state,
+        "members": None if group is None else len(group.members),
+        "lag": None if group is None else group.lag,
+    }

@@ -1,0 +1,147 @@
+"""Tables of groups: members, offsets, and one row for each group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kgm.cli.output.report import Cell, Column, Table
+from kgm.model.assignment import count
+from kgm.text.durations import show_duration
+from kgm.text.wording import many, partitions_text
+
+if TYPE_CHECKING:
+    from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot
+
+
+def heading(snapshot: GroupSnapshot) -> str:
+    """One line about a group."""
+    parts = [snapshot.group_id, snapshot.type, snapshot.state]
+    if snapshot.assignor:
+        parts.append(snapshot.assignor)
+    if snapshot.group_epoch is not None:
+        parts.append(f"epoch {snapshot.group_epoch} (assignment {snapshot.assignment_epoch})")
+    if snapshot.generation is not None:
+        parts.append(f"generation {snapshot.generation}")
+    if snapshot.session_timeout_ms is not None:
+        parts.append(f"session {show_duration(snapshot.session_timeout_ms)}")
+    parts.append(f"{many(len(snapshot.members), 'member')}, {_static_members(snapshot)} static")
+    if snapshot.coordinator is not None:
+        parts.append(f"coordinator {_node(snapshot.coordinator)}")
+    return "  ".join(parts)
+
+
+def members_table(snapshot: GroupSnapshot, *, verbose: bool = False) -> Table:
+    """One row for each member, by identity; members without partitions too."""
+    extra = not verbose
+    columns = [
+        Column(title="GROUP", data=True),
+        Column(title="INSTANCE-ID"),
+        Column(title="MEMBER-ID"),
+        Column(title="CLIENT-ID", wide=extra),
+        Column(title="HOST"),
+        Column(title="STATUS"),
+        Column(title="EPOCH", wide=extra, right=True),
+        Column(title="PROTOCOL", wide=extra),
+        Column(title="RACK", wide=extra),
+        Column(title="SUBSCRIPTION", wide=extra),
+        Column(title="PARTITIONS", right=True),
+        Column(title="LAG", right=True),
+        Column(title="ASSIGNMENT"),
+        Column(title="TARGET", wide=extra),
+    ]
+    rows = [_member_row(snapshot, member) for member in sorted(snapshot.members, key=lambda member: member.identity)]
+    return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_unowned_partitions(snapshot))
+
+
+def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
+    subscription = ",".join([*sorted(member.topics), *([f"/{member.regex}/"] if member.regex else ())])
+    target = member.target_assignment
+    return [
+        snapshot.group_id,
+        member.group_instance_id,
+        member.member_id,
+        member.client_id,
+        member.client_host,
+        member.status,
+        member.member_epoch,
+        member.protocol,
+        member.rack,
+        subscription,
+        count(member.assignment),
+        member.lag,
+        partitions_text(member.assignment) or None,
+        None if target is None else partitions_text(target) or None,
+    ]
+
+
+def _unowned_partitions(snapshot: GroupSnapshot) -> list[str]:
+    """A note on partitions of subscribed topics that no member owns, which are easily overlooked."""
+    if not snapshot.members:
+        return []
+    owned = {(t, p) for member in snapshot.members for t, partitions in member.assignment.items() for p in partitions}
+    subscribed = {topic for member in snapshot.members for topic in member.topics}
+    free = {
+        topic.name: [p for p in range(topic.partitions) if (topic.name, p) not in owned]
+        for topic in snapshot.topics
+        if topic.name in subscribed
+    }
+    text = partitions_text({topic: partitions for topic, partitions in free.items() if partitions})
+    return [f"no consumer: {text}"] if text else []
+
+
+def offsets_table(snapshot: GroupSnapshot) -> Table:
+    """One row for each partition."""
+    columns = [
+        Column(title="GROUP", data=True),
+        Column(title="TOPIC"),
+        Column(title="PARTITION", right=True),
+        Column(title="COMMITTED", right=True),
+        Column(title="END", right=True),
+        Column(title="LAG", right=True),
+        Column(title="INSTANCE-ID"),
+        Column(title="MEMBER-ID"),
+    ]
+    rows: list[list[Cell]] = []
+    for row in sorted(snapshot.offsets, key=lambda row: (row.topic, row.partition)):
+        owner = [row.group_instance_id, row.member_id]
+        rows.append([snapshot.group_id, row.topic, row.partition, row.committed, row.end, row.lag, *owner])
+    return Table(columns=columns, rows=rows, heading=heading(snapshot))
+
+
+def state_table(snapshots: Sequence[GroupSnapshot]) -> Table:
+    """One row for each group."""
+    columns = [
+        Column(title="GROUP"),
+        Column(title="TYPE"),
+        Column(title="STATE"),
+        Column(title="ASSIGNOR"),
+        Column(title="MEMBERS", right=True),
+        Column(title="STATIC", right=True),
+        Column(title="EPOCH", right=True),
+        Column(title="LAG", right=True),
+        Column(title="COORDINATOR"),
+    ]
+    return Table(columns=columns, rows=[_state_row(snapshot) for snapshot in snapshots])
+
+
+def _state_row(snapshot: GroupSnapshot) -> list[Cell]:
+    return [
+        snapshot.group_id,
+        snapshot.type,
+        snapshot.state,
+        snapshot.assignor,
+        len(snapshot.members),
+        _static_members(snapshot),
+        snapshot.group_epoch if snapshot.group_epoch is not None else snapshot.generation,
+        snapshot.lag,
+        None if snapshot.coordinator is None else _node(snapshot.coordinator),
+    ]
+
+
+def _static_members(snapshot: GroupSnapshot) -> int:
+    return sum(member.group_instance_id is not None for member in snapshot.members)
+
+
+def _node(node: CoordinatorNode) -> str:
+    return f"{node.id} ({node.host}:{node.port})"

@@ -1,0 +1,121 @@
+"""What a history answers in the words of tables and pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kgm.cli.output.history.rows_json import BROKER_LOG, at
+from kgm.cli.output.report import Cell
+from kgm.text.durations import show_duration
+from kgm.text.wording import many
+
+if TYPE_CHECKING:
+    from kgm.history.rows import CauseCount, RebalanceRow, Who
+
+_MOST_WHO = 4
+_CAUSES_SHOWN = 3
+#: The random end of a classic member id: eight of its digits tell members apart.
+_UUID = re.compile(r"-([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+#: The sign for what a member did; everything that is not here is a way to leave.
+_SIGNS = {"joined": "+", "returned": "~", "replaced": "~", "took over": "=", "resubscribed": "*", "member": ""}
+
+
+def short(identity: str | None) -> str:
+    """A member id with as much of its random end as tells it apart; an instance id as it is."""
+    return "?" if identity is None else _UUID.sub(r"-\1", identity)
+
+
+def known(value: int | None) -> str:
+    """A number; ? where it is not known."""
+    return "?" if value is None else str(value)
+
+
+def who_text(who: Sequence[Who], *, most: int = _MOST_WHO) -> str | None:
+    """`+app-1 -app-2`: who joined, left, came back (`~`), took over what others had given up in the round before (`=`),
+    or subscribes to other topics (`*`)."""
+    if not who:
+        return None
+    texts = [_SIGNS.get(each.what or "", "-") + short(each.seat or None) for each in who]
+    rest = len(texts) - most
+    return " ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def why_text(row: RebalanceRow) -> str:
+    """The cause in words, and those that came with it."""
+    return " + ".join(in_words(each) for each in (row.cause, *row.also))
+
+
+def in_words(name: str | None) -> str:
+    """`session expiry` for `session-expiry`."""
+    return "?" if name is None else name.replace("_", " ").replace("-", " ")
+
+
+def sure_text(row: RebalanceRow) -> str:
+    """How sure the cause is, and whether it is from a broker's log."""
+    logged = f" ({BROKER_LOG})" if row.source == BROKER_LOG else ""
+    return f"{row.confidence or '?'}{logged}"
+
+
+def between_text(least: int | None, most: int | None) -> str | None:
+    """`3ms-2.4s`, `>= 3ms`, `<= 2.4s`, of times in ms; None where nothing is known."""
+    if least is None and most is None:
+        return None
+    if least is None:
+        return f"<= {show_duration(most)}"
+    if most is None:
+        return f">= {show_duration(least)}"
+    return show_duration(least) if least == most else f"{show_duration(least)}-{show_duration(most)}"
+
+
+def stopped_text(row: RebalanceRow) -> str | None:
+    """For how long the members were stopped; of a consumer group the exact sum over partitions."""
+    if row.group_type == "consumer":
+        return None if row.unowned_ms is None else f"{show_duration(row.unowned_ms)} in total"
+    return between_text(row.stopped_min_ms, row.stopped_max_ms)
+
+
+def stopped_partitions_text(row: RebalanceRow) -> str | None:
+    """The time without a consumer, summed up over partitions."""
+    return between_text(row.stopped_partition_ms_min, row.stopped_partition_ms_max)
+
+
+def moved_text(row: RebalanceRow) -> str | None:
+    """How many have another owner, of those that had one before and after."""
+    return None if row.moved is None else f"{row.moved}/{row.moved + (row.kept or 0)}"
+
+
+def generation_text(row: RebalanceRow) -> str:
+    """`3 -> 5 (1 lost round)`."""
+    rounds = f" ({many(row.lost_rounds, 'lost round')})" if row.lost_rounds else ""
+    return f"{row.from_generation} -> {row.to_generation}{rounds}"
+
+
+def record_text(row: RebalanceRow) -> str:
+    """When a rebalance was recorded, and where."""
+    return f"{at(row.timestamp)}, in __consumer_offsets-{row.partition} at offset {row.offset}"
+
+
+def causes_text(causes: Sequence[CauseCount]) -> str:
+    """`12 join, 3 leave, 2 more`."""
+    texts = count_texts(causes[:_CAUSES_SHOWN])
+    rest = sum(each.count for each in causes[_CAUSES_SHOWN:])
+    return ", ".join(texts) + (f", {rest} more" if rest else "")
+
+
+def count_texts(causes: Iterable[CauseCount]) -> list[str]:
+    """`3 join` for each cause."""
+    return [f"{each.count} {in_words(each.cause)}" for each in causes]
+
+
+def rebalance_cells(row: RebalanceRow) -> list[Cell]:
+    """The cells under REBALANCE_TITLES."""
+    gap = "" if row.complete else " ?"
+    return [
+        at(row.timestamp), row.group_id, generation_text(row) + gap, why_text(row), sure_text(row), who_text(row.who),
+        stopped_text(row), moved_text(row),
+    ]  # fmt: skip
+
+
+REBALANCE_TITLES = ("AT", "GROUP", "GENERATION", "WHY", "CONFIDENCE", "WHO", "STOPPED", "MOVED")

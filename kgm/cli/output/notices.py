@@ -1,0 +1,26 @@
+"""Warnings and notes on stderr."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kgm.cli.output.streams import write_stderr
+from kgm.text.sanitize import clean
+
+
+@dataclass(slots=True)
+class Notices:
+    """Prints each warning and each note once, however often it is given."""
+
+    _printed: set[str] = field(default_factory=set)
+
+    def warn(self, text: str) -> None:
+        self._print("warning: ", text)
+
+    def note(self, text: str) -> None:
+        self._print("", text)
+
+    def _print(self, prefix: str, text: str) -> None:
+        if text not in self._printed:
+            self._printed.add(text)
+            write_stderr(f"{prefix}{clean(text)}\n")

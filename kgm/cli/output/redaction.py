@@ -1,0 +1,79 @@
+"""Values of client settings as people may see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kgm.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from kgm.operations.settings.loading import Setting
+
+HIDDEN = "(hidden)"
+#: Options of a login module that are not secret.
+_OPEN_JAAS_OPTIONS = ("username", "clientId", "scope", "serviceName", "tokenauth")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownSetting:
+    """A setting that can be printed. text: the value for people; value: for programs, None for a secret."""
+
+    key: str
+    value: str | None
+    text: str | None
+    is_secret: bool
+    origin: str
+
+
+def redacted(setting: Setting) -> ShownSetting:
+    """The setting without what may be a secret."""
+    text, is_secret = redacted_text(setting), is_hidden(setting.key)
+    return ShownSetting(
+        key=setting.key, value=None if is_secret else text, text=text, is_secret=is_secret, origin=setting.origin
+    )
+
+
+def is_hidden(key: str) -> bool:
+    """Whether the value is a secret, or may be one: it is not known what `sasl.pasword` holds."""
+    from kgm.model.client_settings import is_known, is_secret
+
+    return is_secret(key) or not is_known(key)
+
+
+def redacted_text(setting: Setting) -> str:
+    """The value for people; `(hidden)` for what may be a secret. Options of a login module that are not are shown."""
+    if setting.key == "sasl.jaas.config":
+        return _redacted_jaas(setting.value)
+    if is_hidden(setting.key):
+        return HIDDEN if setting.value else ""
+    if "-----BEGIN" in setting.value:
+        return f"(PEM, {setting.value.count('-----BEGIN')} blocks)"
+    if setting.key.endswith(".command"):  # its arguments may be secrets
+        program, blank, _ = setting.value.strip().partition(" ")
+        return f"{program} ..." if blank else program
+    return _redacted_address(setting.value)
+
+
+def _redacted_address(text: str) -> str:
+    """Without the user and the query of a URL: people put secrets in both."""
+    scheme, slashes, rest = text.partition("://")
+    if not slashes:
+        return text
+    if "@" in rest.partition("/")[0]:
+        rest = f"{HIDDEN}@{rest.partition('@')[2]}"
+    address, mark, _ = rest.partition("?")
+    return f"{scheme}://{address}?{HIDDEN}" if mark else f"{scheme}://{rest}"
+
+
+def _redacted_jaas(text: str) -> str:
+    from kgm.client.security.jaas import parse_jaas
+
+    try:
+        module = parse_jaas(text)
+    except UsageError:
+        return HIDDEN
+    options = (
+        f'{key}="{value}"' if key in _OPEN_JAAS_OPTIONS else f"{key}={HIDDEN}" for key, value in module.options.items()
+    )
+    return " ".join([module.short_name, "required", *options]) + ";"

@@ -1,0 +1,103 @@
+"""Real consumers for the demo: librdkafka, through confluent-kafka, one thread each."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kgm.model.errors import KgmError
+
+SESSION_TIMEOUT_MS: Final = 6000
+HEARTBEAT_INTERVAL_MS: Final = 500
+_POLL_S: Final = 0.1
+_STOP_S: Final = 10
+_LOOK_S: Final = 0.05
+
+
+@dataclass(slots=True)
+class DemoConsumer:
+    """One static consumer. `revoked` counts partitions over its life; `owned` is what it owns now."""
+
+    bootstrap: str
+    group_id: str
+    group_instance_id: str
+    topic: str
+    revoked: int = 0
+    owned: set[int] = field(default_factory=set)
+    consumed: int = 0
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Join the group, in a thread of its own."""
+        self._stop.clear()
+        self._thread = threading.Thread(target=self._run, name=self.group_instance_id, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close the consumer. A static member sends no LeaveGroup: it stays until its session expires (KIP-345)."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=_STOP_S)
+
+    def _run(self) -> None:
+        from confluent_kafka import Consumer
+
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": self.group_id,
+                "group.instance.id": self.group_instance_id,
+                "client.id": self.group_id,
+                "partition.assignment.strategy": "range",
+                "session.timeout.ms": SESSION_TIMEOUT_MS,
+                "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
+                "auto.offset.reset": "earliest",
+                "auto.commit.interval.ms": 500,
+                "topic.metadata.refresh.interval.ms": -1,
+            }
+        )
+        consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
+        try:
+            while not self._stop.is_set():
+                message = consumer.poll(_POLL_S)
+                if message is None:
+                    continue
+                error = message.error()
+                if error is None:
+                    self.consumed += 1
+                elif error.fatal():
+                    return
+        finally:
+            consumer.close()
+            self.owned.clear()
+
+    def _on_assign(self, _consumer: Any, partitions: list[Any]) -> None:
+        self.owned = {partition.partition for partition in partitions}
+
+    def _on_revoke(self, _consumer: Any, partitions: list[Any]) -> None:
+        self.revoked += 0 if self._stop.is_set() else len(partitions)
+        self.owned -= {partition.partition for partition in partitions}
+
+
+def produce(bootstrap: str, topic: str, count: int) -> None:
+    """Send `count` records, spread over the topic's partitions. Raises KgmError."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    for number in range(count):
+        producer.produce(topic, value=f"payment {number}", key=str(number))
+    if producer.flush(10):
+        raise KgmError("the demo's producer could not deliver its records")
+
+
+def wait_until(what: str, condition: Callable[[], bool], *, seconds: float = 12.0) -> None:
+    """Check every 50 ms until the condition holds. Raises KgmError after `seconds`."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise KgmError(f"the demo gave up after {seconds:g} s: not reached: {what}")
+        time.sleep(_LOOK_S)

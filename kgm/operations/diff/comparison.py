@@ -1,0 +1,117 @@
+"""The groups of two sides, compared. A side is a list of snapshots or the live cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from kgm.model.changes import Changes, changes
+from kgm.model.errors import KgmError, NotFoundError, UsageError
+from kgm.model.snapshot import GroupSnapshot
+
+if TYPE_CHECKING:
+    from kgm.client import AdminClient
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveGroups:
+    """A side that is described now. group_id: the one group; None: the groups of the other side."""
+
+    group_id: str | None = None
+
+
+#: Snapshots as they were written, or groups to be described.
+Side: TypeAlias = Sequence[GroupSnapshot] | LiveGroups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupComparison:
+    """One group on both sides. before, after: None on a side that does not have it; changes: None unless both do."""
+
+    group_id: str
+    before: GroupSnapshot | None
+    after: GroupSnapshot | None
+    changes: Changes | None
+
+    @property
+    def is_same(self) -> bool:
+        return self.changes is not None and not self.changes.any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotComparison:
+    """All groups of both sides, by group id, and what could not be compared."""
+
+    groups: tuple[GroupComparison, ...]
+    errors: tuple[KgmError, ...] = ()
+
+    @property
+    def different(self) -> list[GroupComparison]:
+        return [group for group in self.groups if not group.is_same]
+
+
+def live_group_ids(before: Side, after: Side, only: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The groups to describe for each side; none for a side that is written.
+
+    Raises UsageError when neither the other side nor `only` says which group a live side is about."""
+    written = [snapshot.group_id for side in (before, after) if not isinstance(side, LiveGroups) for snapshot in side]
+
+    def wanted(side: Side) -> list[str]:
+        if not isinstance(side, LiveGroups):
+            return []
+        ids = [side.group_id] if side.group_id is not None else list(dict.fromkeys(only or written))
+        if not ids:
+            raise UsageError("live: no group is named", hint="kgm diff SNAPSHOT live:GROUP")
+        return ids
+
+    return wanted(before), wanted(after)
+
+
+def compare_with_cluster(before: Side, after: Side, only: Sequence[str], cluster: AdminClient) -> SnapshotComparison:
+    """Describe the groups of live sides, then compare. only: group ids; empty is all groups.
+
+    A group that the cluster does not have is a difference; it is an error only if the other side does not have it
+    either. Raises UsageError as `live_group_ids` does, and KgmError when no broker can be reached."""
+    wanted = live_group_ids(before, after, only)
+    written = {snapshot.group_id for side in (before, after) if not isinstance(side, LiveGroups) for snapshot in side}
+    errors: list[KgmError] = []
+
+    def described(side: Side, group_ids: Sequence[str]) -> Sequence[GroupSnapshot]:
+        if not isinstance(side, LiveGroups):
+            return side
+        answers = cluster.describe_groups(group_ids)
+        failed = [answer for answer in answers if isinstance(answer, KgmError)]
+        errors.extend(
+            error for error in failed if not isinstance(error, NotFoundError) or error.group_id not in written
+        )
+        return [answer for answer in answers if not isinstance(answer, KgmError)]
+
+    return compare_snapshots(described(before, wanted[0]), described(after, wanted[1]), only, errors)
+
+
+def compare_snapshots(
+    before: Sequence[GroupSnapshot],
+    after: Sequence[GroupSnapshot],
+    only: Sequence[str] = (),
+    errors: Sequence[KgmError] = (),
+) -> SnapshotComparison:
+    """By group id. One group on each side is compared whatever it is called: a copy, or a group that was renamed.
+
+    only: group ids; a missing one is an error, unless `errors` has one for it already."""
+    if not only and len(before) == len(after) == 1:
+        return SnapshotComparison(groups=(_compared(after[0].group_id, before[0], after[0]),), errors=tuple(errors))
+    old = {snapshot.group_id: snapshot for snapshot in before}
+    new = {snapshot.group_id: snapshot for snapshot in after}
+    names = [name for name in sorted(old.keys() | new.keys()) if not only or name in only]
+    explained = {*names, *(error.group_id for error in errors)}
+    missing = [NotFoundError(f"neither side has group {name}", group_id=name) for name in only if name not in explained]
+    groups = tuple(_compared(name, old.get(name), new.get(name)) for name in names)
+    return SnapshotComparison(groups=groups, errors=(*errors, *missing))
+
+
+def _compared(group_id: str, before: GroupSnapshot | None, after: GroupSnapshot | None) -> GroupComparison:
+    one = GroupComparison(group_id=group_id, before=before, after=after, changes=None)
+    if before is None or after is None:
+        return one
+    return replace(one, changes=changes(before, after))

@@ -1,0 +1,199 @@
+"""The doctor's run over the groups of a cluster: what it asks, and what it finds."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from kgm.model.errors import AuthenticationError, AuthorizationError, KgmError, NotFoundError
+from kgm.operations.doctor import activity, assignment, history_findings, identity, recent_records
+from kgm.operations.doctor.findings import Finding, Severity, SkippedChecks
+from kgm.operations.doctor.group_facts import GroupFacts
+from kgm.operations.doctor.history_findings import HistoryFacts
+from kgm.operations.groups.selection import select_groups
+
+if TYPE_CHECKING:
+    from kgm.client import AdminClient, Listing
+    from kgm.client.offsets_topic_tail import Recorded
+    from kgm.model.snapshot import GroupSnapshot
+
+_CHECKS: Final = (
+    *identity.CHECKS,
+    *assignment.CHECKS,
+    *activity.CHECKS,
+    *recent_records.CHECKS,
+    *history_findings.CHECKS,
+)
+_RETENTION: Final = "offsets.retention.minutes"
+#: The share of the remaining time that reading the coordinators' logs may take.
+_LOG_SHARE: Final = 0.3
+_CHECKS_OF_LOG: Final = (
+    "duplicate-instance-id",
+    "session-too-short",
+    "frequent-rebalances",
+    "offsets-expire-soon",
+)
+_CHECKS_OF_WINDOW: Final = ("stalled-owner", "rebalancing")
+#: Wraps a part of the work that may take long; gets what it does, in words.
+Phase: TypeAlias = Callable[[str], AbstractContextManager[object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """findings: the most severe first. group_ids: the groups that were examined. listing: None if none was needed."""
+
+    group_ids: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    skipped: tuple[SkippedChecks, ...]
+    errors: tuple[KgmError, ...]
+    window_ms: int
+    history: str | None
+    listing: Listing | None
+
+
+def run_checks(facts: GroupFacts) -> list[Finding]:
+    """All findings of one group, the most severe first."""
+    findings = [finding for check in _CHECKS for finding in check(facts)]
+    return sorted(findings, key=lambda one: (one.severity.rank, one.check))
+
+
+def diagnose(
+    cluster: AdminClient,
+    names: Sequence[str] = (),
+    pattern: str | None = None,
+    *,
+    window_ms: int,
+    history: HistoryFacts | None = None,
+    phase: Phase = lambda _: nullcontext(),
+) -> Diagnosis:
+    """Examine the named groups and those that match the pattern; all groups when there is neither.
+
+    Describes groups again `window_ms` later where time tells more; 0 is not at all. Raises KgmError when no broker
+    answers."""
+    with phase("examining groups"):
+        selection = select_groups(cluster, names, pattern, all_groups=not names and pattern is None)
+        queries = _ClusterQueries(cluster=cluster, window_ms=window_ms, history=history, errors=list(selection.errors))
+        first = queries.described(selection.group_ids)
+        recorded = queries.recorded(sorted(first))
+    later: Mapping[str, GroupSnapshot] = {}
+    busy = [group_id for group_id, group in first.items() if _changes_with_time(group)]
+    if busy and window_ms:
+        with phase("waiting for commits"):
+            cluster.deadline.sleep(window_ms / 1000)
+            later = queries.described_again(busy)
+    elif busy:
+        queries.skipped.append(SkippedChecks(checks=_CHECKS_OF_WINDOW, why="groups were described once (--window 0s)"))
+    now_ms = round(time.time() * 1000)
+    for group_id in sorted(first):
+        facts = queries.facts(first[group_id], later.get(group_id), recorded.get(group_id, ()), now_ms)
+        queries.findings += run_checks(facts)
+    return Diagnosis(
+        group_ids=tuple(sorted(first)),
+        findings=tuple(
+            sorted(queries.findings, key=lambda one: (one.severity.rank, one.group_id, one.check, one.message))
+        ),
+        skipped=tuple(queries.skipped),
+        errors=tuple(queries.errors),
+        window_ms=window_ms,
+        history=None if history is None else history.folder,
+        listing=selection.listing,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _ClusterQueries:
+    """The requests to the cluster, and what they have shown so far."""
+
+    cluster: AdminClient
+    window_ms: int
+    history: HistoryFacts | None
+    errors: list[KgmError]
+    findings: list[Finding] = field(default_factory=list)
+    skipped: list[SkippedChecks] = field(default_factory=list)
+
+    def described(self, group_ids: Sequence[str]) -> dict[str, GroupSnapshot]:
+        """By group id. A coordinator that does not answer is a finding; a missing group or right is an error."""
+        groups: dict[str, GroupSnapshot] = {}
+        for group_id, answer in zip(group_ids, self.cluster.describe_groups(group_ids), strict=True):
+            if not isinstance(answer, KgmError):
+                groups[group_id] = answer
+            elif isinstance(answer, NotFoundError | AuthenticationError | AuthorizationError):
+                self.errors.append(answer)
+            else:
+                self.findings.append(_coordinator_unavailable(group_id, answer))
+        return groups
+
+    def described_again(self, group_ids: Sequence[str]) -> dict[str, GroupSnapshot]:
+        answers = zip(group_ids, self.cluster.describe_groups(group_ids), strict=True)
+        return {group_id: answer for group_id, answer in answers if not isinstance(answer, KgmError)}
+
+    def recorded(self, group_ids: Sequence[str]) -> Mapping[str, Sequence[Recorded]]:
+        """What the coordinators wrote of groups that do not use the consumer protocol."""
+        from kgm.client.offsets_topic_tail import GroupTail
+
+        if not group_ids:
+            return {}
+        tail = GroupTail(self.cluster, group_ids)
+        records = tail.read_back(self.cluster.deadline.part(_LOG_SHARE))
+        if tail.silent_because is not None:
+            self.skipped.append(SkippedChecks(checks=_CHECKS_OF_LOG, why=tail.silent_because))
+        return records
+
+    def facts(
+        self, first: GroupSnapshot, later: GroupSnapshot | None, recorded: Sequence[Recorded], now_ms: int
+    ) -> GroupFacts:
+        from kgm.client.poller import completed
+
+        latest = later or first
+        if recorded:
+            latest = completed(latest, recorded[-1].group)
+        history = self.history
+        return GroupFacts(
+            group=latest,
+            now_ms=now_ms,
+            earlier=None if later is None else first,
+            window_ms=self.window_ms,
+            recorded=recorded,
+            retention_ms=self._retention_ms(latest) if latest.state == "Empty" and latest.offsets else None,
+            denied_topics=frozenset(self.cluster.denied_topics),
+            supports_consumer_protocol=self._supports_consumer_protocol(),
+            advice=[] if history is None else [one for one in history.advice if one.group_id == latest.group_id],
+            alarms=[] if history is None else [one for one in history.alarms if one.group_id == latest.group_id],
+            history=None if history is None else history.folder,
+        )
+
+    def _retention_ms(self, group: GroupSnapshot) -> int | None:
+        minutes = self.cluster.broker_settings(group.group_id, [_RETENTION]).get(_RETENTION, "")
+        return int(minutes) * 60_000 if minutes.isascii() and minutes.isdigit() else None
+
+    def _supports_consumer_protocol(self) -> bool:
+        from kgm.protocol.apis import ApiKey
+
+        try:
+            return self.cluster.brokers.on_any(
+                lambda connection: connection.supports(ApiKey.CONSUMER_GROUP_HEARTBEAT), self.cluster.deadline
+            )
+        except KgmError:
+            return False
+
+
+def _changes_with_time(group: GroupSnapshot) -> bool:
+    """Whether a second description tells more: records wait for members, or the group is not stable."""
+    if not group.members:
+        return False
+    return group.state != "Stable" or any(row.lag for row in group.offsets)
+
+
+def _coordinator_unavailable(group_id: str, error: KgmError) -> Finding:
+    return Finding(
+        group_id=group_id,
+        check="coordinator-unavailable",
+        severity=Severity.ERROR,
+        message=error.message,
+        evidence=error.facts,
+        next_command=f"kgm config test -g {shlex.quote(group_id)}",
+    )

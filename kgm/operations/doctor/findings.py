@@ -1,0 +1,68 @@
+"""What the doctor finds, and the words that findings share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from kgm.text.wording import partitions_text
+
+#: Of a long list of names, so many are shown.
+_SHOWN: Final = 5
+
+
+class Severity(StrEnum):
+    """error: something is not consumed, or will be lost. warning: it costs rebalances, or will. info: worth knowing."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+    @property
+    def rank(self) -> int:
+        """0 is the most severe."""
+        return list(Severity).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One problem. evidence: what was seen, a line each; about: the ids of the members or partitions concerned;
+    next_command: what to run to see more of it, or to solve it."""
+
+    group_id: str
+    check: str
+    severity: Severity
+    message: str
+    evidence: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
+    next_command: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedChecks:
+    """Checks that did not run, and why."""
+
+    checks: tuple[str, ...]
+    why: str
+
+
+def some(names: Iterable[str]) -> str:
+    """`a, b, c and 4 more`."""
+    listed = list(names)
+    rest = len(listed) - _SHOWN
+    return ", ".join(listed[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def grouped(pairs: Iterable[tuple[str, int]]) -> str:
+    """`orders[0-2] users[1]` for (topic, partition) pairs."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(pairs):
+        by_topic.setdefault(topic, []).append(partition)
+    return partitions_text(by_topic)
+
+
+def partition_names(pairs: Iterable[tuple[str, int]]) -> Iterator[str]:
+    """`orders-0`, as Kafka's tools write partitions."""
+    return (f"{topic}-{partition}" for topic, partition in sorted(pairs))

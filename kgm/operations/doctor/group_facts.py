@@ -1,0 +1,60 @@
+"""Everything that is known of one group, for the checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kgm.operations.doctor.findings import Finding, Severity
+from kgm.text.wording import group_command
+
+if TYPE_CHECKING:
+    from kgm.client.offsets_topic_tail import Recorded
+    from kgm.history.rows import AlarmRow, TimeoutAdviceRow
+    from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFacts:
+    """One group. earlier: the description before `group`, `window_ms` earlier, if there was one.
+
+    recorded: the group's records, oldest first. retention_ms: the retention of offsets of an empty group; None where
+    the broker does not say. advice, alarms: of the built history in folder `history`."""
+
+    group: GroupSnapshot
+    now_ms: int
+    earlier: GroupSnapshot | None = None
+    window_ms: int = 0
+    recorded: Sequence[Recorded] = ()
+    retention_ms: int | None = None
+    denied_topics: frozenset[str] = frozenset()
+    supports_consumer_protocol: bool = False
+    advice: Sequence[TimeoutAdviceRow] = ()
+    alarms: Sequence[AlarmRow] = ()
+    history: str | None = None
+    #: The members by identity, made from `group`.
+    static: tuple[MemberSnapshot, ...] = field(init=False)
+    dynamic: tuple[MemberSnapshot, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        members = sorted(self.group.members, key=lambda member: member.identity)
+        static = tuple(member for member in members if member.group_instance_id is not None)
+        dynamic = tuple(member for member in members if member.group_instance_id is None)
+        object.__setattr__(self, "static", static)
+        object.__setattr__(self, "dynamic", dynamic)
+
+    def finding(
+        self, check: str, severity: Severity, message: str, *evidence: str, about: Iterable[str] = (),
+        run: Sequence[str] = (),
+    ) -> Finding:  # fmt: skip
+        """A finding of this group. run: the next command, without `kgm` and without the group after its first word."""
+        return Finding(
+            group_id=self.group.group_id,
+            check=check,
+            severity=severity,
+            message=message,
+            evidence=evidence,
+            about=tuple(about),
+            next_command=group_command(run[0], self.group.group_id, *run[1:]) if run else None,
+        )

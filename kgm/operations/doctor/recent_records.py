@@ -1,0 +1,126 @@
+"""What happened lately, from what the group's coordinator wrote in `__consumer_offsets`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from kgm.model.changes import by_identity
+from kgm.operations.doctor.findings import Finding, Severity, some
+from kgm.operations.doctor.group_facts import GroupFacts
+from kgm.text.durations import show_duration
+from kgm.text.wording import many
+
+#: So many takeovers of an instance id within this time are two processes that fence each other.
+_DUPLICATE_COUNT: Final = 3
+_DUPLICATE_WINDOW_MS: Final = 120_000
+_OFTEN_COUNT: Final = 6
+_OFTEN_WINDOW_MS: Final = 600_000
+#: What is longer ago than this is not recent.
+_RECENT_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Takeover:
+    """A process that joined under an instance id of another member."""
+
+    at_ms: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class _Absence:
+    """A static member that was removed and came back. duration_ms: from its last sign of life, about."""
+
+    duration_ms: int
+    session_timeout_ms: int
+
+
+def duplicate_instance_ids(facts: GroupFacts) -> Iterator[Finding]:
+    """One instance id that is taken over again and again without a rebalance: processes with it fence each other."""
+    for name, takeovers in sorted(_takeovers(facts).items()):
+        latest_ms = takeovers[-1].at_ms
+        recent = [one for one in takeovers if latest_ms - one.at_ms <= _DUPLICATE_WINDOW_MS]
+        if len(recent) < _DUPLICATE_COUNT or facts.now_ms - latest_ms > _RECENT_MS:
+            continue
+        hosts = sorted({one.host for one in recent if one.host})
+        span = show_duration(max(1, -(-(latest_ms - recent[0].at_ms) // 1000)) * 1000)  # whole seconds, rounded up
+        yield facts.finding(
+            "duplicate-instance-id", Severity.ERROR,
+            f"several processes use group.instance.id {name}, and each fences the one before",
+            f"{len(recent)} takeovers within {span}", f"from {some(hosts)}", about=[name],
+            run=("watch", "--interval", "1s"),
+        )  # fmt: skip
+
+
+def _takeovers(facts: GroupFacts) -> dict[str, list[_Takeover]]:
+    """By instance id."""
+    takeovers: dict[str, list[_Takeover]] = {}
+    for before, after in pairwise(facts.recorded):
+        old = by_identity(before.group)
+        for name, member in by_identity(after.group).items():
+            if member.group_instance_id is not None and name in old and old[name].member_id != member.member_id:
+                takeovers.setdefault(name, []).append(_Takeover(at_ms=after.at_ms, host=member.client_host))
+    return takeovers
+
+
+def short_sessions(facts: GroupFacts) -> Iterator[Finding]:
+    """Static members that were removed and came back under the same id: their restarts take longer than a session."""
+    absences = _longest_absences(facts)
+    if not absences:
+        return
+    longest = max(absences.values())
+    yield facts.finding(
+        "session-too-short", Severity.WARNING,
+        f"{many(len(absences), 'static member')} rejoined after the session had expired: each such restart costs two "
+        f"rebalances; session.timeout.ms above {longest.duration_ms} would have avoided them",
+        *(
+            f"{name} was away for about {show_duration(one.duration_ms // 1000 * 1000)}; "
+            f"its session timeout is {show_duration(one.session_timeout_ms)}"
+            for name, one in sorted(absences.items())[:5]
+        ),
+        about=sorted(absences),
+        run=("simulate-bounce", "--instance-ids", min(absences),
+             "--restart-time", f"{longest.duration_ms // 1000}s",
+             "--session-timeout", f"{longest.duration_ms // 1000 + 10}s"),
+    )  # fmt: skip
+
+
+def _longest_absences(facts: GroupFacts) -> dict[str, _Absence]:
+    """The longest absence of each static member that came back, by instance id."""
+    removed: dict[str, tuple[int, int]] = {}  # (time of removal, session timeout)
+    longest: dict[str, _Absence] = {}
+    for before, after in pairwise(facts.recorded):
+        old, new = by_identity(before.group), by_identity(after.group)
+        session_timeout_ms = before.group.session_timeout_ms
+        for name in sorted(old.keys() - new.keys()):
+            if old[name].group_instance_id is not None and session_timeout_ms:
+                removed[name] = (after.at_ms, session_timeout_ms)
+        for name in sorted((new.keys() - old.keys()) & removed.keys()):
+            removed_ms, timeout_ms = removed.pop(name)
+            absence = _Absence(duration_ms=after.at_ms - removed_ms + timeout_ms, session_timeout_ms=timeout_ms)
+            if name not in longest or absence.duration_ms > longest[name].duration_ms:
+                longest[name] = absence
+    return longest
+
+
+def frequent_rebalances(facts: GroupFacts) -> Iterator[Finding]:
+    """A group that keeps rebalancing."""
+    rebalances_ms = [
+        after.at_ms for before, after in pairwise(facts.recorded) if before.group.generation != after.group.generation
+    ]
+    if not rebalances_ms or facts.now_ms - rebalances_ms[-1] > _RECENT_MS:
+        return
+    recent = [at_ms for at_ms in rebalances_ms if rebalances_ms[-1] - at_ms <= _OFTEN_WINDOW_MS]
+    if len(recent) >= _OFTEN_COUNT:
+        span = show_duration((recent[-1] - recent[0]) // 1000 * 1000)
+        ago = show_duration(max(facts.now_ms - rebalances_ms[-1], 0) // 1000 * 1000)
+        yield facts.finding(
+            "frequent-rebalances", Severity.WARNING, f"{len(recent)} rebalances within {span}",
+            f"the last one {ago} ago", run=("watch", "--interval", "1s"),
+        )  # fmt: skip
+
+
+CHECKS: Final = (duplicate_instance_ids, short_sessions, frequent_rebalances)

@@ -1,0 +1,39 @@
+"""Which groups are meant: by name, by a pattern, or all of them."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kgm.model.errors import KgmError, NotFoundError
+
+if TYPE_CHECKING:
+    from kgm.client import AdminClient, Listing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSelection:
+    """group_ids: each once, those that were named first. listing: None if it was not needed."""
+
+    group_ids: tuple[str, ...]
+    errors: tuple[KgmError, ...] = ()
+    listing: Listing | None = None
+
+
+def select_groups(
+    cluster: AdminClient, names: Sequence[str], pattern: str | None = None, *, all_groups: bool = False
+) -> GroupSelection:
+    """The named groups, those whose id matches the pattern, or all that are visible.
+
+    A pattern that matches nothing is an error of the selection. Raises KgmError when no broker answers."""
+    if pattern is None and not all_groups:
+        return GroupSelection(group_ids=tuple(dict.fromkeys(names)))
+    listing = cluster.list_groups()
+    errors = list(listing.errors)
+    ids = sorted(row.group_id for row in listing.groups)
+    matching = [group_id for group_id in ids if pattern is None or fnmatch.fnmatchcase(group_id, pattern)]
+    if pattern is not None and not matching and not errors:
+        errors.append(NotFoundError(f"no group matches {pattern}", facts=[f"{len(ids)} groups are visible"]))
+    return GroupSelection(group_ids=tuple(dict.fromkeys([*names, *matching])), errors=tuple(errors), listing=listing)

@@ -1,0 +1,188 @@
+"""The settings of a Kafka client that apply, from: overrides, the environment, a client.properties, a profile; the
+first that has a setting wins.
+
+Secrets come from files or the environment. `ClientSettings` does not show values in its `repr`, and no error does."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+_BOOTSTRAP = "bootstrap.servers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting and where it came from."""
+
+    key: str
+    value: str = field(repr=False)
+    origin: str
+
+
+class ClientSettings(Mapping[str, str]):
+    """The settings of a Kafka client by key, with their origins."""
+
+    def __init__(self, settings: Mapping[str, Setting]) -> None:
+        self._settings = dict(settings)
+
+    def __getitem__(self, key: str) -> str:
+        return self._settings[key].value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._settings)
+
+    def __len__(self) -> int:
+        return len(self._settings)
+
+    def __repr__(self) -> str:
+        return f"ClientSettings({sorted(self._settings)})"
+
+    def origin(self, key: str) -> str:
+        return self._settings[key].origin
+
+    def setting(self, key: str) -> Setting:
+        return self._settings[key]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSettings:
+    """What the sources have. profile: its name; profile_options: kgm's own options in it, by name."""
+
+    client: ClientSettings
+    profile_options: Mapping[str, Setting]
+    profile: str | None
+    warnings: tuple[str, ...]
+
+    def bootstrap(self) -> Setting | None:
+        """The bootstrap servers. In a profile the option's name wins over Kafka's."""
+        servers, option = self.client.get(_BOOTSTRAP), self.profile_options.get("bootstrap_server")
+        if servers:
+            origin = self.client.origin(_BOOTSTRAP)
+            if option is None or origin != option.origin:
+                return Setting(key=_BOOTSTRAP, value=servers, origin=origin)
+        return option
+
+
+def load_settings(
+    *, overrides: Iterable[Setting] = (), properties_file: str | None = None, profile: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> LoadedSettings:  # fmt: skip
+    """Read every source. profile: by name; None is the default profile, if there is one.
+
+    Raises UsageError or NotFoundError; neither shows a value."""
+    environment = os.environ if environment is None else environment
+    warnings: list[str] = []
+    file = config_file(environment)
+    chosen, options, layers = None, {}, []
+    if profile is not None or file.exists():
+        from kgm.operations.settings.profiles import read_profile
+
+        chosen = read_profile(profile, file)
+    if chosen is not None:
+        origin = f"profile {chosen.name} ({file})"
+        options = _settings(chosen.options, origin)
+        layers.append(_settings(chosen.settings, origin))
+        warnings += _warnings_of_mode(file, layers[0].values())
+    path = properties_file
+    if path is None and "command_config" in options:
+        path = str(file.parent / pathlib.Path(options["command_config"].value).expanduser())
+    if path is not None:
+        layers.append(_from_properties(path, environment, warnings))
+    layers.append(_from_environment(environment))
+    layers.append({setting.key: setting for setting in overrides})
+    merged: dict[str, Setting] = {}
+    for layer in layers:
+        for key, setting in layer.items():
+            merged[_BOOTSTRAP if key == "metadata.broker.list" else key] = setting
+    if merged:
+        warnings += _warnings_of_keys(merged)
+        warnings += _warnings_of_key_files(merged)
+    return LoadedSettings(
+        client=ClientSettings(merged),
+        profile_options=options,
+        profile=None if chosen is None else chosen.name,
+        warnings=tuple(warnings),
+    )
+
+
+def config_file(environment: Mapping[str, str]) -> pathlib.Path:
+    """The file with the profiles: `$XDG_CONFIG_HOME/kgm/config.toml`."""
+    home = environment.get("XDG_CONFIG_HOME")
+    return (pathlib.Path(home) if home else pathlib.Path.home() / ".config") / "kgm" / "config.toml"
+
+
+def _from_properties(path: str, environment: Mapping[str, str], warnings: list[str]) -> dict[str, Setting]:
+    from kgm.operations.settings.properties import read_properties
+
+    properties = read_properties(path)
+    warnings += _warnings_of_mode(pathlib.Path(path), _settings(properties, path).values())
+    if "config.providers" in properties:
+        from kgm.operations.settings.config_providers import resolve_placeholders
+
+        properties = resolve_placeholders(properties, path, environment)
+    return _settings(properties, path)
+
+
+def _settings(values: Mapping[str, str], origin: str) -> dict[str, Setting]:
+    return {key: Setting(key=key, value=value, origin=origin) for key, value in values.items()}
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Setting]:
+    """`KGM_SASL_PASSWORD` is sasl.password. KGM_BOOTSTRAP_SERVER is named after the option, as help shows it."""
+    if not any(name.startswith("KGM_") for name in environment):
+        return {}
+    from kgm.model.client_settings import USED, environment_name
+
+    names = {environment_name(key): key for key in USED}
+    names["KGM_BOOTSTRAP_SERVER"] = _BOOTSTRAP
+    return {
+        key: Setting(key=key, value=environment[name], origin=f"environment ({name})")
+        for name, key in names.items()
+        if environment.get(name)
+    }
+
+
+# -- what to warn about ------------------------------------------------------------------------------------------------
+
+
+def _warnings_of_keys(merged: Mapping[str, Setting]) -> Iterator[str]:
+    from kgm.model.client_settings import NOT_DONE, is_known, nearest
+    from kgm.operations.settings.profiles import PROFILE_OPTIONS
+
+    for key, setting in merged.items():
+        if key in NOT_DONE:
+            yield f"{key} ({setting.origin}): kgm does not support this setting and ignores it"
+        elif not is_known(key):
+            meant = nearest(key, PROFILE_OPTIONS if setting.origin.startswith("profile ") else ())
+            suggestion = f"; did you mean {meant}?" if meant else ""
+            yield f"{key} ({setting.origin}): neither a Kafka client nor kgm has this setting{suggestion}"
+
+
+def _warnings_of_mode(path: pathlib.Path, settings: Iterable[Setting]) -> list[str]:
+    from kgm.model.client_settings import is_secret
+
+    # A placeholder of a config provider is not a secret.
+    has_secret = any(one.value and not one.value.startswith("${") and is_secret(one.key) for one in settings)
+    return _warnings_of_open_file(path) if has_secret else []
+
+
+def _warnings_of_key_files(merged: Mapping[str, Setting]) -> Iterator[str]:
+    for key in ("ssl.keystore.location", "ssl.key.location"):
+        if key in merged and merged[key].value:
+            yield from _warnings_of_open_file(pathlib.Path(merged[key].value).expanduser())
+
+
+def _warnings_of_open_file(path: pathlib.Path) -> list[str]:
+    import shlex
+
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return []  # reading it fails later, with an error of its own
+    if stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH):
+        return [f"{path} contains secrets and is accessible to other users: chmod 600 {shlex.quote(str(path))}"]
+    return []

@@ -1,0 +1,85 @@
+"""Profiles: tables of `$XDG_CONFIG_HOME/kgm/config.toml`, with Kafka's dotted names or kgm's own options.
+
+default_profile = "prod"
+
+[profiles.prod]
+bootstrap_server = "kafka-1:9093,kafka-2:9093"
+expect_cluster_id = "4L6g3nShT-eMCtK--X86sw"
+command_config = "prod.properties"     # relative to this file
+security.protocol = "SASL_SSL"
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgm.model.errors import NotFoundError, UsageError
+
+#: Options that a profile may set, besides the settings of a Kafka client.
+PROFILE_OPTIONS = (
+    "bootstrap_server",
+    "command_config",
+    "expect_cluster_id",
+    "timeout",
+    "output",
+    "color",
+    "no_headers",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One profile. options: kgm's own, by name; settings: of a Kafka client, by dotted key. `repr` shows no value."""
+
+    name: str
+    options: Mapping[str, str] = field(repr=False)
+    settings: Mapping[str, str] = field(repr=False)
+
+
+def read_profile(name: str | None, file: pathlib.Path) -> Profile | None:
+    """The profile of this name, or the default one; None when no name is given and there is no default.
+
+    Raises NotFoundError for a name or a file that does not exist, UsageError for a file that cannot be read."""
+    if not file.exists():
+        raise NotFoundError(f"profile {name}: file {file} does not exist", hint="kgm config view --help")
+    document = _read_toml(file)
+    profiles = document.get("profiles", {})
+    chosen = name or document.get("default_profile")
+    if chosen is None:
+        return None
+    if not isinstance(profiles, dict) or not isinstance(profiles.get(chosen), dict):
+        names = ", ".join(sorted(profiles)) if isinstance(profiles, dict) and profiles else "none"
+        raise NotFoundError(f"profile {chosen}: {file} has no [profiles.{chosen}]", facts=(f"profiles: {names}",))
+    values = {key.replace("-", "_") if "." not in key else key: value for key, value in _flat(profiles[chosen])}
+    return Profile(
+        name=chosen,
+        options={key: value for key, value in values.items() if key in PROFILE_OPTIONS},
+        settings={key: value for key, value in values.items() if key not in PROFILE_OPTIONS},
+    )
+
+
+def _read_toml(file: pathlib.Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {type(error).__name__}") from None
+    except tomllib.TOMLDecodeError as error:
+        place = str(error).rpartition("(")[2].rstrip(")")  # the rest of the message may show a value
+        raise UsageError(f"{file} is not valid TOML: error {place}") from None
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, bool):
+            yield f"{prefix}{key}", str(value).lower()
+        elif isinstance(value, list):
+            yield f"{prefix}{key}", ",".join(map(str, value))
+        else:
+            yield f"{prefix}{key}", str(value)

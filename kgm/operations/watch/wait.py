@@ -1,0 +1,170 @@
+"""The loop of `kgm wait`: describe a group until it meets all conditions, or the time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from kgm.client.transport.brokers import TAKEOVER_S
+from kgm.model.errors import AuthenticationError, AuthorizationError, ConditionNotMet, KgmError, NotFoundError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.watch.conditions import Condition, ConditionState
+from kgm.operations.watch.timekeeper import Timekeeper
+from kgm.text.durations import show_duration
+from kgm.text.wording import typed
+
+#: The time limit of one poll in ms. A poll that takes longer has failed, and the next one tries again.
+_POLL_MS: Final = 5_000
+_SHORTEST_POLL_MS: Final = 100
+
+
+class GroupSource(Protocol):
+    """Where groups are described; `kgm.client.AdminClient` is one."""
+
+    def renew(self, timeout_ms: int) -> None:
+        """Start a new time limit for what follows."""
+        ...
+
+    def describe_group(self, group_id: str, *, offsets: bool) -> GroupSnapshot:
+        """Raises KgmError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitLimits:
+    """hold_ms: how long the conditions must hold. must_exist: a group that does not exist at first is an error."""
+
+    timeout_ms: int
+    hold_ms: int
+    interval_ms: int
+    must_exist: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionResult:
+    """A condition, and whether the last poll met it."""
+
+    condition: Condition
+    met: bool
+    seen: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitResult:
+    """How it ended. group: as it was described last; None if it never was. error: None when all conditions are met."""
+
+    group_id: str
+    waited_ms: int
+    conditions: tuple[ConditionResult, ...]
+    group: GroupSnapshot | None
+    error: ConditionNotMet | None
+
+    @property
+    def met(self) -> bool:
+        return self.error is None
+
+
+def wait_for(
+    source: GroupSource, group_id: str, conditions: Sequence[Condition], limits: WaitLimits, timekeeper: Timekeeper
+) -> WaitResult:
+    """Poll until all conditions hold, or the time is over.
+
+    A group that does not exist is waited for, and brokers that cannot be reached are. Raises AuthenticationError and
+    AuthorizationError, and NotFoundError with `must_exist`."""
+    state = _WaitState(group_id=group_id, conditions=conditions, limits=limits, started_ms=timekeeper.now_ms())
+    needs_offsets = any(condition.needs_offsets for condition in conditions)
+    while True:
+        waited_ms = timekeeper.now_ms() - state.started_ms
+        source.renew(max(min(_POLL_MS, limits.timeout_ms - waited_ms), _SHORTEST_POLL_MS))
+        try:
+            state.take(source.describe_group(group_id, offsets=needs_offsets))
+        except KgmError as error:
+            state.take_failure(error)
+        now_ms = timekeeper.now_ms()
+        if state.has_held(now_ms):
+            return state.result(now_ms, met=True)
+        if now_ms - state.started_ms + limits.interval_ms > limits.timeout_ms:
+            return state.result(now_ms, met=False)
+        timekeeper.sleep_ms(limits.interval_ms)
+
+
+@dataclass(slots=True, kw_only=True)
+class _WaitState:
+    """What is known after some polls."""
+
+    group_id: str
+    conditions: Sequence[Condition]
+    limits: WaitLimits
+    started_ms: int
+    #: Since when all conditions are met.
+    met_since_ms: int | None = None
+    states: list[ConditionState] = field(default_factory=list)
+    group: GroupSnapshot | None = None
+    #: Why the last poll has no description.
+    error: KgmError | None = None
+
+    def take(self, group: GroupSnapshot) -> None:
+        self.group, self.error = group, None
+        self.states = [condition.check(group) for condition in self.conditions]
+
+    def take_failure(self, error: KgmError) -> None:
+        """Raises the error if waiting does not help."""
+        if isinstance(error, AuthenticationError | AuthorizationError):
+            raise error
+        is_missing = isinstance(error, NotFoundError)
+        if is_missing and self.limits.must_exist and self.group is None:
+            raise error
+        self.error = error
+        if is_missing:
+            existed = self.group is not None
+            self.states = [
+                ConditionState(met=existed and condition.is_met_by_deletion, seen="the group does not exist")
+                for condition in self.conditions
+            ]
+        else:
+            self.states = [ConditionState(met=False, seen=error.message) for _ in self.conditions]
+
+    def has_held(self, now_ms: int) -> bool:
+        """Whether all conditions have been met for long enough."""
+        if not all(state.met for state in self.states):
+            self.met_since_ms = None
+            return False
+        self.met_since_ms = now_ms if self.met_since_ms is None else self.met_since_ms
+        return now_ms - self.met_since_ms >= self._hold_ms
+
+    @property
+    def _hold_ms(self) -> int:
+        """How long the conditions must hold. A coordinator that has just taken over may describe a group as it was
+        before its members joined, so a group without members must stay so for a moment."""
+        if self.group is not None and self.error is None and self.group.members:
+            return self.limits.hold_ms
+        return max(self.limits.hold_ms, min(round(TAKEOVER_S * 1000), self.limits.timeout_ms // 2))
+
+    def result(self, now_ms: int, *, met: bool) -> WaitResult:
+        results = tuple(
+            ConditionResult(condition=condition, met=state.met, seen=state.seen)
+            for condition, state in zip(self.conditions, self.states, strict=True)
+        )
+        return WaitResult(
+            group_id=self.group_id,
+            waited_ms=now_ms - self.started_ms,
+            conditions=results,
+            group=self.group,
+            error=None if met else self._not_met([one for one in results if not one.met]),
+        )
+
+    def _not_met(self, unmet: Sequence[ConditionResult]) -> ConditionNotMet:
+        names = ", ".join(one.condition.text for one in unmet or [])
+        facts = [f"{one.condition.text}: {one.seen}" for one in unmet]
+        if not unmet:
+            names = ", ".join(condition.text for condition in self.conditions)
+            facts = [f"met at the last poll, but not for {show_duration(self._hold_ms)}"]
+        if self.error is not None:
+            facts += self.error.facts
+        return ConditionNotMet(
+            f"group {self.group_id!r}: not met within {show_duration(self.limits.timeout_ms)}: {names}",
+            facts=facts,
+            hint=f"kgm describe {typed(self.group_id)}",
+            group_id=self.group_id,
+        )

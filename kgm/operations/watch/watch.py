@@ -1,0 +1,158 @@
+"""The loop of `kgm watch`: poll groups, report what happens to them, and end when the watch is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+from kgm.model.errors import ConditionNotMet
+from kgm.operations.watch.events import EventKind, GroupEvent
+from kgm.operations.watch.timekeeper import Timekeeper
+from kgm.operations.watch.watched_group import WatchedGroup, WatchVerdict
+from kgm.text.durations import show_duration
+from kgm.text.wording import typed
+
+if TYPE_CHECKING:
+    from kgm.client.poller import Look
+
+#: At most so many reasons are given why groups did not become what was waited for.
+_MOST_REASONS = 20
+
+
+class Goal(StrEnum):
+    """What `--until` waits for: stable, or stable after every member has been restarted."""
+
+    STABLE = "stable"
+    BOUNCED = "bounced"
+
+
+class Poller(Protocol):
+    """Describes all watched groups; a group that cannot be described has an error in its `Look`."""
+
+    def look(self) -> Mapping[str, Look]: ...
+
+
+class WatchObserver(Protocol):
+    """Gets what happens, poll after poll."""
+
+    def show(self, events: Sequence[GroupEvent], now_ms: int) -> None:
+        """The events since the last call, also when there are none."""
+        ...
+
+    def has_left(self) -> bool:
+        """Whether nothing that is shown reaches anyone any more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchLimits:
+    """goal: None is to watch without one. duration_ms, looks: None is without end."""
+
+    interval_ms: int
+    goal: Goal | None = None
+    duration_ms: int | None = None
+    looks: int | None = None
+
+
+class Watch:
+    """One watch over one or more groups. `error` says, once it is over, which expectation was not met."""
+
+    def __init__(
+        self, poller: Poller, groups: Sequence[WatchedGroup], limits: WatchLimits, timekeeper: Timekeeper
+    ) -> None:
+        self.groups = tuple(groups)
+        self.error: ConditionNotMet | None = None
+        self._poller, self._limits, self._timekeeper = poller, limits, timekeeper
+        self._started_ms = timekeeper.now_ms()
+        self._first_events: list[GroupEvent] = []
+
+    def begin(self) -> None:
+        """The first poll. Raises KgmError when a group cannot be described at all."""
+        self._first_events = self._poll()
+        for group in self.groups:
+            if group.error is not None:
+                raise group.error
+
+    def run(self, observer: WatchObserver) -> None:
+        """Report what happens until the goal is reached, an expectation is broken, the limits are, or the observer has
+        left."""
+        observer.show(self._first_events, self._now_ms())
+        while not self._is_over(observer):
+            self._timekeeper.sleep_ms(self._pause_ms())
+            observer.show(self._poll(), self._now_ms())
+
+    def verdicts(self) -> list[WatchVerdict]:
+        """How each group stands; also of a watch that was interrupted."""
+        return [
+            group.verdict(reached=None if self._limits.goal is None else group.is_quiet() and group.breach() is None)
+            for group in self.groups
+        ]
+
+    def _now_ms(self) -> int:
+        return self._timekeeper.now_ms()
+
+    def _poll(self) -> list[GroupEvent]:
+        looks = self._poller.look()
+        now_ms = self._now_ms()
+        return [event for group in self.groups for event in group.observe(looks[group.group_id], now_ms)]
+
+    def _pause_ms(self) -> int:
+        if self._limits.duration_ms is None:
+            return self._limits.interval_ms
+        left_ms = self._limits.duration_ms - (self._now_ms() - self._started_ms)
+        return min(self._limits.interval_ms, max(0, left_ms))
+
+    def _is_over(self, observer: WatchObserver) -> bool:
+        goal, now_ms = self._limits.goal, self._now_ms()
+        broken = [(group, reason) for group in self.groups if (reason := group.breach()) is not None]
+        if broken:
+            self.error = _breach(*broken[0])
+            observer.show([self._final(group, EventKind.BREACH, reason) for group, reason in broken], now_ms)
+            return True
+        if goal is not None and all(group.is_quiet() for group in self.groups):
+            observer.show([self._final(one, EventKind.STABLE, _reached(one)) for one in self.groups], now_ms)
+            return True
+        if observer.has_left():
+            return True
+        if not self._is_at_limit(now_ms):
+            return False
+        if goal is not None:
+            self.error = self._not_reached(goal, now_ms)
+        observer.show([self._final(group, EventKind.ENDED, group.summary()) for group in self.groups], now_ms)
+        return True
+
+    def _is_at_limit(self, now_ms: int) -> bool:
+        duration_ms, looks = self._limits.duration_ms, self._limits.looks
+        if duration_ms is not None and now_ms - self._started_ms >= duration_ms:
+            return True
+        return looks is not None and self.groups[0].looks >= looks
+
+    def _not_reached(self, goal: Goal, now_ms: int) -> ConditionNotMet:
+        late = [group for group in self.groups if not group.is_quiet()]
+        facts = [
+            f"{group.group_id}: {reason}"
+            for group in late
+            for reason in group.missing() or [f"not quiet for {show_duration(group.expectations.quiet_ms)} yet"]
+        ]
+        names = ", ".join(repr(group.group_id) for group in late)
+        waited = show_duration((now_ms - self._started_ms) // 1000 * 1000)
+        return ConditionNotMet(
+            f"group {names}: not {goal} within {waited}",
+            facts=facts[:_MOST_REASONS],
+            hint=" ".join(["kgm describe", *(typed(group.group_id) for group in late)]),
+        )
+
+    def _final(self, group: WatchedGroup, kind: EventKind, text: str) -> GroupEvent:
+        return GroupEvent(at_ms=self._now_ms(), group_id=group.group_id, kind=kind, text=text)
+
+
+def _breach(group: WatchedGroup, reason: str) -> ConditionNotMet:
+    return ConditionNotMet(
+        f"group {group.group_id!r}: {reason}", hint=f"kgm describe {typed(group.group_id)}", group_id=group.group_id
+    )
+
+
+def _reached(group: WatchedGroup) -> str:
+    return f"for {show_duration(group.expectations.quiet_ms)}: {group.summary()}"

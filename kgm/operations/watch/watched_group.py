@@ -1,0 +1,426 @@
+"""One watched group, poll after poll: what happened, how often it rebalanced, what moved, and whether it is quiet.
+
+The owners that everything is compared with (the *baseline*) are those of the first poll in which the group is stable,
+or of a snapshot from a file. Where the coordinator's log can be read, members and owners are taken from it alone, since
+nothing is missing in it; otherwise two descriptions are compared, and what happens between them may be missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from kgm.model.assignment import Move, as_ranges, moves, owners
+from kgm.model.changes import REBALANCING, Changes, by_identity, changes, knows_owners, owned
+from kgm.model.errors import KgmError, NotFoundError
+from kgm.operations.watch.events import EventKind, GroupEvent
+from kgm.text.wording import many, moves_text, partitions_text
+
+if TYPE_CHECKING:
+    from kgm.client.offsets_topic_tail import Recorded
+    from kgm.client.poller import Look
+    from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+
+STABLE: Final = "Stable"
+AWAY: Final = "away"
+RECONCILING: Final = "reconciling"
+#: Events that do not end a quiet time.
+_HARMLESS: Final = frozenset({
+    EventKind.LAG, EventKind.COORDINATOR, EventKind.REACHABLE, EventKind.WATCHING, EventKind.NOTE, EventKind.STABLE,
+    EventKind.BREACH, EventKind.ENDED,
+})  # fmt: skip
+#: Lag is reported again when it is this many times the lag reported last, or less than that fraction of it.
+_LAG_FACTOR: Final = 2
+#: Lag below this is noise.
+_LAG_NOISE: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectations:
+    """What is expected of a group. quiet_ms: for how long nothing may happen until the group counts as stable.
+
+    bounced: every member of the baseline has to be replaced before that. members: how many there have to be; None:
+    those of the baseline. max_rebalances: None is any number."""
+
+    quiet_ms: int = 5_000
+    bounced: bool = False
+    members: int | None = None
+    expect_no_moves: bool = False
+    max_rebalances: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountDoubt:
+    """Why the number of rebalances may be another. bound: `at least` or `at most`."""
+
+    bound: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.bound}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchVerdict:
+    """How a group stands at the end of a watch. reached: whether it became what was waited for; None: nothing was.
+
+    moves: from the owners of the baseline to those seen last; moved_partitions: those that had another owner at any
+    time since the baseline."""
+
+    group_id: str
+    reached: bool | None
+    breach: str | None
+    missing: tuple[str, ...]
+    looks: int
+    rebalances: int
+    rebalances_doubt: CountDoubt | None
+    moved_partitions: int
+    moves: tuple[Move, ...]
+    replaced: tuple[str, ...]
+    generation: int | None
+    latest: GroupSnapshot | None
+
+
+@dataclass(slots=True)
+class WatchedGroup:
+    """One group. `observe` takes a poll and returns what is new in it."""
+
+    group_id: str
+    expectations: Expectations = field(default_factory=Expectations)
+    #: The group that every later state is compared with.
+    baseline: GroupSnapshot | None = None
+    #: The group as it was described last; None before that, and while it does not exist.
+    latest: GroupSnapshot | None = None
+    #: Why it could not be described at the last poll.
+    error: KgmError | None = None
+    looks: int = 0
+    rebalances: int = 0
+    #: None while the number of rebalances is certain.
+    doubt: CountDoubt | None = None
+    #: Partitions that had another owner than in the baseline at any time, with the first such move.
+    moved: dict[tuple[str, int], Move] = field(default_factory=dict)
+    #: Since when nothing is missing and nothing has happened.
+    quiet_since_ms: int | None = None
+    replaced: set[str] = field(default_factory=set)
+    generation: int | None = None
+    #: The last event of each member, by identity.
+    last_events: dict[str, GroupEvent] = field(default_factory=dict)
+    _members: GroupSnapshot | None = None
+    _owners: GroupSnapshot | None = None
+    _is_rebalancing: bool = False
+    _reported_lag: int | None = None
+    _now_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if self.baseline is not None:
+            self.generation = self.baseline.generation
+            self._members = self._owners = self.baseline
+
+    # -- polls
+
+    def observe(self, look: Look, now_ms: int) -> list[GroupEvent]:
+        """What is new. now_ms: the time; it never goes back."""
+        self._now_ms = now_ms
+        self.looks += 1
+        events: list[GroupEvent] = []
+        if look.log_silent_because is not None and self.doubt is None:
+            events.append(self._unreadable_log(look.log_silent_because))
+        if look.skipped:
+            self.doubt = CountDoubt(bound="at least", why="the coordinator wrote more records than could be read")
+        for record in look.recorded:
+            events += self._record(record)
+        if isinstance(look.seen, KgmError):
+            events += self._failure(look.seen)
+        else:
+            is_logged, is_unlogged = bool(look.recorded), look.log_silent_because is not None
+            events += self._description(look.seen, is_logged=is_logged, is_unlogged=is_unlogged)
+        for event in events:
+            if event.identity is not None:
+                self.last_events[event.identity] = event
+        self._update_quiet_time(events)
+        return events
+
+    def _event(self, kind: EventKind, text: str, **more: Any) -> GroupEvent:
+        return GroupEvent(at_ms=self._now_ms, group_id=self.group_id, kind=kind, text=text, **more)
+
+    def _unreadable_log(self, why: str) -> GroupEvent:
+        self.doubt = CountDoubt(bound="at least", why=f"{why}, so rebalances between two polls may be missed")
+        return self._event(EventKind.NOTE, f"{why}: rebalances and moves between two polls may be missed")
+
+    def _failure(self, error: KgmError) -> list[GroupEvent]:
+        before, self.error = self.error, error
+        if isinstance(error, NotFoundError):
+            if self.latest is None and before is not None and isinstance(before, NotFoundError):
+                return []
+            existed = self.latest is not None
+            self.latest = None
+            if existed:
+                return [self._event(EventKind.GONE, "the group no longer exists")]
+            return [self._event(EventKind.ABSENT, "the group does not exist")]
+        if before is not None and not isinstance(before, NotFoundError):
+            return []
+        return [self._event(EventKind.UNREACHABLE, error.message)]
+
+    def _description(self, now: GroupSnapshot, *, is_logged: bool, is_unlogged: bool) -> list[GroupEvent]:
+        """is_logged: records of the log have been applied already; is_unlogged: the log cannot be read."""
+        events: list[GroupEvent] = []
+        if self.error is not None and not isinstance(self.error, NotFoundError):
+            events.append(self._event(EventKind.REACHABLE, "the group can be described again"))
+        self.error = None
+        before, self.latest = self.latest, now
+        if before is None:
+            events.append(self._event(EventKind.WATCHING, _state_of(now), after=now.state))
+            self._reported_lag = now.lag
+            if self.generation is None:
+                self.generation = now.generation
+        else:
+            events += self._changed_values(before, now)
+        if self._members is None:
+            self._members, self._is_rebalancing = now, now.state in REBALANCING
+        elif not is_logged:
+            events += self._compare(now, counting=is_unlogged and now.type == "classic")
+        if self._owners is None and knows_owners(now):
+            self._owners = now
+        if self.baseline is None and now.state == STABLE:
+            self.baseline = now
+        return events
+
+    def _changed_values(self, before: GroupSnapshot, now: GroupSnapshot) -> list[GroupEvent]:
+        changed = changes(before, now)
+        events = []
+        for one in changed.values:
+            match one.name:
+                case "group_epoch" | "generation" | "protocol_type":
+                    continue  # reported with the assignment epoch, by the log, and with the type
+                case "assignment_epoch":
+                    events.append(self._epoch(int(one.before or 0), int(one.after or 0)))
+                case name:
+                    text = f"{one.before} -> {one.after}"
+                    events.append(self._event(EventKind(name), text, before=one.before, after=one.after))
+        if changed.coordinator is not None:
+            at = now.coordinator
+            assert at is not None
+            moved = changed.coordinator
+            text = f"broker {moved.before} -> {moved.after} ({at.host}:{at.port})"
+            events.append(self._event(EventKind.COORDINATOR, text, before=moved.before, after=moved.after))
+        return events + self._lag(now)
+
+    def _lag(self, now: GroupSnapshot) -> list[GroupEvent]:
+        """When it starts, ends, doubles or halves; a little lag is always there."""
+        lag, before = now.lag, self._reported_lag
+        if lag is None:
+            return []
+        if before is not None:
+            small, large = sorted((lag, before))
+            if large < _LAG_NOISE or (small >= _LAG_NOISE and large < small * _LAG_FACTOR):
+                return []
+        self._reported_lag = lag
+        return [self._event(EventKind.LAG, f"{'?' if before is None else before} -> {lag}", before=before, after=lag)]
+
+    # -- rebalances
+
+    def _record(self, record: Recorded) -> list[GroupEvent]:
+        """A record of the log, which has everything that became of members and partitions."""
+        group = record.group
+        events = []
+        if group.generation is not None and self.generation is not None and group.generation != self.generation:
+            events.append(self._generation(self.generation, group.generation))
+        is_first = self.generation is None and self.looks > 1
+        if is_first:
+            self.doubt = self.doubt or CountDoubt(bound="at least", why="the previous generation is unknown")
+        if self.looks > 1 or self.baseline is not None or events:
+            events += self._compare(group, counting=is_first)
+        self.generation = group.generation
+        return [replace(event, written_at_ms=record.at_ms) for event in events]
+
+    def _generation(self, before: int, after: int) -> GroupEvent:
+        count = after - before if after > before else 1  # a group that was deleted and created again counts from 1
+        self.rebalances += count
+        more = f": {many(count, 'rebalance')}" if count > 1 else ""
+        return self._event(EventKind.GENERATION, f"{before} -> {after}{more}", before=before, after=after)
+
+    def _epoch(self, before: int, after: int) -> GroupEvent:
+        count = max(after - before, 1)
+        self.rebalances += count
+        if count > 1:
+            why = "several epochs passed between two polls, perhaps not all of them with an assignment"
+            self.doubt = CountDoubt(bound="at most", why=why)
+        more = f": up to {many(count, 'rebalance')}" if count > 1 else ""
+        return self._event(EventKind.EPOCH, f"{before} -> {after}{more}", before=before, after=after)
+
+    def _compare(self, now: GroupSnapshot, *, counting: bool) -> list[GroupEvent]:
+        """Compare members and owners with those known before. counting: count rebalances by these changes alone."""
+        before = self._members or now
+        changed = changes(before, now)
+        owning = changes(self._owners or now, now) if knows_owners(now) else Changes()
+        events = [*self._member_events(changed), *self._owner_events(owning)]
+        if counting:
+            self._count(now, changed, owning)
+        self._members = now
+        if knows_owners(now):
+            self._owners = now
+            self._note_moves(now)
+        return events
+
+    def _member_events(self, changed: Changes) -> Iterable[GroupEvent]:
+        for one in changed.joined:
+            yield self._member_event(EventKind.JOINED, one, "")
+        for one in changed.left:
+            owned_text = f"it owned {partitions_text(one.assignment)}" if one.assignment else ""
+            yield self._member_event(EventKind.LEFT, one, owned_text)
+        for replaced in changed.replaced:
+            self.replaced.add(replaced.identity)
+            yield self._event(
+                EventKind.REPLACED,
+                f"{replaced.identity}  {replaced.member_id_before} -> {replaced.member_id_after}",
+                identity=replaced.identity,
+                member_id=replaced.member_id_after,
+                member_id_before=replaced.member_id_before,
+            )
+        for status in changed.statuses:
+            if AWAY in (status.before, status.after):
+                kind = EventKind.AWAY if status.after == AWAY else EventKind.BACK
+                yield self._event(kind, status.name, identity=status.name)
+
+    def _owner_events(self, changed: Changes) -> Iterable[GroupEvent]:
+        for one in changed.resubscribed:
+            text = f"{one.identity}  {', '.join(one.topics_after)}"
+            yield self._event(EventKind.SUBSCRIPTION, text, identity=one.identity)
+        if changed.moves:
+            yield self._event(EventKind.MOVED, moves_text(changed.moves), moves=changed.moves)
+
+    def _member_event(self, kind: EventKind, member: MemberSnapshot, text: str) -> GroupEvent:
+        member_id = "" if member.group_instance_id is None else f"  {member.member_id}"
+        more = f"  {text}" if text else ""
+        return self._event(
+            kind, f"{member.identity}{member_id}{more}", identity=member.identity, member_id=member.member_id
+        )
+
+    def _count(self, now: GroupSnapshot, changed: Changes, owning: Changes) -> None:
+        """Count a rebalance by its visible effects."""
+        if now.state in REBALANCING:
+            if not self._is_rebalancing:
+                self.rebalances += 1
+            self._is_rebalancing = True
+            return
+        evidence = changed.joined or changed.left or owning.moves or owning.resubscribed
+        if evidence and not self._is_rebalancing:
+            self.rebalances += 1
+        self._is_rebalancing = False
+
+    def _note_moves(self, now: GroupSnapshot) -> None:
+        if self.baseline is None:
+            return
+        for move in moves(owned(self.baseline), owned(now)):
+            self.moved.setdefault((move.topic, move.partition), move)
+
+    # -- the verdict
+
+    @property
+    def moves_now(self) -> tuple[Move, ...]:
+        """From the owners of the baseline to those seen last."""
+        if self.baseline is None or self._owners is None:
+            return ()
+        return moves(owned(self.baseline), owned(self._owners))
+
+    def breach(self) -> str | None:
+        """Which expectation is broken, and by what."""
+        if self.expectations.expect_no_moves and self.moved:
+            return f"{many(len(self.moved), 'partition')} moved: {moves_text(sorted(self.moved.values()))}"
+        most = self.expectations.max_rebalances
+        if most is not None and self.rebalances > most:
+            doubt = f" ({self.doubt})" if self.doubt else ""
+            return f"{many(self.rebalances, 'rebalance')}, more than {most}{doubt}"
+        return None
+
+    def missing(self) -> list[str]:
+        """What is missing for the group to be stable."""
+        if self.error is not None or self.latest is None:
+            exists = not isinstance(self.error, NotFoundError)
+            return ["the group cannot be described" if exists else "the group does not exist"]
+        if self.latest.state != STABLE:
+            return [f"its state is {self.latest.state}"]
+        present = by_identity(self.latest)
+        unready = [one for one in present.values() if one.status in (AWAY, RECONCILING)]
+        return [
+            *(f"{one.identity} is {one.status}" for one in unready),
+            *self._missing_members(present),
+            *self._missing_owners(),
+        ]
+
+    def _missing_members(self, present: Mapping[str, MemberSnapshot]) -> list[str]:
+        base = by_identity(self.baseline) if self.baseline is not None else {}
+        reasons = []
+        if self.expectations.members is not None:
+            if len(present) != self.expectations.members:
+                reasons.append(f"the group has {many(len(present), 'member')}, not {self.expectations.members}")
+        else:
+            static = sorted(name for name, member in base.items() if member.group_instance_id is not None)
+            reasons += [f"{name} has not rejoined" for name in static if name not in present]
+            if len(present) < len(base) and not reasons:
+                reasons.append(f"{len(present)} of {many(len(base), 'member')} have joined")
+        if self.expectations.bounced:
+            same = sorted(
+                name for name, one in base.items() if name in present and present[name].member_id == one.member_id
+            )
+            reasons += [f"{name} has not been restarted" for name in same]
+        return reasons
+
+    def _missing_owners(self) -> list[str]:
+        """Partitions that have an owner in the baseline and none now."""
+        if self.baseline is None or self._owners is None:
+            return []
+        free: dict[str, list[int]] = {}
+        for topic, partition in sorted(owners(owned(self.baseline)).keys() - owners(owned(self._owners)).keys()):
+            free.setdefault(topic, []).append(partition)
+        return [f"no consumer owns {topic}[{as_ranges(numbers)}]" for topic, numbers in free.items()]
+
+    def _update_quiet_time(self, events: Iterable[GroupEvent]) -> None:
+        if self.missing() or any(event.kind not in _HARMLESS for event in events):
+            self.quiet_since_ms = None
+        elif self.quiet_since_ms is None:
+            self.quiet_since_ms = self._now_ms
+
+    def is_quiet(self) -> bool:
+        """Whether nothing is missing, and nothing has happened for as long as expected."""
+        return self.quiet_since_ms is not None and self._now_ms - self.quiet_since_ms >= self.expectations.quiet_ms
+
+    def verdict(self, *, reached: bool | None) -> WatchVerdict:
+        """How the group stands. reached: whether it became what was waited for; None: nothing was."""
+        return WatchVerdict(
+            group_id=self.group_id,
+            reached=reached,
+            breach=self.breach(),
+            missing=tuple(self.missing()),
+            looks=self.looks,
+            rebalances=self.rebalances,
+            rebalances_doubt=self.doubt,
+            moved_partitions=len(self.moved),
+            moves=self.moves_now,
+            replaced=tuple(sorted(self.replaced)),
+            generation=self.generation,
+            latest=self.latest,
+        )
+
+    def summary(self) -> str:
+        """`2 rebalances, 0 partitions moved, 3 members replaced`."""
+        least = "at least " if self.doubt is not None and self.doubt.bound == "at least" else ""
+        parts = [f"{least}{many(self.rebalances, 'rebalance')}", f"{many(len(self.moved), 'partition')} moved"]
+        parts.append(f"{many(len(self.replaced), 'member')} replaced")
+        return ", ".join(parts)
+
+
+def _state_of(snapshot: GroupSnapshot) -> str:
+    parts = [snapshot.type, snapshot.state]
+    if snapshot.assignor:
+        parts.append(snapshot.assignor)
+    if snapshot.generation is not None:
+        parts.append(f"generation {snapshot.generation}")
+    if snapshot.assignment_epoch is not None:
+        parts.append(f"epoch {snapshot.assignment_epoch}")
+    static = sum(member.group_instance_id is not None for member in snapshot.members)
+    parts.append(f"{many(len(snapshot.members), 'member')}, {static} static")
+    lag = snapshot.lag
+    if lag is not None:
+        parts.append(f"lag {lag}")
+    return "  ".join(parts)

@@ -1,0 +1,57 @@
+"""Groups by name, by pattern, or all of them; and the list of groups."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgm.client import connect
+from kgm.operations.groups.listing import list_groups
+from kgm.operations.groups.selection import select_groups
+from kgm.server import serve_in_thread
+from tests.client.joiners import form_group
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Groups `orders-a` and `orders-b` with one member, `other` with two."""
+    with serve_in_thread(topics={"t": 2}) as server:
+        joiners = [
+            joiner
+            for name, ids in {"orders-a": ["x"], "orders-b": [None], "other": ["x", "y"]}.items()
+            for joiner in form_group(server, name, ids, "t")
+        ]
+        with connect(server.bootstrap, timeout_ms=60_000) as connected:
+            yield connected
+        for joiner in joiners:
+            joiner.close()
+
+
+def test_names_need_no_listing(cluster):
+    selection = select_groups(cluster, ["b", "a", "b"])
+    assert (selection.group_ids, selection.errors, selection.listing) == (("b", "a"), (), None)
+
+
+def test_a_pattern_adds_to_the_names(cluster):
+    assert select_groups(cluster, ["other"], "orders-*").group_ids == ("other", "orders-a", "orders-b")
+    everything = select_groups(cluster, [], all_groups=True)
+    assert everything.group_ids == ("orders-a", "orders-b", "other")
+    assert everything.listing is not None
+
+
+def test_a_pattern_that_matches_nothing_is_an_error(cluster):
+    selection = select_groups(cluster, [], "zzz*")
+    assert selection.group_ids == ()
+    (error,) = selection.errors
+    assert (error.message, error.facts) == ("no group matches zzz*", ("3 groups are visible",))
+
+
+def test_the_list_has_members_and_coordinators(cluster):
+    table = list_groups(cluster, pattern="o*")
+    assert [(row.group_id, row.type, row.state, row.members) for row in table.rows] == [
+        ("orders-a", "classic", "Stable", 1), ("orders-b", "classic", "Stable", 1), ("other", "classic", "Stable", 2),
+    ]  # fmt: skip
+    assert all(row.coordinator is not None for row in table.rows)
+    assert [snapshot.group_id for snapshot in table.snapshots] == ["orders-a", "orders-b", "other"]
+    assert list_groups(cluster, states=["Empty"]).rows == ()

@@ -1,0 +1,93 @@
+"""Where the settings of a Kafka client come from, which one wins, and what is warned about."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgm.model.errors import NotFoundError, UsageError
+from kgm.operations.settings.loading import ClientSettings, Setting, load_settings
+from tests.kafka.secured import CANARY
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty XDG_CONFIG_HOME; `home("...")` writes config.toml."""
+    monkeypatch.delenv("KGM_PROFILE", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    folder = tmp_path / "xdg/kgm"
+    folder.mkdir(parents=True)
+
+    def write(text, mode=0o600):
+        (folder / "config.toml").write_text(text)
+        (folder / "config.toml").chmod(mode)
+        return folder / "config.toml"
+
+    return write
+
+
+def test_missing_profiles(home):
+    with pytest.raises(NotFoundError, match=r"profile prod: file .*config\.toml does not exist"):
+        load_settings(profile="prod")
+    home("[profiles.prod]\n[profiles.other]")
+    with pytest.raises(NotFoundError, match=r"no \[profiles.prd\]") as caught:
+        load_settings(profile="prd")
+    assert caught.value.facts == ("profiles: other, prod",)
+    home("profiles = 1")
+    with pytest.raises(NotFoundError, match=r"no \[profiles\.x"):
+        load_settings(profile="x")
+
+
+def test_a_broken_file_shows_no_value(home):
+    home(f"[profiles.prod]\nsasl.password = {CANARY}")
+    with pytest.raises(UsageError, match=r"is not valid TOML: error at line 2") as caught:
+        load_settings(profile="prod")
+    assert CANARY not in caught.value.message
+
+
+def test_secrets_of_the_environment(home):
+    loaded = load_settings(
+        environment={"KGM_SASL_PASSWORD": CANARY, "KGM_ALLOW_PLAINTEXT_PASSWORD": "true", "KGM_SSL_KEY_PEM": ""}
+    )
+    assert dict(loaded.client) == {"sasl.password": CANARY, "kgm.allow.plaintext.password": "true"}
+    assert loaded.client.origin("sasl.password") == "environment (KGM_SASL_PASSWORD)"
+    assert CANARY not in repr(loaded)
+
+
+def test_unknown_and_unsupported_settings_are_warned_about(home, tmp_path):
+    config = tmp_path / "c"
+    config.write_text(
+        "sasl.mechansim=PLAIN\nssl.cipher.suites=x\nauto.offset.reset=earliest\ngroup.id=g\nlinger.ms=1\n"
+    )
+    assert load_settings(properties_file=str(config)).warnings == (
+        f"sasl.mechansim ({config}): neither a Kafka client nor kgm has this setting; did you mean sasl.mechanism?",
+        f"ssl.cipher.suites ({config}): kgm does not support this setting and ignores it",
+    )
+    toml = home('[profiles.p]\ntimeot = "5s"')
+    assert load_settings(profile="p").warnings == (
+        f"timeot (profile p ({toml})): neither a Kafka client nor kgm has this setting; did you mean timeout?",
+    )
+
+
+def test_secret_files_with_open_permissions_are_warned_about(home, tmp_path):
+    config, key = tmp_path / "c", tmp_path / "k"
+    config.write_text(f"sasl.password={CANARY}\nssl.key.location={key}\n")
+    key.write_text("key")
+    home(f'[profiles.p]\nsasl.password = "{CANARY}"')
+    for path in (config, key):
+        path.chmod(0o600)
+    assert load_settings(properties_file=str(config), profile="p").warnings == ()
+    for path in (config, key):
+        path.chmod(0o640)
+    toml = home(f'[profiles.p]\nsasl.password = "{CANARY}"', 0o604)
+    warnings = load_settings(properties_file=str(config), profile="p").warnings
+    assert sorted(warnings) == sorted(
+        f"{path} contains secrets and is accessible to other users: chmod 600 {path}" for path in (config, key, toml)
+    )
+    config.write_text("sasl.username=u")
+    assert load_settings(properties_file=str(config)).warnings == ()
+
+
+def test_settings_are_a_mapping():
+    settings = ClientSettings({"a": Setting(key="a", value=CANARY, origin="-X")})
+    assert (len(settings), list(settings), settings["a"], settings.origin("a")) == (1, ["a"], CANARY, "-X")
+    assert repr(settings) == "ClientSettings(['a'])"

@@ -1,0 +1,98 @@
+"""The loop of `kgm wait` on made-up descriptions, in virtual time."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgm.model.errors import AuthorizationError, KgmError, NotFoundError, UnreachableError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.watch.conditions import parse_condition
+from kgm.operations.watch.wait import WaitLimits, wait_for
+from tests.operations.watch.virtual_time import VirtualTime
+
+GROUP = GroupSnapshot(
+    group_id="g", type="classic", state="Stable", members=(MemberSnapshot(member_id="m", status="stable"),)
+)
+EMPTY = GroupSnapshot(group_id="g", type="classic", state="Empty")
+GONE, AWAY = NotFoundError("group 'g' does not exist"), UnreachableError("no broker can be reached at x:1")
+
+
+class Script:
+    """Descriptions and errors in this order, then the last one again and again."""
+
+    def __init__(self, *answers: GroupSnapshot | KgmError) -> None:
+        self._answers = list(answers)
+        self.budgets_ms: list[int] = []
+
+    def renew(self, timeout_ms: int) -> None:
+        self.budgets_ms.append(timeout_ms)
+
+    def describe_group(self, group_id: str, *, offsets: bool) -> GroupSnapshot:
+        assert (group_id, offsets) == ("g", False)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, KgmError):
+            raise answer
+        return answer
+
+
+def waited(answers, *conditions, timeout_ms=30_000, hold_ms=0, must_exist=False):
+    limits = WaitLimits(timeout_ms=timeout_ms, hold_ms=hold_ms, interval_ms=50, must_exist=must_exist)
+    return wait_for(Script(*answers), "g", [parse_condition(text) for text in conditions], limits, VirtualTime())
+
+
+def test_brokers_that_fail_are_waited_for():
+    assert waited([AWAY, GONE, AWAY, GROUP], "stable").met
+    result = waited([GROUP, AWAY], "stable", hold_ms=60_000, timeout_ms=1_000)
+    assert not result.met
+    assert [(one.condition.text, one.met, one.seen) for one in result.conditions] == [("stable", False, AWAY.message)]
+    assert result.group == GROUP  # as it was described last
+
+
+def test_a_group_that_is_deleted_meanwhile_is_empty():
+    assert waited([GROUP, GONE], "empty").met
+    assert waited([GROUP, GONE], "members=0").met
+    assert not waited([GROUP, GONE], "empty", "members=1", timeout_ms=1_000).met
+    assert waited([GROUP, GONE], "empty", must_exist=True).met  # it did
+    with pytest.raises(NotFoundError):
+        waited([GONE], "empty", must_exist=True)
+    assert not waited([GONE], "empty", timeout_ms=1_000).met  # a mistyped name is not an empty group
+
+
+def test_errors_that_waiting_does_not_solve_end_it():
+    with pytest.raises(AuthorizationError):
+        waited([AuthorizationError("no")], "stable", timeout_ms=600_000)
+
+
+def test_conditions_must_hold():
+    broken = [GROUP] * 5 + [AWAY] + [GROUP]
+    result = waited(broken, "stable", hold_ms=1_000)
+    assert result.met
+    assert 5 * 50 + 1_000 <= result.waited_ms < 2_000
+    late = waited([GROUP], "stable", hold_ms=60_000, timeout_ms=1_000)
+    assert late.error is not None
+    assert late.error.message == "group 'g': not met within 1s: stable"
+    assert late.error.facts == ("met at the last poll, but not for 1m",)
+
+
+def test_a_group_without_members_must_stay_so_for_a_moment():
+    """A coordinator that has just taken over may describe a group as it was before its members joined."""
+    assert not waited([EMPTY] * 3 + [GROUP], "empty", timeout_ms=5_000).met
+    assert waited([EMPTY], "empty").waited_ms >= 1_000
+    assert waited([GROUP], "stable").waited_ms < 50
+
+
+def test_each_poll_has_a_time_limit_within_that_of_the_wait():
+    script = Script(AWAY)
+    limits = WaitLimits(timeout_ms=6_000, hold_ms=0, interval_ms=500)
+    wait_for(script, "g", [parse_condition("stable")], limits, VirtualTime())
+    assert script.budgets_ms[0] == 5_000
+    assert script.budgets_ms == sorted(script.budgets_ms, reverse=True)
+    assert script.budgets_ms[-1] >= 100
+
+
+def test_the_error_says_what_was_seen_last_and_what_to_run():
+    result = waited([AWAY], "stable", "members>=3", timeout_ms=1_000)
+    assert result.error is not None
+    assert result.error.message == "group 'g': not met within 1s: stable, members>=3"
+    assert result.error.facts == (f"stable: {AWAY.message}", f"members>=3: {AWAY.message}")
+    assert result.error.hint == "kgm describe g"

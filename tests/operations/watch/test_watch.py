@@ -1,0 +1,127 @@
+"""The loop of `kgm watch` on made-up polls, in virtual time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kgm.client.poller import Look
+from kgm.model.errors import NotFoundError, UnreachableError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.watch.watch import Goal, Watch, WatchLimits
+from kgm.operations.watch.watched_group import Expectations, WatchedGroup
+from tests.operations.watch.virtual_time import VirtualTime
+
+
+def group(*starts, group_id="g", partitions=(0, 1)):
+    """One static member `a`, in its first, second, ... start."""
+    (start,) = starts
+    member = MemberSnapshot(
+        member_id=f"a-{start}", group_instance_id="a", status="stable", assignment={"t": partitions}
+    )
+    return GroupSnapshot(group_id=group_id, type="consumer", state="Stable", members=(member,), assignment_epoch=4)
+
+
+class Polls:
+    """What each poll sees of the groups, then the last poll again and again."""
+
+    def __init__(self, *polls):
+        self._polls = list(polls)
+
+    def look(self):
+        seen = self._polls.pop(0) if len(self._polls) > 1 else self._polls[0]
+        return {one.group_id: Look(seen=one) for one in (seen if isinstance(seen, tuple) else (seen,))}
+
+
+class Recorder:
+    """Everything that was shown; leaves after so many calls."""
+
+    def __init__(self, leaves_after=None):
+        self.shown, self.calls, self._leaves_after = [], 0, leaves_after
+
+    def show(self, events, now_ms):
+        self.calls += 1
+        self.shown += [(event.kind, event.text) for event in events]
+
+    def has_left(self):
+        return self._leaves_after is not None and self.calls >= self._leaves_after
+
+    @property
+    def kinds(self):
+        return [kind for kind, _ in self.shown]
+
+
+def watched(polls, *names, recorder=None, expected=None, **limits):
+    groups = [WatchedGroup(name, expectations=expected or Expectations(quiet_ms=1_000)) for name in names or ["g"]]
+    watch = Watch(Polls(*polls), groups, WatchLimits(**{"interval_ms": 500} | limits), VirtualTime())
+    watch.begin()
+    recorder = recorder or Recorder()
+    watch.run(recorder)
+    return watch, recorder
+
+
+def test_it_ends_once_the_group_has_been_quiet_for_long_enough():
+    watch, recorder = watched([group(1)], goal=Goal.STABLE)
+    assert recorder.shown[-1] == ("stable", "for 1s: 0 rebalances, 0 partitions moved, 0 members replaced")
+    assert recorder.kinds == ["watching", "stable"]
+    assert watch.error is None
+    (verdict,) = watch.verdicts()
+    assert (verdict.reached, verdict.missing, verdict.looks) == (True, (), 3)
+
+
+def test_bounced_waits_for_every_member():
+    bounced = Expectations(quiet_ms=1_000, bounced=True)
+    watch, recorder = watched([group(1)] * 4 + [group(2)], goal=Goal.BOUNCED, expected=bounced)
+    assert recorder.kinds == ["watching", "replaced", "stable"]
+    (verdict,) = watch.verdicts()
+    assert (verdict.reached, verdict.replaced) == (True, ("a",))
+
+
+def test_a_broken_expectation_ends_it_at_once():
+    strict = Expectations(expect_no_moves=True)
+    watch, recorder = watched([group(1), group(1, partitions=(0,))], expected=strict, goal=Goal.STABLE)
+    assert recorder.kinds == ["watching", "moved", "breach"]
+    assert watch.error is not None
+    assert watch.error.message == "group 'g': 1 partition moved: t[1] a -> no consumer"
+    assert watch.error.hint == "kgm describe g"
+    assert watch.verdicts()[0].reached is False
+
+
+def test_time_and_polls_are_limits():
+    watch, recorder = watched([group(1)], duration_ms=2_000)
+    assert (watch.error, recorder.kinds) == (None, ["watching", "ended"])
+    watch, recorder = watched([group(1)], looks=3)
+    assert (watch.error, watch.groups[0].looks) == (None, 3)
+    assert watch.verdicts()[0].reached is None
+    watch, _ = watched([group(1)], looks=3, goal=Goal.BOUNCED, expected=Expectations(bounced=True))
+    assert watch.error is not None
+    assert watch.error.message == "group 'g': not bounced within 1s"
+    assert watch.error.facts == ("g: a has not been restarted",)
+
+
+def test_a_group_that_is_not_quiet_for_long_enough_is_named():
+    one, other = group(1, group_id="one"), group(1, group_id="other")
+    restarted = [(one, replace(group(i, group_id="other"))) for i in range(2, 6)]
+    watch, _ = watched([(one, other), *restarted], "one", "other", looks=4, goal=Goal.STABLE)
+    assert watch.error is not None
+    assert watch.error.message == "group 'other': not stable within 1s"
+    assert watch.error.facts == ("other: not quiet for 1s yet",)
+    assert [verdict.reached for verdict in watch.verdicts()] == [True, False]
+
+
+def test_an_observer_that_leaves_ends_it():
+    _, recorder = watched([group(1)], recorder=Recorder(leaves_after=3))
+    assert (recorder.calls, recorder.kinds) == (3, ["watching"])
+
+
+@pytest.mark.parametrize("error", [NotFoundError("group 'g' does not exist"), UnreachableError("no broker")])
+def test_a_group_that_cannot_be_described_at_first_is_an_error(error):
+    class Failing:
+        def look(self):
+            return {"g": Look(seen=error)}
+
+    watch = Watch(Failing(), [WatchedGroup("g")], WatchLimits(interval_ms=500), VirtualTime())
+    with pytest.raises(type(error)):
+        watch.begin()
+    assert watch.verdicts()[0].latest is None

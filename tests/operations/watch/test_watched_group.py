@@ -1,0 +1,303 @@
+"""A watched group, from made-up polls: no clock, no cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kgm.client.offsets_topic_tail import Recorded
+from kgm.client.poller import Look
+from kgm.model.errors import NotFoundError, UnreachableError
+from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot
+from kgm.operations.watch.watched_group import Expectations, WatchedGroup
+
+SILENT = "no READ on Topic '__consumer_offsets'"
+
+
+def static(name, start=1, partitions=(), **more):
+    return MemberSnapshot(
+        member_id=f"{name}-{start}", group_instance_id=name, status=more.pop("status", "stable"), topics=("t",),
+        assignment={"t": tuple(partitions)} if partitions else {}, **more,
+    )  # fmt: skip
+
+
+def dynamic(member_id, partitions=()):
+    return MemberSnapshot(
+        member_id=member_id, status="stable", topics=("t",), assignment={"t": tuple(partitions)} if partitions else {}
+    )
+
+
+def group(*members, **more):
+    return GroupSnapshot(**{"group_id": "g", "type": "classic", "state": "Stable", "members": members} | more)
+
+
+def rebalancing(*members):
+    bare = [replace(one, assignment={}, topics=(), status="reconciling") for one in members]
+    return group(*bare, state="PreparingRebalance")
+
+
+def recorded(generation, *members):
+    return Recorded(at_ms=1, group=group(*members, generation=generation, state="Stable" if members else "Empty"))
+
+
+class Watch:
+    """Polls a second apart."""
+
+    def __init__(self, group=None, **expected):
+        self.group = group or WatchedGroup("g", expectations=Expectations(**expected))
+        self.now_ms = 1_000_000
+
+    def see(self, seen, *records, silent=None, skipped=False):
+        self.now_ms += 1000
+        look = Look(seen=seen, recorded=records, log_silent_because=silent, skipped=skipped)
+        return [(event.kind, event.text) for event in self.group.observe(look, self.now_ms)]
+
+    def kinds(self, *args, **more):
+        return [kind for kind, _ in self.see(*args, **more)]
+
+
+A, B = static("a", 1, [0, 1]), static("b", 1, [2])
+
+
+def test_a_bounce_of_a_static_member_is_a_replacement_and_nothing_else():
+    watch = Watch(expect_no_moves=True, max_rebalances=0)
+    assert watch.see(group(A, B, generation=4), recorded(4, A, B)) == [
+        ("watching", "classic  Stable  generation 4  2 members, 2 static")
+    ]
+    again = static("a", 2, [0, 1])
+    assert watch.see(group(again, B), recorded(4, again, B)) == [("replaced", "a  a-1 -> a-2")]
+    assert watch.kinds(group(again, B)) == []
+    assert (watch.group.rebalances, watch.group.moved, watch.group.breach()) == (0, {}, None)
+    assert watch.group.doubt is None
+    assert watch.group.summary() == "0 rebalances, 0 partitions moved, 1 member replaced"
+
+
+def test_generations_between_two_polls_are_counted():
+    watch = Watch(max_rebalances=2)
+    watch.see(group(A, B), recorded(4, A, B))
+    assert watch.see(group(A, B), recorded(7, A, B)) == [("generation", "4 -> 7: 3 rebalances")]
+    assert watch.group.rebalances == 3
+    assert watch.group.breach() == "3 rebalances, more than 2"
+
+
+def test_moves_that_are_undone_between_two_polls_are_in_the_log():
+    watch = Watch(expect_no_moves=True)
+    watch.see(group(A, B), recorded(4, A, B))
+    alone = static("b", 1, [0, 1, 2])
+    events = watch.see(group(A, B), recorded(5, alone), recorded(6, A, B))
+    assert [kind for kind, _ in events] == ["generation", "left", "moved", "generation", "joined", "moved"]
+    assert events[2] == ("moved", "t[0-1] a -> b")
+    assert watch.group.moves_now == ()
+    assert watch.group.breach() == "2 partitions moved: t[0-1] a -> b"
+
+
+def test_without_the_log_visible_rebalances_are_counted():
+    watch = Watch(max_rebalances=9)
+    assert watch.kinds(group(A, B), silent=SILENT) == ["note", "watching"]
+    assert watch.kinds(rebalancing(A, B), silent=SILENT) == ["state"]
+    assert watch.kinds(rebalancing(A, B), silent=SILENT) == []
+    assert watch.kinds(group(A, B), silent=SILENT) == ["state"]
+    assert watch.group.rebalances == 1  # the round that was seen
+    c = dynamic("c", [2])
+    assert watch.kinds(group(A, static("b", 1), c), silent=SILENT) == ["joined", "moved"]
+    assert watch.group.rebalances == 2  # one that was not, but must have been
+    assert watch.group.doubt.bound == "at least"
+    assert watch.group.summary() == "at least 2 rebalances, 1 partition moved, 0 members replaced"
+
+
+def test_a_rebalance_in_progress_at_the_first_poll_is_not_counted():
+    watch = Watch()
+    watch.see(rebalancing(A, B), silent=SILENT)
+    watch.see(group(A, B), silent=SILENT)
+    assert watch.group.rebalances == 0
+    assert watch.group.baseline == group(A, B)
+
+
+def test_members_that_join_during_a_rebalance_and_owners_after_it():
+    watch = Watch()
+    watch.see(group(A, B), recorded(1, A, B))
+    c = dynamic("c")
+    assert watch.see(rebalancing(A, B, c)) == [("state", "Stable -> PreparingRebalance"), ("joined", "c")]
+    full = (static("a", 1, [0]), B, dynamic("c", [1]))
+    assert watch.see(group(*full), recorded(2, *full)) == [
+        ("generation", "1 -> 2"), ("moved", "t[1] a -> c"), ("state", "PreparingRebalance -> Stable"),
+    ]  # fmt: skip
+
+
+def consumer(*members, epoch, **more):
+    return group(*members, type="consumer", group_epoch=epoch, assignment_epoch=epoch, **more)
+
+
+def test_epochs_count_where_the_group_has_them():
+    watch = Watch()
+    watch.see(consumer(A, B, epoch=5))
+    assert watch.see(consumer(A, B, epoch=6)) == [("epoch", "5 -> 6")]
+    assert watch.group.doubt is None
+    assert watch.see(consumer(A, B, epoch=9)) == [("epoch", "6 -> 9: up to 3 rebalances")]
+    assert (watch.group.rebalances, watch.group.doubt.bound) == (4, "at most")
+
+
+def test_a_member_of_a_consumer_group_that_goes_away_and_returns():
+    watch = Watch(quiet_ms=1000)
+    watch.see(consumer(A, B, epoch=5))
+    away = replace(A, status="away")
+    assert watch.see(consumer(away, B, epoch=5, state="Reconciling")) == [
+        ("state", "Stable -> Reconciling"), ("away", "a"),
+    ]  # fmt: skip
+    watch.see(consumer(away, B, epoch=5))
+    assert watch.group.missing() == ["a is away"]
+    assert watch.kinds(consumer(static("a", 2, [0, 1]), B, epoch=5)) == ["replaced", "back"]
+    assert watch.group.missing() == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "missing"),
+    [
+        (group(B), ["a has not rejoined", "no consumer owns t[0-1]"]),
+        (group(A, B, state="PreparingRebalance"), ["its state is PreparingRebalance"]),
+        (group(A, replace(B, status="reconciling"), type="consumer"), ["b is reconciling"]),
+        (group(A, static("b")), ["no consumer owns t[2]"]),
+        (group(A, B), []),
+    ],
+)
+def test_stable_says_what_is_missing(seen, missing):
+    watch = Watch(quiet_ms=2000)
+    watch.see(group(A, B), silent=SILENT)
+    watch.see(seen, silent=SILENT)
+    assert watch.group.missing() == missing
+
+
+def test_as_many_dynamic_members_as_before_are_needed():
+    watch = Watch()
+    watch.see(group(dynamic("c", [0]), dynamic("d", [1])), silent=SILENT)
+    watch.see(group(dynamic("d", [0, 1])), silent=SILENT)
+    assert watch.group.missing() == ["1 of 2 members have joined"]
+    watch.see(group(dynamic("d", [0]), dynamic("e", [1])), silent=SILENT)
+    assert watch.group.missing() == []
+
+
+def test_an_expected_number_of_members_replaces_those_from_before():
+    watch = Watch(members=1)
+    watch.see(group(A, B), silent=SILENT)
+    assert watch.group.missing() == ["the group has 2 members, not 1"]
+    watch.see(group(static("b", 1, [0, 1, 2])), silent=SILENT)
+    assert watch.group.missing() == []
+
+
+def test_bounced_is_when_every_member_has_been_restarted():
+    watch = Watch(bounced=True, quiet_ms=1000)
+    watch.see(group(A, B), recorded(1, A, B))
+    watch.see(group(A, B))
+    assert watch.group.missing() == ["a has not been restarted", "b has not been restarted"]
+    new = static("a", 2, [0, 1]), static("b", 2, [2])
+    watch.see(group(new[0], B), recorded(1, new[0], B))
+    assert watch.group.missing() == ["b has not been restarted"]
+    watch.see(group(*new), recorded(1, *new))
+    assert not watch.group.is_quiet()
+    watch.see(group(*new))
+    watch.see(group(*new))
+    assert watch.group.is_quiet()
+    assert watch.group.verdict(reached=True).replaced == ("a", "b")
+
+
+def test_events_restart_the_quiet_time_except_harmless_ones():
+    watch = Watch(quiet_ms=2000)
+    rows = [replace_lag(lag) for lag in (0, 500, 500)]
+    watch.see(group(A, B, offsets=rows[0]), recorded(1, A, B))
+    assert watch.kinds(group(A, B, offsets=rows[1])) == ["lag"]
+    watch.see(group(A, B, offsets=rows[2]))
+    watch.see(group(A, B, offsets=rows[2]))
+    assert watch.group.is_quiet()
+    assert watch.kinds(group(A, B, offsets=rows[2]), recorded(2, A, B)) == ["generation"]
+    assert not watch.group.is_quiet()
+
+
+def replace_lag(lag):
+    row = OffsetSnapshot(topic="t", partition=0, committed=0, end=lag, lag=lag, group_instance_id="a", member_id="a-1")
+    return (row,)
+
+
+def test_lag_is_reported_when_it_starts_doubles_halves_and_ends():
+    watch = Watch()
+    told = []
+    for lag in (0, 3, 0, 50, 150, 200, 290, 301, 160, 149, 90, 40, 0):
+        events = watch.see(group(A, offsets=replace_lag(lag)), silent=SILENT)
+        told += [text for kind, text in events if kind == "lag"]
+    assert told == ["0 -> 150", "150 -> 301", "301 -> 149", "149 -> 90"]
+
+
+def test_brokers_that_fail_and_return_and_coordinators_that_move():
+    watch = Watch(quiet_ms=1000)
+    one, two = (CoordinatorNode(id=n, host="h", port=9092 + n) for n in (1, 2))
+    watch.see(group(A, B, coordinator=one), recorded(1, A, B))
+    gone = UnreachableError("no broker can be reached at x:1")
+    assert watch.see(gone) == [("unreachable", "no broker can be reached at x:1")]
+    assert watch.see(gone) == []
+    assert watch.group.missing() == ["the group cannot be described"]
+    assert watch.see(group(A, B, coordinator=two)) == [
+        ("reachable", "the group can be described again"), ("coordinator", "broker 1 -> 2 (h:9094)"),
+    ]  # fmt: skip
+    assert watch.group.rebalances == 0
+
+
+def test_a_group_that_is_deleted_and_created_again():
+    watch = Watch()
+    watch.see(group(A), recorded(7, A))
+    missing = NotFoundError("group 'g' does not exist")
+    assert watch.see(missing) == [("gone", "the group no longer exists")]
+    assert watch.see(missing) == []
+    assert watch.group.missing() == ["the group does not exist"]
+    assert watch.kinds(group(A), recorded(1, A)) == ["generation", "watching"]
+    assert watch.group.rebalances == 1
+
+
+def test_a_group_that_does_not_exist_yet():
+    watch = Watch()
+    missing = NotFoundError("group 'g' does not exist")
+    assert watch.see(missing) == [("absent", "the group does not exist")]
+    assert watch.see(missing) == []
+    assert watch.kinds(group(A), silent=SILENT) == ["note", "watching"]
+
+
+def test_a_baseline_from_a_file_shows_what_has_happened_since():
+    before = group(A, B, generation=4)
+    watch = Watch(WatchedGroup("g", expectations=Expectations(expect_no_moves=True, max_rebalances=1), baseline=before))
+    taken = static("b", 2, [0, 1, 2])
+    assert watch.kinds(group(taken), recorded(6, taken)) == [
+        "generation", "left", "replaced", "moved", "watching",
+    ]  # fmt: skip
+    assert watch.group.rebalances == 2
+    assert watch.group.breach().startswith("2 partitions moved")
+    assert watch.group.missing() == ["a has not rejoined"]
+
+
+def test_a_log_that_was_not_read_completely_is_reported():
+    watch = Watch()
+    watch.see(group(A), recorded(1, A))
+    watch.see(group(A), recorded(3, A), skipped=True)
+    assert watch.group.doubt.bound == "at least"
+    assert watch.group.verdict(reached=None).rebalances_doubt == watch.group.doubt
+
+
+def test_a_late_first_record_counts_by_what_it_changes():
+    watch = Watch()
+    watch.see(group(A, B))
+    again = static("a", 2, [0, 1])
+    assert watch.kinds(group(again, B), recorded(4, again, B)) == ["replaced"]
+    assert (watch.group.rebalances, str(watch.group.doubt)) == (0, "at least: the previous generation is unknown")
+    assert watch.kinds(group(again), recorded(5, again)) == ["generation", "left", "moved"]
+    other = Watch()
+    other.see(group(A, B))
+    assert other.kinds(group(A), recorded(5, A)) == ["left", "moved"]
+    assert other.group.rebalances == 1
+
+
+def test_other_values_are_reported_by_name():
+    watch = Watch()
+    watch.see(group(A, assignor="range"), silent=SILENT)
+    assert watch.see(group(A, assignor="sticky"), silent=SILENT) == [("assignor", "range -> sticky")]
+    assert watch.see(group(replace(A, topics=("t", "u")), assignor="sticky"), silent=SILENT) == [
+        ("subscription", "a  t, u")
+    ]
+    assert watch.kinds(consumer(A, epoch=1, assignor="uniform")) == ["type", "assignor", "subscription"]

@@ -1,0 +1,26 @@
+"""Durations as people type and read them."""
+
+import pytest
+
+from kgm.model.errors import UsageError
+from kgm.text.durations import parse_duration, show_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"), [("500ms", 500), ("5s", 5000), ("2m", 120_000), ("1h", 3_600_000), ("30", 30_000), ("1.5s", 1500)]
+)
+def test_durations(text, ms):
+    assert parse_duration(text, "--timeout") == ms
+
+
+@pytest.mark.parametrize("text", ["", "x", "5 parsecs", "-1s", "1e9s"])
+def test_invalid_durations(text):
+    with pytest.raises(UsageError, match="--timeout"):
+        parse_duration(text, "--timeout")
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"), [(None, "?"), (500, "500ms"), (5000, "5s"), (90_000, "1m30s"), (3_600_000, "1h"), (1500, "1.5s")]
+)
+def test_durations_as_text(ms, text):
+    assert show_duration(ms) == text
