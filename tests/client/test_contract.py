@@ -9,14 +9,14 @@ import uuid
 
 import pytest
 
-from kgm.cli.commands.remove_members import lead_of
 from kgm.client import connect
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import owners
 from kgm.model.errors import NotFoundError
 from kgm.operations.removal import removal
 from kgm.operations.removal.liveness import Liveness, watch
-from kgm.operations.removal.preview import expected_moves
+from kgm.operations.removal.operator import current_operator
+from kgm.operations.removal.request import RemovalRequest
 from kgm.server import serve_in_thread
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 
@@ -97,11 +97,17 @@ def fleet(members, place, count, *, static=True, **more):
 
 def remove(place, *instance_ids, **more):
     with place.connect() as cluster:
-        seen = cluster.describe_group(place.group)
-        plan = removal.plan(place.group, seen, instance_ids=instance_ids, **more)
-        removal.check_possible(cluster, plan)
-        moves = expected_moves(seen, plan.member_ids, lead=lead_of(seen, plan.member_ids))
-        return {one.target.id: str(one.result) for one in removal.execute(cluster, plan, reason="test")}, seen, moves
+        request = RemovalRequest(
+            group_id=place.group,
+            instance_ids=instance_ids,
+            assume_stopped=True,
+            allow_live=True,
+            guard_window_ms=0,
+            **more,
+        )
+        prepared = removal.prepare(cluster, request)
+        report = removal.execute(cluster, prepared, operator=current_operator(), audit=None)
+        return {one.target.id: str(one.result) for one in report.results}, prepared.plan.group, prepared.moves.moves
 
 
 def by_identity(snapshot):

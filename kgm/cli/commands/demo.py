@@ -160,6 +160,8 @@ def _remove(stage: _Stage) -> None:
     from kgm.client import connect
     from kgm.operations.demo.fleet import wait_until
     from kgm.operations.removal import removal
+    from kgm.operations.removal.operator import current_operator
+    from kgm.operations.removal.request import RemovalRequest
     from kgm.simulation.plan.bounce_plan import Plan
 
     seat = SEATS[2]
@@ -169,9 +171,10 @@ def _remove(stage: _Stage) -> None:
     stage.fleet.pop(seat).stop()
     stage.say(f"   $ kgm remove-members {GROUP} --instance-ids {seat} --yes")
     with connect(stage.server.bootstrap, timeout_ms=10_000) as cluster:
-        wanted = removal.plan(GROUP, cluster.describe_group(GROUP), instance_ids=[seat])
-        results = removal.execute(cluster, wanted, reason="kgm demo")
-    for result in results:
+        wanted = RemovalRequest(group_id=GROUP, instance_ids=(seat,), reason="kgm demo", assume_stopped=True)
+        prepared = removal.prepare(cluster, wanted)
+        report = removal.execute(cluster, prepared, operator=current_operator(), audit=None)
+    for result in report.results:
         stage.say(f"   {result.target.id}  {result.result.value}")
     stage.say()
     wait_until("the others own everything", lambda: sum(len(m.owned) for m in stage.fleet.values()) == PARTITIONS)

@@ -11,7 +11,7 @@ from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emi
 from kgm.model.errors import KgmError
 
 if TYPE_CHECKING:
-    from kgm.client.admin_client import ListedGroup
+    from kgm.client.group_listing import ListedGroup
     from kgm.model.snapshot import GroupSnapshot
 
 SCHEMA = "kgm.list/v1"

@@ -30,16 +30,11 @@ def patterns(values: list[str] | None) -> tuple[str, ...]:
 
 
 def reason(text: str | None) -> str:
-    from kgm.operations.removal.removal import DEFAULT_REASON, MAX_REASON_CHARACTERS
+    from kgm.operations.removal.request import DEFAULT_REASON, check_reason
 
     if text is None:
         return DEFAULT_REASON
-    if not text.strip():
-        raise UsageError("--reason: it is empty", hint="leave the option out for the default reason")
-    if len(text) > MAX_REASON_CHARACTERS:
-        raise UsageError(f"--reason: {len(text)} characters are more than the {MAX_REASON_CHARACTERS} that Kafka takes")
-    if not text.isprintable():
-        raise UsageError("--reason: it holds characters that would garble the broker's log")
+    check_reason(text)
     return text
 
 
