@@ -13,7 +13,7 @@ from kgm.client import requests
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongSpeechError
 from kgm.client.group_listing import ListedGroup, Listing, list_groups
 from kgm.client.leave_group import LeaveAnswer, Leaver, leave_group
-from kgm.client.requests import Described, Offsets
+from kgm.client.requests import LATEST, Described, Offsets
 from kgm.client.snapshots import decoded, roster, snapshot, used_topics
 from kgm.client.transport.bootstrap import parse_bootstrap
 from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
@@ -239,6 +239,13 @@ class AdminClient:
         wanted = set(partitions)
         return self._topics_and_ends(sorted({topic for topic, _ in wanted}), wanted, self.deadline)[1]
 
+    def offsets_at(self, partitions: Iterable[tuple[str, int]], at_ms: int) -> Offsets:
+        """The first offset with a record of that time or later (ms since the epoch), -1 where there is none, by (topic,
+        partition), where the leaders tell. Timestamps are those of the records, which producers may choose."""
+        wanted = set(partitions)
+        topics = sorted({topic for topic, _ in wanted})
+        return self._topics_and_ends(topics, wanted, self.deadline, at_ms=at_ms)[1]
+
     def _committed(self, found: dict[str, Described], deadline: Deadline) -> dict[str, Offsets]:
         """By group; groups whose offsets cannot be read are left out. Share groups commit nothing of this kind."""
         group_ids = [group_id for group_id, one in found.items() if one.kind != "share"]
@@ -255,7 +262,7 @@ class AdminClient:
         return {group_id: one for group_id, one in results.items() if not isinstance(one, KgmError)}
 
     def _topics_and_ends(
-        self, topics: Sequence[str], partitions: set[tuple[str, int]], deadline: Deadline
+        self, topics: Sequence[str], partitions: set[tuple[str, int]], deadline: Deadline, *, at_ms: int = LATEST
     ) -> tuple[list[TopicSnapshot], Offsets]:
         """(topics that exist and may be seen, end offsets). Leaders that moved are asked again."""
         if not topics:
@@ -277,7 +284,7 @@ class AdminClient:
                         leaders.update(((row.name, p.partition_index), p.leader_id) for p in row.partitions)
             except KgmError:
                 break
-            got, moved = self._ends_by_leader(wanted, leaders, deadline)
+            got, moved = self._ends_by_leader(wanted, leaders, deadline, at_ms)
             ends.update(got)
             wanted = set(moved)
             if not wanted or deadline.expired:
@@ -285,7 +292,7 @@ class AdminClient:
         return [*known.values()], ends
 
     def _ends_by_leader(
-        self, partitions: set[tuple[str, int]], leaders: dict[tuple[str, int], int], deadline: Deadline
+        self, partitions: set[tuple[str, int]], leaders: dict[tuple[str, int], int], deadline: Deadline, at_ms: int
     ) -> tuple[Offsets, list[tuple[str, int]]]:
         brokers = {broker.id: broker for broker in self.brokers.brokers()}
         by_leader: dict[BrokerNode, dict[str, list[int]]] = {}
@@ -295,7 +302,7 @@ class AdminClient:
                 by_leader.setdefault(broker, {}).setdefault(topic, []).append(partition)
         if not by_leader:
             return {}, []
-        tasks = {broker: self._ends_task(broker, mine, deadline) for broker, mine in by_leader.items()}
+        tasks = {broker: self._ends_task(broker, mine, deadline, at_ms) for broker, mine in by_leader.items()}
         ends: Offsets = {}
         moved: list[tuple[str, int]] = []
         for result in run_parallel(tasks, deadline, "a partition leader").values():
@@ -305,10 +312,10 @@ class AdminClient:
         return ends, moved
 
     def _ends_task(
-        self, broker: BrokerNode, partitions: dict[str, list[int]], deadline: Deadline
+        self, broker: BrokerNode, partitions: dict[str, list[int]], deadline: Deadline, at_ms: int
     ) -> Callable[[], tuple[Offsets, list[tuple[str, int]]]]:
         def ask(connection: BrokerConnection) -> tuple[Offsets, list[tuple[str, int]]]:
-            return requests.fetch_ends(connection, partitions, deadline)
+            return requests.fetch_offsets(connection, partitions, deadline, at_ms=at_ms)
 
         return lambda: self.brokers.on_broker(broker, ask, deadline)
 

@@ -1,7 +1,7 @@
 """A librdkafka consumer in a process of its own; see members.py.
 
 argv[1] is JSON {"config": ..., "topics": [...]}. Commands are JSON lines on standard input:
-{"cmd": "commit" | "close" | "stall" | "subscribe" | "unsubscribe"}. Events are JSON lines on standard output. When
+{"cmd": "commit" | "pause" | "close" | "stall" | "subscribe" | "unsubscribe"}. Events are JSON lines on standard output. When
 standard input ends, the process ends without a word to the broker.
 """
 
@@ -69,6 +69,9 @@ class Member:
                     self.emit("committed")
                 except KafkaException as error:
                     self.emit("error", error=error.args[0].name(), message=error.args[0].str())
+            case "pause":
+                self.consumer.pause(self.consumer.assignment())
+                self.emit("paused")
             case "stall":
                 time.sleep(command["ms"] / 1000)
             case "subscribe":

@@ -102,8 +102,8 @@ def _table(items: Sequence[dict[str, Any]]) -> Table:
     rows: list[list[Cell]] = [
         [
             one["time"], f"{one['operator'] or '?'}@{one['host'] or '?'}", one["group_id"], one["group_instance_id"],
-            one["member_id"], one["result"], one["verdict"], one["error"], one["reason"], one["cluster_id"], one["note"],
-            one["uid"], one["client_host"], one["finished_at"],
+            one["member_id"], one["result"], one["verdict"], one["error"], one["reason"], one["cluster_id"],
+            one["note"], one["uid"], one["client_host"], one["finished_at"],
         ]
         for one in items
     ]  # fmt: skip

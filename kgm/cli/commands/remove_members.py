@@ -58,7 +58,7 @@ def remove_members(
     guard_window: Annotated[
         str | None,
         typer.Option("--guard-window", metavar="DURATION",
-                     help="How long to look for signs of life. Default: 6s, up to 60s to prove that a member stopped."),
+                     help="How long to look for signs of life, up to the session timeout. Default: 6s at most."),
     ] = None,
     no_audit: Annotated[
         bool, typer.Option("--no-audit", help="Remove even if the audit log cannot be written; write nothing there.")

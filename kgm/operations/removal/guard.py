@@ -5,10 +5,9 @@ when a member commits), the group's records in `__consumer_offsets` (which show 
 rebalances), and at the end who is still a member. What that means for one member is `liveness.Observation`'s business.
 `decide` holds the verdicts against what the operator allowed.
 
-How long. Without a window of the operator's choosing kgm looks for a short while (`LOOK_MS`), shorter still where
-nothing more can be learnt, and longer (up to `LONGEST_MS`) where a member is on its way to be proved stopped: for five
-of its own commit intervals, and, if its session ends within that bound, until the session tells. With a window it looks
-as long as that, or until all verdicts are beyond doubt."""
+kgm looks as long as the window says, or until all verdicts are beyond doubt; by default only for a moment where nothing
+more can be learnt. A longer window proves more: five commit intervals that a member is silent, a session timeout that
+it is alive."""
 
 from __future__ import annotations
 
@@ -35,10 +34,9 @@ from kgm.operations.removal.liveness import (
 from kgm.operations.removal.plan import RemovalPlan
 from kgm.operations.removal.request import RemovalRequest
 
-#: A little more than the 5 s between the automatic commits of Java and librdkafka consumers.
-LOOK_MS: Final = 6_000
-#: How long kgm watches by itself at most, to prove that a member has stopped.
-LONGEST_MS: Final = 60_000
+#: How long kgm looks by default: a little more than the 5 s between the automatic commits of Java's and librdkafka's
+#: consumers.
+WINDOW_MS: Final = 6_000
 #: A member that has read everything and gets nothing new shows no more in a long look than in a short one.
 _IDLE_MS: Final = 1_200
 _POLL_S: Final = 0.4
@@ -220,6 +218,7 @@ class _Watch:
         now_s = self._now_s()
         self._look_at_log(now_s)
         self._see_heartbeats_without_commits()
+        self._see_logged_silence()
 
     def _look_at_log(self, now_s: float) -> None:
         if self._activity.unreadable_because is not None:
@@ -233,6 +232,30 @@ class _Watch:
         elif self._activity.has_moved:
             self._activity.has_moved = False
             self._disturb("the coordinator moved while kgm watched")
+
+    def _see_logged_silence(self) -> None:
+        """How long silent members have been silent by the coordinator's clock, where records waited all that time."""
+        newest_ms = self._activity.newest_ms
+        for one in self._observations.values():
+            if None in (newest_ms, one.last_commit_ms) or one.interval is None or not one.waiting:
+                continue
+            assert newest_ms is not None
+            assert one.last_commit_ms is not None
+            needed_ms = one.interval.silence_ms
+            is_news = newest_ms - one.last_commit_ms >= needed_ms > one.logged_silence_ms
+            if is_news and self._waited(one, newest_ms - needed_ms):
+                one.logged_silence_ms = needed_ms
+
+    def _waited(self, one: Observation, since_ms: int) -> bool:
+        """Whether a record has waited for it since then: the first one that it has not read is older."""
+        try:
+            first = self._cluster.offsets_at(one.pairs, since_ms)
+        except KgmError:
+            return False
+        return any(
+            pair in first and pair in one.committed and (first[pair] < 0 or first[pair] > one.committed[pair])
+            for pair in one.lagging
+        )
 
     def _see_heartbeats_without_commits(self) -> None:
         """A member that is in the group for longer than its session after its last commit has sent heartbeats since,
@@ -292,48 +315,24 @@ class _Watch:
 
     # -- how long
 
+    @property
+    def _bound_ms(self) -> int:
+        return WINDOW_MS if self._window_ms is None else self._window_ms
+
     def _remaining_s(self) -> float:
-        return max(0.0, (self._bound_ms() - self._watched_ms) / 1000)
-
-    def _bound_ms(self) -> float:
-        if self._window_ms is not None:
-            return self._window_ms
-        on_their_way = [one for one in self._asked if one.may_yet_be_stopped()]
-        needed = [self._needed_ms(one) for one in on_their_way]
-        reachable = [ms for ms in needed if ms <= LONGEST_MS]
-        return max([LOOK_MS, *reachable])
-
-    def _needed_ms(self, one: Observation) -> float:
-        """How long to watch until a silent member is proved stopped, and its session has told if that is soon."""
-        assert one.interval is not None
-        waited_before_ms = ((one.waiting_since_s or one.began_s) - self._began_s) * 1000
-        by_silence = waited_before_ms + one.interval.silence_ms
-        session = one.session_timeout_ms
-        if session is None:
-            return by_silence
-        by_session = (one.session_since_s - self._began_s) * 1000 + session + SESSION_MARGIN_MS
-        return max(by_silence, by_session) if by_session <= LONGEST_MS else by_silence
+        return max(0.0, (self._bound_ms - self._watched_ms) / 1000)
 
     def _is_over(self) -> bool:
         now_s, watched_ms = self._now_s(), self._watched_ms
-        if watched_ms >= self._bound_ms():
+        if watched_ms >= self._bound_ms:
             return True
-        undecided = [one for one in self._asked if not self._is_decided(one, now_s)]
         if self._stop_when_alive and any(one.sign_of_life for one in self._asked):
             return True
+        undecided = [one for one in self._asked if one.verdict(now_s).verdict is LivenessVerdict.UNKNOWN]
         if not undecided:
             return True
-        if self._window_ms is not None:
-            return False
         is_quiet = not any(one.waiting or one.interval is not None for one in undecided)
-        return is_quiet and watched_ms >= _IDLE_MS
-
-    def _is_decided(self, one: Observation, now_s: float) -> bool:
-        """Whether more watching could not change the verdict."""
-        if one.sign_of_life is not None or one.member.status == "away":
-            return True
-        is_stopped = one.verdict(now_s).verdict is LivenessVerdict.STOPPED
-        return is_stopped and (now_s - self._began_s) * 1000 >= self._needed_ms(one)
+        return self._window_ms is None and is_quiet and watched_ms >= _IDLE_MS
 
 
 # -- what may be removed -----------------------------------------------------------------------------------------------

@@ -4,9 +4,9 @@ No Kafka API tells when a member was heard of last. What can be seen is what it 
 
 - `alive`: it committed, rejoined or reported while kgm watched, or it was still a member after a whole session timeout
   of watching, which takes heartbeats.
-- `stopped`: it left with the intention to return (member epoch -2, KIP-848); or it committed nothing for at least five
-  times its own commit interval, as the group's log shows it, while records waited for it all that time, and nothing
-  says that heartbeats went on.
+- `stopped`: it left with the intention to come back (member epoch -2, KIP-848); or it committed nothing for at least
+  five times its own commit interval, as the group's log shows it, while records waited for it all that time, a commit
+  was due while kgm watched, and nothing says that heartbeats went on.
 - `unknown`: everything else. Evidence that cannot be had (a rebalance under way, a broker that does not tell, a missing
   right, a coordinator that has just moved) is said to be missing; it never counts as absence of life.
 
@@ -29,6 +29,8 @@ SILENT_INTERVALS = 5
 SHORTEST_SILENCE_MS = 10_000
 #: Intervals between commits that it takes to speak of a commit interval.
 LEAST_INTERVALS = 3
+#: Of that silence, so much at least is watched.
+SHORTEST_WATCH_MS = 3_000
 #: What a coordinator may be late in expiring a session, and kgm in noticing.
 SESSION_MARGIN_MS = 1_000
 
@@ -70,6 +72,11 @@ class CommitInterval:
     def silence_ms(self) -> int:
         """How long it has to be silent to count as stopped."""
         return max(SILENT_INTERVALS * self.longest_ms, SHORTEST_SILENCE_MS)
+
+    @property
+    def watch_ms(self) -> int:
+        """How much of that silence has to be watched: a commit was due while kgm looked on."""
+        return max(self.longest_ms, SHORTEST_WATCH_MS)
 
 
 def commit_interval(
@@ -127,6 +134,10 @@ class Observation:
     #: Since when records have been waiting for it without a break, by what was seen.
     waiting_since_s: float | None = None
     waiting: int = 0
+    lagging: list[tuple[str, int]] = field(default_factory=list)
+    #: For how long it has committed nothing by the coordinator's clock, and records that waited all that time, in ms:
+    #: by the log and the timestamps of records, so that kgm need not watch the whole of it.
+    logged_silence_ms: float = 0.0
     #: Since when nothing but its own requests could have kept its session going.
     session_since_s: float = 0.0
     #: Whether commits went on having been due after its session had run out: it heartbeats without committing.
@@ -146,15 +157,16 @@ class Observation:
 
     def see_offsets(self, committed: Offsets, ends: Offsets, now_s: float) -> None:
         """Committed and end offsets, as they are now."""
-        waiting = 0
+        waiting, self.lagging = 0, []
         for pair in self.pairs:
             before, now, end = self.committed.get(pair), committed.get(pair), ends.get(pair)
             if now is not None and now != before:
                 topic, partition = pair
                 was = "nothing" if before is None else str(before)
                 self._lives(f"it committed offset {now} of {topic}-{partition} while kgm watched, after {was}")
-            if now is not None and end is not None:
-                waiting += max(0, end - now)
+            if now is not None and end is not None and end > now:
+                waiting += end - now
+                self.lagging.append(pair)
         self.waiting = waiting
         if not waiting:
             self.waiting_since_s = None
@@ -188,6 +200,7 @@ class Observation:
         self.was_disturbed = why
         self.session_since_s = now_s
         self.waiting_since_s = None
+        self.logged_silence_ms = 0.0
 
     def see_epoch(self, member: MemberSnapshot) -> None:
         """The member as it is described now."""
@@ -220,18 +233,21 @@ class Observation:
 
     # -- what it means
 
-    def silent_ms(self, now_s: float) -> float:
+    def watched_silence_ms(self, now_s: float) -> float:
         """For how long records have waited for it under kgm's eyes without a commit."""
         return 0.0 if self.waiting_since_s is None else (now_s - self.waiting_since_s) * 1000
 
-    def may_yet_be_stopped(self) -> bool:
-        """Whether further watching could show that it has stopped."""
-        return (
-            self.sign_of_life is None
-            and self.interval is not None
-            and self.waiting_since_s is not None
-            and not self.heartbeats_without_commits
-        )
+    def silence_ms(self, now_s: float) -> float:
+        """For how long it has committed nothing while records waited, by all that is known."""
+        watched_ms = self.watched_silence_ms(now_s)
+        return max(watched_ms, self.logged_silence_ms) if watched_ms else 0.0
+
+    def is_silent(self, now_s: float) -> bool:
+        """Whether it has skipped enough of its own commits to count as stopped."""
+        interval = self.interval
+        if interval is None or self.heartbeats_without_commits:
+            return False
+        return self.silence_ms(now_s) >= interval.silence_ms and self.watched_silence_ms(now_s) >= interval.watch_ms
 
     def verdict(self, now_s: float) -> Liveness:
         """The verdict on all that was seen up to now."""
@@ -240,16 +256,16 @@ class Observation:
             return Liveness(verdict=LivenessVerdict.STOPPED, evidence=(sentence,))
         if self.sign_of_life is not None:
             return Liveness(verdict=LivenessVerdict.ALIVE, evidence=(self.sign_of_life,))
-        silent_ms, interval = self.silent_ms(now_s), self.interval
-        if interval is not None and self.may_yet_be_stopped() and silent_ms >= interval.silence_ms:
+        if self.interval is not None and self.is_silent(now_s):
             sentence = (
-                f"it committed nothing for {silent_ms / 1000:.0f} s while {_many(self.waiting, 'record')} waited; "
-                f"before, it committed at least every {_seconds(interval.longest_ms)} ({interval.commits} commits)"
+                f"it committed nothing for {self.silence_ms(now_s) / 1000:.0f} s while "
+                f"{_many(self.waiting, 'record')} waited; before, it committed at least every "
+                f"{_seconds(self.interval.longest_ms)} ({self.interval.commits} commits)"
             )
             return Liveness(verdict=LivenessVerdict.STOPPED, evidence=(sentence,))
-        return Liveness(verdict=LivenessVerdict.UNKNOWN, evidence=self._why_unknown(silent_ms))
+        return Liveness(verdict=LivenessVerdict.UNKNOWN, evidence=self._why_unknown(now_s))
 
-    def _why_unknown(self, silent_ms: float) -> tuple[str, ...]:
+    def _why_unknown(self, now_s: float) -> tuple[str, ...]:
         evidence = []
         if self.owned is not None and not count(self.owned):
             evidence.append("it owns no partitions, so it commits nothing")
@@ -258,7 +274,8 @@ class Observation:
         elif self.heartbeats_without_commits:
             evidence.append("it stopped committing longer ago than its session timeout, so it sent heartbeats since")
         elif self.waiting:
-            seen = f"it committed nothing for {silent_ms / 1000:.1f} s while {_many(self.waiting, 'record')} waited"
+            seen = f"it committed nothing for {self.silence_ms(now_s) / 1000:.1f} s while "
+            seen += f"{_many(self.waiting, 'record')} waited"
             if self.interval is not None:
                 needed = f"; as it commits at least every {_seconds(self.interval.longest_ms)}, that is known after"
                 seen += f"{needed} {_seconds(self.interval.silence_ms)}"

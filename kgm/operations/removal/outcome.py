@@ -97,8 +97,7 @@ def _outcome(
 
     match code:
         case ErrorCode.NONE if is_there:
-            note = "the broker answered that it was removed, and it is in the group: the coordinator may have moved"
-            return result(Result.RETURNED, note)
+            return result(Result.RETURNED, _still_there(plan))
         case ErrorCode.NONE if successor is not None:
             note = f"its process is alive: it rejoined as member {successor.member_id}"
             return result(Result.RETURNED, note)
@@ -126,6 +125,13 @@ def _outcome(
         case _:
             gone = "the group could not be described afterwards" if after is None else "it is not in the group any more"
             return result(Result.UNKNOWN, f"the broker answered {error_name(code)}; {gone}")
+
+
+def _still_there(plan: RemovalPlan) -> str:
+    """A member of a consumer group keeps its member id when it joins again; of a classic group it gets another one."""
+    if plan.group is not None and plan.group.type == "consumer":
+        return "its process is alive: it joined again"
+    return "the broker answered that it was removed, and it is still in the group: the coordinator may have moved"
 
 
 _SAFE = "running the command again is safe"
