@@ -302,7 +302,8 @@ def offset_rows(members: Iterable[MemberSnapshot], committed: Offsets, ends: Off
                 partition=partition,
                 committed=at,
                 end=end,
-                lag=None if at is None or end is None else max(0, end - at),
+                # An offset past the end is no lag: the topic was created again, or has lost records.
+                lag=None if at is None or end is None or at > end else end - at,
                 group_instance_id=holder.group_instance_id if holder else None,
                 member_id=holder.member_id if holder else None,
             )

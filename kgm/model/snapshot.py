@@ -95,7 +95,8 @@ class MemberSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSnapshot:
-    """Committed and end offset of one partition, in records; lag is end minus committed, never below 0."""
+    """Committed and end offset of one partition. lag: end minus committed, in records; None where one of the two is not
+    known, or where the committed offset is past the end (the topic was created again, or has lost records)."""
 
     topic: str
     partition: int
@@ -104,6 +105,11 @@ class OffsetSnapshot:
     lag: int | None
     group_instance_id: str | None
     member_id: str | None
+
+    @property
+    def is_past_end(self) -> bool:
+        """Whether the committed offset is past the end of the partition."""
+        return self.committed is not None and self.end is not None and self.committed > self.end
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -42,6 +42,7 @@ _IDLE_MS: Final = 1_200
 _POLL_S: Final = 0.4
 #: What one look at offsets and log may take, in ms.
 _REQUEST_MS: Final = 5_000
+_CONSUMER_SESSION: Final = "group.consumer.session.timeout.ms"
 #: Commits of each member that are looked for in the log.
 _ENOUGH_COMMITS: Final = 12
 
@@ -171,6 +172,7 @@ class _Watch:
             self._missing.append(
                 f"the group is rebalancing ({self._group.state}), and members commit nothing meanwhile"
             )
+        self._ask_session_timeout()
         for one in self._observations.values():
             self._take_past(one)
 
@@ -193,6 +195,15 @@ class _Watch:
                 one.session_timeout_ms = recorded.session_timeout_ms
                 if one.owned is None and count(recorded.assignment):
                     one.owned = recorded.assignment
+
+    def _ask_session_timeout(self) -> None:
+        """The session timeout of a consumer group that has none of its own is the broker's (KIP-848)."""
+        if self._group.type != "consumer" or self._group.session_timeout_ms is not None:
+            return
+        text = self._cluster.broker_settings(self._group.group_id, [_CONSUMER_SESSION]).get(_CONSUMER_SESSION, "")
+        if text.isascii() and text.isdigit():
+            for one in self._observations.values():
+                one.session_timeout_ms = int(text)
 
     def _take_past(self, one: Observation) -> None:
         interval, last_ms = commit_interval(one.member.member_id, one.owned or {}, self._past)

@@ -115,6 +115,9 @@ def _outcome(
             return result(Result.REMOVED, _rejoined(note, successor), error=0)
         case ErrorCode.UNKNOWN_MEMBER_ID:
             return absent(target, "it left by itself before the request arrived")
+        case ErrorCode.FENCED_INSTANCE_ID if after is not None and successor is None and not is_there:
+            note = "the broker answered that another member has its instance id, and none has it now"
+            return result(Result.UNKNOWN, f"{note}; {_SAFE}")
         case ErrorCode.FENCED_INSTANCE_ID:
             note = "the member that was seen is gone, and another one has its instance id"
             return result(Result.REFUSED, _rejoined(note, successor))
