@@ -25,10 +25,9 @@ from kgm.operations.removal.request import RemovalRequest
 from tests.kafka.members import JavaMembers, Member, RdMembers, wait_settled
 from tests.kafka.versions import broker_of
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(900)]
-
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "guard.md"
-VERSIONS = os.environ.get("KGM_GUARD_VERSIONS", "4.3.0 3.9.1 2.8.2").split()
+DEFAULT_VERSIONS = ("4.3.0", "3.9.1", "2.8.2")
+VERSIONS = os.environ.get("KGM_GUARD_VERSIONS", " ".join(DEFAULT_VERSIONS)).split()
 CLIENTS = ("librdkafka", "Java")
 ALICE = HumanOperator(name="alice", uid=1000, host="ops-1")
 #: A static member that is gone stays in the group for so long.
@@ -287,17 +286,20 @@ CASES = [(version, client, situation) for version in VERSIONS for client in CLIE
 @pytest.fixture(scope="module", params=VERSIONS)
 def played(request):
     """Every situation of one version, each in a thread: futures by (client, situation)."""
-    with broker_of(request.param) as kafka, RdMembers(kafka.bootstrap) as rd:
-        with ThreadPoolExecutor(max_workers=2 * len(SITUATIONS)) as pool:
-            futures: dict[tuple[str, Situation], Future[Outcome]] = {}
-            with JavaMembers(kafka.bootstrap, heap_mb=400) as java:
-                for number, situation in enumerate(SITUATIONS):
-                    for client, members in (("librdkafka", rd), ("Java", java)):
-                        name = f"{client.lower()}-{number}"
-                        futures[client, situation] = pool.submit(_play, kafka, members, name, situation)
-                for future in futures.values():
-                    future.exception()
-                yield request.param, futures
+    with (
+        broker_of(request.param) as kafka,
+        RdMembers(kafka.bootstrap) as rd,
+        JavaMembers(kafka.bootstrap, heap_mb=400) as java,
+        ThreadPoolExecutor(max_workers=2 * len(SITUATIONS)) as pool,
+    ):
+        futures: dict[tuple[str, Situation], Future[Outcome]] = {}
+        for number, situation in enumerate(SITUATIONS):
+            for client, members in (("librdkafka", rd), ("Java", java)):
+                name = f"{client.lower()}-{number}"
+                futures[client, situation] = pool.submit(_play, kafka, members, name, situation)
+        for future in futures.values():
+            future.exception()
+        yield request.param, futures
 
 
 def _play(kafka: Any, members: RdMembers | JavaMembers, name: str, situation: Situation) -> Outcome:
@@ -308,6 +310,10 @@ def _play(kafka: Any, members: RdMembers | JavaMembers, name: str, situation: Si
         stage.end()
 
 
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.play.__name__)
 def test_the_verdict_is_true_and_no_live_member_is_removed_without_a_flag(played, client, situation):
@@ -318,14 +324,85 @@ def test_the_verdict_is_true_and_no_live_member_is_removed_without_a_flag(played
     else:
         assert outcome.verdict != "alive", outcome
     assert outcome.verdict == situation.verdict(client), (version, outcome)
-    allowed = {
-        "stopped": True,
-        "unknown": situation.flags == "--assume-stopped",
-        "alive": situation.flags == "--allow-live",
-    }
-    if not allowed[outcome.verdict]:
-        assert (outcome.result, outcome.exit_code, outcome.is_there) == ("refused", 6, True), outcome
-    elif situation.is_alive:
-        assert (outcome.result, outcome.exit_code, outcome.is_there) == ("returned", 7, True), outcome
-    else:
-        assert (outcome.result, outcome.exit_code, outcome.is_there) == ("removed", 0, False), outcome
+    wanted = what_follows(outcome.verdict, situation)
+    assert (outcome.result, outcome.exit_code) == wanted, outcome
+    assert outcome.is_there == (wanted[0] != "removed"), outcome
+
+
+def what_follows(verdict: str, situation: Situation) -> tuple[str, int]:
+    """(result, exit code) of a verdict under the flags of a situation."""
+    flags = {"stopped": "", "unknown": "--assume-stopped", "alive": "--allow-live"}
+    if verdict != "stopped" and situation.flags != flags[verdict]:
+        return "refused", 6
+    return ("returned", 7) if situation.is_alive else ("removed", 0)
+
+
+HEAD = """# Who may be removed: what the guard says, and what kgm does
+
+Made by `tests/operations/removal/test_guard_matrix.py`, which plays every row on real brokers with real consumers:
+Kafka {versions}, librdkafka and Java. `KGM_WRITE_DOCS=1` writes this page, and the test fails when it is not fresh.
+
+`kgm remove-members` never removes a member that is `alive` or `unknown` unless a flag says so. A verdict comes from what
+kgm sees; nothing that cannot be seen counts as absence of life.
+
+| verdict | means | removed |
+|---|---|---|
+| `alive` | it committed, rejoined or reported while kgm watched, or was still a member after its session timeout | only with `--allow-live` |
+| `stopped` | it left with the intention to come back (member epoch -2, KIP-848); or records wait for it, and it has committed nothing for five of its own commit intervals, as the group's log shows them | yes |
+| `unknown` | anything else; the evidence says what is missing | only with `--assume-stopped` |
+
+## When to say --assume-stopped
+
+When you know that the process does not run, and only then:
+
+- systemd: `systemctl is-active app@3` says `inactive` or `failed`, and nothing restarts it.
+- Kubernetes: `kubectl get pod app-3` says `NotFound`, or the node is gone and the pod was deleted.
+- The machine is switched off.
+
+A look that takes longer says more: with `--guard-window` as long as the session timeout, a member that is idle is proved
+alive, because it is still a member after that time, and one that is gone has left the group by itself.
+
+## What kgm cannot see
+
+- A consumer that is paused, or whose handler takes very long, commits nothing although records wait. It looks stopped
+  once that lasts for five of its commit intervals (10 seconds at least), until its session timeout has passed since its
+  last commit: then it must have sent heartbeats, and is `unknown` again. Java's consumers commit while they are paused.
+- Without READ on `__consumer_offsets` kgm knows nobody's commit interval, so nobody is `stopped` but members at epoch -2.
+- What is removed although it is alive joins again with its next heartbeat. kgm waits for that where a member was not
+  proved stopped, and reports `returned` (exit code 7).
+
+## The rows
+
+"Records wait" means: in its partitions, behind its committed offset. The member is static; without an instance id it is
+the same, but Kafka itself removes a dynamic member after its session timeout.
+
+| the member | client | flags | verdict | what kgm does | exit code |
+|---|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    rows = []
+    for situation in SITUATIONS:
+        verdicts = {client: situation.verdict(client) for client in CLIENTS}
+        for clients in [list(CLIENTS)] if len(set(verdicts.values())) == 1 else [[one] for one in CLIENTS]:
+            verdict = verdicts[clients[0]]
+            result, code = what_follows(verdict, situation)
+            did = {"refused": "refuses", "removed": "removes it", "returned": "removes it; it joins again: `returned`"}
+            cells = (situation.text, " and ".join(clients), f"`{situation.flags}`" if situation.flags else "none",
+                     f"`{verdict}`", did[result], str(code))  # fmt: skip
+            rows.append(f"| {' | '.join(cells)} |\n")
+    return HEAD.format(versions=", ".join(DEFAULT_VERSIONS)) + "".join(rows)
+
+
+def test_the_page_is_fresh():
+    if os.environ.get("KGM_WRITE_DOCS") == "1":
+        PAGE.write_text(page())
+    assert PAGE.read_text() == page()
+
+
+def test_no_row_removes_a_live_member_without_a_flag():
+    for situation in SITUATIONS:
+        for client in CLIENTS:
+            result, _ = what_follows(situation.verdict(client), situation)
+            assert result == "refused" or not situation.is_alive or situation.flags == "--allow-live"

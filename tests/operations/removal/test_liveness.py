@@ -254,8 +254,11 @@ def test_a_rebalance_begins_the_silence_again():
         ({}, {PAIR: 10}, "it has read all records there are, so no commit is due"),
         ({"owned": ()}, {}, "it owns no partitions, so it commits nothing"),
         ({"committed": {}}, {}, "nothing was ever committed for its partitions"),
-        ({}, {PAIR: 12}, "it committed nothing for 3.0 s while 2 records waited; as it commits at least every 5 s, "
-                         "that is known after 25 s"),
+        (
+            {}, {PAIR: 12},
+            ("it committed nothing for 3.0 s while 2 records waited; as it commits at least every 5 s, "
+             "that is known after 25 s"),
+        ),
         ({"interval_ms": None}, {PAIR: 11}, "it committed nothing for 3.0 s while 1 record waited"),
     ],
 )  # fmt: skip
