@@ -135,10 +135,17 @@ class AdminClient:
         if not group_ids:
             return []
         described = self._describe(group_ids)
-        found = {group_id: one for group_id, one in described.items() if isinstance(one, Described)}
+        found: dict[str, Described] = {}
+        bases: dict[str, GroupSnapshot] = {}
+        for group_id, one in described.items():
+            if isinstance(one, Described):
+                try:
+                    bases[group_id] = decoded(group_id, one)
+                    found[group_id] = one
+                except KgmError as error:
+                    described[group_id] = error
         deadline = self.deadline.part(_OFFSETS_SHARE)
         committed = self._committed(found, deadline) if offsets else {}
-        bases = {group_id: decoded(group_id, one) for group_id, one in found.items()}
         topics: set[str] = set()
         partitions: set[tuple[str, int]] = set()
         for group_id in found:
@@ -165,10 +172,15 @@ class AdminClient:
     def rosters(self, group_ids: Sequence[str]) -> list[GroupSnapshot | KgmError]:
         """Type, state and coordinator of each group and the ids of its members, or an error, in the order asked."""
         described = self._describe(group_ids) if group_ids else {}
-        return [
-            one if isinstance(one, KgmError) else roster(group_id, one, self.brokers.coordinator(group_id))
-            for group_id, one in ((group_id, described[group_id]) for group_id in group_ids)
-        ]
+        return [self._brief(group_id, described[group_id]) for group_id in group_ids]
+
+    def _brief(self, group_id: str, described: Described | KgmError) -> GroupSnapshot | KgmError:
+        if isinstance(described, KgmError):
+            return described
+        try:
+            return roster(group_id, described, self.brokers.coordinator(group_id))
+        except KgmError as error:
+            return error
 
     def roster(self, group_id: str) -> GroupSnapshot:
         """One group with the ids of its members. Raises what `rosters` returns."""

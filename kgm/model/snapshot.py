@@ -193,6 +193,9 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
     """Read one group of `data.groups[]`. Raises UsageError that names the key that is wrong."""
     group = _Reader(data, "group")
     coordinator = group.get("coordinator", (dict,), optional=True)
+    members = tuple(_member(item, i) for i, item in enumerate(group.array("members")))
+    _check_unique("member_id", [member.member_id for member in members])
+    _check_unique("group_instance_id", [one.group_instance_id for one in members if one.group_instance_id is not None])
     return GroupSnapshot(
         group_id=group.text("group_id"),
         type=group.choice("type", GROUP_TYPES),
@@ -206,9 +209,16 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         session_timeout_ms=group.get("session_timeout_ms", (int,), optional=True),
         rebalance_timeout_ms=group.get("rebalance_timeout_ms", (int,), optional=True),
         topics=tuple(_topic(item, i) for i, item in enumerate(group.array("topics"))),
-        members=tuple(_member(item, i) for i, item in enumerate(group.array("members"))),
+        members=members,
         offsets=tuple(_offset(item, i) for i, item in enumerate(group.array("offsets"))),
     )
+
+
+def _check_unique(key: str, names: list[str]) -> None:
+    """Raises UsageError for members that share what belongs to one of them."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"members: {key} {twice!r} occurs twice")
 
 
 class _Reader:
