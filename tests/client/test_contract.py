@@ -14,7 +14,8 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import owners
 from kgm.model.errors import NotFoundError
 from kgm.operations.removal import removal
-from kgm.operations.removal.liveness import Liveness, watch
+from kgm.operations.removal.guard import watch_members
+from kgm.operations.removal.liveness import LivenessVerdict
 from kgm.operations.removal.operator import current_operator
 from kgm.operations.removal.request import RemovalRequest
 from kgm.server import serve_in_thread
@@ -185,10 +186,11 @@ def test_offsets_lag_and_what_can_be_known_of_life(place, rd):
     with place.connect() as cluster:
         assert cluster.end_offsets([(place.topic, 0), (place.topic, 1)]) == {(place.topic, 0): 10, (place.topic, 1): 0}
         group = cluster.describe_group(place.group)
-        signs = watch(cluster, group, [one.member_id for one in group.members], window_ms=500)
-    assert signs[holder.member_id].liveness is Liveness.SILENT
-    assert "while records wait for it" in signs[holder.member_id].why
-    assert {sign.liveness for name, sign in signs.items() if name != holder.member_id} == {Liveness.UNKNOWN}
+        report = watch_members(cluster, group, [one.member_id for one in group.members], window_ms=500)
+    assert {one.member_id for one in members} == report.liveness.keys()
+    assert {liveness.verdict for liveness in report.liveness.values()} == {LivenessVerdict.UNKNOWN}
+    silent = [name for name, liveness in report.liveness.items() if "while 3 records waited" in liveness.why]
+    assert silent == [holder.member_id]
 
 
 def test_list_and_not_found(place, rd):
@@ -223,7 +225,8 @@ def test_consumer_groups(real_place):
         assert (away.identity, away.member_epoch) == ("seat-0", -2)
         with place.connect() as cluster:
             group = cluster.describe_group(place.group)
-            assert watch(cluster, group, [away.member_id])[away.member_id].liveness is Liveness.AWAY
+            liveness = watch_members(cluster, group, [away.member_id]).liveness[away.member_id]
+            assert (liveness.verdict, "member epoch -2" in liveness.why) == (LivenessVerdict.STOPPED, True)
         results, _, moves = remove(place, "seat-0")
         assert results == {"seat-0": "removed"}
         after = place.wait(lambda one: one.state == "Stable" and len(by_identity(one)) == PARTITIONS)

@@ -306,7 +306,7 @@ class BrokerConnection:
                 f"the connection to broker {self.address} broke",
                 sent=True, facts=(f"{API[request.API_KEY].name} v{version}: {error.strerror or error}",),
             ) from error  # fmt: skip
-        except (BadAnswerError, WrongSpeechError):
+        except BaseException:  # also Ctrl-C: the answer may yet come, and would be taken for that of the next request
             self.close()
             raise
 

@@ -123,7 +123,7 @@ def check_supported(cluster: AdminClient, plan: RemovalPlan) -> None:
     if version < BATCH_VERSION and static:
         raise RefusedError(
             f"this broker cannot remove static members: {', '.join(static)}", group_id=group.group_id,
-            facts=(f"LeaveGroup: the broker takes up to v{version}; instance ids need v{BATCH_VERSION} (Kafka 2.4)",),
+            facts=(f"LeaveGroup: the broker supports up to v{version}; instance ids need v{BATCH_VERSION} (Kafka 2.4)",),
             hint="dynamic members can be removed by --member-ids; static ones leave when their session times out",
             kafka_error=ErrorCode.UNSUPPORTED_VERSION,
         )  # fmt: skip
