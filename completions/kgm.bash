@@ -134,7 +134,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group -i --instance-ids -m --member-ids --from-file --match --reason --dry-run -y --yes --allow-live --ignore-missing --guard-window --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group -i --instance-ids -m --member-ids --from-file --match --reason --dry-run -y --yes --allow-live --assume-stopped --ignore-missing --guard-window --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'simulate-bounce')

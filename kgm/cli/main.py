@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from kgm import __version__
+from kgm.cli.options import invocation
 from kgm.cli.output.streams import close, prepare, reader_has_gone, silence, write_stderr
 from kgm.model.errors import KgmError
 from kgm.text.sanitize import clean, clean_lines
@@ -94,6 +95,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
+    invocation.remember(arguments)
     try:
         _register(arguments)
         result = typer.main.get_command(app).main(arguments, prog_name="kgm", standalone_mode=False)

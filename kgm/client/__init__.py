@@ -9,7 +9,9 @@ plans and carries out the removal of members. Errors are made in `failures` and 
 No asyncio, no logging, no concurrent.futures: a command starts, asks, and is gone.
 """
 
-from kgm.client.admin_client import AdminClient, Leaver, ListedGroup, Listing
+from kgm.client.admin_client import AdminClient
+from kgm.client.group_listing import ListedGroup, Listing
+from kgm.client.leave_group import Leaver
 from kgm.client.transport.connection import Security
 
 __all__ = ["AdminClient", "Leaver", "ListedGroup", "Listing", "Security", "connect"]

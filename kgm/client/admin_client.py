@@ -5,62 +5,27 @@ found. What changes a group (`leave_group`) is one attempt: who calls it decides
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from kgm.client import requests
-from kgm.client.failures import BadAnswerError, ConnectError, LostError, from_code
-from kgm.client.requests import Described, Offsets
+from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongSpeechError
+from kgm.client.group_listing import ListedGroup, Listing, list_groups
+from kgm.client.leave_group import LeaveAnswer, Leaver, leave_group
+from kgm.client.requests import LATEST, Described, Offsets
 from kgm.client.snapshots import decoded, roster, snapshot, used_topics
 from kgm.client.transport.bootstrap import parse_bootstrap
 from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection, Plaintext, Security
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import run_parallel
-from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnreachableError, UnsupportedError
+from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.protocol.apis import ApiKey
 
-_STATE_FILTER, _TYPE_FILTER = 4, 5
 #: The share of the budget that offsets may use: a dead partition leader must not cost the whole answer.
 _OFFSETS_SHARE = 0.6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedGroup:
-    """One row of a listing. state needs Kafka 2.6 (KIP-518), type 4.0 (KIP-848); None before."""
-
-    group_id: str
-    protocol_type: str | None
-    state: str | None
-    type: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """The groups that this principal may see, by id, and what went wrong at single brokers."""
-
-    groups: tuple[ListedGroup, ...]
-    errors: tuple[KgmError, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leaver:
-    """A member in a LeaveGroup request: by instance id, by member id, or by both, which must then belong together."""
-
-    group_instance_id: str | None = None
-    member_id: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveAnswer:
-    """What the coordinator answered: an error for the whole request, and one error code per leaver it answered."""
-
-    error_code: int
-    codes: dict[Leaver, int]
-    version: int
-    broker: str
 
 
 class AdminClient:
@@ -143,7 +108,7 @@ class AdminClient:
         self, broker: BrokerNode, states: set[str], types: set[str], deadline: Deadline
     ) -> Callable[[], list[ListedGroup]]:
         def ask(connection: BrokerConnection) -> list[ListedGroup]:
-            return _list(connection, states, types, deadline)
+            return list_groups(connection, states, types, deadline)
 
         return lambda: self.brokers.on_broker(broker, ask, deadline)
 
@@ -170,10 +135,17 @@ class AdminClient:
         if not group_ids:
             return []
         described = self._describe(group_ids)
-        found = {group_id: one for group_id, one in described.items() if isinstance(one, Described)}
+        found: dict[str, Described] = {}
+        bases: dict[str, GroupSnapshot] = {}
+        for group_id, one in described.items():
+            if isinstance(one, Described):
+                try:
+                    bases[group_id] = decoded(group_id, one)
+                    found[group_id] = one
+                except KgmError as error:
+                    described[group_id] = error
         deadline = self.deadline.part(_OFFSETS_SHARE)
         committed = self._committed(found, deadline) if offsets else {}
-        bases = {group_id: decoded(group_id, one) for group_id, one in found.items()}
         topics: set[str] = set()
         partitions: set[tuple[str, int]] = set()
         for group_id in found:
@@ -200,10 +172,22 @@ class AdminClient:
     def rosters(self, group_ids: Sequence[str]) -> list[GroupSnapshot | KgmError]:
         """Type, state and coordinator of each group and the ids of its members, or an error, in the order asked."""
         described = self._describe(group_ids) if group_ids else {}
-        return [
-            one if isinstance(one, KgmError) else roster(group_id, one, self.brokers.coordinator(group_id))
-            for group_id, one in ((group_id, described[group_id]) for group_id in group_ids)
-        ]
+        return [self._brief(group_id, described[group_id]) for group_id in group_ids]
+
+    def _brief(self, group_id: str, described: Described | KgmError) -> GroupSnapshot | KgmError:
+        if isinstance(described, KgmError):
+            return described
+        try:
+            return roster(group_id, described, self.brokers.coordinator(group_id))
+        except KgmError as error:
+            return error
+
+    def roster(self, group_id: str) -> GroupSnapshot:
+        """One group with the ids of its members. Raises what `rosters` returns."""
+        (result,) = self.rosters([group_id])
+        if isinstance(result, KgmError):
+            raise result
+        return result
 
     def describe_group(self, group_id: str, *, offsets: bool = True) -> GroupSnapshot:
         """One group. Raises what `describe_groups` returns."""
@@ -267,6 +251,13 @@ class AdminClient:
         wanted = set(partitions)
         return self._topics_and_ends(sorted({topic for topic, _ in wanted}), wanted, self.deadline)[1]
 
+    def offsets_at(self, partitions: Iterable[tuple[str, int]], at_ms: int) -> Offsets:
+        """The first offset with a record of that time or later (ms since the epoch), -1 where there is none, by (topic,
+        partition), where the leaders tell. Timestamps are those of the records, which producers may choose."""
+        wanted = set(partitions)
+        topics = sorted({topic for topic, _ in wanted})
+        return self._topics_and_ends(topics, wanted, self.deadline, at_ms=at_ms)[1]
+
     def _committed(self, found: dict[str, Described], deadline: Deadline) -> dict[str, Offsets]:
         """By group; groups whose offsets cannot be read are left out. Share groups commit nothing of this kind."""
         group_ids = [group_id for group_id, one in found.items() if one.kind != "share"]
@@ -283,7 +274,7 @@ class AdminClient:
         return {group_id: one for group_id, one in results.items() if not isinstance(one, KgmError)}
 
     def _topics_and_ends(
-        self, topics: Sequence[str], partitions: set[tuple[str, int]], deadline: Deadline
+        self, topics: Sequence[str], partitions: set[tuple[str, int]], deadline: Deadline, *, at_ms: int = LATEST
     ) -> tuple[list[TopicSnapshot], Offsets]:
         """(topics that exist and may be seen, end offsets). Leaders that moved are asked again."""
         if not topics:
@@ -305,7 +296,7 @@ class AdminClient:
                         leaders.update(((row.name, p.partition_index), p.leader_id) for p in row.partitions)
             except KgmError:
                 break
-            got, moved = self._ends_by_leader(wanted, leaders, deadline)
+            got, moved = self._ends_by_leader(wanted, leaders, deadline, at_ms)
             ends.update(got)
             wanted = set(moved)
             if not wanted or deadline.expired:
@@ -313,7 +304,7 @@ class AdminClient:
         return [*known.values()], ends
 
     def _ends_by_leader(
-        self, partitions: set[tuple[str, int]], leaders: dict[tuple[str, int], int], deadline: Deadline
+        self, partitions: set[tuple[str, int]], leaders: dict[tuple[str, int], int], deadline: Deadline, at_ms: int
     ) -> tuple[Offsets, list[tuple[str, int]]]:
         brokers = {broker.id: broker for broker in self.brokers.brokers()}
         by_leader: dict[BrokerNode, dict[str, list[int]]] = {}
@@ -323,7 +314,7 @@ class AdminClient:
                 by_leader.setdefault(broker, {}).setdefault(topic, []).append(partition)
         if not by_leader:
             return {}, []
-        tasks = {broker: self._ends_task(broker, mine, deadline) for broker, mine in by_leader.items()}
+        tasks = {broker: self._ends_task(broker, mine, deadline, at_ms) for broker, mine in by_leader.items()}
         ends: Offsets = {}
         moved: list[tuple[str, int]] = []
         for result in run_parallel(tasks, deadline, "a partition leader").values():
@@ -333,10 +324,10 @@ class AdminClient:
         return ends, moved
 
     def _ends_task(
-        self, broker: BrokerNode, partitions: dict[str, list[int]], deadline: Deadline
+        self, broker: BrokerNode, partitions: dict[str, list[int]], deadline: Deadline, at_ms: int
     ) -> Callable[[], tuple[Offsets, list[tuple[str, int]]]]:
         def ask(connection: BrokerConnection) -> tuple[Offsets, list[tuple[str, int]]]:
-            return requests.fetch_ends(connection, partitions, deadline)
+            return requests.fetch_offsets(connection, partitions, deadline, at_ms=at_ms)
 
         return lambda: self.brokers.on_broker(broker, ask, deadline)
 
@@ -414,70 +405,6 @@ class AdminClient:
         except LostError as error:  # what was lost is the look-up
             raise ConnectError(error.message, facts=error.facts, hint=error.hint) from error
         try:
-            return _leave(connection, group_id, leavers, reason, deadline)
-        except (DecodeError, BadAnswerError) as error:
+            return leave_group(connection, group_id, leavers, reason, deadline)
+        except (DecodeError, BadAnswerError, WrongSpeechError) as error:
             raise LostError(error.message, sent=True, facts=error.facts) from error
-
-
-def _list(connection: BrokerConnection, states: set[str], types: set[str], deadline: Deadline) -> list[ListedGroup]:
-    from kgm.protocol.messages.list_groups_request import ListGroupsRequest
-    from kgm.protocol.messages.list_groups_response import ListGroupsResponse
-
-    version = connection.version(ApiKey.LIST_GROUPS)
-    request = ListGroupsRequest(
-        states_filter=sorted(states) if version >= _STATE_FILTER else [],
-        types_filter=sorted(types) if version >= _TYPE_FILTER else [],
-    )
-    answer = connection.call(request, ListGroupsResponse, version=version, deadline=deadline)
-    if answer.error_code:
-        raise from_code(
-            answer.error_code, f"broker {connection.address} does not list its groups",
-            broker=str(connection.address), api="ListGroups",
-        )  # fmt: skip
-    return [
-        ListedGroup(
-            group_id=row.group_id,
-            protocol_type=row.protocol_type,
-            state=row.group_state or None,
-            type=row.group_type.lower() or None,
-        )
-        for row in answer.groups
-    ]
-
-
-def _leave(
-    connection: BrokerConnection, group_id: str, leavers: Sequence[Leaver], reason: str | None, deadline: Deadline
-) -> LeaveAnswer:
-    from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
-    from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
-
-    version = connection.version(ApiKey.LEAVE_GROUP)
-    if version < 3:  # one member, no instance ids (before KIP-345)
-        if len(leavers) != 1 or leavers[0].group_instance_id is not None:
-            raise UnsupportedError(f"broker {connection.address} takes one dynamic member in LeaveGroup v{version}")
-        leaver = leavers[0]
-        request = LeaveGroupRequest(group_id=group_id, member_id=leaver.member_id)
-        answer = connection.call(request, LeaveGroupResponse, version=version, deadline=deadline)
-        code = answer.error_code
-        codes = {leaver: code}
-        top = code if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID) else 0
-        return LeaveAnswer(error_code=top, codes={} if top else codes, version=version, broker=str(connection.address))
-    members = [
-        MemberIdentity(
-            member_id=leaver.member_id,
-            group_instance_id=leaver.group_instance_id,
-            reason=reason if version >= 5 else None,
-        )
-        for leaver in leavers
-    ]
-    request = LeaveGroupRequest(group_id=group_id, members=members)
-    answer = connection.call(request, LeaveGroupResponse, version=version, deadline=deadline)
-    asked = set(leavers)
-    codes = {}
-    for row in answer.members:  # by identity, not by position: the order is not to be relied on
-        leaver = Leaver(group_instance_id=row.group_instance_id, member_id=row.member_id)
-        if leaver in asked:
-            codes.setdefault(leaver, row.error_code)
-    return LeaveAnswer(
-        error_code=answer.error_code, codes=codes, version=version, broker=str(connection.address)
-    )  # fmt: skip

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kgm.client.failures import ConnectError, from_code
+from kgm.client.failures import ConnectError, from_code, not_mentioned
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.connection import BrokerConnection, Security, Step
 from kgm.client.transport.deadline import Deadline
@@ -280,6 +280,9 @@ def _described(at: Address, security: Security, deadline: Deadline, group_id: st
         version = connection.version(ApiKey.DESCRIBE_GROUPS, at_most=_GROUP_OPERATIONS_TO)
         request = DescribeGroupsRequest(groups=[group_id], include_authorized_operations=True)
         answer = connection.call(request, DescribeGroupsResponse, version=version, deadline=deadline)
-        return answer.groups[0].error_code, max(answer.groups[0].authorized_operations, 0)
+        for group in answer.groups:
+            if group.group_id == group_id:
+                return group.error_code, max(group.authorized_operations, 0)
+        raise not_mentioned(group_id, str(at))
     finally:
         connection.close()

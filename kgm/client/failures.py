@@ -11,6 +11,7 @@ from kgm.model.errors import (
     UnsupportedError,
     error_name,
 )
+from kgm.text.shell import shell_word
 
 #: The coordinator is another broker, or will be: look it up again.
 MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
@@ -75,6 +76,11 @@ def from_code(
     return BrokerError(doing, facts=facts, group_id=group_id, kafka_error=code)
 
 
+def not_mentioned(group_id: str, broker: str) -> BadAnswerError:
+    """The error for a group of which an answer does not say anything."""
+    return BadAnswerError(f"broker {broker} answered without a word of group {group_id!r}", group_id=group_id)
+
+
 def not_found(group_id: str, facts: list[str] | tuple[str, ...] = ()) -> NotFoundError:
     """The error for a group that the cluster does not have (or does not show us)."""
     return NotFoundError(f"group {group_id!r} does not exist", facts=facts, group_id=group_id, hint="kgm list")
@@ -85,6 +91,7 @@ def _authorization(code: int, doing: str, facts: list[str], operation: str, grou
     resource = f"Group {group_id!r}" if kind == "Group" and group_id is not None else kind
     hint = None
     if kind == "Group" and group_id is not None:
-        hint = f"kafka-acls --add --allow-principal User:NAME --operation {operation.capitalize()} --group {group_id!r}"
+        right = f"--operation {operation.capitalize()} --group {shell_word(group_id)}"
+        hint = f"kafka-acls --add --allow-principal User:NAME {right}"
     facts.append(f"the principal needs {operation} on {resource}")
     return AuthorizationError(doing, facts=facts, hint=hint, group_id=group_id, kafka_error=code)

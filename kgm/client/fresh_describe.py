@@ -6,7 +6,7 @@ until then, for up to a second or so, it describes groups as they were some reco
 rebalance. Nobody may conclude from that that a member is gone. Where the move was seen, `AdminClient.describe_groups`
 looks again; it may have been before, so an id that a description lacks is asked for: see `AdminClient.holders`."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.transport.brokers import TAKEOVER_S, backoff
@@ -15,18 +15,19 @@ from kgm.model.snapshot import GroupSnapshot
 
 
 def described(
-    cluster: AdminClient, group_id: str, ids: Iterable[str], *, shown_too: bool = False, offsets: bool = True
-) -> GroupSnapshot:
-    """The group; nobody has an instance id among these ids that it does not show. shown_too: and, of a classic group,
-    somebody has each of them that it does show.
+    cluster: AdminClient, group_id: str, ids: Iterable[str], *, shown_too: bool = False,
+    describe: Callable[[str], GroupSnapshot] | None = None,
+) -> GroupSnapshot:  # fmt: skip
+    """The group; no member has an instance id among these ids that it does not show. shown_too: and, of a classic
+    group, a member has each of them that it does show. describe: how to describe it (`AdminClient.describe_group`).
 
     Raises NotFoundError for no such group, UnreachableError if the coordinator's description stays behind what it
-    knows, and what `AdminClient.describe_group` does."""
+    knows, and what `describe` does."""
     asked = {*ids}
     attempt = 0
     while True:
         try:
-            group = _agreed(cluster, group_id, asked, shown_too=shown_too, offsets=offsets)
+            group = _agreed(cluster, group_id, asked, shown_too=shown_too, describe=describe or cluster.describe_group)
         except UnreachableError as error:
             if not attempt:
                 raise
@@ -54,12 +55,12 @@ def seen_twice(cluster: AdminClient, group_id: str) -> GroupSnapshot:
 
 
 def _agreed(
-    cluster: AdminClient, group_id: str, asked: set[str], *, shown_too: bool, offsets: bool
+    cluster: AdminClient, group_id: str, asked: set[str], *, shown_too: bool, describe: Callable[[str], GroupSnapshot]
 ) -> GroupSnapshot | None:
     """The group as it is described; None if its coordinator knows better."""
     group, missing = None, None
     try:
-        group = cluster.describe_group(group_id, offsets=offsets)
+        group = describe(group_id)
     except NotFoundError as error:
         missing = error
     members = () if group is None else group.members

@@ -8,10 +8,12 @@ and time are met. The record counts only if it has the very members that the gro
 Whatever goes wrong here, a missing right or a broker that does not answer, costs what would have been found, and is no
 error."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.transport.connection import BrokerConnection
@@ -19,6 +21,9 @@ from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import DecodeError, ErrorCode, KgmError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.apis import ApiKey
+
+if TYPE_CHECKING:
+    from kgm.records.batch import Batch
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 #: Bytes that are read for one group at most, more or less a fetch.
@@ -119,17 +124,27 @@ def search(partition: int, group_id: str, deadline: Deadline, connection: Broker
 
 def rows(connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline) -> Iterator[Rows]:
     """Fetch after fetch, from offset `first` to before `end`. Raises KgmError."""
+    for fetched in batches(connection, partition, first, end, deadline):
+        read = [row for batch in fetched if not batch.is_control for row in batch.records]
+        records = [(row.key, row.value, row.timestamp) for row in read if first <= row.offset < end]
+        size = sum(len(batch.data) for batch in fetched)
+        yield Rows(size_bytes=size, next_offset=fetched[-1].last_offset + 1, records=records)
+
+
+def batches(
+    connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline
+) -> Iterator[list[Batch]]:
+    """The record batches of each fetch, from the one that holds offset `first` to the one before `end`.
+
+    Raises KgmError."""
     from kgm.records.batch import whole_batches
 
     while first < end:
-        data = _fetch(connection, partition, first, deadline)
-        batches = whole_batches(data)
-        if not batches:
+        fetched = whole_batches(_fetch(connection, partition, first, deadline))
+        if not fetched:
             raise DecodeError(f"partition {partition} of {OFFSETS_TOPIC} gives nothing from offset {first} on")
-        read = [row for batch in batches if not batch.is_control for row in batch.records]
-        records = [(row.key, row.value, row.timestamp) for row in read if first <= row.offset < end]
-        first = batches[-1].last_offset + 1
-        yield Rows(size_bytes=len(data), next_offset=first, records=records)
+        first = fetched[-1].last_offset + 1
+        yield fetched
 
 
 def end_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:

@@ -5,7 +5,7 @@ nothing is remembered. What a group *is* comes out as a `Described`: the kind of
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from kgm.client.failures import from_code, not_found
 from kgm.client.transport.connection import BrokerConnection
@@ -26,6 +26,8 @@ Offsets: TypeAlias = dict[tuple[str, int], int]
 
 _NOT_THIS_KIND = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 _BATCHED_FETCH = 8
+#: The timestamp that asks ListOffsets for the end of a partition.
+LATEST: Final = -1
 #: Heartbeat with an instance id (KIP-345).
 _STATIC_HEARTBEAT = 3
 #: Version 10 names topics by id; with names there is one thing less that can go wrong.
@@ -180,17 +182,19 @@ def _committed(group_id: str, code: int, topics: Sequence[object], connection: B
     }
 
 
-def fetch_ends(
-    connection: BrokerConnection, partitions: Mapping[str, Sequence[int]], deadline: Deadline
+def fetch_offsets(
+    connection: BrokerConnection, partitions: Mapping[str, Sequence[int]], deadline: Deadline, *, at_ms: int = LATEST
 ) -> tuple[Offsets, list[tuple[str, int]]]:
-    """(end offset of each partition that this broker leads, partitions that it does not lead any more)."""
+    """(an offset of each partition that this broker leads, partitions that it does not lead any more).
+
+    The offset is the end of the partition, or for a time the first one of a record of that time or later, -1 if there
+    is none (ms since the epoch, by the records' own timestamps)."""
     from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
     from kgm.protocol.messages.list_offsets_response import ListOffsetsResponse
 
-    latest = -1
     topics = [
         ListOffsetsTopic(
-            name=name, partitions=[ListOffsetsPartition(partition_index=p, timestamp=latest) for p in numbers]
+            name=name, partitions=[ListOffsetsPartition(partition_index=p, timestamp=at_ms) for p in numbers]
         )
         for name, numbers in partitions.items()
     ]
@@ -201,7 +205,7 @@ def fetch_ends(
     moved: list[tuple[str, int]] = []
     for topic in answer.topics:
         for row in topic.partitions:
-            if not row.error_code and row.offset >= 0:
+            if not row.error_code and (row.offset >= 0 or at_ms != LATEST):
                 ends[topic.name, row.partition_index] = row.offset
             elif row.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE):
                 moved.append((topic.name, row.partition_index))
@@ -271,7 +275,7 @@ __all__ = [
     "describe",
     "fetch_broker_settings",
     "fetch_committed",
-    "fetch_ends",
     "fetch_group_settings",
+    "fetch_offsets",
     "fetch_session_timeouts",
 ]  # fmt: skip

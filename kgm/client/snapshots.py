@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kgm.client.failures import BadAnswerError
 from kgm.client.requests import Described, Offsets
 from kgm.model.assignment import Partitions
 from kgm.model.errors import DecodeError
@@ -23,21 +24,39 @@ RACK_VERSION = 3
 
 
 def decoded(group_id: str, described: Described) -> GroupSnapshot:
-    """The group as the API told it, before topics and offsets are known."""
-    return _BUILDERS[described.kind](group_id, described.raw)
+    """The group as the API told it, before topics and offsets are known.
+
+    Raises BadAnswerError for a group in which a member or an instance id occurs twice."""
+    group = _BUILDERS[described.kind](group_id, described.raw)
+    _check_members(group)
+    return group
+
+
+def _check_members(group: GroupSnapshot) -> None:
+    instance_ids = [member.group_instance_id for member in group.members if member.group_instance_id is not None]
+    for what, names in (("member", [member.member_id for member in group.members]), ("instance id", instance_ids)):
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise BadAnswerError(
+                f"the broker describes group {group.group_id!r} with {what} {twice!r} twice", group_id=group.group_id
+            )
 
 
 def roster(group_id: str, described: Described, coordinator: CoordinatorNode | None) -> GroupSnapshot:
-    """The group with the ids of its members, and nothing of what they are: quick, for many groups."""
+    """The group with the ids of its members, and nothing of what they are: quick, for many groups.
+
+    Raises BadAnswerError as `decoded` does."""
     raw: Any = described.raw
     members = tuple(MemberSnapshot(member_id=one.member_id, group_instance_id=_instance_id(one)) for one in raw.members)
-    return GroupSnapshot(
+    group = GroupSnapshot(
         group_id=group_id,
         type=described.kind,
         state=raw.group_state,
         coordinator=coordinator,
         members=members,
     )
+    _check_members(group)
+    return group
 
 
 def _instance_id(member: Any) -> str | None:
@@ -302,7 +321,8 @@ def offset_rows(members: Iterable[MemberSnapshot], committed: Offsets, ends: Off
                 partition=partition,
                 committed=at,
                 end=end,
-                lag=None if at is None or end is None else max(0, end - at),
+                # An offset past the end is no lag: the topic was created again, or has lost records.
+                lag=None if at is None or end is None or at > end else end - at,
                 group_instance_id=holder.group_instance_id if holder else None,
                 member_id=holder.member_id if holder else None,
             )

@@ -94,7 +94,8 @@ class MemberSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSnapshot:
-    """Committed and end offset of one partition, in records; lag is end minus committed, never below 0."""
+    """Committed and end offset of one partition. lag: end minus committed, in records; None where one of the two is not
+    known, or where the committed offset is past the end (the topic was created again, or has lost records)."""
 
     topic: str
     partition: int
@@ -103,6 +104,11 @@ class OffsetSnapshot:
     lag: int | None
     group_instance_id: str | None
     member_id: str | None
+
+    @property
+    def is_past_end(self) -> bool:
+        """Whether the committed offset is past the end of the partition."""
+        return self.committed is not None and self.end is not None and self.committed > self.end
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -186,6 +192,9 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
     """Read one group of `data.groups[]`. Raises UsageError, which names the wrong key."""
     group = _Reader(data, "group")
     coordinator = group.get("coordinator", (dict,), optional=True)
+    members = tuple(_member(item, i) for i, item in enumerate(group.array("members")))
+    _check_unique("member_id", [member.member_id for member in members])
+    _check_unique("group_instance_id", [one.group_instance_id for one in members if one.group_instance_id is not None])
     return GroupSnapshot(
         group_id=group.text("group_id"),
         type=group.choice("type", GROUP_TYPES),
@@ -199,9 +208,16 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         session_timeout_ms=group.get("session_timeout_ms", (int,), optional=True),
         rebalance_timeout_ms=group.get("rebalance_timeout_ms", (int,), optional=True),
         topics=tuple(_topic(item, i) for i, item in enumerate(group.array("topics"))),
-        members=tuple(_member(item, i) for i, item in enumerate(group.array("members"))),
+        members=members,
         offsets=tuple(_offset(item, i) for i, item in enumerate(group.array("offsets"))),
     )
+
+
+def _check_unique(key: str, names: list[str]) -> None:
+    """Raises UsageError for members that share what belongs to one of them."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"members: {key} {twice!r} occurs twice")
 
 
 class _Reader:

@@ -9,14 +9,15 @@ import uuid
 
 import pytest
 
-from kgm.cli.commands.remove_members import lead_of
 from kgm.client import connect
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import owners
 from kgm.model.errors import NotFoundError
 from kgm.operations.removal import removal
-from kgm.operations.removal.liveness import Liveness, watch
-from kgm.operations.removal.preview import expected_moves
+from kgm.operations.removal.guard import watch_members
+from kgm.operations.removal.liveness import LivenessVerdict
+from kgm.operations.removal.operator import current_operator
+from kgm.operations.removal.request import RemovalRequest
 from kgm.server import serve_in_thread
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 
@@ -97,11 +98,17 @@ def fleet(members, place, count, *, static=True, **more):
 
 def remove(place, *instance_ids, **more):
     with place.connect() as cluster:
-        seen = cluster.describe_group(place.group)
-        plan = removal.plan(place.group, seen, instance_ids=instance_ids, **more)
-        removal.check_possible(cluster, plan)
-        moves = expected_moves(seen, plan.member_ids, lead=lead_of(seen, plan.member_ids))
-        return {one.target.id: str(one.result) for one in removal.execute(cluster, plan, reason="test")}, seen, moves
+        request = RemovalRequest(
+            group_id=place.group,
+            instance_ids=instance_ids,
+            assume_stopped=True,
+            allow_live=True,
+            guard_window_ms=0,
+            **more,
+        )
+        prepared = removal.prepare(cluster, request)
+        report = removal.execute(cluster, prepared, operator=current_operator(), audit=None)
+        return {one.target.id: str(one.result) for one in report.results}, prepared.plan.group, prepared.moves.moves
 
 
 def by_identity(snapshot):
@@ -179,10 +186,11 @@ def test_offsets_lag_and_what_can_be_known_of_life(place, rd):
     with place.connect() as cluster:
         assert cluster.end_offsets([(place.topic, 0), (place.topic, 1)]) == {(place.topic, 0): 10, (place.topic, 1): 0}
         group = cluster.describe_group(place.group)
-        signs = watch(cluster, group, [one.member_id for one in group.members], window_ms=500)
-    assert signs[holder.member_id].liveness is Liveness.SILENT
-    assert "while records wait for it" in signs[holder.member_id].why
-    assert {sign.liveness for name, sign in signs.items() if name != holder.member_id} == {Liveness.UNKNOWN}
+        report = watch_members(cluster, group, [one.member_id for one in group.members], window_ms=500)
+    assert {one.member_id for one in members} == report.liveness.keys()
+    assert {liveness.verdict for liveness in report.liveness.values()} == {LivenessVerdict.UNKNOWN}
+    silent = [name for name, liveness in report.liveness.items() if "while 3 records waited" in liveness.why]
+    assert silent == [holder.member_id]
 
 
 def test_list_and_not_found(place, rd):
@@ -217,7 +225,8 @@ def test_consumer_groups(real_place):
         assert (away.identity, away.member_epoch) == ("seat-0", -2)
         with place.connect() as cluster:
             group = cluster.describe_group(place.group)
-            assert watch(cluster, group, [away.member_id])[away.member_id].liveness is Liveness.AWAY
+            liveness = watch_members(cluster, group, [away.member_id]).liveness[away.member_id]
+            assert (liveness.verdict, "member epoch -2" in liveness.why) == (LivenessVerdict.STOPPED, True)
         results, _, moves = remove(place, "seat-0")
         assert results == {"seat-0": "removed"}
         after = place.wait(lambda one: one.state == "Stable" and len(by_identity(one)) == PARTITIONS)

@@ -5,7 +5,11 @@ import pytest
 from kgm.client import connect
 from kgm.model.errors import AuthenticationError, AuthorizationError, KgmError, NotFoundError, UnsupportedError
 from kgm.operations.removal import removal
-from kgm.operations.removal.liveness import Liveness, watch
+from kgm.operations.removal.guard import watch_members
+from kgm.operations.removal.liveness import LivenessVerdict
+from kgm.operations.removal.operator import current_operator
+from kgm.operations.removal.outcome import Result
+from kgm.operations.removal.request import RemovalRequest
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages import consumer_group_describe_response as consumer
 from kgm.protocol.messages import describe_configs_response as configs
@@ -124,9 +128,15 @@ def test_the_session_timeout_of_a_consumer_group_where_it_may_be_seen(broker, fa
 def test_away_is_known_without_a_window(broker):
     broker.always(ApiKey.CONSUMER_GROUP_DESCRIBE, consumer_group(member("a", -2), member("b")))
     with connect(broker.bootstrap, timeout_ms=60_000) as cluster:
-        signs = watch(cluster, cluster.describe_group("g"), ["a-id"], also=["b-id"])
-    assert signs["a-id"].liveness is Liveness.AWAY
-    assert signs["b-id"].liveness is Liveness.UNKNOWN
+        report = watch_members(cluster, cluster.describe_group("g"), ["a-id"], also=["b-id"])
+    assert report.liveness["a-id"].verdict is LivenessVerdict.STOPPED
+    assert report.verdict_of("b-id") is LivenessVerdict.UNKNOWN
+
+
+def removed(cluster):
+    request = RemovalRequest(group_id="g", instance_ids=("a",), assume_stopped=True, guard_window_ms=0)
+    prepared = removal.prepare(cluster, request)
+    return removal.execute(cluster, prepared, operator=current_operator(), audit=None)
 
 
 def test_brokers_before_4_0_cannot_remove_consumer_members(broker):
@@ -135,11 +145,10 @@ def test_brokers_before_4_0_cannot_remove_consumer_members(broker):
     rows = [MemberResponse(member_id="a-id", group_instance_id="a", error_code=25)]
     broker.always(ApiKey.LEAVE_GROUP, answering(LeaveGroupResponse(members=rows)))
     with connect(broker.bootstrap, timeout_ms=60_000) as cluster:
-        plan = removal.plan("g", cluster.describe_group("g"), instance_ids=["a"])
-        (row,) = removal.execute(cluster, plan, reason="x")
-    assert (row.result, row.error) == (removal.Result.REFUSED, 25)
+        report = removed(cluster)
+    (row,) = report.results
+    assert (row.result, row.error, report.exit_code) == (Result.REFUSED, 25, 6)
     assert "KAFKA-18188" in row.note
-    assert removal.exit_code([row], ignore_missing=True) == 6
 
 
 def test_a_removed_live_consumer_member_comes_back_under_the_same_id(broker):
@@ -147,7 +156,7 @@ def test_a_removed_live_consumer_member_comes_back_under_the_same_id(broker):
     rows = [MemberResponse(member_id="a-id", group_instance_id="a", error_code=0)]
     broker.script(ApiKey.LEAVE_GROUP, answering(LeaveGroupResponse(members=rows)), Pass())
     with connect(broker.bootstrap, timeout_ms=60_000) as cluster:
-        plan = removal.plan("g", cluster.describe_group("g"), instance_ids=["a"])
-        (row,) = removal.execute(cluster, plan, reason="x")
-    assert row.result is removal.Result.REMOVED
+        report = removed(cluster)
+    (row,) = report.results
+    assert (row.result, report.exit_code) == (Result.RETURNED, 7)
     assert "its process is alive" in row.note

@@ -58,4 +58,4 @@ def test_static_members_are_refused_with_the_reason(old_kafka, group):
     name, _ = group
     run = kgm("remove-members", name, "-b", old_kafka.bootstrap, "--instance-ids", "a", "--yes")
     assert run.code == 6
-    assert "LeaveGroup: the broker speaks up to v2; instance ids need v3 (Kafka 2.4)" in run.err
+    assert "LeaveGroup: the broker supports up to v2; instance ids need v3 (Kafka 2.4)" in run.err

@@ -304,10 +304,13 @@ class KafkaCluster(_Cluster):
 
 
 class OldKafka(_Cluster):
-    """One Kafka 2.2.2 broker with its ZooKeeper in the same JVM: LeaveGroup and DescribeGroups stop at v2."""
+    """One broker with its ZooKeeper in the same JVM; 2.2.2 by default, whose LeaveGroup and DescribeGroups stop at v2."""
 
-    def __init__(self, properties: Mapping[str, str] | None = None, *, heap_mb: int = 300) -> None:
+    def __init__(
+        self, properties: Mapping[str, str] | None = None, *, version: str = "2.2.2", heap_mb: int = 300
+    ) -> None:
         self.properties = dict(properties or {})
+        self._version = version
         self._heap_mb = heap_mb
         self._child: Child | None = None
         self.folder = Path()
@@ -357,7 +360,7 @@ class OldKafka(_Cluster):
                 "-Dzookeeper.jmx.log4j.disable=true",
                 f"-Dkgm.zookeeper={zk_config}",
             ],
-            class_path=_jars.classpath("kafka-2.2.2", drivers()),
+            class_path=_jars.classpath(f"kafka-{self._version}", drivers()),
         )
         self._child = Child(command, log=self.folder / "broker.log")
         try:

@@ -69,6 +69,16 @@ SETS: Final[dict[str, tuple[Artifact, ...]]] = {
         _SLF4J_NOP,
     ),
 }
+# Brokers of other versions, in KRaft mode.
+for _version in ("3.3.2", "3.6.2", "3.9.1", "4.0.1", "4.1.1", "4.2.0", "4.4.0"):
+    SETS[f"kafka-{_version}"] = (_kafka("kafka_2.13", _version), _SLF4J_NOP)
+# Brokers that need ZooKeeper; that of 2.4 fails on Java 17.
+for _version, _zookeeper in (("2.4.1", "3.5.10"), ("2.8.2", "3.5.10")):
+    SETS[f"kafka-{_version}"] = (
+        _kafka("kafka_2.13", _version),
+        Artifact(group="org.apache.zookeeper", name="zookeeper", version=_zookeeper),
+        Artifact(group="org.slf4j", name="slf4j-reload4j", version="1.7.36"),
+    )
 SETS["slf4j-simple"] = (Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36"),)
 _ALIASES: Final = {
     "kafka": f"kafka-{KAFKA_VERSION}",

@@ -153,6 +153,12 @@ class Member:
         self.send("commit")
         return self.wait_event("committed", "error", "fatal", after=after)
 
+    def pause(self) -> None:
+        """Stop reading every partition that it owns, and go on polling."""
+        after = len(self.events)
+        self.send("pause")
+        self.wait_event("paused", "fatal", after=after)
+
     def stall(self, ms: int) -> None:
         """Stop polling for a while (heartbeats go on)."""
         self.send("stall", ms=ms)

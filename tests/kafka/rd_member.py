@@ -2,8 +2,8 @@
 
 argv[1] is JSON {"config": ..., "topics": [...]}; without it the process says "ready", and reads that as the first line
 of standard input. Commands are JSON lines on standard input:
-{"cmd": "commit" | "close" | "stall" | "subscribe" | "unsubscribe"}. Events are JSON lines on standard output. When
-standard input ends, the process ends without a word to the broker.
+{"cmd": "commit" | "pause" | "close" | "stall" | "subscribe" | "unsubscribe"}. Events are JSON lines on standard
+output. When standard input ends, the process ends without a word to the broker.
 """
 
 from __future__ import annotations
@@ -70,6 +70,9 @@ class Member:
                     self.emit("committed")
                 except KafkaException as error:
                     self.emit("error", error=error.args[0].name(), message=error.args[0].str())
+            case "pause":
+                self.consumer.pause(self.consumer.assignment())
+                self.emit("paused")
             case "stall":
                 time.sleep(command["ms"] / 1000)
             case "subscribe":

@@ -164,7 +164,7 @@ def test_what_a_removal_would_move_is_what_an_expiry_moved(tables):
         if expired and before is not None and before.type == "consumer" and gone is not None and gone.state == "Stable":
             absent = [each.member_id for each in before.members if each.identity == who(before, bounce)]
             before = replace(before, assignor=before.assignor or "uniform")  # the broker's first
-            expected = expected_moves(before, absent)
+            expected = expected_moves(before, absent).moves
             was, then = (owners({each.identity: each.assignment for each in group.members}) for group in (before, gone))
             really = {(*place, was[place], then[place]) for place in was if was[place] != then[place]}
             assert {(m.topic, m.partition, m.owner_before, m.owner_after) for m in expected} == really, bounce

@@ -14,12 +14,13 @@ from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from kgm.operations.removal.audit_log import Removal
+    from kgm.operations.removal.audit_log import AuditedRemoval
 
 SCHEMA = "kgm.audit/v1"
 _COLUMNS = (
     Column(title="TIME"), Column(title="OPERATOR"), Column(title="GROUP"), Column(title="INSTANCE-ID"),
-    Column(title="MEMBER-ID", wide=True), Column(title="RESULT"), Column(title="ERROR", wide=True),
+    Column(title="MEMBER-ID", wide=True), Column(title="RESULT"), Column(title="LIVENESS", wide=True),
+    Column(title="ERROR", wide=True),
     Column(title="REASON"), Column(title="CLUSTER"), Column(title="NOTE"), Column(title="UID", wide=True),
     Column(title="CLIENT-HOST", wide=True), Column(title="FINISHED", wide=True),
 )  # fmt: skip
@@ -40,7 +41,7 @@ def audit(
     """Show the removals that kgm made from this machine, oldest first: who, when, why, what came of each.
 
     The log is $XDG_STATE_HOME/kgm/audit.jsonl (~/.local/state). A removal whose outcome was never written is `unknown`:
-    kgm ended before it knew; `kgm describe` tells what is there now."""
+    kgm ended before the outcome was known; `kgm describe` shows the group as it is now."""
     import time
 
     from kgm.cli.output.failures import print_warning
@@ -72,20 +73,20 @@ def audit(
     )
 
 
-def removal_json(one: Removal) -> dict[str, Any]:
+def removal_json(one: AuditedRemoval) -> dict[str, Any]:
     """One of `data.removals`."""
     from dataclasses import asdict
 
-    found = asdict(one)
+    found = asdict(one) | {"evidence": list(one.evidence)}
     if one.finished_at is None:
         found["note"] = _why_unknown(one)
     return found
 
 
-def _why_unknown(one: Removal) -> str:
+def _why_unknown(one: AuditedRemoval) -> str:
     if one.host == os.uname().nodename and one.pid is not None and _is_running(one.pid):
-        return f"process {one.pid} may still be at it"
-    return "kgm ended before it knew: look with kgm describe"
+        return f"process {one.pid} may still be running"
+    return "kgm ended before the outcome was known: run kgm describe"
 
 
 def _is_running(pid: int) -> bool:
@@ -102,8 +103,8 @@ def _table(items: Sequence[dict[str, Any]]) -> Table:
     rows: list[list[Cell]] = [
         [
             one["time"], f"{one['operator'] or '?'}@{one['host'] or '?'}", one["group_id"], one["group_instance_id"],
-            one["member_id"], one["result"], one["error"], one["reason"], one["cluster_id"], one["note"], one["uid"],
-            one["client_host"], one["finished_at"],
+            one["member_id"], one["result"], one["verdict"], one["error"], one["reason"], one["cluster_id"],
+            one["note"], one["uid"], one["client_host"], one["finished_at"],
         ]
         for one in items
     ]  # fmt: skip

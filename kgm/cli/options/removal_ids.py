@@ -34,16 +34,11 @@ def patterns(values: list[str] | None) -> tuple[str, ...]:
 
 
 def reason(text: str | None) -> str:
-    from kgm.operations.removal.removal import DEFAULT_REASON, MAX_REASON_CHARACTERS
+    from kgm.operations.removal.request import DEFAULT_REASON, check_reason
 
     if text is None:
         return DEFAULT_REASON
-    if not text.strip():
-        raise UsageError("--reason: the text is empty", hint="omit the option for the default reason")
-    if len(text) > MAX_REASON_CHARACTERS:
-        raise UsageError(f"--reason: {len(text)} characters; Kafka accepts at most {MAX_REASON_CHARACTERS}")
-    if not text.isprintable():
-        raise UsageError("--reason: the text contains characters that would corrupt the broker's log")
+    check_reason(text)
     return text
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kgm.client.failures import MOVED, RETRIABLE, ConnectError, LostError, from_code
+from kgm.client.failures import MOVED, RETRIABLE, ConnectError, LostError, from_code, not_mentioned
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.connection import BrokerConnection, Security
 from kgm.client.transport.deadline import Deadline
@@ -279,7 +279,12 @@ class Brokers:
         if tasks:
             for broker, answer in run_parallel(tasks, deadline, "the coordinator").items():
                 for group_id in by_broker[broker]:
-                    results[group_id] = answer if isinstance(answer, KgmError) else answer[group_id]
+                    if isinstance(answer, KgmError):
+                        results[group_id] = answer
+                    elif group_id in answer:
+                        results[group_id] = answer[group_id]
+                    else:
+                        results[group_id] = not_mentioned(group_id, str(broker.address))
         return results
 
     def _ask_chunks(

@@ -27,6 +27,8 @@ from kgm.protocol.struct import Message
 #: Kafka's own ceiling for a frame (socket.request.max.bytes, and librdkafka's receive.message.max.bytes).
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 CLIENT_ID = "kgm"
+#: What is decoded in less than a second, whatever is in it.
+_QUICKLY_DECODED_BYTES = 1 << 20
 _CHUNK_BYTES = 64 * 1024
 _TLS_RECORDS = {0x14, 0x15, 0x16, 0x17}
 #: The ApiVersions version that every broker answers, also when it does not know the one that was asked with.
@@ -242,13 +244,38 @@ class BrokerConnection:
             frame = self._exchange(request, version, deadline)
             try:
                 self._check_correlation(frame)
-                _, message = wire.decode_response(answer, frame, version=version)
-            except (DecodeError, BadAnswerError):
+                message = self._decoded(answer, frame, version, deadline)
+            except (DecodeError, BadAnswerError, LostError):
                 self.close()
                 raise
             # The broker mutes the connection for so long (KIP-219); to send before that would only queue up.
             self._muted_until = time.monotonic() + max(0, getattr(message, "throttle_time_ms", 0)) / 1000
             return message
+
+    def _decoded(self, answer: type[M], frame: bytes, version: int, deadline: Deadline) -> M:
+        """The message in a frame. A huge one is decoded by a thread that is left behind at the deadline: who asks must
+        not wait for longer because a broker says more. Raises DecodeError, LostError."""
+        if len(frame) < _QUICKLY_DECODED_BYTES:
+            return wire.decode_response(answer, frame, version=version)[1]
+        done: list[M | BaseException] = []
+
+        def decode() -> None:
+            try:
+                done.append(wire.decode_response(answer, frame, version=version)[1])
+            except BaseException as error:  # noqa: BLE001  (handed to the thread that waits)
+                done.append(error)
+
+        thread = threading.Thread(target=decode, daemon=True, name=f"decode {API[answer.API_KEY].name}")
+        thread.start()
+        thread.join(deadline.remaining())
+        if not done:
+            raise LostError(
+                f"broker {self.address} answered with {len(frame)} bytes, more than can be read within "
+                f"{_budget(deadline)}", sent=True, facts=(f"{API[answer.API_KEY].name} v{version}",),
+            )  # fmt: skip
+        if isinstance(done[0], BaseException):
+            raise done[0]
+        return done[0]
 
     def _exchange(self, request: Message, version: int, deadline: Deadline) -> bytes:
         if self.closed:
@@ -279,7 +306,7 @@ class BrokerConnection:
                 f"the connection to broker {self.address} broke",
                 sent=True, facts=(f"{API[request.API_KEY].name} v{version}: {error.strerror or error}",),
             ) from error  # fmt: skip
-        except (BadAnswerError, WrongSpeechError):
+        except BaseException:  # also Ctrl-C: the answer may yet come, and would be taken for that of the next request
             self.close()
             raise
 

@@ -19,7 +19,7 @@ from kgm.operations.demo.consumers import (
 
 if TYPE_CHECKING:
     from kgm.model.snapshot import GroupSnapshot
-    from kgm.operations.removal.removal import MemberResult
+    from kgm.operations.removal.outcome import MemberResult
     from kgm.server import EmbeddedServer
     from kgm.simulation.plan.bounce_plan import Plan
     from kgm.simulation.report.prediction import Prediction
@@ -187,14 +187,19 @@ class _RunningDemo:
     def remove(self) -> MemberRemoved:
         from kgm.client import connect
         from kgm.operations.removal import removal
+        from kgm.operations.removal.operator import current_operator
+        from kgm.operations.removal.request import RemovalRequest
         from kgm.simulation.plan.bounce_plan import Plan
 
         self.predicted = _effect(self._predict(Plan(remove=(self.leaver,), **_fleet_settings())))
         self.fleet.pop(self.leaver).stop()
         with connect(self.server.bootstrap, timeout_ms=10_000) as cluster:
-            wanted = removal.plan(GROUP, cluster.describe_group(GROUP), instance_ids=[self.leaver])
-            results = removal.execute(cluster, wanted, reason="kgm demo")
-        return MemberRemoved(instance_id=self.leaver, results=tuple(results))
+            request = RemovalRequest(
+                group_id=GROUP, instance_ids=(self.leaver,), reason="kgm demo", assume_stopped=True
+            )
+            prepared = removal.prepare(cluster, request)
+            report = removal.execute(cluster, prepared, operator=current_operator(), audit=None)
+        return MemberRemoved(instance_id=self.leaver, results=tuple(report.results))
 
     def compare_removal(self) -> RemovalDone:
         wait_until("the others own everything", self._owns_everything)

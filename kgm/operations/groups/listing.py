@@ -11,7 +11,7 @@ from kgm.model.errors import KgmError
 
 if TYPE_CHECKING:
     from kgm.client import AdminClient, Listing
-    from kgm.client.admin_client import ListedGroup
+    from kgm.client.group_listing import ListedGroup
     from kgm.model.snapshot import CoordinatorNode, GroupSnapshot
 
 

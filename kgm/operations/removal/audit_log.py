@@ -42,10 +42,11 @@ UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Removal:
+class AuditedRemoval:
     """One member that was to be removed, and what came of it.
 
-    result: as `remove-members` names it; `unknown` without an outcome. finished_at: None then. Times are RFC 3339."""
+    result: as `remove-members` names it; `unknown` without an outcome. finished_at: None then. Times are RFC 3339.
+    verdict: whether the member was known to be alive when it was removed, and evidence, what said so."""
 
     run: str
     time: str
@@ -61,6 +62,8 @@ class Removal:
     client_id: str | None
     client_host: str | None
     reason: str | None
+    verdict: str | None
+    evidence: tuple[str, ...]
     result: str
     error: str | None
     note: str | None
@@ -71,7 +74,7 @@ class Removal:
 class Read:
     """What the log holds, oldest first. torn: lines that are no records."""
 
-    removals: tuple[Removal, ...]
+    removals: tuple[AuditedRemoval, ...]
     torn: int
 
 
@@ -311,7 +314,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
     return found if is_named and isinstance(found.get("time"), str) else None
 
 
-def _removal(intent: dict[str, Any] | None, outcome: dict[str, Any] | None) -> Removal:
+def _removal(intent: dict[str, Any] | None, outcome: dict[str, Any] | None) -> AuditedRemoval:
     known = {**(outcome or {}), **(intent or {})}
 
     def text(record: Mapping[str, Any], key: str) -> str | None:
@@ -323,12 +326,14 @@ def _removal(intent: dict[str, Any] | None, outcome: dict[str, Any] | None) -> R
         return value if type(value) is int else None
 
     after = outcome or {}
-    return Removal(
+    return AuditedRemoval(
         run=known["run"], time=known["time"], operator=text(known, "operator"), uid=number("uid"),
         host=text(known, "host"), pid=number("pid"), cluster_id=text(known, "cluster_id"),
         bootstrap=text(known, "bootstrap"), group_id=text(known, "group_id"),
         group_instance_id=text(known, "group_instance_id"), member_id=text(known, "member_id"),
         client_id=text(known, "client_id"), client_host=text(known, "client_host"), reason=text(known, "reason"),
+        verdict=text(known, "verdict"),
+        evidence=tuple(one for one in known.get("evidence") or () if isinstance(one, str)),
         result=text(after, "result") or UNKNOWN, error=text(after, "error"), note=text(after, "note"),
         finished_at=text(after, "time"),
     )  # fmt: skip

@@ -1,139 +1,295 @@
-"""Is a member alive? Kafka does not tell: no API shows the last heartbeat. What can be seen is whether it commits.
+"""Is a member's process alive? The verdict on what was seen of one member, and the evidence for it.
 
-Two signs are certain: a KIP-848 member at epoch -2 has left and is away, and a member whose committed offsets move is
-alive. A member that commits nothing while records wait for it is *silent*: stopped, stuck, or slower than the window
-(clients commit every 5 s by default). Everything else is *unknown*, and said to be."""
+No Kafka API tells when a member was heard of last. What can be seen is what it does:
+
+- `alive`: it committed, rejoined or reported while kgm watched, or it was still a member after a whole session timeout
+  of watching, which takes heartbeats.
+- `stopped`: it left with the intention to come back (member epoch -2, KIP-848); or it committed nothing for at least
+  five times its own commit interval, as the group's log shows it, while records waited for it all that time, a commit
+  was due while kgm watched, and nothing says that heartbeats went on.
+- `unknown`: everything else. Evidence that cannot be had (a rebalance under way, a broker that does not tell, a missing
+  right, a coordinator that has just moved) is said to be missing; it never counts as absence of life.
+
+Pure: times come in as numbers, and nothing is asked here. `guard` does the watching."""
+
+from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
-from kgm.client.admin_client import AdminClient
-from kgm.client.requests import Offsets
+from kgm.client.group_activity import ActivityRecord, CommitRecord, MemberRecord, RebalanceRecord
 from kgm.model.assignment import Partitions, count
-from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.model.snapshot import MemberSnapshot
 
-#: A little more than the 5 s between the automatic commits of Java and librdkafka consumers.
-WINDOW_MS = 6_000
-_POLL_S = 0.4
-#: A member that has read everything and gets nothing new shows no more in a long window than in a short one.
-_IDLE_MS = 1_200
+#: A member is silent once it has skipped so many of its own commits.
+SILENT_INTERVALS = 5
+#: The shortest silence that says anything: a consumer that commits every record may pause for longer than five records.
+SHORTEST_SILENCE_MS = 10_000
+#: Intervals between commits that it takes to speak of a commit interval.
+LEAST_INTERVALS = 3
+#: Of that silence, so much at least is watched.
+SHORTEST_WATCH_MS = 3_000
+#: What a coordinator may be late in expiring a session, and kgm in noticing.
+SESSION_MARGIN_MS = 1_000
+
+Offsets = Mapping[tuple[str, int], int]
 
 
-class Liveness(enum.StrEnum):
+class LivenessVerdict(enum.StrEnum):
     """What is known of a member's process."""
 
     ALIVE = "alive"
-    AWAY = "away"
-    SILENT = "silent"
+    STOPPED = "stopped"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sign:
-    """What was seen of one member, and in words why."""
+class Liveness:
+    """A verdict and what says so: sentences, the decisive one first."""
 
-    liveness: Liveness
-    why: str
+    verdict: LivenessVerdict
+    evidence: tuple[str, ...]
+
+    @property
+    def why(self) -> str:
+        return "; ".join(self.evidence)
+
+
+#: Of an id that no member has.
+NO_MEMBER = Liveness(verdict=LivenessVerdict.UNKNOWN, evidence=("no member has this id",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitInterval:
+    """How often a member commits: the longest of the intervals between its commits that the log shows."""
+
+    longest_ms: int
+    commits: int
+
+    @property
+    def silence_ms(self) -> int:
+        """How long it has to be silent to count as stopped."""
+        return max(SILENT_INTERVALS * self.longest_ms, SHORTEST_SILENCE_MS)
+
+    @property
+    def watch_ms(self) -> int:
+        """How much of that silence has to be watched: a commit was due while kgm looked on."""
+        return max(self.longest_ms, SHORTEST_WATCH_MS)
+
+
+def commit_interval(
+    member_id: str, owned: Partitions, records: Sequence[ActivityRecord]
+) -> tuple[CommitInterval | None, int | None]:
+    """(commit interval of a member, time of its last commit in ms of the coordinator's clock), from the records of its
+    group without a gap up to now, oldest first. owned: what it owns now.
+
+    A commit does not name its member, so it is taken for the member's own while the log shows the partition in its
+    hands. None for either that the records do not show; an interval takes `LEAST_INTERVALS` at least."""
+    mine: Partitions | None = owned
+    if any(isinstance(one, RebalanceRecord) for one in records):
+        mine = None  # who owned what before the first rebalance in the records is not known
+    times: list[int] = []
+    intervals: list[int] = []
+
+    def close() -> None:
+        intervals.extend(after - before for before, after in pairwise(sorted(set(times))))
+
+    last: int | None = None
+    for record in records:
+        match record:
+            case CommitRecord(at_ms=at_ms, topic=topic, partition=partition):
+                if mine is not None and partition in mine.get(topic, ()):
+                    times.append(at_ms)
+                    last = at_ms
+            case RebalanceRecord(members=members):
+                close()
+                times = []
+                mine = members[member_id].assignment if member_id in members else None
+            case MemberRecord(member_id=reported):
+                if reported == member_id:  # its partitions may have changed
+                    close()
+                    times = []
+    close()
+    if len(intervals) < LEAST_INTERVALS:
+        return None, last
+    return CommitInterval(longest_ms=max(intervals), commits=len(intervals) + 1), last
 
 
 @dataclass(slots=True, kw_only=True)
-class _Watched:
-    """A member whose partitions are looked at over the window."""
+class Observation:
+    """What is seen of one member while kgm watches. Times that end in _s are of a monotonic clock, in seconds.
+
+    owned: what it owns, None while nobody tells. missing: evidence that cannot be had, in words."""
 
     member: MemberSnapshot
-    first: Offsets
-    first_ends: Offsets
-    waiting: bool = False
-    moving_ends: bool = False
-    sign: Sign | None = None
-    partitions: list[tuple[str, int]] = field(default_factory=list)
+    began_s: float
+    owned: Partitions | None
+    committed: Offsets
+    interval: CommitInterval | None = None
+    session_timeout_ms: int | None = None
+    last_commit_ms: int | None = None
+    missing: list[str] = field(default_factory=list)
+    #: Since when records have been waiting for it without a break, by what was seen.
+    waiting_since_s: float | None = None
+    waiting: int = 0
+    lagging: list[tuple[str, int]] = field(default_factory=list)
+    #: For how long it has committed nothing by the coordinator's clock, and records that waited all that time, in ms:
+    #: by the log and the timestamps of records, so that kgm need not watch the whole of it.
+    logged_silence_ms: float = 0.0
+    #: Since when nothing but its own requests could have kept its session going.
+    session_since_s: float = 0.0
+    #: Whether commits went on having been due after its session had run out: it heartbeats without committing.
+    heartbeats_without_commits: bool = False
+    sign_of_life: str | None = None
+    was_disturbed: str | None = None
 
+    def __post_init__(self) -> None:
+        self.session_since_s = self.began_s
 
-def watch(
-    cluster: AdminClient, group: GroupSnapshot, member_ids: Iterable[str], *, also: Iterable[str] = (),
-    window_ms: int = WINDOW_MS,
-) -> dict[str, Sign]:  # fmt: skip
-    """A sign for each of these members, by member id, from committed offsets over at most `window_ms`.
+    @property
+    def pairs(self) -> list[tuple[str, int]]:
+        owned = self.owned or {}
+        return [(topic, partition) for topic in sorted(owned) for partition in owned[topic]]
 
-    Ends as soon as one of them is seen alive, or nothing more can be learnt of them. `also`: members to look at on the
-    way, for whom nobody waits. Reads only. Raises KgmError when the offsets cannot be read."""
-    asked = set(member_ids)
-    wanted = asked | set(also)
-    signs: dict[str, Sign] = {}
-    watched: list[_Watched] = []
-    first = {(row.topic, row.partition): row.committed for row in group.offsets if row.committed is not None}
-    ends = {(row.topic, row.partition): row.end for row in group.offsets if row.end is not None}
-    for member in group.members:
-        if member.member_id not in wanted:
-            continue
-        known = _without_watching(member, first)
-        if known is not None:
-            signs[member.member_id] = known
-            continue
-        partitions = [pair for pair in _pairs(member.assignment) if pair in first]
-        watched.append(_Watched(member=member, first=first, first_ends=ends, partitions=partitions))
-    seen_s = _look(cluster, group.group_id, watched, asked, window_ms)
-    for one in watched:
-        signs[one.member.member_id] = one.sign or _verdict(one, seen_s, window_ms)
-    return signs
+    # -- what is seen
 
+    def see_offsets(self, committed: Offsets, ends: Offsets, now_s: float) -> None:
+        """Committed and end offsets, as they are now."""
+        waiting, self.lagging = 0, []
+        for pair in self.pairs:
+            before, now, end = self.committed.get(pair), committed.get(pair), ends.get(pair)
+            if now is not None and now != before:
+                topic, partition = pair
+                was = "nothing" if before is None else str(before)
+                self._lives(f"it committed offset {now} of {topic}-{partition} while kgm watched, after {was}")
+            if now is not None and end is not None and end > now:
+                waiting += end - now
+                self.lagging.append(pair)
+        self.waiting = waiting
+        if not waiting:
+            self.waiting_since_s = None
+        elif self.waiting_since_s is None:
+            self.waiting_since_s = now_s
 
-def _without_watching(member: MemberSnapshot, committed: Offsets) -> Sign | None:
-    """What needs no window."""
-    if member.status == "away":
-        return Sign(liveness=Liveness.AWAY, why="it left with the intention to come back (member epoch -2)")
-    if not count(member.assignment):
-        return Sign(liveness=Liveness.UNKNOWN, why="it owns no partitions, so it commits nothing")
-    if not any(pair in committed for pair in _pairs(member.assignment)):
-        return Sign(liveness=Liveness.UNKNOWN, why="nothing was ever committed for its partitions")
-    return None
+    def see_records(self, records: Iterable[ActivityRecord], now_s: float) -> None:
+        """What was written in the group's log while kgm watches."""
+        pairs = set(self.pairs)
+        for record in records:
+            match record:
+                case CommitRecord(topic=topic, partition=partition):
+                    if (topic, partition) in pairs:
+                        self._lives(f"it committed {topic}-{partition} while kgm watched, as the group's log shows")
+                case MemberRecord(member_id=member_id, member_epoch=epoch):
+                    if member_id == self.member.member_id:
+                        suffix = "" if epoch is None else f", at member epoch {epoch}"
+                        self._lives(f"it reported to the coordinator while kgm watched{suffix}")
+                case RebalanceRecord(generation=generation, members=members):
+                    self.see_rebalance(generation, present=self.member.member_id in members, now_s=now_s)
 
+    def see_rebalance(self, generation: int, *, present: bool, now_s: float) -> None:
+        """A rebalance ended, or a static member was replaced: sessions were started again, and partitions changed."""
+        if present and self.member.group_instance_id is None:
+            # A dynamic member that does not rejoin is thrown out.
+            self._lives(f"it rejoined for generation {generation} while kgm watched")
+        self.disturbed("the group rebalanced while kgm watched", now_s)
 
-def _look(cluster: AdminClient, group_id: str, watched: list[_Watched], asked: set[str], window_ms: int) -> float:
-    """Poll until it is decided; returns for how many seconds it looked."""
-    window = cluster.deadline.within(window_ms / 1000)
-    idle = cluster.deadline.within(min(_IDLE_MS, window_ms) / 1000)
-    begun = window.remaining()
-    every_partition = {pair for one in watched for pair in one.partitions}
-    targets = [one for one in watched if one.member.member_id in asked]
-    while targets:
-        committed = cluster.committed_offsets(group_id)
-        ends = cluster.end_offsets(every_partition)
-        for one in watched:
-            if one.sign is None:
-                _judge(one, committed, ends)
-        open_ones = [one for one in targets if one.sign is None]
-        is_idle = idle.expired and not any(one.waiting or one.moving_ends for one in open_ones)
-        if len(open_ones) < len(targets) or is_idle or window.expired:
-            break
-        window.sleep(_POLL_S)
-    return begun - window.remaining()
+    def disturbed(self, why: str, now_s: float) -> None:
+        """Silence up to now says nothing, and its session may have been started again by somebody else."""
+        self.was_disturbed = why
+        self.session_since_s = now_s
+        self.waiting_since_s = None
+        self.logged_silence_ms = 0.0
 
+    def see_epoch(self, member: MemberSnapshot) -> None:
+        """The member as it is described now."""
+        if member.member_epoch is not None and self.member.member_epoch is not None:
+            if member.status == "away":
+                return
+            if member.member_epoch != self.member.member_epoch:
+                self._lives(
+                    f"its member epoch went from {self.member.member_epoch} to {member.member_epoch} while kgm watched"
+                )
 
-def _judge(one: _Watched, committed: Offsets, ends: Offsets) -> None:
-    for pair in one.partitions:
-        now = committed.get(pair)
-        if now is not None and now != one.first[pair]:
-            topic, partition = pair
-            why = f"its committed offset of {topic}-{partition} went from {one.first[pair]} to {now} just now"
-            one.sign = Sign(liveness=Liveness.ALIVE, why=why)
+    def see_still_member(self, now_s: float) -> None:
+        """It is a member now, under the same member id; whether that takes heartbeats."""
+        if self.session_timeout_ms is None:
             return
-        end = ends.get(pair)
-        if now is not None and end is not None and end > now:
-            one.waiting = True
-        if end is not None and end != one.first_ends.get(pair, end):
-            one.moving_ends = True
+        watched_ms = (now_s - self.session_since_s) * 1000
+        if watched_ms >= self.session_timeout_ms + SESSION_MARGIN_MS:
+            self._lives(
+                f"it is still a member after {watched_ms / 1000:.0f} s of watching, "
+                f"and its session timeout is {_seconds(self.session_timeout_ms)}"
+            )
+
+    def see_return(self, new_member_id: str) -> None:
+        """Its instance id belongs to another member now."""
+        self._lives(f"it came back as member {new_member_id} while kgm watched")
+
+    def _lives(self, sentence: str) -> None:
+        if self.sign_of_life is None:
+            self.sign_of_life = sentence
+
+    # -- what it means
+
+    def watched_silence_ms(self, now_s: float) -> float:
+        """For how long records have waited for it under kgm's eyes without a commit."""
+        return 0.0 if self.waiting_since_s is None else (now_s - self.waiting_since_s) * 1000
+
+    def silence_ms(self, now_s: float) -> float:
+        """For how long it has committed nothing while records waited, by all that is known."""
+        watched_ms = self.watched_silence_ms(now_s)
+        return max(watched_ms, self.logged_silence_ms) if watched_ms else 0.0
+
+    def is_silent(self, now_s: float) -> bool:
+        """Whether it has skipped enough of its own commits to count as stopped."""
+        interval = self.interval
+        if interval is None or self.heartbeats_without_commits:
+            return False
+        return self.silence_ms(now_s) >= interval.silence_ms and self.watched_silence_ms(now_s) >= interval.watch_ms
+
+    def verdict(self, now_s: float) -> Liveness:
+        """The verdict on all that was seen up to now."""
+        if self.member.status == "away":
+            sentence = "it left with the intention to return (member epoch -2)"
+            return Liveness(verdict=LivenessVerdict.STOPPED, evidence=(sentence,))
+        if self.sign_of_life is not None:
+            return Liveness(verdict=LivenessVerdict.ALIVE, evidence=(self.sign_of_life,))
+        if self.interval is not None and self.is_silent(now_s):
+            sentence = (
+                f"it committed nothing for {self.silence_ms(now_s) / 1000:.0f} s while "
+                f"{_many(self.waiting, 'record')} waited; before, it committed at least every "
+                f"{_seconds(self.interval.longest_ms)} ({self.interval.commits} commits)"
+            )
+            return Liveness(verdict=LivenessVerdict.STOPPED, evidence=(sentence,))
+        return Liveness(verdict=LivenessVerdict.UNKNOWN, evidence=self._why_unknown(now_s))
+
+    def _why_unknown(self, now_s: float) -> tuple[str, ...]:
+        evidence = []
+        if self.owned is not None and not count(self.owned):
+            evidence.append("it owns no partitions, so it commits nothing")
+        elif self.owned is not None and not any(pair in self.committed for pair in self.pairs):
+            evidence.append("nothing was ever committed for its partitions")
+        elif self.heartbeats_without_commits:
+            evidence.append("it stopped committing longer ago than its session timeout, so it sent heartbeats since")
+        elif self.waiting:
+            seen = f"it committed nothing for {self.silence_ms(now_s) / 1000:.1f} s while "
+            seen += f"{_many(self.waiting, 'record')} waited"
+            if self.interval is not None:
+                needed = f"; as it commits at least every {_seconds(self.interval.longest_ms)}, that is known after"
+                seen += f"{needed} {_seconds(self.interval.silence_ms)}"
+            evidence.append(seen)
+        elif self.owned is not None:
+            evidence.append("it has read all records there are, so no commit is due")
+        if self.was_disturbed is not None:
+            evidence.append(self.was_disturbed)
+        return (*evidence, *self.missing) or ("nothing was seen of it",)
 
 
-def _verdict(one: _Watched, seen_s: float, window_ms: int) -> Sign:
-    if one.waiting and seen_s * 1000 < window_ms * 0.9:
-        return Sign(liveness=Liveness.UNKNOWN, why=f"{seen_s:.1f} s were too short to see it commit")
-    if one.waiting:
-        why = f"it committed nothing for {seen_s:.1f} s while records wait for it"
-        return Sign(liveness=Liveness.SILENT, why=why)
-    return Sign(liveness=Liveness.UNKNOWN, why="it has read everything there is, so no commit is due")
+def _seconds(ms: int) -> str:
+    return f"{ms / 1000:.3g} s" if ms < 1_000_000 else f"{ms // 1000} s"
 
 
-def _pairs(partitions: Partitions) -> list[tuple[str, int]]:
-    return [(topic, partition) for topic in sorted(partitions) for partition in partitions[topic]]
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,67 +1,88 @@
-"""What a removal would do, before it is done: who gets the freed partitions, and who would hold the rebalance up.
+"""Who gets the freed partitions, before a removal is done.
 
-The assignor that the group uses is run on the members that stay, with what they own now. Where that cannot be known
-(an assignor of somebody's own, a group in the middle of a rebalance) there is no answer rather than a guess."""
+The assignor that the group uses is run on the members that stay, with what they own now. Where the answer cannot be
+known (a custom assignor that is not installed, a group in the middle of a rebalance) there is none rather than a
+guess."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kgm.model.assignment import Assignment, Move, Partitions, moves
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
-from kgm.operations.removal.liveness import Liveness, Sign
+from kgm.operations.removal.consequences import becomes_classic
+from kgm.operations.removal.leader import LeaderAssignor, assumed_leader, other_possible_leader
 
 if TYPE_CHECKING:
     from kgm.assignors import MemberSpec
-
-#: What a leader hands out, by member id: (assignor, members, partition counts) -> partitions by topic. Leaders of
-#: another library than Java's decide some ties in another way.
-Lead: TypeAlias = "Callable[[str, Sequence[MemberSpec], Mapping[str, int]], Assignment]"
 
 #: A cooperative group gives a partition away in one round and hands it on in the next (KIP-429).
 _MAX_ROUNDS = 4
 
 
-def expected_moves(
-    group: GroupSnapshot,
-    removed_member_ids: Iterable[str],
-    *,
-    lead: Lead | None = None,
-    tell: Callable[[str], None] = lambda _: None,
-) -> tuple[Move, ...] | None:
-    """Every partition that changes hands, owners by identity; None when it cannot be computed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedMoves:
+    """Every partition that is to change hands, owners by identity; None where that cannot be computed.
 
-    lead: how the leader of a classic group assigns; by default as Kafka's Java client does. tell: gets the reason when
-    the group is none of consumers or its assignor, one that was installed beside kgm, does not work."""
+    notes: why not, or what the answer assumes, where somebody could wonder."""
+
+    moves: tuple[Move, ...] | None
+    notes: tuple[str, ...] = ()
+
+
+def preview_moves(group: GroupSnapshot, removed_member_ids: Collection[str]) -> ExpectedMoves:
+    """What a removal will move, with whoever is assumed to lead, and a note where another leader would do otherwise."""
+    if not removed_member_ids:
+        return ExpectedMoves(moves=())
+    found = expected_moves(group, removed_member_ids, leader=assumed_leader(group, removed_member_ids))
+    other = other_possible_leader(group, removed_member_ids) if found.moves is not None else None
+    if other is None or expected_moves(group, removed_member_ids, leader=other).moves == found.moves:
+        return found
+    note = (
+        "the expected moves assume that a Java consumer leads the group; "
+        "a librdkafka consumer, which may lead it as well, assigns the partitions differently"
+    )
+    return replace(found, notes=(*found.notes, note))
+
+
+def expected_moves(
+    group: GroupSnapshot, removed_member_ids: Iterable[str], *, leader: LeaderAssignor | None = None
+) -> ExpectedMoves:
+    """leader: how the leader of a classic group assigns; by default as Kafka's Java client does."""
     from kgm.assignors import is_known
     from kgm.assignors.unsupported_groups import why_unsupported
 
     removed = set(removed_member_ids)
     name = f"consumer-{group.assignor}" if group.type == "consumer" else group.assignor
-    settled = group.type == "consumer" or group.state == "Stable"
+    has_assignment = group.type == "consumer" or group.state == "Stable"
     foreign = why_unsupported(group)
     if foreign is not None:
-        tell(f"group {group.group_id} {foreign}")
-        return None
-    if name is None or not settled or becomes_classic(group, removed):
-        return None  # of what members of a group that becomes classic would choose, no API tells
+        return _unknown(f"group {group.group_id} {foreign}")
+    if name is None or not has_assignment or becomes_classic(group, removed):
+        return ExpectedMoves(moves=None)  # no API tells what members of a group that becomes classic would choose
     staying = [member for member in group.in_listed_order().members if member.member_id not in removed]
     if any(not member.topics and not member.regex for member in staying):
-        return None  # a subscription that could not be read
+        return ExpectedMoves(moves=None)  # a subscription that could not be read
     before = {member.identity: member.assignment for member in group.members}
     try:
         if not is_known(name):
-            return None
-        after = _assigned(name, group, staying, lead if group.type == "classic" else None)
+            return ExpectedMoves(moves=None)
+        after = _assigned(name, group, staying, leader if group.type == "classic" else None)
     except KgmError as error:
-        tell(error.message)
-        return None
-    return moves(before, after)
+        return _unknown(error.message)
+    return ExpectedMoves(moves=moves(before, after))
 
 
-def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot], lead: Lead | None) -> Assignment:
+def _unknown(why: str) -> ExpectedMoves:
+    return ExpectedMoves(moves=None, notes=(f"which partitions will move is not known: {why}",))
+
+
+def _assigned(
+    name: str, group: GroupSnapshot, staying: list[MemberSnapshot], leader: LeaderAssignor | None
+) -> Assignment:
     from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_cooperative
 
     if not staying:
@@ -83,8 +104,8 @@ def _assigned(name: str, group: GroupSnapshot, staying: list[MemberSnapshot], le
         )
         if group.type == "consumer":
             result = _by_the_broker(name, group, members, staying)
-        elif lead is not None:
-            result = lead(name, members, counts)
+        elif leader is not None:
+            result = leader(name, members, counts)
         else:
             topics = tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in group.topics)
             result = assign(name, GroupSpec(members=members, topics=topics))
@@ -130,60 +151,3 @@ def _topics(group: GroupSnapshot, member: MemberSnapshot) -> list[str]:
     if member.regex:
         names |= {topic for other in group.members for topic in (*other.assignment, *(other.target_assignment or {}))}
     return sorted(names)
-
-
-#: Which groups with members may change their protocol, and how many members a classic group may have.
-MIGRATION_POLICY, CLASSIC_MAX_SIZE = "group.consumer.migration.policy", "group.max.size"
-
-
-def becomes_classic(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> bool:
-    """Whether a removal takes away the last members that speak the new protocol (KIP-848), and others stay.
-
-    Brokers of before 4.0 do not tell which protocol a member speaks: then no."""
-    removed = set(removed_member_ids)
-    staying = {member.protocol for member in group.members if member.member_id not in removed}
-    going = {member.protocol for member in group.members if member.member_id in removed}
-    return group.type == "consumer" and staying == {"classic"} and "consumer" in going
-
-
-def downgrade_warning(
-    group: GroupSnapshot, removed_member_ids: Iterable[str], settings: Mapping[str, str]
-) -> str | None:
-    """That the group becomes a classic one, and rebalances, if it does. settings: of the broker, as far as it tells."""
-    removed = set(removed_member_ids)
-    if not becomes_classic(group, removed):
-        return None
-    stay = len(group.members) - len(removed)
-    policy, most = settings.get(MIGRATION_POLICY), settings.get(CLASSIC_MAX_SIZE, "")
-    if policy in ("upgrade", "disabled") or (most.isdigit() and stay > int(most)):
-        return None
-    unless = "" if policy is not None else f", unless {MIGRATION_POLICY} forbids it"
-    who = "the member that stays speaks" if stay == 1 else f"the {stay} members that stay speak"
-    return (
-        f"no member with the consumer protocol is left: group {group.group_id} becomes a classic group and rebalances"
-        f"{unless}; {who} the classic protocol, whose own assignor hands the partitions out then"
-    )
-
-
-def stall_warning(group: GroupSnapshot, removed_member_ids: Iterable[str], signs: dict[str, Sign]) -> str | None:
-    """Who would make everybody wait: static members that stay in a classic group and show no life.
-
-    The rebalance that a removal starts ends when every member has rejoined, or else after the smaller of the rebalance
-    timeout (max.poll.interval.ms) and the absent member's session timeout."""
-    removed = set(removed_member_ids)
-    if group.type != "classic":
-        return None
-    holding = [
-        member.identity
-        for member in group.members
-        if member.member_id not in removed
-        and member.group_instance_id is not None
-        and member.member_id in signs
-        and signs[member.member_id].liveness is Liveness.SILENT
-    ]
-    if not holding:
-        return None
-    return (
-        f"{', '.join(sorted(holding))} showed no sign of life either and would hold the rebalance up for every member, "
-        "until the rebalance timeout or their session ends; remove all that are gone in this one request"
-    )

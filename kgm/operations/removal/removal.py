@@ -1,393 +1,369 @@
-"""Remove members: who is meant, what is sent, and what became of each.
+"""Removing members from a group: look, say what will happen, send one LeaveGroup, and say what became of each.
 
-Theory of operation. `plan` resolves what was asked for against a snapshot taken just before. `execute` sends one
-LeaveGroup for the whole batch, because each further request is one more rebalance. A static member is named by its
-instance id *and* the member id that was seen: should it have restarted meanwhile, the newcomer answers
-FENCED_INSTANCE_ID instead of being evicted, also when the request has to be sent again after its answer was lost.
-LeaveGroup is not idempotent on the wire (the second answer is UNKNOWN_MEMBER_ID) but it is in effect; so the group is
-described again before anything is said about a member without an answer."""
+`prepare` only reads: it describes the group, resolves the ids, watches the members for signs of life, and computes who
+gets the partitions and who would hold the rebalance up. `execute` carries a prepared removal out: it writes the intent
+to the audit log, sends, looks at the group again, and writes the outcome. Between the two somebody may be asked."""
 
-import enum
-import fnmatch
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from __future__ import annotations
 
-from kgm.client.admin_client import AdminClient, LeaveAnswer, Leaver
-from kgm.client.failures import RETRIABLE, ConnectError, LostError, from_code
-from kgm.client.fresh_describe import described
-from kgm.client.transport.brokers import backoff
-from kgm.client.transport.deadline import Deadline
-from kgm.model.assignment import Partitions
-from kgm.model.errors import (
-    ErrorCode,
-    KgmError,
-    NotFoundError,
-    RefusedError,
-    UnreachableError,
-    error_name,
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kgm.client import fresh_describe
+from kgm.client.admin_client import AdminClient
+from kgm.model.errors import KgmError, NotFoundError, PartialError, RefusedError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.removal import consequences, guard
+from kgm.operations.removal.audit_log import AuditLog
+from kgm.operations.removal.audit_record import RemovalRecord
+from kgm.operations.removal.guard import GuardReport
+from kgm.operations.removal.liveness import Liveness, LivenessVerdict
+from kgm.operations.removal.operator import HumanOperator, signed
+from kgm.operations.removal.outcome import (
+    MemberResult,
+    Result,
+    exit_code,
+    has_changed,
+    nothing_changed,
+    outcomes,
+    planned,
 )
-from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.removal.plan import RemovalPlan, check_supported, resolve
+from kgm.operations.removal.preview import ExpectedMoves, preview_moves
+from kgm.operations.removal.request import RemovalRequest
+from kgm.operations.removal.send import REASON_VERSION, LeaveGroupSender
 
-#: What Kafka's own admin client says.
-DEFAULT_REASON = "member was removed by an admin"
-#: Kafka's clients cut reasons here (KIP-800).
-MAX_REASON_CHARACTERS = 255
-#: LeaveGroup with instance ids and several members (KIP-345, Kafka 2.4); with a reason (KIP-800, Kafka 3.2).
-BATCH_VERSION, REASON_VERSION = 3, 5
-#: The share of the budget for sending; the rest is for looking what became of it.
-_SENDING_SHARE = 0.75
+#: Shows what takes a moment: called with what is done, entered while it is.
+Phase = Callable[[str], AbstractContextManager[object]]
 
-
-class Result(enum.StrEnum):
-    """What became of one id (cli.md)."""
-
-    PLANNED = "planned"
-    REMOVED = "removed"
-    ABSENT = "absent"
-    REFUSED = "refused"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
-
-
-class Kind(enum.Enum):
-    """What an id that was asked for is."""
-
-    INSTANCE = "group instance id"
-    MEMBER = "member id"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Target:
-    """One id that was asked for, and the member that it meant when the group was described. Equal only to itself."""
-
-    kind: Kind
-    id: str
-    member: MemberSnapshot | None
-
-    @property
-    def leaver(self) -> Leaver:
-        """How the member is named in LeaveGroup. Only for a target that was found."""
-        assert self.member is not None
-        if self.kind is Kind.INSTANCE:
-            return Leaver(group_instance_id=self.id, member_id=self.member.member_id)
-        return Leaver(member_id=self.id)
+#: The least time for looking at the group after a request was sent, whatever is left of the budget.
+_LOOK_MS: Final = 5_000
+#: How long a member that may be alive is given to come back: it hears of its removal with its next heartbeat, 3 s
+#: (classic) or 5 s (KIP-848) after the last one unless set otherwise.
+_RETURN_MS: Final = {"classic": 4_000, "consumer": 6_000}
+_RETURN_POLL_S: Final = 0.25
+#: The same after Ctrl-C: somebody waits for the prompt of the shell.
+_INTERRUPTED_LOOK_MS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemovalPlan:
-    """What is to be removed. group: None when it does not exist; collapsed: ids that meant a member named before."""
+class PreparedRemoval:
+    """What a removal would do, and whether it may be done.
 
-    group_id: str
-    group: GroupSnapshot | None
-    targets: tuple[Target, ...]
-    collapsed: tuple[str, ...] = ()
+    moves: who is to get which partitions, and what is not known of that. warnings: what else will happen. refusal: why
+    a guard forbids it, None if it may be done. errors: ids or groups that are not there."""
+
+    request: RemovalRequest
+    plan: RemovalPlan
+    guard: GuardReport
+    moves: ExpectedMoves
+    warnings: tuple[str, ...] = ()
+    errors: tuple[KgmError, ...] = ()
+    refusal: RefusedError | None = None
 
     @property
-    def found(self) -> tuple[Target, ...]:
-        return tuple(target for target in self.targets if target.member is not None)
+    def liveness(self) -> Mapping[str, Liveness]:
+        return self.guard.liveness
 
     @property
-    def member_ids(self) -> frozenset[str]:
-        return frozenset(target.member.member_id for target in self.targets if target.member is not None)
+    def results(self) -> list[MemberResult]:
+        """One for each id, in the order asked: planned, absent, or refused."""
+        rows = planned(self.plan, self.liveness)
+        if self.refusal is None:
+            return rows
+        forbidden = {member_id for member_id in self.plan.member_ids if self._is_forbidden(member_id)}
+        return [
+            replace(one, result=Result.REFUSED, note=f"{one.liveness.verdict}: {one.liveness.why}")
+            if one.target.member is not None and one.target.member.member_id in forbidden
+            else one
+            for one in rows
+        ]
+
+    def _is_forbidden(self, member_id: str) -> bool:
+        match self.guard.verdict_of(member_id):
+            case LivenessVerdict.ALIVE:
+                return not self.request.allow_live
+            case LivenessVerdict.UNKNOWN:
+                return not self.request.assume_stopped
+            case LivenessVerdict.STOPPED:
+                return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberResult:
-    """What became of one id. error: Kafka's error code, 0 for none; note: what a person should know, or None.
+class RemovalReport:
+    """What became of a removal.
 
-    was_lost: an answer was lost on the way, so something may have changed whatever the result is."""
+    results: one for each id, in the order asked. error: one for the run, None if all went as it was wanted. exit_code:
+    what the command exits with. has_changed: whether the group was changed, or may have been. interrupted: by Ctrl-C
+    after a request was sent."""
 
-    target: Target
-    result: Result
-    error: int = 0
-    note: str | None = None
-    was_lost: bool = False
+    prepared: PreparedRemoval
+    results: tuple[MemberResult, ...]
+    exit_code: int
+    error: KgmError | None = None
+    warnings: tuple[str, ...] = ()
+    interrupted: bool = False
 
     @property
-    def partitions_freed(self) -> Partitions:
-        gone = self.result in (Result.REMOVED, Result.PLANNED)
-        return self.target.member.assignment if gone and self.target.member is not None else {}
+    def has_changed(self) -> bool:
+        return has_changed(self.results)
 
 
-def plan(
-    group_id: str,
-    group: GroupSnapshot | None,
+def _no_phase(_text: str) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+# -- before ------------------------------------------------------------------------------------------------------------
+
+
+def prepare(
+    cluster: AdminClient,
+    request: RemovalRequest,
     *,
-    instance_ids: Iterable[str] = (),
-    member_ids: Iterable[str] = (),
-    identities: Iterable[str] = (),
-    patterns: Iterable[str] = (),
-) -> RemovalPlan:
-    """Resolve ids against a snapshot, in this order, each member once.
+    phase: Phase = _no_phase,
+    clock: Callable[[], float] = time.monotonic,
+) -> PreparedRemoval:  # fmt: skip
+    """What the removal would do. Reads only. Watching for signs of life may take up to a minute, or as long as the
+    request says; that takes nothing from the cluster client's budget.
 
-    identities: instance ids, or member ids of members. patterns: globs over identities; they add what they match."""
-    members = group.members if group is not None else ()
-    by_instance = {member.group_instance_id: member for member in members if member.group_instance_id is not None}
-    by_id = {member.member_id: member for member in members}
-    asked = [Target(kind=Kind.INSTANCE, id=name, member=by_instance.get(name)) for name in instance_ids]
-    asked += [Target(kind=Kind.MEMBER, id=name, member=by_id.get(name)) for name in member_ids]
-    for name in identities:
-        is_member_id = name not in by_instance and name in by_id
-        kind, found = (Kind.MEMBER, by_id[name]) if is_member_id else (Kind.INSTANCE, by_instance.get(name))
-        asked.append(Target(kind=kind, id=name, member=found))
-    for pattern in patterns:
-        for member in sorted(members, key=lambda one: one.identity):
-            if fnmatch.fnmatchcase(member.identity, pattern):
-                kind = Kind.MEMBER if member.group_instance_id is None else Kind.INSTANCE
-                asked.append(Target(kind=kind, id=member.identity, member=member))
-    targets: dict[tuple[str, str], Target] = {}
-    collapsed: list[str] = []
-    for target in asked:
-        # Two names of one member are one target; an absent id is known by its name alone.
-        key = ("member", target.member.member_id) if target.member else (target.kind.value, target.id)
-        if key in targets:
-            collapsed.append(target.id)
-        else:
-            targets[key] = target
-    return RemovalPlan(group_id=group_id, group=group, targets=tuple(targets.values()), collapsed=tuple(collapsed))
+    Raises KgmError: the group cannot be described, or its type or broker has no such removal."""
+    group, errors = _describe(cluster, request)
+    plan = resolve(request, group)
+    if not plan.targets and group is not None and not request.ignore_missing:
+        patterns = ", ".join(request.patterns)
+        errors.append(
+            NotFoundError(f"no member of group {group.group_id!r} matches {patterns}", group_id=group.group_id)
+        )
+    check_supported(cluster, plan)
+    report, moves = GuardReport(liveness={}), ExpectedMoves(moves=None)
+    warnings = [f"{name} is given more than once; it is removed once" for name in plan.repeated]
+    refusal = None
+    if group is not None and plan.present:
+        with phase("looking for signs of life"):
+            report = _watch(cluster, group, plan, request, clock)
+        plan = _without(plan, report.left)
+        refusal = guard.decide(request, plan, report)
+        moves = preview_moves(group, plan.member_ids)
+        warnings += _warnings(cluster, group, plan, report)
+    return PreparedRemoval(
+        request=request, plan=plan, guard=report, moves=moves, warnings=tuple(warnings),
+        errors=tuple(errors), refusal=refusal,
+    )  # fmt: skip
 
 
-def check_possible(cluster: AdminClient, wanted: RemovalPlan) -> None:
-    """Refuse what the broker or the group's type cannot do, before anything is sent. Raises RefusedError, KgmError."""
-    group = wanted.group
-    if group is None:
-        return
-    if group.type not in ("classic", "consumer"):
-        raise RefusedError(
-            f"members of {group.type} group {group.group_id!r} cannot be removed by LeaveGroup",
-            group_id=group.group_id, hint="stop the member; its session timeout removes it",
-        )  # fmt: skip
-    version = cluster.leave_version(group.group_id, cluster.deadline)
-    static = [
-        target.id
-        for target in wanted.targets
-        if target.kind is Kind.INSTANCE or (target.member is not None and target.member.group_instance_id is not None)
-    ]
-    if version < BATCH_VERSION and static:
-        raise RefusedError(
-            f"this broker cannot remove static members: {', '.join(static)}", group_id=group.group_id,
-            facts=(f"LeaveGroup: the broker speaks up to v{version}; instance ids need v{BATCH_VERSION} (Kafka 2.4)",),
-            hint="dynamic members can be removed by --member-ids; static ones leave when their session times out",
-            kafka_error=ErrorCode.UNSUPPORTED_VERSION,
-        )  # fmt: skip
+def _describe(cluster: AdminClient, request: RemovalRequest) -> tuple[GroupSnapshot | None, list[KgmError]]:
+    names = (*request.instance_ids, *request.identities)
+    try:
+        if names:
+            return fresh_describe.described(cluster, request.group_id, names), []
+        return fresh_describe.seen_twice(cluster, request.group_id), []
+    except NotFoundError as error:
+        return None, [error]  # which --ignore-missing does not excuse: it is about members
 
 
-def planned(wanted: RemovalPlan) -> list[MemberResult]:
-    """The results of a dry run."""
-    return [_absent(target) if target.member is None else _planned(target) for target in wanted.targets]
+def _watch(
+    cluster: AdminClient, group: GroupSnapshot, plan: RemovalPlan, request: RemovalRequest, clock: Callable[[], float]
+) -> GuardReport:
+    also = [one.member_id for one in consequences.static_members_that_stay(group, plan.member_ids)]
+    report = guard.watch_members(
+        cluster, group, plan.member_ids, also=also, window_ms=request.guard_window_ms,
+        stop_when_alive=not request.allow_live, clock=clock,
+    )  # fmt: skip
+    cluster.renew()
+    return report
 
 
-def _planned(target: Target) -> MemberResult:
-    return MemberResult(target=target, result=Result.PLANNED)
+def _without(plan: RemovalPlan, left: frozenset[str]) -> RemovalPlan:
+    """The plan without members that left while kgm watched: their ids are absent now."""
+    targets = tuple(
+        replace(target, member=None) if target.member is not None and target.member.member_id in left else target
+        for target in plan.targets
+    )
+    return replace(plan, targets=targets)
 
 
-def _absent(target: Target, note: str | None = None) -> MemberResult:
-    note = note or f"no member has this {target.kind.value}"
-    return MemberResult(target=target, result=Result.ABSENT, error=ErrorCode.UNKNOWN_MEMBER_ID, note=note)
+def _warnings(cluster: AdminClient, group: GroupSnapshot, plan: RemovalPlan, report: GuardReport) -> list[str]:
+    warnings = consequences.stall_warnings(group, plan.member_ids, report) if plan.present else []
+    if consequences.becomes_classic(group, plan.member_ids):
+        names = [consequences.MIGRATION_POLICY, consequences.CLASSIC_MAX_SIZE]
+        settings = cluster.broker_settings(group.group_id, names)
+        downgrade = consequences.downgrade_warning(group, plan.member_ids, settings)
+        warnings += [downgrade] if downgrade is not None else []
+    return warnings
+
+
+# -- doing it ----------------------------------------------------------------------------------------------------------
 
 
 def execute(
-    cluster: AdminClient,
-    wanted: RemovalPlan,
-    *,
-    reason: str,
-    evict: bool = False,
-    sleep: Callable[[float], None] | None = None,
-) -> list[MemberResult]:
-    """Remove, and say what became of each id, in the order asked.
+    cluster: AdminClient, prepared: PreparedRemoval, *, operator: HumanOperator, audit: AuditLog | None,
+    phase: Phase = _no_phase, sleep: Callable[[float], None] | None = None,
+) -> RemovalReport:  # fmt: skip
+    """Carry the removal out, and say what became of each id. audit: None to write no record.
 
-    evict: remove whoever holds an instance id at the first attempt, also a process that came after the plan was made;
-    attempts after a lost answer never do. Raises KgmError only when nothing can have changed."""
-    found = wanted.found
-    if not found:
-        return planned(wanted)
-    sending = _Sending(cluster, wanted.group_id, reason=reason, evict=evict, sleep=sleep)
-    sending.run(found)
-    after = _look_again(cluster, wanted.group_id, sending.doubtful(found))
-    return [
-        _absent(target) if target.member is None else _outcome(target, sending, wanted, after)
-        for target in wanted.targets
-    ]
+    Raises KgmError only if nothing can have changed: RefusedError where a guard forbids it or the intent cannot be
+    written down, others where no request was sent, or where one was answered with an error and every member is still
+    there. Ctrl-C after a request was sent ends in a report as well."""
+    if prepared.refusal is not None:
+        raise prepared.refusal
+    if not prepared.plan.present:
+        return _report(prepared, prepared.results, ())
+    reason = signed(prepared.request.reason, operator)
+    record = RemovalRecord(audit, operator, cluster, prepared.plan, prepared.liveness, reason)
+    record.write_intent()
+    run = _Execution(cluster, prepared, record, reason, phase, sleep)
+    try:
+        return run.run()
+    except KgmError as error:
+        record.write_failure(error)
+        raise
+    except BaseException as error:
+        record.write_unknown(f"kgm ended with {type(error).__name__}")
+        raise
 
 
-class _Sending:
-    """LeaveGroup until it is answered, or the time is over."""
+class _Execution:
+    """From the first request to the outcome in the audit log."""
 
     def __init__(
-        self, cluster: AdminClient, group_id: str, *, reason: str, evict: bool, sleep: Callable[[float], None] | None
-    ) -> None:
-        self.codes: dict[Target, int] = {}
-        self.lost: set[Target] = set()
-        self.last: KgmError | None = None
-        self._cluster, self._group_id, self._reason, self._evict = cluster, group_id, reason, evict
-        self._sleep = sleep
+        self, cluster: AdminClient, prepared: PreparedRemoval, record: RemovalRecord, reason: str, phase: Phase,
+        sleep: Callable[[float], None] | None,
+    ) -> None:  # fmt: skip
+        self._cluster, self._prepared, self._record, self._phase = cluster, prepared, record, phase
+        self._plan = prepared.plan
+        self._interrupted = False
+        self._sender = LeaveGroupSender(
+            cluster, self._plan.group_id, reason=reason, evict=prepared.request.allow_live, sleep=sleep
+        )
 
-    def run(self, targets: Sequence[Target]) -> None:
-        """Raises KgmError when nothing can have changed; otherwise the fields tell what is known."""
-        deadline = self._cluster.deadline.part(_SENDING_SHARE)
+    def run(self) -> RemovalReport:
         try:
-            is_batch = self._cluster.leave_version(self._group_id, deadline) >= BATCH_VERSION
-            for batch in [list(targets)] if is_batch else [[target] for target in targets]:
-                self._send(batch, deadline)
-        except KgmError as error:
-            if not self.codes and not self.lost:
+            self._sender.send(self._plan.present)
+        except KeyboardInterrupt:
+            if not self._sender.was_sent:
                 raise
-            self.last = error
+            self._interrupted = True
+        results = self._look(_INTERRUPTED_LOOK_MS if self._interrupted else None)
+        error = nothing_changed(results, self._sender)
+        if error is not None and not self._interrupted:
+            raise error
+        results = self._wait_for_returns(results)
+        self._record.write_results(results)
+        return _report(self._prepared, results, self._warnings(), interrupted=self._interrupted)
 
-    def doubtful(self, targets: Iterable[Target]) -> list[Target]:
-        """Of whom a description has to tell what became."""
-        return [target for target in targets if self.codes.get(target) in (None, ErrorCode.UNKNOWN_MEMBER_ID)]
-
-    def _send(self, batch: list[Target], deadline: Deadline) -> None:
-        attempt = 0
-        while True:
-            error = self._attempt(batch, deadline, first=attempt == 0)
-            if error is None:
-                return
-            self.last = error
-            if deadline.expired:
-                if self.lost or self.codes:
-                    return
-                raise UnreachableError(
-                    f"LeaveGroup for group {self._group_id!r} was not answered within the time allowed",
-                    facts=(f"last: {error.message}", *error.facts, "nothing was changed"), group_id=self._group_id,
-                    hint="try a longer --timeout", kafka_error=error.kafka_error,
-                )  # fmt: skip
-            (self._sleep or deadline.sleep)(backoff(attempt))
-            attempt += 1
-
-    def _attempt(self, batch: list[Target], deadline: Deadline, *, first: bool) -> KgmError | None:
-        """None when the batch is answered, else why it is to be tried again. Raises what no retry can help."""
-        leavers = {self._leaver(target, first=first): target for target in batch}
-        brokers = self._cluster.brokers
+    def _look(self, budget_ms: int | None) -> list[MemberResult]:
+        """What became of each id, by the answers and by the group as it is described now."""
+        remaining_ms = round(self._cluster.deadline.remaining() * 1000)
+        self._cluster.renew(max(remaining_ms, _LOOK_MS) if budget_ms is None else budget_ms)
         try:
-            answer = self._cluster.leave_group(self._group_id, list(leavers), reason=self._reason, deadline=deadline)
-        except (LostError, ConnectError) as error:
-            brokers.forget_coordinators([self._group_id])
-            if isinstance(error, LostError) and error.sent:
-                self.lost.update(batch)
-            return error
-        except KgmError as error:
-            if error.kafka_error not in RETRIABLE:
-                raise
-            brokers.forget_coordinators([self._group_id])
-            return error
-        return self._take(answer, leavers)
+            after = self._described()
+        except KeyboardInterrupt:
+            after, self._interrupted = None, True  # what is known must still be said
+        return outcomes(self._plan, self._sender, after, self._prepared.liveness)
 
-    def _leaver(self, target: Target, *, first: bool) -> Leaver:
-        if self._evict and first and target.kind is Kind.INSTANCE:
-            return Leaver(group_instance_id=target.id)
-        return target.leaver
+    def _described(self) -> GroupSnapshot | None:
+        """The group afterwards; without members when it is gone, None when it cannot be described."""
+        group_id = self._plan.group_id
+        try:
+            brief = self._cluster.roster(group_id)
+            doubtful = self._doubtful(brief)
+            if doubtful:
+                cluster = self._cluster
+                brief = fresh_describe.described(cluster, group_id, doubtful, shown_too=True, describe=cluster.roster)
+            return brief
+        except NotFoundError:
+            return GroupSnapshot(group_id=group_id, type="classic", state="Dead")
+        except KgmError:
+            return None
 
-    def _take(self, answer: LeaveAnswer, leavers: dict[Leaver, Target]) -> KgmError | None:
-        code = answer.error_code
-        if code:
-            error = from_code(
-                code, f"members of group {self._group_id!r} cannot be removed", broker=answer.broker, api="LeaveGroup",
-                operation="READ", group_id=self._group_id,
-            )  # fmt: skip
-            if code not in RETRIABLE:
-                raise error
-            self._cluster.brokers.forget_coordinators([self._group_id])
-            return error
-        self.codes.update((leavers[leaver], code) for leaver, code in answer.codes.items())
-        return None
+    def _doubtful(self, brief: GroupSnapshot) -> list[str]:
+        """Instance ids of which one description is not enough: a coordinator that has just taken over describes groups
+        as they were a moment ago."""
+        shown = {member.member_id for member in brief.members}
+        found = []
+        for target in self._plan.present:
+            member = target.member
+            if member is None or member.group_instance_id is None:
+                continue
+            is_clear = self._sender.codes.get(target) == 0 and target not in self._sender.in_doubt
+            if not is_clear or member.member_id in shown:
+                found.append(member.group_instance_id)
+        return found
 
+    def _wait_for_returns(self, results: list[MemberResult]) -> list[MemberResult]:
+        """Members that were not known to have stopped may come back with their next heartbeat: wait for that long."""
+        suspects = [
+            one
+            for one in results
+            if one.result is Result.REMOVED
+            and one.liveness.verdict is not LivenessVerdict.STOPPED
+            and one.target.member is not None
+            and one.target.member.group_instance_id is not None
+        ]
+        group = self._plan.group
+        if not suspects or group is None or self._interrupted:
+            return results
+        window_ms = _RETURN_MS.get(group.type, 0)
+        asked_ms = self._prepared.request.guard_window_ms
+        end_s = time.monotonic() + (window_ms if asked_ms is None else min(window_ms, asked_ms)) / 1000
+        try:
+            with self._phase("looking whether they come back"):
+                while time.monotonic() < end_s and any(one.result is Result.REMOVED for one in suspects):
+                    time.sleep(min(_RETURN_POLL_S, max(0.0, end_s - time.monotonic())))
+                    results = self._look(_LOOK_MS)
+                    wanted = {one.target for one in suspects}
+                    suspects = [one for one in results if one.target in wanted]
+        except KeyboardInterrupt:
+            self._interrupted = True
+        return results
 
-def _look_again(cluster: AdminClient, group_id: str, doubtful: Iterable[Target]) -> GroupSnapshot | None:
-    """The group afterwards; without members when it is gone, None when it cannot be seen."""
-    names = [target.member.group_instance_id for target in doubtful if target.member is not None]
-    try:
-        return described(cluster, group_id, [name for name in names if name is not None], shown_too=True, offsets=False)
-    except NotFoundError:
-        return GroupSnapshot(group_id=group_id, type="classic", state="Dead")
-    except KgmError:
-        return None
-
-
-def _outcome(target: Target, sending: _Sending, wanted: RemovalPlan, after: GroupSnapshot | None) -> MemberResult:
-    code = sending.codes.get(target)
-    lost = target in sending.lost
-    member = target.member
-    assert member is not None
-    still = after is not None and any(one.member_id == member.member_id for one in after.members)
-    heir = _heir(member, after)
-
-    def result(kind: Result, note: str | None = None, error: int | None = None) -> MemberResult:
-        shown = (code or 0) if error is None else error
-        return MemberResult(target=target, result=kind, error=shown, note=note, was_lost=lost)
-
-    match code:
-        case ErrorCode.NONE:
-            return result(Result.REMOVED, _came_back(heir, still=still))
-        case ErrorCode.UNKNOWN_MEMBER_ID if lost:
-            if still:
-                return result(Result.FAILED, "it is still in the group")
-            return result(Result.REMOVED, _joined("an answer was lost; it was there before and is gone", heir), error=0)
-        case ErrorCode.UNKNOWN_MEMBER_ID if still and wanted.group is not None and wanted.group.type == "consumer":
-            note = "this broker cannot remove members of consumer groups (KAFKA-18188; Kafka 4.0 can)"
-            return result(Result.REFUSED, note)
-        case ErrorCode.UNKNOWN_MEMBER_ID if still:
-            return result(Result.FAILED, "it is still in the group")
-        case ErrorCode.UNKNOWN_MEMBER_ID:
-            return _absent(target, "it left by itself before the request arrived")
-        case ErrorCode.FENCED_INSTANCE_ID:
-            return result(
-                Result.REFUSED, _joined("the member that was seen is gone, and another holds its place", heir)
-            )
-        case None:
-            return _unanswered(target, lost=lost, still=still, heir=heir, after=after, last=sending.last)
-        case _:
-            return result(Result.FAILED, f"the broker answered {error_name(code)}")
+    def _warnings(self) -> tuple[str, ...]:
+        warnings = []
+        if self._record.unwritten_because is not None:
+            warnings.append(f"the outcome is not in the audit log: {self._record.unwritten_because}")
+        if self._sender.version is not None and self._sender.version < REASON_VERSION:
+            warnings.append("this broker takes no reason (LeaveGroup v5, Kafka 3.2); it was left out")
+        return tuple(warnings)
 
 
-def _unanswered(
-    target: Target, *, lost: bool, still: bool, heir: MemberSnapshot | None, after: GroupSnapshot | None,
-    last: KgmError | None,
-) -> MemberResult:  # fmt: skip
-    if after is not None and not still:
-        if lost or last is None:
-            note = _joined("its answer was lost; it was there before and is gone", heir)
-            return MemberResult(target=target, result=Result.REMOVED, note=note, was_lost=lost)
-        return _absent(target, "it left by itself; no request for it was sent")
-    if lost:
-        seen = "it is still in the group, but the request may yet be carried out" if still else "the answer was lost"
-        note = f"{seen}; to run the command again is safe"
-        return MemberResult(target=target, result=Result.UNKNOWN, note=note, was_lost=True)
-    if last is None:
-        kind = Result.FAILED if after is not None else Result.UNKNOWN
-        return MemberResult(target=target, result=kind, note="the broker's answer does not mention it")
-    note = f"no request for it was sent: {last.message}"
-    return MemberResult(target=target, result=Result.FAILED, error=last.kafka_error, note=note)
+def _report(
+    prepared: PreparedRemoval, results: Sequence[MemberResult], warnings: Iterable[str], *, interrupted: bool = False
+) -> RemovalReport:
+    code = exit_code(results, ignore_missing=prepared.request.ignore_missing)
+    error: KgmError | None = None
+    if prepared.errors:
+        error = prepared.errors[0]  # says all there is to say of the members too
+        code = code or error.exit_code
+    elif code:
+        error = summary(prepared.request, results, code)
+    return RemovalReport(
+        prepared=prepared, results=tuple(results), exit_code=code, error=error, warnings=tuple(warnings),
+        interrupted=interrupted,
+    )  # fmt: skip
 
 
-def _heir(member: MemberSnapshot, after: GroupSnapshot | None) -> MemberSnapshot | None:
-    """Who holds the member's instance id now, under another member id."""
-    if after is None or member.group_instance_id is None:
-        return None
-    holders = (one for one in after.members if one.group_instance_id == member.group_instance_id)
-    return next((one for one in holders if one.member_id != member.member_id), None)
-
-
-def _came_back(heir: MemberSnapshot | None, *, still: bool) -> str | None:
-    if heir is not None:
-        return f"it came back at once, as member {heir.member_id}"
-    return "it came back at once: its process is alive" if still else None
-
-
-def _joined(text: str, heir: MemberSnapshot | None) -> str:
-    return text if heir is None else f"{text}: rejoined as member {heir.member_id}, which was left alone"
-
-
-def exit_code(results: Sequence[MemberResult], *, ignore_missing: bool) -> int:
-    """0 all done · 3 all absent · 6 refused and nothing changed · 7 partial or unknown · 1 all failed (cli.md)."""
-    done = {Result.REMOVED, Result.PLANNED} | ({Result.ABSENT} if ignore_missing else set())
-    open_ones = {one.result for one in results if one.result not in done}
-    if not open_ones:
-        return 0
-    changed = any(one.was_lost or one.result in (Result.REMOVED, Result.PLANNED) for one in results)
-    if Result.UNKNOWN in open_ones or changed:
-        return 7
-    if Result.FAILED in open_ones:
-        return 1
-    return 6 if Result.REFUSED in open_ones else 3
+def summary(
+    request: RemovalRequest, results: Sequence[MemberResult], code: int, *, is_dry_run: bool = False
+) -> KgmError:
+    """One error for the run; its facts are the members that are not as they were wanted."""
+    removed = sum(one.result is Result.REMOVED for one in results)
+    rest = [one for one in results if one.result not in (Result.REMOVED, Result.PLANNED)]
+    facts = [f"{one.target.id}: {one.result}{f', {one.note}' if one.note else ''}" for one in rest]
+    group_id = request.group_id
+    kind = {3: NotFoundError, 6: RefusedError, 7: PartialError}.get(code, KgmError)
+    returned = sum(one.result is Result.RETURNED for one in results)
+    if is_dry_run:
+        message = f"{len(rest)} of {len(results)} members of group {group_id!r} would not be removed"
+    elif returned:
+        came = "is" if returned == 1 else "are"
+        message = f"{returned} of {len(results)} members of group {group_id!r} {came} there again"
+    elif removed:
+        message = f"{removed} of {len(results)} members of group {group_id!r} were removed"
+    elif code == PartialError.exit_code:
+        message = f"the outcome is unknown for members of group {group_id!r}"
+    else:
+        message = f"nothing was removed from group {group_id!r}"
+    return kind(message, facts=facts, group_id=group_id)

@@ -15,8 +15,8 @@ from kgm.cli.commands.audit import parse_since
 from kgm.cli.main import run
 from kgm.client import connect
 from kgm.model.errors import UsageError
-from kgm.operations.removal import audit_record
 from kgm.operations.removal.audit_log import AuditLog, intents, outcomes
+from kgm.operations.removal.operator import HumanOperator, current_operator, signed
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
 from tests.cli.runner import kgm
@@ -24,10 +24,11 @@ from tests.client.conftest import form, group, newcomer, proxy, server  # noqa: 
 from tests.client.faults import BlackHole, Edit, Pass
 from tests.client.pace import short_budget_ms
 
-QUICK = ("--guard-window", "100ms", "--timeout", "60s")
+QUICK = ("--guard-window", "100ms", "--timeout", "60s", "--assume-stopped")
 KEYS = {
     "run", "time", "operator", "uid", "host", "pid", "cluster_id", "bootstrap", "group_id", "group_instance_id",
-    "member_id", "client_id", "client_host", "reason", "result", "error", "note", "finished_at",
+    "member_id", "client_id", "client_host", "reason", "verdict", "evidence", "result", "error", "note",
+    "finished_at",
 }  # fmt: skip
 
 
@@ -153,7 +154,7 @@ def test_without_a_record_nothing_is_sent(remove, state, proxy, group, form, mon
     assert "--no-audit" in err
     assert sent(proxy) == []
     code, document, err = remove("--instance-ids", "a", "--yes", "--no-audit")
-    assert (code, err.count("audit")) == (0, 0)
+    assert (code, err.count("audit log")) == (0, 0)
     assert document["data"]["results"][0]["result"] == "removed"
 
 
@@ -171,7 +172,7 @@ def test_a_record_of_the_outcome_that_fails_is_said_and_changes_no_result(remove
     monkeypatch.setattr(AuditLog, "_append", append)
     code, document, err = remove("--instance-ids", "a", "--yes")
     assert (code, document["data"]["results"][0]["result"]) == (0, "removed")
-    assert "warning: what came of it is not in the audit log: " in err
+    assert "warning: the outcome is not in the audit log: " in err
     assert "No space left on device" in err
     assert [one["result"] for one in shown()] == ["unknown"]
 
@@ -182,7 +183,7 @@ def waiting(state, proxy, group, form):  # noqa: F811
     form("a", "b")
     proxy.always(ApiKey.LEAVE_GROUP, BlackHole())
     command = [sys.executable, "-m", "kgm.cli.main", "remove-members", group, "-b", proxy.bootstrap, "-i", "a", "--yes",
-               "--guard-window", "100ms"]  # fmt: skip
+               *QUICK]  # fmt: skip
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 30
     while not proxy.requests(ApiKey.LEAVE_GROUP):
@@ -196,12 +197,12 @@ def waiting(state, proxy, group, form):  # noqa: F811
 @pytest.mark.slow
 def test_kill_9_leaves_an_intent_whose_outcome_is_unknown(waiting, shown):
     (one,) = shown()
-    assert (one["result"], one["note"]) == ("unknown", f"process {waiting.pid} may still be at it")
+    assert (one["result"], one["note"]) == ("unknown", f"process {waiting.pid} may still be running")
     waiting.kill()
     waiting.wait(30)
     (one,) = shown()
     assert (one["group_instance_id"], one["result"], one["finished_at"]) == ("a", "unknown", None)
-    assert one["note"] == "kgm ended before it knew: look with kgm describe"
+    assert one["note"] == "kgm ended before the outcome was known: run kgm describe"
 
 
 @pytest.mark.slow
@@ -209,7 +210,8 @@ def test_ctrl_c_is_recorded_as_unknown(waiting, shown):
     waiting.send_signal(signal.SIGINT)
     assert waiting.wait(30) == 130
     (one,) = shown()
-    assert (one["result"], one["note"]) == ("unknown", "kgm was ended by KeyboardInterrupt")
+    assert (one["result"], one["verdict"]) == ("unknown", "unknown")
+    assert one["note"].startswith("it is still in the group, but the request may yet be carried out")
     assert one["finished_at"] is not None
 
 
@@ -217,24 +219,24 @@ def test_ctrl_c_is_recorded_as_unknown(waiting, shown):
 
 
 def test_the_operator_is_the_person_behind_sudo(monkeypatch):
-    assert audit_record.operator({"SUDO_USER": "bob", "USER": "root"}).name == "bob"
-    assert audit_record.operator({"USER": "root", "LOGNAME": "x"}).name == "root"
-    assert audit_record.operator({"LOGNAME": "x", "USER": " "}).name == "x"
-    assert audit_record.operator({}).name
+    assert current_operator({"SUDO_USER": "bob", "USER": "root"}).name == "bob"
+    assert current_operator({"USER": "root", "LOGNAME": "x"}).name == "root"
+    assert current_operator({"LOGNAME": "x", "USER": " "}).name == "x"
+    assert current_operator({}).name
     monkeypatch.setattr("os.getuid", lambda: 4_000_000)
-    assert audit_record.operator({}).name == "uid-4000000"
+    assert current_operator({}).name == "uid-4000000"
 
 
 def test_a_reason_is_short_printable_and_signed():
-    by = audit_record.Operator(name="al\x1b[31mice\u202e" + "x" * 300, uid=0, host="h" * 300)
+    by = HumanOperator(name="al\x1b[31mice\u202e" + "x" * 300, uid=0, host="h" * 300)
     for reason in ("r", "r" * 255, "r" * 240):
-        text = audit_record.signed(reason, by)
+        text = signed(reason, by)
         assert len(text) <= 255
         assert text.isprintable()
         assert text.endswith(f" (by {by})")
         assert text.startswith("r")
-    assert audit_record.signed("scaled in", audit_record.Operator(name="al", uid=0, host="h")) == "scaled in (by al@h)"
-    assert audit_record.signed("r" * 300, by).count("...") == 1
+    assert signed("scaled in", HumanOperator(name="al", uid=0, host="h")) == "scaled in (by al@h)"
+    assert signed("r" * 300, by).count("...") == 1
 
 
 # -- kgm audit ---------------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def test_nobody_is_removed_who_is_there_yet(remove, proxy, form):  # noqa: F811
     form("a", "b", "c")
     proxy.script(ApiKey.DESCRIBE_GROUPS, Pass(), Edit(as_it_was), Edit(as_it_was))
     proxy.always(ApiKey.LEAVE_GROUP, ResetBefore())
-    code, document, _ = remove("--instance-ids", "a", "--yes", "--allow-live", quick=("--timeout", "3s"))
+    code, document, _ = remove("--instance-ids", "a", "--yes", "--assume-stopped", quick=("--timeout", "3s"))
     assert (code, shown(document)) == (7, [("a", "unknown", None)])
     assert "it is still in the group" in document["data"]["results"][0]["note"]
 

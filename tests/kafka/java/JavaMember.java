@@ -27,7 +27,7 @@ import org.apache.kafka.common.protocol.Errors;
  * Real Java consumers, one thread each, in one JVM.
  *
  * Commands are JSON lines on standard input: {"cmd": "start", "member": NAME, "config": {...}, "topics": [...]},
- * then {"cmd": "commit" | "close" | "close-leave" | "close-remain" | "stall", "member": NAME} ("stall" with "ms" stops
+ * then {"cmd": "commit" | "pause" | "close" | "close-leave" | "close-remain" | "stall", "member": NAME} ("stall" with "ms" stops
  * polling for a while). Events are JSON lines on standard output, each with the member's name, the event and "at"
  * (CLOCK_MONOTONIC, seconds). The end of input halts the JVM: members crash without a word to the broker.
  */
@@ -123,6 +123,10 @@ public final class JavaMember implements Runnable, ConsumerRebalanceListener {
                 return false;
             case "enforce":
                 consumer.enforceRebalance("asked by a test");
+                return false;
+            case "pause":
+                consumer.pause(consumer.assignment());
+                emit("paused", null);
                 return false;
             case "stall":
                 Thread.sleep(command.get("ms").asLong());

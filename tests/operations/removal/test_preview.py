@@ -8,8 +8,10 @@ import pytest
 from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.model.assignment import moves
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
-from kgm.operations.removal.liveness import Liveness, Sign
-from kgm.operations.removal.preview import downgrade_warning, expected_moves, stall_warning
+from kgm.operations.removal.consequences import downgrade_warning, stall_warnings
+from kgm.operations.removal.guard import GuardReport
+from kgm.operations.removal.liveness import Liveness, LivenessVerdict
+from kgm.operations.removal.preview import expected_moves as expected
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan
 from kgm.simulation.plan.synthetic_group import synthetic_group
@@ -30,6 +32,10 @@ def group(*members, assignor="range", kind="classic", state="Stable", partitions
         members=members,
         topics=(TopicSnapshot(name="t", partitions=partitions),),
     )
+
+
+def expected_moves(*arguments, **more):
+    return expected(*arguments, **more).moves
 
 
 def shown(moves):
@@ -117,26 +123,44 @@ def test_no_answer_rather_than_a_guess(before):
 
 
 def test_why_there_is_no_answer_is_told_where_somebody_could_wonder():
-    told = []
     streams = group(member("a", {"t": [0]}), member("b", {"t": [1]}), assignor="stream")
-    assert expected_moves(streams, ["a-1"], tell=told.append) is None
     connect = dataclasses.replace(streams, protocol_type="connect", assignor="sessioned")
-    assert expected_moves(connect, ["a-1"], tell=told.append) is None
-    assert [reason.split(":")[0] for reason in told] == [
+    notes = [note for kind in (streams, connect) for note in expected(kind, ["a-1"]).notes]
+    assert [note.split(": ")[1] for note in notes] == [
         "group g is a Kafka Streams application", "group g is a Kafka Connect group",
     ]  # fmt: skip
 
 
-def test_absent_static_members_that_stay_hold_everybody_up():
-    silent = Sign(liveness=Liveness.SILENT, why="")
-    alive = Sign(liveness=Liveness.ALIVE, why="")
-    members = (member("a", {}), member("b", {}), member("c", {}), member("d", {}, static=False))
-    signs = {"a-1": silent, "b-1": silent, "c-1": alive, "d-1": silent}
-    text = stall_warning(group(*members), ["a-1"], signs)
-    assert text is not None
-    assert text.startswith("b showed no sign of life either")
-    assert stall_warning(group(*members), ["a-1", "b-1"], signs) is None
-    assert stall_warning(group(*members, kind="consumer"), ["a-1"], signs) is None
+def guard_report(sessions_ms=None, rebalance_ms=None, **verdicts):
+    return GuardReport(
+        liveness={
+            f"{name}-1": Liveness(verdict=LivenessVerdict(verdict), evidence=()) for name, verdict in verdicts.items()
+        },
+        session_timeouts_ms=sessions_ms or {},
+        rebalance_timeout_ms=rebalance_ms,
+    )
+
+
+MEMBERS = (member("a", {}), member("b", {}), member("c", {}), member("d", {}, static=False))
+
+
+def test_static_members_that_have_stopped_and_stay_hold_everybody_up():
+    report = guard_report(a="stopped", b="stopped", c="alive", d="stopped")
+    (text,) = stall_warnings(group(*MEMBERS), ["a-1"], report)
+    assert text.startswith("b has stopped too and stays in the group: the rebalance waits for it, until")
+    assert stall_warnings(group(*MEMBERS), ["a-1", "b-1"], report) == []
+    assert stall_warnings(group(*MEMBERS, kind="consumer"), ["a-1"], report) == []
+
+
+def test_the_stall_is_foretold_also_where_nothing_shows_who_has_stopped():
+    report = guard_report({"b-1": 30_000, "c-1": 1_800_000}, 300_000, a="unknown", b="unknown")
+    (text,) = stall_warnings(group(*MEMBERS), ["a-1"], report)
+    assert text == (
+        "b, c are not known to be alive, and stay in the group: if one of them has stopped, "
+        "every member waits for it in the rebalance, up to 300 s"
+    )
+    (text,) = stall_warnings(group(*MEMBERS), ["a-1", "c-1"], report)
+    assert text.endswith("if it has stopped, every member waits for it in the rebalance, up to 30 s")
 
 
 def mixed(*protocols):
@@ -149,12 +173,12 @@ def test_who_removes_the_last_member_with_the_new_protocol_is_told_what_that_mea
     text = downgrade_warning(both, ["m0-1"], {"group.consumer.migration.policy": "bidirectional"})
     assert text == (
         "no member with the consumer protocol is left: group g becomes a classic group and rebalances; "
-        "the 2 members that stay speak the classic protocol, whose own assignor hands the partitions out then"
+        "the 2 members that stay use the classic protocol, whose own assignor assigns the partitions then"
     )
     assert expected_moves(both, ["m0-1"]) is None
     assert expected_moves(both, ["m1-1"]) is not None
     one = downgrade_warning(both, ["m0-1", "m1-1"], {})
-    assert "rebalances, unless group.consumer.migration.policy forbids it; the member that stays speaks" in one
+    assert "rebalances, unless group.consumer.migration.policy forbids it; the member that stays uses" in one
 
 
 @pytest.mark.parametrize(

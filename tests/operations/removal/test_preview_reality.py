@@ -75,7 +75,7 @@ def test_the_removal_did_what_was_told(cluster, wire, seed):
     gone = chance.sample(there, chance.randint(1, max(1, len(there) // 3)))
     with connect(cluster.bootstrap, timeout_ms=20_000) as client:
         before = client.describe_group(group.group_id)
-        told = expected_moves(before, gone)
+        told = expected_moves(before, gone).moves
         played = simulate(
             before, Plan(remove=tuple(str(group.instance_ids[member_id]) for member_id in gone)), draws=DRAWS
         )

@@ -8,7 +8,10 @@ from kgm.client import connect
 from kgm.model.errors import AuthorizationError, ErrorCode, RefusedError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal import removal
-from kgm.operations.removal.removal import Kind, MemberResult, Result, exit_code
+from kgm.operations.removal.operator import HumanOperator
+from kgm.operations.removal.outcome import MemberResult, Result, exit_code
+from kgm.operations.removal.plan import IdKind, check_supported, resolve
+from kgm.operations.removal.request import RemovalRequest
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 from tests.client.faults import (
@@ -40,45 +43,53 @@ GROUP = GroupSnapshot(
 )  # fmt: skip
 
 
+def plan_of(group, **ids):
+    return resolve(RemovalRequest(group_id="g", **{name: tuple(some) for name, some in ids.items()}), group)
+
+
 def names(plan):
     return [(one.kind, one.id, one.member.member_id if one.member else None) for one in plan.targets]
 
 
 def test_ids_resolve_in_the_order_asked():
-    plan = removal.plan("g", GROUP, instance_ids=["b", "zz", "a"], member_ids=["dyn-2", "nobody"])
+    plan = plan_of(GROUP, instance_ids=["b", "zz", "a"], member_ids=["dyn-2", "nobody"])
     assert names(plan) == [
-        (Kind.INSTANCE, "b", "m-b"),
-        (Kind.INSTANCE, "zz", None),
-        (Kind.INSTANCE, "a", "m-a"),
-        (Kind.MEMBER, "dyn-2", "dyn-2"),
-        (Kind.MEMBER, "nobody", None),
+        (IdKind.INSTANCE, "b", "m-b"),
+        (IdKind.INSTANCE, "zz", None),
+        (IdKind.INSTANCE, "a", "m-a"),
+        (IdKind.MEMBER, "dyn-2", "dyn-2"),
+        (IdKind.MEMBER, "nobody", None),
     ]
-    assert (plan.collapsed, plan.member_ids) == ((), {"m-b", "m-a", "dyn-2"})
+    assert (plan.repeated, plan.member_ids) == ((), {"m-b", "m-a", "dyn-2"})
 
 
 def test_repeats_collapse_also_under_another_name():
-    plan = removal.plan("g", GROUP, instance_ids=["a", "a", "zz", "zz"], member_ids=["m-a", "zz"])
-    assert names(plan) == [(Kind.INSTANCE, "a", "m-a"), (Kind.INSTANCE, "zz", None), (Kind.MEMBER, "zz", None)]
-    assert plan.collapsed == ("a", "zz", "m-a")
+    plan = plan_of(GROUP, instance_ids=["a", "a", "zz", "zz"], member_ids=["m-a", "zz"])
+    assert names(plan) == [(IdKind.INSTANCE, "a", "m-a"), (IdKind.INSTANCE, "zz", None), (IdKind.MEMBER, "zz", None)]
+    assert plan.repeated == ("a", "zz", "m-a")
 
 
 def test_identities_and_patterns():
-    plan = removal.plan("g", GROUP, identities=["b", "dyn-1", "new"])
-    assert names(plan) == [(Kind.INSTANCE, "b", "m-b"), (Kind.MEMBER, "dyn-1", "dyn-1"), (Kind.INSTANCE, "new", None)]
-    assert [one.id for one in removal.plan("g", GROUP, patterns=["dyn-*", "[ab]"]).targets] == [
+    plan = plan_of(GROUP, identities=["b", "dyn-1", "new"])
+    assert names(plan) == [
+        (IdKind.INSTANCE, "b", "m-b"),
+        (IdKind.MEMBER, "dyn-1", "dyn-1"),
+        (IdKind.INSTANCE, "new", None),
+    ]
+    assert [one.id for one in plan_of(GROUP, patterns=["dyn-*", "[ab]"]).targets] == [
         "dyn-1",
         "dyn-2",
         "a",
         "b",
     ]
-    assert removal.plan("g", GROUP, patterns=["A*"]).targets == ()
-    assert removal.plan("g", None, patterns=["*"], instance_ids=["a"]).targets[0].member is None
+    assert plan_of(GROUP, patterns=["A*"]).targets == ()
+    assert plan_of(None, patterns=["*"], instance_ids=["a"]).targets[0].member is None
 
 
 def test_a_static_member_may_be_meant_by_its_member_id():
-    (target,) = removal.plan("g", GROUP, member_ids=["m-a"]).targets
+    (target,) = plan_of(GROUP, member_ids=["m-a"]).targets
     assert (target.leaver.group_instance_id, target.leaver.member_id) == (None, "m-a")
-    (target,) = removal.plan("g", GROUP, instance_ids=["a"]).targets
+    (target,) = plan_of(GROUP, instance_ids=["a"]).targets
     assert (target.leaver.group_instance_id, target.leaver.member_id) == ("a", "m-a")
 
 
@@ -99,34 +110,42 @@ def test_a_static_member_may_be_meant_by_its_member_id():
     ],
 )
 def test_exit_codes(results, plain, ignoring):
-    (target,) = removal.plan("g", None, instance_ids=["a"]).targets
+    (target,) = plan_of(None, instance_ids=["a"]).targets
     rows = [MemberResult(target=target, result=one) for one in results]
     assert exit_code(rows, ignore_missing=False) == plain
     assert exit_code(rows, ignore_missing=True) == ignoring
 
 
 def test_a_refusal_after_a_lost_answer_is_not_nothing():
-    (target,) = removal.plan("g", None, instance_ids=["a"]).targets
-    rows = [MemberResult(target=target, result=Result.REFUSED, was_lost=True)]
+    (target,) = plan_of(None, instance_ids=["a"]).targets
+    rows = [MemberResult(target=target, result=Result.REFUSED, in_doubt=True)]
     assert exit_code(rows, ignore_missing=False) == 7
 
 
 # -- what is sent, and what is said
 
 
+ALICE = HumanOperator(name="alice", uid=1000, host="ops-1")
+#: Nobody here comes back by itself, so nobody is waited for.
+QUICK = {"assume_stopped": True, "guard_window_ms": 0}
+
+
 @pytest.fixture
 def remove(proxy, group):
-    """Describe, plan and remove: returns {id: result}."""
+    """Prepare and execute: returns {id: result}."""
     opened = []
 
-    def remove(*instance_ids, member_ids=(), timeout_ms=BUDGET_MS, meanwhile=lambda: None, **more):
+    def remove(*instance_ids, member_ids=(), timeout_ms=BUDGET_MS, meanwhile=lambda: None, allow_live=False):
         cluster = connect(proxy.bootstrap, timeout_ms=timeout_ms)
         opened.append(cluster)
-        seen = cluster.describe_group(group)
-        plan = removal.plan(group, seen, instance_ids=instance_ids, member_ids=member_ids)
-        removal.check_possible(cluster, plan)
+        request = RemovalRequest(
+            group_id=group, instance_ids=instance_ids, member_ids=tuple(member_ids), reason="why",
+            allow_live=allow_live, **QUICK,
+        )  # fmt: skip
+        prepared = removal.prepare(cluster, request)
         meanwhile()
-        return {one.target.id: one for one in removal.execute(cluster, plan, reason="why", **more)}
+        report = removal.execute(cluster, prepared, operator=ALICE, audit=None)
+        return {one.target.id: one for one in report.results}
 
     yield remove
     for cluster in opened:
@@ -163,9 +182,9 @@ def test_one_request_for_the_whole_batch(remove, proxy, form, left):
     assert results["zz"].partitions_freed == {}
     (request,) = proxy.requests(LEAVE)
     assert [(one.group_instance_id, one.member_id, one.reason) for one in request.members] == [
-        ("b", b.member_id, "why"),
-        ("a", a.member_id, "why"),
-        (None, d.member_id, "why"),
+        ("b", b.member_id, "why (by alice@ops-1)"),
+        ("a", a.member_id, "why (by alice@ops-1)"),
+        (None, d.member_id, "why (by alice@ops-1)"),
     ]
     assert left() == ["c"]
 
@@ -211,7 +230,7 @@ def test_a_newcomer_is_never_evicted_by_the_second_request(remove, proxy, form, 
     """The answer is lost, and before kgm asks again a new process takes the instance id."""
     form("a", "b")
     proxy.script(LEAVE, ResetAfter(then=lambda: newcomer("a", wait=False)))
-    results = remove("a", evict=evict)
+    results = remove("a", allow_live=evict)
     assert outcomes(results) == {"a": ("refused", "FENCED_INSTANCE_ID")}
     assert "rejoined as member a-" in results["a"].note
     assert left() == ["a", "b"]
@@ -231,7 +250,7 @@ def test_a_member_that_restarted_since_it_was_seen_is_left_alone(remove, form, l
 @pytest.mark.slow
 def test_unless_it_is_to_be_evicted(remove, form, left, newcomer):
     form("a", "b")
-    results = remove("a", meanwhile=lambda: newcomer("a"), evict=True)
+    results = remove("a", meanwhile=lambda: newcomer("a"), allow_live=True)
     assert outcomes(results) == {"a": ("removed", "NONE")}
     assert left() == ["b"]
 
@@ -242,8 +261,8 @@ def test_a_member_that_left_by_itself_is_absent(remove, proxy, form, left, serve
 
     def leave():
         with connect(server.bootstrap, timeout_ms=BUDGET_MS) as other:
-            seen = other.describe_group(group)
-            removal.execute(other, removal.plan(group, seen, patterns=["*"]), reason="x")
+            everybody = RemovalRequest(group_id=group, patterns=("*",), **QUICK)
+            removal.execute(other, removal.prepare(other, everybody), operator=ALICE, audit=None)
 
     (dynamic,) = [name for name in left() if name != "a"]
     results = remove("a", member_ids=[dynamic], meanwhile=leave)
@@ -269,7 +288,7 @@ def test_a_coordinator_that_is_never_ready_is_unreachable_and_nothing_changed(re
     proxy.always(LEAVE, Edit(lambda _: LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR), forward=False))
     with pytest.raises(UnreachableError) as caught:
         remove("a", timeout_ms=1_200)
-    assert "nothing was changed" in caught.value.facts
+    assert any("nothing was changed" in fact for fact in caught.value.facts)
     assert left() == ["a", "b"]
 
 
@@ -320,7 +339,7 @@ def test_silence_about_everything_is_unknown(remove, proxy, group, form):
 
     results = remove("a", timeout_ms=budget_ms, meanwhile=and_then)
     assert outcomes(results) == {"a": ("unknown", "NONE")}
-    assert "to run the command again is safe" in results["a"].note
+    assert "running the command again is safe" in results["a"].note
 
 
 def keep(count):
@@ -423,4 +442,4 @@ def test_a_reason_is_left_out_where_it_cannot_be_said(remove, proxy, form, left,
 def test_share_groups_are_refused(proxy):
     shared = GroupSnapshot(group_id="g", type="share", state="Stable", members=(member("m"),))
     with connect(proxy.bootstrap, timeout_ms=BUDGET_MS) as cluster, pytest.raises(RefusedError, match="share"):
-        removal.check_possible(cluster, removal.plan("g", shared, member_ids=["m"]))
+        check_supported(cluster, plan_of(shared, member_ids=["m"]))

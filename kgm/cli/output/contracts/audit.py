@@ -24,6 +24,8 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
                 "client_id": "str?",
                 "client_host": "str?",
                 "reason": "str?",
+                "verdict": "str?",
+                "evidence": ["str"],
                 "result": "str",
                 "error": "str?",
                 "note": "str?",

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.cli.commands.remove_members import _Removal, lead_of, other_lead_of
-from kgm.operations.removal.preview import expected_moves
+from kgm.operations.removal.leader import assumed_leader, other_possible_leader
+from kgm.operations.removal.preview import preview_moves
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan
 from tests.simulation.groups import made_up
@@ -36,42 +36,30 @@ def last(group):
 )
 def test_java_is_assumed_unless_all_that_stay_are_librdkafkas(libraries, assumed, other):
     group = mixed(*libraries)
-    assert (lead_of(group, last(group)) is not None) == (assumed == "librdkafka")
-    assert (other_lead_of(group, last(group)) is not None) == other
+    assert (assumed_leader(group, last(group)) is not None) == (assumed == "librdkafka")
+    assert (other_possible_leader(group, last(group)) is not None) == other
 
 
 @pytest.mark.parametrize("change", [{"assignor": "sticky"}, {"type": "consumer"}])
 def test_only_one_library_may_lead(change):
     """librdkafka has no `sticky`; a consumer group's assignor runs in the broker."""
     group = replace(mixed("java", "librdkafka", "java"), **change)
-    assert other_lead_of(group, last(group)) is None
+    assert other_possible_leader(group, last(group)) is None
 
 
-class Voice:
-    def __init__(self):
-        self.said = []
-
-    def note(self, text):
-        self.said.append(text)
-
-
-@pytest.mark.parametrize(("assignor", "said"), [("cooperative-sticky", 1), ("range", 0)])
-def test_the_assumption_is_told_where_the_moves_hang_on_it(assignor, said):
+@pytest.mark.parametrize(("assignor", "notes"), [("cooperative-sticky", 1), ("range", 0)])
+def test_the_assumption_is_told_where_the_moves_depend_on_it(assignor, notes):
     group = mixed("java", "librdkafka", "java", "java", assignor=assignor)
-    removal = object.__new__(_Removal)
-    removal.voice = Voice()
-    removal.moves = expected_moves(group, last(group), lead=lead_of(group, last(group)))
-    removal._tell_who_is_taken_to_lead(group, last(group))
-    assert len(removal.voice.said) == said
-    assert all("as if a Java consumer led" in text for text in removal.voice.said)
+    found = preview_moves(group, last(group))
+    assert found.moves
+    assert len(found.notes) == notes
+    assert all("assume that a Java consumer leads the group" in text for text in found.notes)
 
 
 def test_nothing_is_told_of_moves_that_are_not_known():
-    removal = object.__new__(_Removal)
-    removal.voice, removal.moves = Voice(), None
-    group = mixed("java", "librdkafka", "java")
-    removal._tell_who_is_taken_to_lead(group, last(group))
-    assert removal.voice.said == []
+    group = replace(mixed("java", "librdkafka", "java"), state="PreparingRebalance")
+    found = preview_moves(group, last(group))
+    assert (found.moves, found.notes) == (None, ())
 
 
 def test_a_prediction_is_not_exact_where_the_leader_decides_however_rare_the_other_library_is():

@@ -1,0 +1,291 @@
+"""When the members of a group last did something, by the records of the group in `__consumer_offsets`.
+
+OffsetFetch shows where committed offsets are; the log shows each commit, also those that change no offset (Java's
+consumers commit every interval whether or not anything was read). It shows the rebalances of a classic group with the
+session timeout of each member, and what a coordinator wrote because a member of a consumer group (KIP-848) reported.
+
+Timestamps are those of the coordinator's clock. Reading takes READ on the topic; where that is missing, or the topic
+cannot be read, `unreadable_because` says so."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from kgm.client import group_record
+from kgm.client.admin_client import AdminClient
+from kgm.client.transport.brokers import BrokerNode
+from kgm.client.transport.connection import BrokerConnection
+from kgm.client.transport.deadline import Deadline
+from kgm.java.partitions import partition_for
+from kgm.model.assignment import Partitions
+from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnreachableError, error_name
+from kgm.records.record import decode_record
+
+if TYPE_CHECKING:
+    from kgm.records.batch import Batch
+    from kgm.records.messages.group_metadata_value import GroupMetadataValue
+
+#: Bytes of the partition that are read back at most, more or less a fetch.
+MAX_BYTES: Final = 16 << 20
+#: Offsets that are read back first; twice as many each time after that.
+_FIRST_WINDOW: Final = 4_000
+_KEY_HEAD: Final = struct.Struct(">hh")
+#: Types of records that are keyed by a group id, and say something of its members (see `kgm.records.record.TYPES`).
+_OFFSET_COMMIT, _GROUP, _MEMBER, _CURRENT_ASSIGNMENT = 1, 2, 5, 8
+_TYPES: Final = (_OFFSET_COMMIT, _GROUP, _MEMBER, _CURRENT_ASSIGNMENT)
+_LEFT_EPOCHS: Final = (-1, -2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRecord:
+    """An offset commit. at_ms: when the coordinator wrote it, in ms since the epoch of its clock."""
+
+    at_ms: int
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedMember:
+    """A member in a record of its classic group. Timeouts in ms."""
+
+    member_id: str
+    group_instance_id: str | None
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    assignment: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceRecord:
+    """A classic group's own record: the end of a rebalance, or a static member that was replaced."""
+
+    at_ms: int
+    generation: int
+    members: Mapping[str, RecordedMember]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberRecord:
+    """A record that was written because a member of a consumer group reported. member_epoch: None if it has none."""
+
+    at_ms: int
+    member_id: str
+    member_epoch: int | None
+
+
+ActivityRecord: TypeAlias = CommitRecord | RebalanceRecord | MemberRecord
+
+
+@dataclass(slots=True, kw_only=True)
+class _Place:
+    """Where the group's records are. position: the next offset to read; leader_epoch: that of the present leader."""
+
+    partition: int
+    leader: BrokerNode
+    leader_epoch: int
+    position: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Bytes:
+    """What was read: records of the group, oldest first, and how many bytes there were of all groups."""
+
+    records: list[ActivityRecord] = field(default_factory=list)
+    size: int = 0
+
+
+class GroupActivity:
+    """The records of one group: those of the past, and then those that come."""
+
+    def __init__(self, cluster: AdminClient, group_id: str) -> None:
+        self._cluster = cluster
+        self._group_id = group_id
+        self._keys = _KeyFilter(group_id)
+        self._place: _Place | None = None
+        #: Why the log tells nothing; None while it is read.
+        self.unreadable_because: str | None = "it was not read yet"
+        #: Timestamp of the newest record of any group in the partition, in ms of the coordinator's clock.
+        self.newest_ms: int | None = None
+        #: Timestamp of the first record of the leader epoch that is the present one, as far as it was read.
+        self.epoch_began_ms: int | None = None
+        #: Whether the partition changed its leader while it was read: sessions were started again then.
+        self.has_moved = False
+
+    def read_back(self, enough: Callable[[Sequence[ActivityRecord]], bool], deadline: Deadline) -> list[ActivityRecord]:
+        """Records of the group, oldest first, without a gap up to now: as far back as it takes until they are `enough`,
+        or the bounds of bytes and time are met. Raises nothing: see `unreadable_because`."""
+        return self._try(partial(self._read_back, enough), deadline)
+
+    def read_on(self, deadline: Deadline) -> list[ActivityRecord]:
+        """Records of the group since the last call, oldest first. Raises nothing: see `unreadable_because`."""
+        return self._try(self._read_on, deadline)
+
+    def _try(
+        self, read: Callable[[_Place, Deadline, BrokerConnection], list[ActivityRecord]], deadline: Deadline
+    ) -> list[ActivityRecord]:
+        try:
+            place = self._look_up(deadline)
+            records = self._cluster.brokers.on_broker(place.leader, partial(read, place, deadline), deadline)
+        except KgmError as error:
+            self.unreadable_because = _why(error)
+            return []
+        self.unreadable_because = None
+        return records
+
+    def _look_up(self, deadline: Deadline) -> _Place:
+        """The partition of the group and who leads it now. Raises KgmError."""
+        topic = group_record.OFFSETS_TOPIC
+        answer = self._cluster.brokers.metadata([topic], deadline)
+        for row in answer.topics:
+            if row.error_code:
+                raise KgmError(f"{topic} cannot be read", kafka_error=row.error_code)
+            number = partition_for(self._group_id, len(row.partitions))
+            found = next((one for one in row.partitions if one.partition_index == number), None)
+            leader = next((one for one in self._cluster.brokers.brokers() if found and one.id == found.leader_id), None)
+            if found is None or leader is None:
+                raise UnreachableError(f"partition {number} of {topic} has no leader")
+            place = self._place
+            if place is None:
+                place = self._place = _Place(partition=number, leader=leader, leader_epoch=found.leader_epoch)
+            elif found.leader_epoch != place.leader_epoch or leader != place.leader:
+                self.has_moved = True
+                place.leader, place.leader_epoch = leader, found.leader_epoch
+                self.epoch_began_ms = None
+            return place
+        raise UnreachableError(f"the brokers show no topic {topic}")
+
+    def _read_back(
+        self, enough: Callable[[Sequence[ActivityRecord]], bool], place: _Place, deadline: Deadline,
+        connection: BrokerConnection,
+    ) -> list[ActivityRecord]:  # fmt: skip
+        start = group_record.start_offset(connection, place.partition, deadline)
+        end = place.position = group_record.end_offset(connection, place.partition, deadline)
+        records: list[ActivityRecord] = []
+        window, size = _FIRST_WINDOW, 0
+        while end > start and size < MAX_BYTES and not deadline.expired:
+            first = max(start, end - window)
+            older = self._read(place, first, end, deadline, connection)
+            size += older.size
+            records = older.records + records
+            if enough(records):
+                break
+            end, window = first, window * 2
+        return records
+
+    def _read_on(self, place: _Place, deadline: Deadline, connection: BrokerConnection) -> list[ActivityRecord]:
+        end = group_record.end_offset(connection, place.partition, deadline)
+        place.position = min(place.position, end)  # a topic that was deleted and created again starts over
+        fresh = self._read(place, place.position, end, deadline, connection)
+        place.position = end
+        return fresh.records
+
+    def _read(self, place: _Place, first: int, end: int, deadline: Deadline, connection: BrokerConnection) -> _Bytes:
+        read = _Bytes()
+        for fetched in group_record.batches(connection, place.partition, first, end, deadline):
+            read.size += sum(len(batch.data) for batch in fetched)
+            for batch in fetched:
+                self._note_times(batch, place)
+                if not batch.is_control:
+                    read.records += self._of_group(batch, first, end)
+        return read
+
+    def _note_times(self, batch: Batch, place: _Place) -> None:
+        self.newest_ms = max(batch.max_timestamp, self.newest_ms or 0)
+        if batch.leader_epoch == place.leader_epoch:
+            began = self.epoch_began_ms
+            self.epoch_began_ms = batch.base_timestamp if began is None else min(began, batch.base_timestamp)
+
+    def _of_group(self, batch: Batch, first: int, end: int) -> list[ActivityRecord]:
+        records = []
+        for row in batch.records:
+            if (
+                first <= row.offset < end
+                and row.key is not None
+                and row.value is not None
+                and self._keys.match(row.key)
+            ):
+                record = _decoded(row.key, row.value, row.timestamp)
+                if record is not None:
+                    records.append(record)
+        return records
+
+
+class _KeyFilter:
+    """Whether the bytes of a key are of this group, without decoding them: most records of a partition are not."""
+
+    def __init__(self, group_id: str) -> None:
+        encoded = group_id.encode()
+        self._heads = {_KEY_HEAD.pack(kind, len(encoded)) + encoded for kind in _TYPES}
+        self._size = _KEY_HEAD.size + len(encoded)
+
+    def match(self, key: bytes) -> bool:
+        return key[: self._size] in self._heads
+
+
+def _decoded(key: bytes, value: bytes, at_ms: int) -> ActivityRecord | None:
+    """None for a record that cannot be read, or says nothing of a member."""
+    from kgm.records.messages.consumer_group_current_member_assignment_key import (
+        ConsumerGroupCurrentMemberAssignmentKey,
+    )
+    from kgm.records.messages.consumer_group_current_member_assignment_value import (
+        ConsumerGroupCurrentMemberAssignmentValue,
+    )
+    from kgm.records.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
+    from kgm.records.messages.group_metadata_value import GroupMetadataValue
+    from kgm.records.messages.offset_commit_key import OffsetCommitKey
+
+    try:
+        record = decode_record(key, value)
+    except DecodeError:
+        return None
+    match record.key, record.value:
+        case OffsetCommitKey() as commit, _:
+            return CommitRecord(at_ms=at_ms, topic=commit.topic, partition=commit.partition)
+        case _, GroupMetadataValue() as group:
+            return _rebalance(group, at_ms)
+        case (
+            ConsumerGroupCurrentMemberAssignmentKey() as member,
+            ConsumerGroupCurrentMemberAssignmentValue() as current,
+        ):
+            if current.member_epoch in _LEFT_EPOCHS:
+                return None
+            return MemberRecord(at_ms=at_ms, member_id=member.member_id, member_epoch=current.member_epoch)
+        case ConsumerGroupMemberMetadataKey() as member, _:
+            return MemberRecord(at_ms=at_ms, member_id=member.member_id, member_epoch=None)
+        case _:
+            return None
+
+
+def _rebalance(group: GroupMetadataValue, at_ms: int) -> RebalanceRecord:
+    from kgm.protocol.subscription import PROTOCOL_TYPE, decode_assignment
+
+    def assignment(blob: bytes) -> Partitions:
+        try:
+            return decode_assignment(blob).partitions if group.protocol_type == PROTOCOL_TYPE else {}
+        except DecodeError:  # an assignor's own format
+            return {}
+
+    members = {
+        one.member_id: RecordedMember(
+            member_id=one.member_id,
+            group_instance_id=one.group_instance_id or None,
+            session_timeout_ms=one.session_timeout,
+            rebalance_timeout_ms=one.rebalance_timeout,
+            assignment=assignment(one.assignment),
+        )
+        for one in group.members
+    }
+    return RebalanceRecord(at_ms=at_ms, generation=group.generation, members=members)
+
+
+def _why(error: KgmError) -> str:
+    topic = group_record.OFFSETS_TOPIC
+    if error.kafka_error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return f"no READ on Topic '{topic}'"
+    reason = error_name(error.kafka_error) if error.kafka_error else error.message
+    return f"{topic} cannot be read ({reason})"

@@ -1,0 +1,68 @@
+"""LeaveGroup (v0-5), sent once: members of a group, by instance id, by member id, or by both.
+
+v3 brought several members and instance ids (KIP-345, Kafka 2.4), v5 a reason (KIP-800, Kafka 3.2)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kgm.client.transport.connection import BrokerConnection
+from kgm.client.transport.deadline import Deadline
+from kgm.model.errors import ErrorCode, UnsupportedError
+from kgm.protocol.apis import ApiKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaver:
+    """A member in a LeaveGroup request: by instance id, by member id, or by both, which must then belong together."""
+
+    group_instance_id: str | None = None
+    member_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveAnswer:
+    """What the coordinator answered: an error for the whole request, and one error code per leaver it answered."""
+
+    error_code: int
+    codes: dict[Leaver, int]
+    version: int
+    broker: str
+
+
+def leave_group(
+    connection: BrokerConnection, group_id: str, leavers: Sequence[Leaver], reason: str | None, deadline: Deadline
+) -> LeaveAnswer:
+    """One request, and its answer: error codes are data. Raises KgmError, UnsupportedError before anything is sent."""
+    from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+    from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
+
+    version = connection.version(ApiKey.LEAVE_GROUP)
+    if version < 3:  # one member, no instance ids (before KIP-345)
+        if len(leavers) != 1 or leavers[0].group_instance_id is not None:
+            raise UnsupportedError(f"broker {connection.address} takes one dynamic member in LeaveGroup v{version}")
+        leaver = leavers[0]
+        request = LeaveGroupRequest(group_id=group_id, member_id=leaver.member_id)
+        answer = connection.call(request, LeaveGroupResponse, version=version, deadline=deadline)
+        code = answer.error_code
+        codes = {leaver: code}
+        top = code if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID) else 0
+        return LeaveAnswer(error_code=top, codes={} if top else codes, version=version, broker=str(connection.address))
+    members = [
+        MemberIdentity(
+            member_id=leaver.member_id,
+            group_instance_id=leaver.group_instance_id,
+            reason=reason if version >= 5 else None,
+        )
+        for leaver in leavers
+    ]
+    request = LeaveGroupRequest(group_id=group_id, members=members)
+    answer = connection.call(request, LeaveGroupResponse, version=version, deadline=deadline)
+    asked = set(leavers)
+    codes = {}
+    for row in answer.members:  # by identity, not by position: the order is not to be relied on
+        leaver = Leaver(group_instance_id=row.group_instance_id, member_id=row.member_id)
+        if leaver in asked:
+            codes.setdefault(leaver, row.error_code)
+    return LeaveAnswer(
+        error_code=answer.error_code, codes=codes, version=version, broker=str(connection.address)
+    )  # fmt: skip

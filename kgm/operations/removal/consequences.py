@@ -1,0 +1,98 @@
+"""What a removal causes beside the partitions that move: a rebalance that is held up, a group that changes its type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.removal.guard import GuardReport
+from kgm.operations.removal.liveness import LivenessVerdict
+
+#: Broker settings: which groups with members may change their protocol, and how many members a classic group may have.
+MIGRATION_POLICY, CLASSIC_MAX_SIZE = "group.consumer.migration.policy", "group.max.size"
+_MOST_NAMES = 8
+
+
+def becomes_classic(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> bool:
+    """Whether a removal takes away the last members that use the consumer protocol (KIP-848), and others stay.
+
+    Brokers before 4.0 do not tell which protocol a member uses: then no."""
+    removed = set(removed_member_ids)
+    staying = {member.protocol for member in group.members if member.member_id not in removed}
+    going = {member.protocol for member in group.members if member.member_id in removed}
+    return group.type == "consumer" and staying == {"classic"} and "consumer" in going
+
+
+def downgrade_warning(
+    group: GroupSnapshot, removed_member_ids: Iterable[str], settings: Mapping[str, str]
+) -> str | None:
+    """That the group becomes a classic one, and rebalances, if it does. settings: of the broker, as far as it tells."""
+    removed = set(removed_member_ids)
+    if not becomes_classic(group, removed):
+        return None
+    stay = len(group.members) - len(removed)
+    policy, most = settings.get(MIGRATION_POLICY), settings.get(CLASSIC_MAX_SIZE, "")
+    if policy in ("upgrade", "disabled") or (most.isdigit() and stay > int(most)):
+        return None
+    unless = "" if policy is not None else f", unless {MIGRATION_POLICY} forbids it"
+    who = "the member that stays uses" if stay == 1 else f"the {stay} members that stay use"
+    return (
+        f"no member with the consumer protocol is left: group {group.group_id} becomes a classic group and rebalances"
+        f"{unless}; {who} the classic protocol, whose own assignor assigns the partitions then"
+    )
+
+
+def static_members_that_stay(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> list[MemberSnapshot]:
+    """Members for which the rebalance that a removal starts in a classic group may have to wait.
+
+    A static member that has stopped stays in the group until its session ends, and a dynamic one too; but sessions of
+    dynamic members are short, and those of static ones are made long."""
+    removed = set(removed_member_ids)
+    if group.type != "classic":
+        return []
+    return [one for one in group.members if one.member_id not in removed and one.group_instance_id is not None]
+
+
+def stall_warnings(group: GroupSnapshot, removed_member_ids: Iterable[str], guard: GuardReport) -> list[str]:
+    """For whom everybody would wait: static members that stay in a classic group and are not known to be alive.
+
+    The rebalance that a removal starts ends when every member has rejoined, or else after the smaller of the rebalance
+    timeout (max.poll.interval.ms) and the session timeout of the member that is absent."""
+    staying = static_members_that_stay(group, removed_member_ids)
+    verdicts = {one.member_id: guard.verdict_of(one.member_id) for one in staying}
+    stopped = [one for one in staying if verdicts[one.member_id] is LivenessVerdict.STOPPED]
+    unknown = [one for one in staying if verdicts[one.member_id] is LivenessVerdict.UNKNOWN]
+    warnings = []
+    if stopped:
+        have = "has stopped too and stays" if len(stopped) == 1 else "have stopped too and stay"
+        warnings.append(
+            f"{_names(stopped)} {have} in the group: the rebalance waits for {_them(stopped)}, "
+            f"{_bound(stopped, guard)}; remove all that are gone in this one request"
+        )
+    if unknown:
+        known = "is not known to be alive" if len(unknown) == 1 else "are not known to be alive"
+        gone = "it has stopped" if len(unknown) == 1 else "one of them has stopped"
+        warnings.append(
+            f"{_names(unknown)} {known}, and {'stays' if len(unknown) == 1 else 'stay'} in the group: if {gone}, "
+            f"every member waits for it in the rebalance, {_bound(unknown, guard)}"
+        )
+    return warnings
+
+
+def _bound(members: Sequence[MemberSnapshot], guard: GuardReport) -> str:
+    """How long the rebalance waits at most."""
+    sessions = [guard.session_timeouts_ms.get(member.member_id) for member in members]
+    known = [ms for ms in sessions if ms is not None]
+    if guard.rebalance_timeout_ms is None or len(known) < len(sessions) or not known:
+        return "until the rebalance timeout or its session ends"
+    return f"up to {min(max(known), guard.rebalance_timeout_ms) / 1000:.0f} s"
+
+
+def _them(members: Sequence[MemberSnapshot]) -> str:
+    return "it" if len(members) == 1 else "them"
+
+
+def _names(members: Sequence[MemberSnapshot]) -> str:
+    names = sorted(member.identity for member in members)
+    rest = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,406 @@
+"""Watching members for signs of life, and saying which of them may be removed.
+
+Theory of operation. `watch_members` looks at a group again and again for a while: committed and end offsets (which move
+when a member commits), the group's records in `__consumer_offsets` (which show commits that change nothing, and
+rebalances), and at the end who is still a member. What that means for one member is `liveness.Observation`'s business.
+`decide` holds the verdicts against what the operator allowed.
+
+kgm looks as long as the window says, or until all verdicts are beyond doubt; by default only for a moment where nothing
+more can be learnt. A longer window proves more: five commit intervals that a member is silent, a session timeout that
+it is alive."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from kgm.client import fresh_describe
+from kgm.client.admin_client import AdminClient
+from kgm.client.group_activity import ActivityRecord, GroupActivity, RebalanceRecord
+from kgm.model.assignment import Partitions, count
+from kgm.model.errors import KgmError, NotFoundError, RefusedError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.removal.liveness import (
+    NO_MEMBER,
+    SESSION_MARGIN_MS,
+    Liveness,
+    LivenessVerdict,
+    Observation,
+    commit_interval,
+)
+from kgm.operations.removal.plan import RemovalPlan
+from kgm.operations.removal.request import RemovalRequest
+
+#: How long kgm looks by default: a little more than the 5 s between the automatic commits of Java's and librdkafka's
+#: consumers.
+WINDOW_MS: Final = 6_000
+#: A member that has read everything and gets nothing new shows no more in a long look than in a short one.
+_IDLE_MS: Final = 1_200
+_POLL_S: Final = 0.4
+#: What one look at offsets and log may take, in ms.
+_REQUEST_MS: Final = 5_000
+_CONSUMER_SESSION: Final = "group.consumer.session.timeout.ms"
+#: Commits of each member that are looked for in the log.
+_ENOUGH_COMMITS: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardReport:
+    """Verdicts by member id, of the members asked for and of others that were looked at on the way.
+
+    left: members that are gone from the group since. Session timeouts by member id and the group's rebalance timeout,
+    in ms, as far as the group's log or the broker tells them."""
+
+    liveness: Mapping[str, Liveness]
+    watched_ms: int = 0
+    left: frozenset[str] = frozenset()
+    session_timeouts_ms: Mapping[str, int] = field(default_factory=dict)
+    rebalance_timeout_ms: int | None = None
+
+    def verdict_of(self, member_id: str) -> LivenessVerdict:
+        """`unknown` for a member that was not looked at."""
+        return self.liveness[member_id].verdict if member_id in self.liveness else LivenessVerdict.UNKNOWN
+
+
+def watch_members(
+    cluster: AdminClient,
+    group: GroupSnapshot,
+    member_ids: Iterable[str],
+    *,
+    also: Iterable[str] = (),
+    window_ms: int | None = None,
+    stop_when_alive: bool = True,
+    clock: Callable[[], float] = time.monotonic,
+) -> GuardReport:
+    """Watch these members, and `also` others on the way, for whom nobody waits. Reads only; never raises KgmError:
+    what cannot be read is missing evidence. stop_when_alive: one member that is seen alive ends the watching.
+
+    The budget of the cluster client is renewed for each look, so that watching takes nothing from it."""
+    watch = _Watch(
+        cluster, group, set(member_ids), set(also),
+        window_ms=window_ms, stop_when_alive=stop_when_alive, clock=clock,
+    )  # fmt: skip
+    return watch.run()
+
+
+class _Watch:
+    """One run of `watch_members`."""
+
+    def __init__(
+        self, cluster: AdminClient, group: GroupSnapshot, asked: set[str], also: set[str], *,
+        window_ms: int | None, stop_when_alive: bool, clock: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self._cluster, self._group = cluster, group
+        self._window_ms, self._stop_when_alive, self._now_s = window_ms, stop_when_alive, clock
+        self._budget_ms = cluster.deadline.budget_ms
+        self._began_s = clock()
+        self._activity = GroupActivity(cluster, group.group_id)
+        self._past: list[ActivityRecord] = []
+        self._last_rebalance: RebalanceRecord | None = None
+        self._left: set[str] = set()
+        self._missing: list[str] = []
+        wanted = [member for member in group.members if member.member_id in asked | also]
+        self._observations = {member.member_id: self._observation(member) for member in wanted}
+        self._asked = [self._observations[member.member_id] for member in wanted if member.member_id in asked]
+
+    def _observation(self, member: MemberSnapshot) -> Observation:
+        committed = {
+            (row.topic, row.partition): row.committed for row in self._group.offsets if row.committed is not None
+        }
+        return Observation(
+            member=member, began_s=self._began_s, owned=self._owned(member), committed=committed,
+            session_timeout_ms=self._group.session_timeout_ms,
+        )  # fmt: skip
+
+    def _owned(self, member: MemberSnapshot) -> Partitions | None:
+        """None where the description does not tell: brokers up to 3.x tell no assignment unless the group is Stable."""
+        if self._group.type == "classic" and self._group.state != "Stable" and not count(member.assignment):
+            return None
+        return member.assignment
+
+    def run(self) -> GuardReport:
+        if not self._asked or all(one.member.status == "away" for one in self._asked):
+            return self._report()
+        self._renew()
+        self._read_past()
+        while True:
+            self._look()
+            if self._is_over():
+                break
+            self._cluster.deadline.sleep(min(_POLL_S, self._remaining_s()))
+        self._look_at_members()
+        self._renew(self._budget_ms)
+        return self._report()
+
+    def _renew(self, budget_ms: int = _REQUEST_MS) -> None:
+        self._cluster.renew(budget_ms)
+
+    @property
+    def _watched_ms(self) -> float:
+        return (self._now_s() - self._began_s) * 1000
+
+    def _report(self) -> GuardReport:
+        now_s = self._now_s()
+        for one in self._observations.values():
+            one.missing = [*one.missing, *self._missing]
+        sessions = {
+            member_id: one.session_timeout_ms
+            for member_id, one in self._observations.items()
+            if one.session_timeout_ms is not None
+        }
+        last = self._last_rebalance
+        timeouts = [one.rebalance_timeout_ms for one in last.members.values()] if last is not None else []
+        return GuardReport(
+            liveness={member_id: one.verdict(now_s) for member_id, one in self._observations.items()},
+            watched_ms=round(self._watched_ms),
+            left=frozenset(self._left),
+            session_timeouts_ms=sessions,
+            rebalance_timeout_ms=max(timeouts, default=None),
+        )
+
+    # -- the past
+
+    def _read_past(self) -> None:
+        self._past = self._activity.read_back(self._is_enough, self._cluster.deadline)
+        self._note_timeouts(self._past)
+        if self._activity.unreadable_because is not None:
+            self._missing.append(f"its commit interval is not known: {self._activity.unreadable_because}")
+        if self._group.type == "classic" and self._group.state != "Stable":
+            self._missing.append(
+                f"the group is rebalancing ({self._group.state}), and members commit nothing meanwhile"
+            )
+        self._ask_session_timeout()
+        for one in self._observations.values():
+            self._take_past(one)
+
+    def _is_enough(self, records: Sequence[ActivityRecord]) -> bool:
+        """Whether the records read so far show how often each member commits, and the timeouts of a classic group."""
+        if self._group.type == "classic" and not any(isinstance(one, RebalanceRecord) for one in records):
+            return False
+        found = [commit_interval(one.member.member_id, one.owned or {}, records)[0] for one in self._asked]
+        return all(interval is not None and interval.commits >= _ENOUGH_COMMITS for interval in found)
+
+    def _note_timeouts(self, records: Iterable[ActivityRecord]) -> None:
+        for record in records:
+            if isinstance(record, RebalanceRecord):
+                self._last_rebalance = record
+        if self._last_rebalance is None:
+            return
+        for member_id, one in self._observations.items():
+            recorded = self._last_rebalance.members.get(member_id)
+            if recorded is not None:
+                one.session_timeout_ms = recorded.session_timeout_ms
+                if one.owned is None and count(recorded.assignment):
+                    one.owned = recorded.assignment
+
+    def _ask_session_timeout(self) -> None:
+        """The session timeout of a consumer group that has none of its own is the broker's (KIP-848)."""
+        if self._group.type != "consumer" or self._group.session_timeout_ms is not None:
+            return
+        text = self._cluster.broker_settings(self._group.group_id, [_CONSUMER_SESSION]).get(_CONSUMER_SESSION, "")
+        if text.isascii() and text.isdigit():
+            for one in self._observations.values():
+                one.session_timeout_ms = int(text)
+
+    def _take_past(self, one: Observation) -> None:
+        interval, last_ms = commit_interval(one.member.member_id, one.owned or {}, self._past)
+        one.interval, one.last_commit_ms = interval, last_ms
+        if interval is None and self._activity.unreadable_because is None and one.owned and count(one.owned):
+            one.missing.append("the group's log does not show how often it commits")
+        if one.session_timeout_ms is None:
+            one.missing.append("its session timeout is not known")
+
+    # -- looking
+
+    def _look(self) -> None:
+        self._renew()
+        pairs = {pair for one in self._observations.values() for pair in one.pairs}
+        try:
+            committed = self._cluster.committed_offsets(self._group.group_id)
+            ends = self._cluster.end_offsets(pairs) if pairs else {}
+        except KgmError as error:
+            self._disturb(f"offsets could not be read: {error.message}")
+        else:
+            for one in self._observations.values():
+                one.see_offsets(committed, ends, self._now_s())
+        now_s = self._now_s()
+        self._look_at_log(now_s)
+        self._see_heartbeats_without_commits()
+        self._see_logged_silence()
+
+    def _look_at_log(self, now_s: float) -> None:
+        if self._activity.unreadable_because is not None:
+            return
+        records = self._activity.read_on(self._cluster.deadline)
+        self._note_timeouts(records)
+        for one in self._observations.values():
+            one.see_records(records, now_s)
+        if self._activity.unreadable_because is not None:
+            self._disturb(f"the group's log could not be read on: {self._activity.unreadable_because}")
+        elif self._activity.has_moved:
+            self._activity.has_moved = False
+            self._disturb("the coordinator moved while kgm watched")
+
+    def _see_logged_silence(self) -> None:
+        """How long silent members have been silent by the coordinator's clock, where records waited all that time."""
+        newest_ms = self._activity.newest_ms
+        for one in self._observations.values():
+            if None in (newest_ms, one.last_commit_ms) or one.interval is None or not one.waiting:
+                continue
+            assert newest_ms is not None
+            assert one.last_commit_ms is not None
+            needed_ms = one.interval.silence_ms
+            is_news = newest_ms - one.last_commit_ms >= needed_ms > one.logged_silence_ms
+            if is_news and self._waited(one, newest_ms - needed_ms):
+                one.logged_silence_ms = needed_ms
+
+    def _waited(self, one: Observation, since_ms: int) -> bool:
+        """Whether a record has waited for it since then: the first one that it has not read is older."""
+        try:
+            first = self._cluster.offsets_at(one.pairs, since_ms)
+        except KgmError:
+            return False
+        return any(
+            pair in first and pair in one.committed and (first[pair] < 0 or first[pair] > one.committed[pair])
+            for pair in one.lagging
+        )
+
+    def _see_heartbeats_without_commits(self) -> None:
+        """A member that is in the group for longer than its session after its last commit has sent heartbeats since,
+        unless a rebalance or a coordinator that took over started its session again."""
+        newest, began = self._activity.newest_ms, self._activity.epoch_began_ms
+        for one in self._observations.values():
+            if None in (newest, began, one.last_commit_ms, one.session_timeout_ms) or one.interval is None:
+                continue
+            assert newest is not None
+            assert began is not None
+            assert one.last_commit_ms is not None
+            assert one.session_timeout_ms is not None
+            rebalanced_ms = self._last_rebalance.at_ms if self._last_rebalance is not None else 0
+            restarted_ms = max(began, rebalanced_ms, one.last_commit_ms)
+            due_ms = one.interval.longest_ms + one.session_timeout_ms + SESSION_MARGIN_MS
+            if restarted_ms <= one.last_commit_ms and newest - one.last_commit_ms > due_ms:
+                one.heartbeats_without_commits = True
+
+    def _disturb(self, why: str) -> None:
+        now_s = self._now_s()
+        for one in self._observations.values():
+            one.disturbed(why, now_s)
+
+    def _look_at_members(self) -> None:
+        """Who is still a member, now that kgm has watched."""
+        self._renew(max(self._budget_ms, _REQUEST_MS))
+        try:
+            # One description is not enough to say that a member is gone.
+            names = [one.member.group_instance_id for one in self._observations.values()]
+            after = fresh_describe.described(
+                self._cluster, self._group.group_id, [name for name in names if name is not None],
+                describe=partial(self._cluster.describe_group, offsets=False),
+            )  # fmt: skip
+        except NotFoundError:
+            after = None
+        except KgmError as error:
+            self._disturb(f"the group could not be described again: {error.message}")
+            return
+        now_s = self._now_s()
+        if self._cluster.brokers.has_moved(self._group.group_id, self._began_s):
+            self._disturb("the coordinator moved while kgm watched")
+        elif after is not None and after.type == "classic" and after.state != "Stable":
+            self._disturb(f"the group is rebalancing ({after.state})")
+        members = {member.member_id: member for member in after.members} if after is not None else {}
+        holders = {
+            one.group_instance_id: one.member_id for one in members.values() if one.group_instance_id is not None
+        }
+        for member_id, one in self._observations.items():
+            holder = holders.get(one.member.group_instance_id or "")
+            if member_id in members:
+                one.see_epoch(members[member_id])
+                one.see_still_member(now_s)
+            elif holder is not None:
+                one.see_return(holder)
+            else:
+                self._left.add(member_id)
+
+    # -- how long
+
+    @property
+    def _bound_ms(self) -> int:
+        return WINDOW_MS if self._window_ms is None else self._window_ms
+
+    def _remaining_s(self) -> float:
+        return max(0.0, (self._bound_ms - self._watched_ms) / 1000)
+
+    def _is_over(self) -> bool:
+        now_s, watched_ms = self._now_s(), self._watched_ms
+        if watched_ms >= self._bound_ms:
+            return True
+        if self._stop_when_alive and any(one.sign_of_life for one in self._asked):
+            return True
+        undecided = [one for one in self._asked if one.verdict(now_s).verdict is LivenessVerdict.UNKNOWN]
+        if not undecided:
+            return True
+        is_quiet = not any(one.waiting or one.interval is not None for one in undecided)
+        return self._window_ms is None and is_quiet and watched_ms >= _IDLE_MS
+
+
+# -- what may be removed -----------------------------------------------------------------------------------------------
+
+
+def decide(request: RemovalRequest, plan: RemovalPlan, report: GuardReport) -> RefusedError | None:
+    """Why the removal is refused; None when every member may be removed.
+
+    Each flag allows its own verdict: `allow_live` members that are alive, `assume_stopped` those of which it is not
+    known. One member that may not be removed stops the whole batch: to remove the rest would cost a second rebalance
+    later."""
+    alive = _with(plan, report, LivenessVerdict.ALIVE) if not request.allow_live else []
+    unknown = _with(plan, report, LivenessVerdict.UNKNOWN) if not request.assume_stopped else []
+    if not alive and not unknown:
+        return None
+    parts = []
+    if alive:
+        parts.append(f"{_listed(alive)} {'is' if len(alive) == 1 else 'are'} alive")
+    if unknown:
+        parts.append(f"it is not known whether {_listed(unknown)} {'is' if len(unknown) == 1 else 'are'} alive")
+    facts = [f"{one.identity}: {_verdict(report, one)}" for one in (*alive, *unknown)]
+    return RefusedError(
+        f"nothing was removed from group {plan.group_id!r}: {', and '.join(parts)}",
+        facts=facts, group_id=plan.group_id,
+    )  # fmt: skip
+
+
+def _with(plan: RemovalPlan, report: GuardReport, verdict: LivenessVerdict) -> list[MemberSnapshot]:
+    """Members to be removed that have this verdict."""
+    return [member for member in plan.members if report.verdict_of(member.member_id) is verdict]
+
+
+def _verdict(report: GuardReport, member: MemberSnapshot) -> str:
+    liveness = report.liveness.get(member.member_id, NO_MEMBER)
+    return f"{liveness.verdict}: {liveness.why}"
+
+
+def _listed(members: Sequence[MemberSnapshot]) -> str:
+    shown = [member.identity for member in members[:8]]
+    rest = len(members) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
+
+
+def missing_flags(request: RemovalRequest, plan: RemovalPlan, report: GuardReport) -> tuple[str, ...]:
+    """The flags that the request lacks to remove these members."""
+    verdicts = {report.verdict_of(member_id) for member_id in plan.member_ids}
+    flags = []
+    if LivenessVerdict.ALIVE in verdicts and not request.allow_live:
+        flags.append("--allow-live")
+    if LivenessVerdict.UNKNOWN in verdicts and not request.assume_stopped:
+        flags.append("--assume-stopped")
+    return tuple(flags)
+
+
+def telling_window_ms(plan: RemovalPlan, report: GuardReport) -> int | None:
+    """How long to watch so that the session timeout tells who is alive, in ms; None where it is not known."""
+    unknown = _with(plan, report, LivenessVerdict.UNKNOWN)
+    sessions = [report.session_timeouts_ms.get(member.member_id) for member in unknown]
+    known = [ms for ms in sessions if ms is not None]
+    return max(known) + 2 * SESSION_MARGIN_MS if known and len(known) == len(sessions) else None

@@ -1,0 +1,51 @@
+"""Who runs kgm: named in the audit log, and to the broker, which logs the reason of each LeaveGroup (KIP-800)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kgm.operations.removal.request import MAX_REASON_CHARACTERS
+from kgm.text.sanitize import clean
+
+#: What a name may take of the reason, which is short.
+_NAME_CHARACTERS, _HOST_CHARACTERS = 40, 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanOperator:
+    """Whoever runs kgm: the name behind sudo, the user id that the process has, and the machine.
+
+    The name comes from the environment and is no proof; the user id is the kernel's."""
+
+    name: str
+    uid: int
+    host: str
+
+    def __str__(self) -> str:
+        return f"{clean(self.name)[:_NAME_CHARACTERS]}@{clean(self.host)[:_HOST_CHARACTERS]}"
+
+
+def current_operator(environment: Mapping[str, str] | None = None) -> HumanOperator:
+    """SUDO_USER, else USER, else LOGNAME, else the user database."""
+    environment = os.environ if environment is None else environment
+    names = (environment.get(key, "").strip() for key in ("SUDO_USER", "USER", "LOGNAME"))
+    name = next(filter(None, names), None) or _name_of(os.getuid())
+    return HumanOperator(name=name, uid=os.getuid(), host=os.uname().nodename or "?")
+
+
+def _name_of(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid-{uid}"
+
+
+def signed(reason: str, operator: HumanOperator) -> str:
+    """The reason with the operator's name behind it, short enough for Kafka."""
+    tail = f" (by {operator})"
+    room = MAX_REASON_CHARACTERS - len(tail)
+    return (reason if len(reason) <= room else f"{reason[: room - 3]}...") + tail

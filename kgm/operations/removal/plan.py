@@ -1,0 +1,131 @@
+"""Who is meant: the ids and patterns of a request, resolved against the group as it was described just before."""
+
+import enum
+import fnmatch
+from dataclasses import dataclass
+
+from kgm.client.admin_client import AdminClient
+from kgm.client.leave_group import Leaver
+from kgm.model.errors import ErrorCode, RefusedError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.removal.request import RemovalRequest
+
+#: LeaveGroup with instance ids and several members (KIP-345, Kafka 2.4).
+BATCH_VERSION = 3
+
+
+class IdKind(enum.Enum):
+    """What an id that was asked for is."""
+
+    INSTANCE = "group instance id"
+    MEMBER = "member id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Target:
+    """One id that was asked for, and the member that it meant when the group was described. Equal only to itself."""
+
+    kind: IdKind
+    id: str
+    member: MemberSnapshot | None
+
+    @property
+    def leaver(self) -> Leaver:
+        """How the member is named in LeaveGroup: with the member id that was seen, so that a process that took over
+        the instance id since is not evicted. Only for a target that was found."""
+        assert self.member is not None
+        if self.kind is IdKind.INSTANCE:
+            return Leaver(group_instance_id=self.id, member_id=self.member.member_id)
+        return Leaver(member_id=self.id)
+
+    @property
+    def instance_id(self) -> str | None:
+        """Of the member, or what was asked for as one."""
+        if self.member is not None:
+            return self.member.group_instance_id
+        return self.id if self.kind is IdKind.INSTANCE else None
+
+    @property
+    def member_id(self) -> str | None:
+        """Of the member, or what was asked for as one."""
+        if self.member is not None:
+            return self.member.member_id
+        return self.id if self.kind is IdKind.MEMBER else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalPlan:
+    """What is to be removed, in the order asked. group: None when it does not exist; repeated: ids that meant a member
+    named before."""
+
+    group_id: str
+    group: GroupSnapshot | None
+    targets: tuple[Target, ...]
+    repeated: tuple[str, ...] = ()
+
+    @property
+    def present(self) -> tuple[Target, ...]:
+        """Targets that are members of the group."""
+        return tuple(target for target in self.targets if target.member is not None)
+
+    @property
+    def members(self) -> tuple[MemberSnapshot, ...]:
+        """The members that are to be removed."""
+        return tuple(target.member for target in self.targets if target.member is not None)
+
+    @property
+    def member_ids(self) -> frozenset[str]:
+        return frozenset(member.member_id for member in self.members)
+
+
+def resolve(request: RemovalRequest, group: GroupSnapshot | None) -> RemovalPlan:
+    """Resolve the ids of a request against a snapshot, in the order asked, each member once."""
+    members = group.members if group is not None else ()
+    by_instance = {member.group_instance_id: member for member in members if member.group_instance_id is not None}
+    by_id = {member.member_id: member for member in members}
+    asked = [Target(kind=IdKind.INSTANCE, id=name, member=by_instance.get(name)) for name in request.instance_ids]
+    asked += [Target(kind=IdKind.MEMBER, id=name, member=by_id.get(name)) for name in request.member_ids]
+    for name in request.identities:
+        is_member_id = name not in by_instance and name in by_id
+        kind, member = (IdKind.MEMBER, by_id[name]) if is_member_id else (IdKind.INSTANCE, by_instance.get(name))
+        asked.append(Target(kind=kind, id=name, member=member))
+    for pattern in request.patterns:
+        for one in sorted(members, key=lambda one: one.identity):
+            if fnmatch.fnmatchcase(one.identity, pattern):
+                kind = IdKind.MEMBER if one.group_instance_id is None else IdKind.INSTANCE
+                asked.append(Target(kind=kind, id=one.identity, member=one))
+    targets: dict[tuple[str, str], Target] = {}
+    repeated: list[str] = []
+    for target in asked:
+        # Two names of one member are one target; an absent id is known by its name alone.
+        key = ("member", target.member.member_id) if target.member else (target.kind.value, target.id)
+        if key in targets:
+            repeated.append(target.id)
+        else:
+            targets[key] = target
+    return RemovalPlan(
+        group_id=request.group_id, group=group, targets=tuple(targets.values()), repeated=tuple(repeated)
+    )
+
+
+def check_supported(cluster: AdminClient, plan: RemovalPlan) -> None:
+    """Refuse what the broker or the group's type cannot do, before anything is sent. Raises RefusedError, KgmError."""
+    group = plan.group
+    if group is None:
+        return
+    if group.type not in ("classic", "consumer"):
+        raise RefusedError(
+            f"members of {group.type} group {group.group_id!r} cannot be removed by LeaveGroup",
+            group_id=group.group_id, hint="stop the member; its session timeout removes it",
+        )  # fmt: skip
+    version = cluster.leave_version(group.group_id, cluster.deadline)
+    static = [target.id for target in plan.targets if target.instance_id is not None]
+    if version < BATCH_VERSION and static:
+        raise RefusedError(
+            f"this broker cannot remove static members: {', '.join(static)}", group_id=group.group_id,
+            facts=(
+                f"LeaveGroup: the broker supports up to v{version}; instance ids need v{BATCH_VERSION} (Kafka 2.4)",
+            ),
+            hint="dynamic members can be removed by --member-ids; static ones leave when their session times out",
+            kafka_error=ErrorCode.UNSUPPORTED_VERSION,
+        )  # fmt: skip

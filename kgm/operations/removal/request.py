@@ -1,0 +1,53 @@
+"""What somebody wants removed, before any cluster was asked."""
+
+from dataclasses import dataclass
+
+from kgm.model.errors import UsageError
+
+#: The reason that Kafka's own admin client gives.
+DEFAULT_REASON = "member was removed by an admin"
+#: Kafka's clients cut reasons at this length (KIP-800).
+MAX_REASON_CHARACTERS = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalRequest:
+    """Which members of a group to remove, and what may be removed without further questions.
+
+    identities: instance ids, or member ids of members. patterns: globs over identities.
+    allow_live: members whose verdict is `alive` may be removed, and whoever holds an instance id when the request
+    arrives. assume_stopped: the operator vouches for members whose verdict is `unknown`.
+    guard_window_ms: how long to look for signs of life; None for as long as it takes, within bounds (see `guard`).
+
+    Raises UsageError when nothing is named: an empty list never means all members."""
+
+    group_id: str
+    instance_ids: tuple[str, ...] = ()
+    member_ids: tuple[str, ...] = ()
+    identities: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    reason: str = DEFAULT_REASON
+    allow_live: bool = False
+    assume_stopped: bool = False
+    ignore_missing: bool = False
+    guard_window_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.group_id.strip():
+            raise UsageError("no group is given", hint="kgm remove-members GROUP --instance-ids ID")
+        if not (self.instance_ids or self.member_ids or self.identities or self.patterns):
+            hint = "give --instance-ids, --member-ids, --from-file or --match; an empty list never means all members"
+            raise UsageError("no members are named", hint=hint)
+        if any(not one.strip() for one in (*self.instance_ids, *self.member_ids, *self.identities, *self.patterns)):
+            raise UsageError("an empty id or pattern is given", hint="an empty id never means all members")
+        check_reason(self.reason)
+
+
+def check_reason(text: str) -> None:
+    """Raises UsageError for a reason that Kafka's log could not show as it is."""
+    if not text.strip():
+        raise UsageError("--reason: the text is empty", hint="omit the option for the default reason")
+    if len(text) > MAX_REASON_CHARACTERS:
+        raise UsageError(f"--reason: {len(text)} characters; Kafka accepts at most {MAX_REASON_CHARACTERS}")
+    if not text.isprintable():
+        raise UsageError("--reason: the text contains characters that would corrupt the broker's log")

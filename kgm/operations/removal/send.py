@@ -1,0 +1,141 @@
+"""LeaveGroup, sent until it is answered or the time is over; and what is known of each member afterwards.
+
+A LeaveGroup request is not idempotent on the wire (the second answer is UNKNOWN_MEMBER_ID), but it is in effect. So a
+request whose answer was lost is sent again, with the member id that was seen: a process that took over the instance id
+meanwhile is answered FENCED_INSTANCE_ID instead of being evicted.
+
+From the moment at which a request may have reached the broker nobody can say any more that nothing has changed: answers
+that cannot be understood, and error codes too, may come from a broker that has removed the member all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from kgm.client.admin_client import AdminClient
+from kgm.client.failures import RETRIABLE, ConnectError, LostError, from_code
+from kgm.client.leave_group import LeaveAnswer, Leaver
+from kgm.client.transport.brokers import backoff
+from kgm.client.transport.deadline import Deadline
+from kgm.model.errors import KgmError, UnreachableError
+from kgm.operations.removal.plan import BATCH_VERSION, IdKind, Target
+
+#: LeaveGroup with a reason (KIP-800, Kafka 3.2).
+REASON_VERSION = 5
+#: The share of the budget for sending; the rest is for looking at the group afterwards.
+_SENDING_SHARE = 0.75
+
+
+class LeaveGroupSender:
+    """The requests of one removal. The fields say what is known, at any time: also after an exception or Ctrl-C.
+
+    codes: the error code of each member that was answered. in_doubt: members in a request that may have reached the
+    broker without such an answer. lost: of these, those with an answer that was lost or cannot be understood; the
+    others were answered with an error for the whole request. last_error: why the last attempt failed; refusal: the last
+    error that a whole request was answered with."""
+
+    def __init__(
+        self, cluster: AdminClient, group_id: str, *, reason: str, evict: bool,
+        sleep: Callable[[float], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.codes: dict[Target, int] = {}
+        self.in_doubt: set[Target] = set()
+        self.lost: set[Target] = set()
+        self.last_error: KgmError | None = None
+        self.refusal: KgmError | None = None
+        self.version: int | None = None
+        self._cluster, self._group_id, self._reason, self._evict = cluster, group_id, reason, evict
+        self._sleep = sleep
+
+    @property
+    def was_sent(self) -> bool:
+        """Whether a LeaveGroup may have reached the broker."""
+        return bool(self.codes or self.in_doubt)
+
+    def send(self, targets: Sequence[Target]) -> None:
+        """Raises KgmError if no request was sent at all; otherwise the fields tell what is known."""
+        deadline = self._cluster.deadline.part(_SENDING_SHARE)
+        try:
+            is_batch = self._cluster.leave_version(self._group_id, deadline) >= BATCH_VERSION
+            for batch in [list(targets)] if is_batch else [[target] for target in targets]:
+                self._send_batch(batch, deadline)
+        except KgmError as error:
+            self.last_error = error
+            if not self.was_sent:
+                raise
+
+    def unanswered(self, targets: Iterable[Target]) -> list[Target]:
+        """Members without an answer of their own."""
+        return [target for target in targets if target not in self.codes]
+
+    def _send_batch(self, batch: list[Target], deadline: Deadline) -> None:
+        attempt = 0
+        while True:
+            error = self._attempt(batch, deadline, is_first=attempt == 0)
+            if error is None:
+                return
+            self.last_error = error
+            if deadline.expired:
+                if self.was_sent:
+                    return
+                raise UnreachableError(
+                    f"LeaveGroup for group {self._group_id!r} could not be sent within the time allowed",
+                    facts=(f"last: {error.message}", *error.facts, "nothing was changed"), group_id=self._group_id,
+                    hint="try a longer --timeout", kafka_error=error.kafka_error,
+                )  # fmt: skip
+            (self._sleep or deadline.sleep)(backoff(attempt))
+            attempt += 1
+
+    def _attempt(self, batch: list[Target], deadline: Deadline, *, is_first: bool) -> KgmError | None:
+        """None when the batch is answered, else why it is to be tried again. Raises what no retry can help."""
+        leavers = {self._leaver(target, is_first=is_first): target for target in batch}
+        fresh = {target for target in batch if target not in self.in_doubt}
+        self.in_doubt |= fresh  # until it is known that the request was not sent
+        try:
+            answer = self._cluster.leave_group(self._group_id, list(leavers), reason=self._reason, deadline=deadline)
+        except LostError as error:
+            self._look_up_again()
+            if error.sent:
+                self.lost.update(batch)
+            else:
+                self.in_doubt -= fresh
+            return error
+        except ConnectError as error:
+            self._look_up_again()
+            self.in_doubt -= fresh
+            return error
+        except KgmError as error:  # from looking up the coordinator: nothing was sent
+            self.in_doubt -= fresh
+            if error.kafka_error not in RETRIABLE:
+                raise
+            self._look_up_again()
+            return error
+        except BaseException:  # Ctrl-C, or a bug: nobody reads the answer any more
+            self.lost.update(batch)
+            raise
+        return self._take(answer, leavers, fresh)
+
+    def _look_up_again(self) -> None:
+        self._cluster.brokers.forget_coordinators([self._group_id])
+
+    def _leaver(self, target: Target, *, is_first: bool) -> Leaver:
+        """Whoever holds the instance id is named only in the first request, and only if the operator allowed it."""
+        if self._evict and is_first and target.kind is IdKind.INSTANCE:
+            return Leaver(group_instance_id=target.id)
+        return target.leaver
+
+    def _take(self, answer: LeaveAnswer, leavers: dict[Leaver, Target], fresh: set[Target]) -> KgmError | None:
+        self.version = answer.version
+        code = answer.error_code
+        if code:
+            error = from_code(
+                code, f"members of group {self._group_id!r} cannot be removed", broker=answer.broker, api="LeaveGroup",
+                operation="READ", group_id=self._group_id,
+            )  # fmt: skip
+            self.refusal = error
+            if code not in RETRIABLE:
+                raise error
+            self._look_up_again()
+            return error
+        self.codes.update((leavers[leaver], code) for leaver, code in answer.codes.items())
+        self.in_doubt -= fresh & self.codes.keys()
+        return None

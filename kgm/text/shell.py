@@ -1,0 +1,26 @@
+"""Words as a shell reads them: everything that is printed as a command goes through here."""
+
+import shlex
+from collections.abc import Iterable
+
+
+def shell_word(text: str) -> str:
+    """One word, quoted where a shell would take it apart.
+
+    Characters that a terminal would act on, or not show, are written as `$'...'`, which bash, zsh and ksh read."""
+    if text.isprintable():
+        return shlex.quote(text)
+    pieces = []
+    for char in text:
+        if char in "\\'":
+            pieces.append(f"\\{char}")
+        elif char.isprintable():
+            pieces.append(char)
+        else:
+            pieces.extend(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))
+    return f"$'{''.join(pieces)}'"
+
+
+def shell_line(words: Iterable[str]) -> str:
+    """A command of these words."""
+    return " ".join(map(shell_word, words))

@@ -1,0 +1,76 @@
+"""Brokers of other versions than 4.3: from Maven, on loopback, one broker each.
+
+    with broker_of("3.9.1") as kafka:
+        ...
+
+`VERSIONS` are those that kgm is held against. Up to 2.8 a broker needs ZooKeeper, which runs in the same JVM; from 3.3
+on it runs in KRaft mode. 3.9 has both coordinators: `3.9.1+new` turns the new one on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.kafka import jars as _jars
+from tests.kafka.broker import KafkaCluster, OldKafka
+from tests.kafka.java_tools import QUICK, drivers, java_command
+from tests.kafka.process import Child
+
+#: Oldest first. What is in front of a `+` is the version of the jars.
+VERSIONS: Final = (
+    "2.4.1", "2.8.2", "3.3.2", "3.6.2", "3.9.1", "3.9.1+new", "4.0.1", "4.1.1", "4.2.0", "4.3.0", "4.4.0",
+)  # fmt: skip
+_FORMAT_TIMEOUT_S: Final = 60
+_NEW_COORDINATOR: Final = {
+    "group.coordinator.new.enable": "true",
+    "group.coordinator.rebalance.protocols": "classic,consumer",
+}
+
+
+def broker_of(version: str, properties: Mapping[str, str] | None = None) -> KafkaCluster | OldKafka:
+    """A broker of one of `VERSIONS`, not started yet; use it as a context manager."""
+    number, _, variant = version.partition("+")
+    more = {**(_NEW_COORDINATOR if variant == "new" else {}), **(properties or {})}
+    if _is_kraft(number):
+        return _KRaftBroker(number, more)
+    return OldKafka(more, version=number)
+
+
+def _is_kraft(number: str) -> bool:
+    return tuple(map(int, number.split(".")[:2])) >= (3, 3)
+
+
+class _KRaftBroker(KafkaCluster):
+    """One broker of another version in KRaft mode."""
+
+    def __init__(self, version: str, properties: Mapping[str, str]) -> None:
+        super().__init__(1, properties)
+        self._version = version
+
+    def _start_broker(self, broker_id: int) -> None:
+        config = self.folder / f"broker-{broker_id}.properties"
+        path = class_path(self._version)
+        if not config.exists():
+            settings = self._settings(broker_id) | self.properties
+            config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+            # Before 3.9 StorageTool ends the JVM that it runs in.
+            arguments = ["format", "-t", self._cluster_id, "-c", str(config)]
+            command = java_command("kafka.tools.StorageTool", *arguments, class_path=path)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_TIMEOUT_S, check=False)
+            if done.returncode:
+                raise RuntimeError(f"Kafka {self._version} cannot format its folder:\n{done.stdout}{done.stderr}")
+        options = [*QUICK, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        command = java_command(
+            "Leash", "kafka.Kafka", str(config), heap_mb=400, options=options, class_path=path
+        )  # fmt: skip
+        self._children[broker_id] = Child(command, log=self.folder / f"broker-{broker_id}.log")
+
+
+def class_path(version: str) -> str:
+    """The jars of a version with slf4j-simple in the place of slf4j-nop, so that brokers have a log."""
+    paths: list[Path] = sorted(_jars.jars(f"kafka-{version}").glob("*.jar"))
+    kept = [str(path) for path in paths if not path.name.startswith("slf4j-nop")]
+    return os.pathsep.join([str(drivers()), *kept, f"{_jars.jars('slf4j-simple')}/slf4j-simple-1.7.36.jar"])

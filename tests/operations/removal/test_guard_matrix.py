@@ -1,0 +1,408 @@
+"""What the guard says of real members on real brokers, and what kgm does then: no row removes a live member without a flag.
+
+docs/guard.md is made from these runs; `KGM_WRITE_DOCS=1` writes it. All situations of a broker run at once: they take
+their time, not the processor's."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgm.client import connect
+from kgm.model.errors import RefusedError
+from kgm.operations.removal import removal
+from kgm.operations.removal.operator import HumanOperator
+from kgm.operations.removal.outcome import MemberResult
+from kgm.operations.removal.request import RemovalRequest
+from tests.kafka.members import JavaMembers, Member, RdMembers, wait_settled
+from tests.kafka.versions import broker_of
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "guard.md"
+DEFAULT_VERSIONS = ("4.3.0", "3.9.1", "2.8.2")
+VERSIONS = os.environ.get("KGM_GUARD_VERSIONS", " ".join(DEFAULT_VERSIONS)).split()
+CLIENTS = ("librdkafka", "Java")
+ALICE = HumanOperator(name="alice", uid=1000, host="ops-1")
+#: A static member that is gone stays in the group for so long.
+SESSION_MS = 120_000
+COMMIT_MS = 400
+#: Longer than the shortest silence that counts.
+SILENCE_S = 14
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one run without a flag."""
+
+    verdict: str
+    why: str
+    result: str
+    exit_code: int
+    is_there: bool
+
+
+class Stage:
+    """A group of two static members of its own, v (the one to be removed) and n, and a topic of two partitions."""
+
+    def __init__(self, kafka: Any, members: RdMembers | JavaMembers, name: str) -> None:
+        self.kafka, self.members, self.group, self.topic = kafka, members, name, name
+        self.fleet: dict[str, Member] = {}
+        self._fed = threading.Event()
+        kafka.create_topics({self.topic: 2})
+
+    def start(self, instance_id: str, **config: str) -> Member:
+        auto = {"enable.auto.commit": "true", "auto.commit.interval.ms": str(COMMIT_MS)}
+        self.fleet[instance_id] = self.members.start(
+            group=self.group, topics=[self.topic], instance_id=instance_id, assignor="range",
+            session_timeout_ms=SESSION_MS, max_poll_interval_ms=SESSION_MS * 2, config=auto | config,
+        )  # fmt: skip
+        return self.fleet[instance_id]
+
+    def form(self, **config: str) -> Member:
+        """Both members with a partition each; returns v."""
+        victim, neighbour = self.start("v", **config), self.start("n")
+        wait_settled([victim, neighbour], 2)
+        return victim
+
+    def produce(self, count: int = 20) -> None:
+        for partition in (0, 1):
+            self.kafka.produce(self.topic, [b"x"] * count, partition=partition)
+
+    def feed(self) -> None:
+        """Records for both partitions from now on."""
+
+        def run() -> None:
+            while not self._fed.wait(0.3):
+                self.produce(1)
+
+        threading.Thread(target=run, daemon=True).start()
+
+    def end(self) -> None:
+        self._fed.set()
+
+    def committed(self) -> dict[tuple[str, int], int]:
+        with connect(self.kafka.bootstrap, timeout_ms=20_000) as cluster:
+            return dict(cluster.committed_offsets(self.group))
+
+    def wait_committed(self, count: int) -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            found = self.committed()
+            if len(found) == 2 and all(offset >= count for offset in found.values()):
+                return
+            time.sleep(0.1)
+        raise TimeoutError(f"{self.group}: {found} after 60 s")
+
+    def commit_for_a_while(self) -> None:
+        """Enough commits for an interval of its own to show: some records, every now and then."""
+        for round_number in range(1, 8):
+            self.produce(1)
+            self.wait_committed(round_number)
+
+    def remove(self, **flags: Any) -> Outcome:
+        """`kgm remove-members GROUP --instance-ids v --yes`, with these flags."""
+        with connect(self.kafka.bootstrap, timeout_ms=30_000) as cluster:
+            request = RemovalRequest(group_id=self.group, instance_ids=("v",), **flags)
+            prepared = removal.prepare(cluster, request)
+            try:
+                report = removal.execute(cluster, prepared, operator=ALICE, audit=None)
+                (one,), code = report.results, report.exit_code
+            except RefusedError as error:
+                (one,), code = prepared.results, error.exit_code
+            cluster.renew()
+            present = any(member.group_instance_id == "v" for member in cluster.roster(self.group).members)
+        return _outcome(one, code, present)
+
+
+def _outcome(one: MemberResult, code: int, present: bool) -> Outcome:
+    return Outcome(
+        verdict=str(one.liveness.verdict), why=one.liveness.why, result=str(one.result), exit_code=code,
+        is_there=present,
+    )  # fmt: skip
+
+
+# -- situations --------------------------------------------------------------------------------------------------------
+
+
+def idle(stage: Stage) -> Outcome:
+    stage.form()
+    return stage.remove()
+
+
+def caught_up(stage: Stage) -> Outcome:
+    stage.form()
+    stage.commit_for_a_while()
+    return stage.remove()
+
+
+def consuming(stage: Stage) -> Outcome:
+    stage.form()
+    stage.feed()
+    stage.wait_committed(3)
+    return stage.remove()
+
+
+def commits_slowly(stage: Stage) -> Outcome:
+    stage.form(**{"auto.commit.interval.ms": "600000"})
+    stage.produce()
+    return stage.remove()
+
+
+def commits_never(stage: Stage) -> Outcome:
+    stage.form(**{"enable.auto.commit": "false"})
+    stage.feed()
+    return stage.remove()
+
+
+def paused(stage: Stage) -> Outcome:
+    victim = stage.form()
+    stage.commit_for_a_while()
+    victim.pause()
+    stage.feed()
+    return stage.remove()
+
+
+def slow_handler(stage: Stage) -> Outcome:
+    victim = stage.form()
+    stage.commit_for_a_while()
+    victim.stall(60_000)
+    stage.feed()
+    return stage.remove()
+
+
+def rebalancing(stage: Stage) -> Outcome:
+    """A third static member is gone, and a new one joins: the group waits for the one that is gone."""
+    stage.form()
+    third = stage.start("x")
+    third.wait_event("assigned")
+    third.crash()
+    stage.start("y")
+    with connect(stage.kafka.bootstrap, timeout_ms=30_000) as cluster:
+        deadline = time.monotonic() + 30
+        while cluster.roster(stage.group).state != "PreparingRebalance" and time.monotonic() < deadline:
+            cluster.renew()
+            time.sleep(0.05)
+    return stage.remove()
+
+
+def killed(stage: Stage) -> Outcome:
+    """Long enough ago, with records that wait, while the other member goes on."""
+    victim = stage.form()
+    stage.commit_for_a_while()
+    victim.crash()
+    stage.feed()
+    time.sleep(SILENCE_S)
+    return stage.remove()
+
+
+def closed(stage: Stage) -> Outcome:
+    victim = stage.form()
+    stage.commit_for_a_while()
+    victim.close()
+    stage.feed()
+    time.sleep(SILENCE_S)
+    return stage.remove()
+
+
+def killed_just_now(stage: Stage) -> Outcome:
+    victim = stage.form()
+    stage.commit_for_a_while()
+    stage.feed()
+    victim.crash()
+    return stage.remove()
+
+
+def killed_after_it_had_read_everything(stage: Stage) -> Outcome:
+    victim = stage.form()
+    stage.commit_for_a_while()
+    victim.crash()
+    return stage.remove()
+
+
+def killed_and_vouched_for(stage: Stage) -> Outcome:
+    victim = stage.form()
+    victim.crash()
+    return stage.remove(assume_stopped=True)
+
+
+def alive_and_vouched_for(stage: Stage) -> Outcome:
+    stage.form()
+    stage.feed()
+    stage.wait_committed(3)
+    return stage.remove(assume_stopped=True)
+
+
+def alive_and_allowed(stage: Stage) -> Outcome:
+    stage.form()
+    stage.feed()
+    stage.wait_committed(3)
+    return stage.remove(allow_live=True)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """play: sets it up and runs kgm. verdicts: what may be said of a member of each client."""
+
+    play: Callable[[Stage], Outcome]
+    text: str
+    is_alive: bool
+    librdkafka: str
+    java: str
+    flags: str = ""
+
+    def verdict(self, client: str) -> str:
+        return self.librdkafka if client == "librdkafka" else self.java
+
+
+SITUATIONS = (
+    Situation(idle, "idle: there was never a record", True, "unknown", "alive"),
+    Situation(caught_up, "has read everything", True, "unknown", "alive"),
+    Situation(consuming, "consumes", True, "alive", "alive"),
+    Situation(commits_slowly, "commits every 10 minutes", True, "unknown", "unknown"),
+    Situation(commits_never, "never commits", True, "unknown", "unknown"),
+    Situation(paused, "is paused, and records wait", True, "unknown", "alive"),
+    Situation(slow_handler, "handles one record for a minute", True, "unknown", "unknown"),
+    Situation(rebalancing, "is in a group that rebalances", True, "unknown", "unknown"),
+    Situation(killed, f"was killed {SILENCE_S} s ago, and records wait", False, "stopped", "stopped"),
+    Situation(closed, f"was closed {SILENCE_S} s ago, and records wait", False, "stopped", "stopped"),
+    Situation(killed_just_now, "was killed just now", False, "unknown", "unknown"),
+    Situation(
+        killed_after_it_had_read_everything, "was killed when it had read everything", False, "unknown", "unknown"
+    ),
+    Situation(killed_and_vouched_for, "was killed", False, "unknown", "unknown", "--assume-stopped"),
+    Situation(alive_and_vouched_for, "consumes", True, "alive", "alive", "--assume-stopped"),
+    Situation(alive_and_allowed, "consumes", True, "alive", "alive", "--allow-live"),
+)
+CASES = [(version, client, situation) for version in VERSIONS for client in CLIENTS for situation in SITUATIONS]
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def played(request):
+    """Every situation of one version, each in a thread: futures by (client, situation)."""
+    with (
+        broker_of(request.param) as kafka,
+        RdMembers(kafka.bootstrap) as rd,
+        JavaMembers(kafka.bootstrap, heap_mb=400) as java,
+        ThreadPoolExecutor(max_workers=2 * len(SITUATIONS)) as pool,
+    ):
+        futures: dict[tuple[str, Situation], Future[Outcome]] = {}
+        for number, situation in enumerate(SITUATIONS):
+            for client, members in (("librdkafka", rd), ("Java", java)):
+                name = f"{client.lower()}-{number}"
+                futures[client, situation] = pool.submit(_play, kafka, members, name, situation)
+        for future in futures.values():
+            future.exception()
+        yield request.param, futures
+
+
+def _play(kafka: Any, members: RdMembers | JavaMembers, name: str, situation: Situation) -> Outcome:
+    stage = Stage(kafka, members, name)
+    try:
+        return situation.play(stage)
+    finally:
+        stage.end()
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.play.__name__)
+def test_the_verdict_is_true_and_no_live_member_is_removed_without_a_flag(played, client, situation):
+    version, futures = played
+    outcome = futures[client, situation].result()
+    if situation.is_alive:
+        assert outcome.verdict != "stopped", outcome
+    else:
+        assert outcome.verdict != "alive", outcome
+    assert outcome.verdict == situation.verdict(client), (version, outcome)
+    wanted = what_follows(outcome.verdict, situation)
+    assert (outcome.result, outcome.exit_code) == wanted, outcome
+    assert outcome.is_there == (wanted[0] != "removed"), outcome
+
+
+def what_follows(verdict: str, situation: Situation) -> tuple[str, int]:
+    """(result, exit code) of a verdict under the flags of a situation."""
+    flags = {"stopped": "", "unknown": "--assume-stopped", "alive": "--allow-live"}
+    if verdict != "stopped" and situation.flags != flags[verdict]:
+        return "refused", 6
+    return ("returned", 7) if situation.is_alive else ("removed", 0)
+
+
+HEAD = """# Who may be removed: what the guard says, and what kgm does
+
+Made by `tests/operations/removal/test_guard_matrix.py`, which plays every row on real brokers with real consumers:
+Kafka {versions}, librdkafka and Java. `KGM_WRITE_DOCS=1` writes this page, and the test fails when it is not fresh.
+
+`kgm remove-members` never removes a member that is `alive` or `unknown` unless a flag says so. A verdict comes from what
+kgm sees; nothing that cannot be seen counts as absence of life.
+
+| verdict | means | removed |
+|---|---|---|
+| `alive` | it committed, rejoined or reported while kgm watched, or was still a member after its session timeout | only with `--allow-live` |
+| `stopped` | it left with the intention to come back (member epoch -2, KIP-848); or records wait for it, and it has committed nothing for five of its own commit intervals, as the group's log shows them | yes |
+| `unknown` | anything else; the evidence says what is missing | only with `--assume-stopped` |
+
+## When to say --assume-stopped
+
+When you know that the process does not run, and only then:
+
+- systemd: `systemctl is-active app@3` says `inactive` or `failed`, and nothing restarts it.
+- Kubernetes: `kubectl get pod app-3` says `NotFound`, or the node is gone and the pod was deleted.
+- The machine is switched off.
+
+A look that takes longer says more: with `--guard-window` as long as the session timeout, a member that is idle is proved
+alive, because it is still a member after that time, and one that is gone has left the group by itself.
+
+## What kgm cannot see
+
+- A consumer that is paused, or whose handler takes very long, commits nothing although records wait. It looks stopped
+  once that lasts for five of its commit intervals (10 seconds at least), until its session timeout has passed since its
+  last commit: then it must have sent heartbeats, and is `unknown` again. Java's consumers commit while they are paused.
+- Without READ on `__consumer_offsets` kgm knows nobody's commit interval, so nobody is `stopped` but members at epoch -2.
+- What is removed although it is alive joins again with its next heartbeat. kgm waits for that where a member was not
+  proved stopped, and reports `returned` (exit code 7).
+
+## The rows
+
+"Records wait" means: in its partitions, behind its committed offset. The member is static; without an instance id it is
+the same, but Kafka itself removes a dynamic member after its session timeout.
+
+| the member | client | flags | verdict | what kgm does | exit code |
+|---|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    rows = []
+    for situation in SITUATIONS:
+        verdicts = {client: situation.verdict(client) for client in CLIENTS}
+        for clients in [list(CLIENTS)] if len(set(verdicts.values())) == 1 else [[one] for one in CLIENTS]:
+            verdict = verdicts[clients[0]]
+            result, code = what_follows(verdict, situation)
+            did = {"refused": "refuses", "removed": "removes it", "returned": "removes it; it joins again: `returned`"}
+            cells = (situation.text, " and ".join(clients), f"`{situation.flags}`" if situation.flags else "none",
+                     f"`{verdict}`", did[result], str(code))  # fmt: skip
+            rows.append(f"| {' | '.join(cells)} |\n")
+    return HEAD.format(versions=", ".join(DEFAULT_VERSIONS)) + "".join(rows)
+
+
+def test_the_page_is_fresh():
+    if os.environ.get("KGM_WRITE_DOCS") == "1":
+        PAGE.write_text(page())
+    assert PAGE.read_text() == page()
+
+
+def test_no_row_removes_a_live_member_without_a_flag():
+    for situation in SITUATIONS:
+        for client in CLIENTS:
+            result, _ = what_follows(situation.verdict(client), situation)
+            assert result == "refused" or not situation.is_alive or situation.flags == "--allow-live"

@@ -1,0 +1,337 @@
+"""What makes a member alive, stopped or unknown: every rule by hand, and what no sequence of events may lead to."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgm.client.group_activity import CommitRecord, MemberRecord, RebalanceRecord, RecordedMember
+from kgm.model.snapshot import MemberSnapshot
+from kgm.operations.removal.liveness import (
+    SHORTEST_SILENCE_MS,
+    SILENT_INTERVALS,
+    CommitInterval,
+    LivenessVerdict,
+    Observation,
+    commit_interval,
+)
+
+ALIVE, STOPPED, UNKNOWN = LivenessVerdict
+PAIR = ("t", 0)
+
+
+def commit(at_ms, partition=0, topic="t"):
+    return CommitRecord(at_ms=at_ms, topic=topic, partition=partition)
+
+
+def rebalance(at_ms, generation=1, **assignments):
+    members = {
+        name: RecordedMember(
+            member_id=name, group_instance_id=None, session_timeout_ms=45_000, rebalance_timeout_ms=300_000,
+            assignment={"t": tuple(partitions)},
+        )
+        for name, partitions in assignments.items()
+    }  # fmt: skip
+    return RebalanceRecord(at_ms=at_ms, generation=generation, members=members)
+
+
+def observed(
+    *, static=True, interval_ms=5_000, session_ms=None, committed=None, owned=(0,), status="stable", epoch=None
+):
+    member = MemberSnapshot(
+        member_id="m", group_instance_id="i" if static else None, status=status, member_epoch=epoch,
+        assignment={"t": owned},
+    )  # fmt: skip
+    return Observation(
+        member=member, began_s=100.0, owned=member.assignment, session_timeout_ms=session_ms,
+        committed={PAIR: 10} if committed is None else committed,
+        interval=None if interval_ms is None else CommitInterval(longest_ms=interval_ms, commits=9),
+    )  # fmt: skip
+
+
+# -- how often it commits
+
+
+@pytest.mark.parametrize(
+    ("records", "longest_ms", "commits", "last_ms"),
+    [
+        ([commit(0), commit(5_000), commit(9_000), commit(14_500)], 5_500, 4, 14_500),
+        # One request commits several partitions at once.
+        ([commit(0), commit(0, 1), commit(100), commit(100, 1), commit(200), commit(300)], 100, 4, 300),
+        # The commits of others are not its own.
+        ([commit(0), commit(10, 7), commit(20, 7), commit(30, 7), commit(40, 7)], None, None, 0),
+        ([commit(0), commit(5_000), commit(10_000)], None, None, 10_000),
+        ([], None, None, None),
+        # Before the first rebalance in the records nobody knows who owned what.
+        ([commit(0), commit(1), commit(2), commit(3), rebalance(5, m=[0])], None, None, None),
+        # It had partition 3 before and has 0 now; what lies between two generations is no interval.
+        (
+            [rebalance(0, m=[3], x=[0]), *(commit(ms, 3) for ms in (1, 2, 3, 4)), commit(5), rebalance(50, 2, m=[0]),
+             commit(100), commit(102)],
+            2, 5, 102,
+        ),
+        # While it was no member, it committed nothing.
+        ([rebalance(0, x=[0]), commit(1), commit(2), commit(3), commit(4)], None, None, None),
+    ],
+)  # fmt: skip
+def test_the_commit_interval_is_the_longest_that_the_log_shows(records, longest_ms, commits, last_ms):
+    interval, last = commit_interval("m", {"t": (0, 1)}, records)
+    assert last == last_ms
+    assert interval == (None if longest_ms is None else CommitInterval(longest_ms=longest_ms, commits=commits))
+
+
+def test_a_consumer_that_reported_may_have_got_other_partitions():
+    records = [
+        *(commit(ms) for ms in (0, 10, 20, 30)),
+        MemberRecord(at_ms=31, member_id="m", member_epoch=4),
+        commit(900),
+    ]
+    interval, last = commit_interval("m", {"t": (0,)}, records)
+    assert (interval, last) == (CommitInterval(longest_ms=10, commits=4), 900)
+
+
+@pytest.mark.parametrize(("longest_ms", "silence_ms"), [(1, SHORTEST_SILENCE_MS), (5_000, 25_000), (60_000, 300_000)])
+def test_silence_is_five_intervals_and_ten_seconds_at_least(longest_ms, silence_ms):
+    assert CommitInterval(longest_ms=longest_ms, commits=5).silence_ms == silence_ms
+    assert silence_ms >= SILENT_INTERVALS * longest_ms
+
+
+# -- alive
+
+
+def test_a_committed_offset_that_moves_is_a_sign_of_life():
+    one = observed()
+    one.see_offsets({PAIR: 14}, {PAIR: 14}, 101.0)
+    liveness = one.verdict(101.0)
+    assert (liveness.verdict, liveness.evidence) == (
+        ALIVE, ("it committed offset 14 of t-0 while kgm watched, after 10",),
+    )  # fmt: skip
+
+
+def test_the_first_commit_of_a_partition_is_one_too():
+    one = observed(committed={})
+    one.see_offsets({PAIR: 3}, {}, 101.0)
+    assert one.verdict(101.0).verdict is ALIVE
+
+
+def test_a_commit_that_changes_no_offset_shows_in_the_log():
+    one = observed()
+    one.see_records([commit(1, 5)], 101.0)  # somebody else's
+    assert one.verdict(101.0).verdict is UNKNOWN
+    one.see_records([commit(2)], 102.0)
+    assert one.verdict(102.0).verdict is ALIVE
+
+
+@pytest.mark.parametrize(("static", "verdict"), [(False, ALIVE), (True, UNKNOWN)])
+def test_a_dynamic_member_of_a_new_generation_has_rejoined_and_a_static_one_may_be_absent(static, verdict):
+    one = observed(static=static)
+    one.see_records([rebalance(1, 7, m=[0])], 101.0)
+    assert one.verdict(101.0).verdict is verdict
+
+
+def test_what_a_consumer_reports_is_a_sign_of_life():
+    one = observed()
+    one.see_records([MemberRecord(at_ms=1, member_id="x", member_epoch=3)], 101.0)
+    assert one.verdict(101.0).verdict is UNKNOWN
+    one.see_records([MemberRecord(at_ms=1, member_id="m", member_epoch=3)], 101.0)
+    assert one.verdict(101.0).verdict is ALIVE
+
+
+def test_an_epoch_that_rises_is_a_sign_of_life():
+    one = observed(epoch=3)
+    one.see_epoch(MemberSnapshot(member_id="m", member_epoch=3, status="stable"))
+    assert one.verdict(101.0).verdict is UNKNOWN
+    one.see_epoch(MemberSnapshot(member_id="m", member_epoch=4, status="stable"))
+    assert one.verdict(101.0).verdict is ALIVE
+
+
+def test_still_a_member_after_a_whole_session_takes_heartbeats():
+    one = observed(session_ms=45_000, interval_ms=None)
+    one.see_still_member(100.0 + 45.9)
+    assert one.verdict(145.9).verdict is UNKNOWN
+    one.see_still_member(100.0 + 46)
+    assert one.verdict(146.0).evidence == (
+        "it is still a member after 46 s of watching, and its session timeout is 45 s",
+    )  # fmt: skip
+
+
+def test_a_session_that_somebody_else_started_again_proves_nothing():
+    one = observed(session_ms=10_000)
+    one.disturbed("the coordinator moved while kgm watched", 105.0)
+    one.see_still_member(115.0)
+    assert one.verdict(115.0).verdict is UNKNOWN
+    one.see_still_member(116.0)
+    assert one.verdict(116.0).verdict is ALIVE
+
+
+# -- stopped
+
+
+def test_a_member_that_left_to_come_back_has_stopped():
+    assert observed(status="away").verdict(100.0).verdict is STOPPED
+
+
+def test_five_intervals_of_silence_while_records_wait():
+    one = observed()
+    one.see_offsets({PAIR: 10}, {PAIR: 30}, 101.0)
+    assert one.verdict(101.0 + 24.9).verdict is UNKNOWN
+    liveness = one.verdict(101.0 + 25)
+    assert liveness.verdict is STOPPED
+    assert liveness.evidence == (
+        "it committed nothing for 25 s while 20 records waited; before, it committed at least every 5 s (9 commits)",
+    )  # fmt: skip
+
+
+def test_silence_counts_from_when_records_were_seen_waiting():
+    one = observed()
+    one.see_offsets({PAIR: 10}, {PAIR: 10}, 101.0)
+    one.see_offsets({PAIR: 10}, {PAIR: 11}, 120.0)
+    assert one.verdict(140.0).verdict is UNKNOWN
+    assert one.verdict(145.0).verdict is STOPPED
+
+
+def test_silence_that_the_log_shows_need_not_be_watched_but_a_commit_must_have_been_due():
+    one = observed()
+    one.see_offsets({PAIR: 10}, {PAIR: 30}, 101.0)
+    one.logged_silence_ms = 25_000
+    assert one.verdict(105.9).verdict is UNKNOWN
+    assert one.verdict(106.0).verdict is STOPPED
+    one.see_offsets({PAIR: 10}, {PAIR: 10}, 107.0)  # whatever waited is gone
+    assert one.verdict(110.0).verdict is UNKNOWN
+
+
+def test_a_rebalance_ends_the_silence_that_the_log_shows():
+    one = observed()
+    one.see_offsets({PAIR: 10}, {PAIR: 30}, 101.0)
+    one.logged_silence_ms = 25_000
+    one.disturbed("the group rebalanced while kgm watched", 102.0)
+    one.see_offsets({PAIR: 10}, {PAIR: 30}, 103.0)
+    assert one.verdict(110.0).verdict is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"interval_ms": None},  # never from a default interval
+        {"owned": ()},
+        {"committed": {}},
+    ],
+    ids=str,
+)
+def test_no_interval_of_its_own_no_partitions_or_no_commits_ever_are_no_proof(change):
+    one = observed(**change)
+    one.see_offsets(dict(one.committed), {PAIR: 30}, 101.0)
+    assert one.verdict(10_000.0).verdict is UNKNOWN
+
+
+def test_who_heartbeats_without_committing_has_not_stopped():
+    """A paused consumer, or one with a record that takes long: it outlived its session after its last commit."""
+    one = observed()
+    one.see_offsets({PAIR: 10}, {PAIR: 30}, 101.0)
+    one.heartbeats_without_commits = True
+    liveness = one.verdict(1_000.0)
+    assert liveness.verdict is UNKNOWN
+    assert "it sent heartbeats since" in liveness.why
+
+
+def test_a_rebalance_begins_the_silence_again():
+    one = observed()
+    one.see_offsets({PAIR: 10}, {PAIR: 30}, 101.0)
+    one.disturbed("the group rebalanced while kgm watched", 120.0)
+    assert one.verdict(130.0).verdict is UNKNOWN
+    one.see_offsets({PAIR: 10}, {PAIR: 30}, 121.0)
+    assert one.verdict(145.0).verdict is UNKNOWN
+    assert one.verdict(146.0).verdict is STOPPED
+
+
+# -- unknown, and why
+
+
+@pytest.mark.parametrize(
+    ("change", "ends", "why"),
+    [
+        ({}, {PAIR: 10}, "it has read all records there are, so no commit is due"),
+        ({"owned": ()}, {}, "it owns no partitions, so it commits nothing"),
+        ({"committed": {}}, {}, "nothing was ever committed for its partitions"),
+        (
+            {}, {PAIR: 12},
+            ("it committed nothing for 3.0 s while 2 records waited; as it commits at least every 5 s, "
+             "that is known after 25 s"),
+        ),
+        ({"interval_ms": None}, {PAIR: 11}, "it committed nothing for 3.0 s while 1 record waited"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_is_said_to_be_unknown_and_why(change, ends, why):
+    one = observed(**change)
+    one.see_offsets(dict(one.committed), ends, 101.0)
+    liveness = one.verdict(104.0)
+    assert (liveness.verdict, liveness.evidence[0]) == (UNKNOWN, why)
+
+
+def test_missing_evidence_is_named():
+    one = observed(interval_ms=None)
+    one.owned = None
+    one.missing.append("no READ on Topic '__consumer_offsets'")
+    assert one.verdict(101.0).evidence == ("no READ on Topic '__consumer_offsets'",)
+
+
+# -- whatever happens
+
+_STEPS = st.lists(
+    st.tuples(
+        st.floats(0.1, 30),
+        st.sampled_from(["look", "lag", "caught up", "commit", "logged commit", "rebalance", "moved", "still there"]),
+    ),
+    max_size=30,
+)
+
+
+@given(_STEPS, st.booleans(), st.sampled_from([None, 1_000, 5_000]), st.sampled_from([None, 6_000, 45_000]))
+def test_stopped_only_after_its_own_silence_and_never_after_a_sign_of_life(steps, static, interval_ms, session_ms):
+    """An oracle beside the observation: the moments at which each kind of event was last seen."""
+    one = observed(static=static, interval_ms=interval_ms, session_ms=session_ms)
+    now, committed, end = 100.0, 10, 10
+    waiting_since, undisturbed_since, lived = None, 100.0, False
+    for pause, what in steps:
+        now += pause
+        match what:
+            case "lag":
+                end += 5
+            case "caught up":
+                end = committed
+            case "commit":
+                committed += 1
+                end = max(end, committed)
+                lived = True
+            case "logged commit":
+                one.see_records([commit(0)], now)
+                lived = True
+            case "rebalance":
+                one.see_records([rebalance(0, 9, m=[0])], now)
+                waiting_since, undisturbed_since, lived = None, now, lived or not static
+            case "moved":
+                one.disturbed("the coordinator moved while kgm watched", now)
+                waiting_since, undisturbed_since = None, now
+            case "still there":
+                one.see_still_member(now)
+                lived |= session_ms is not None and (now - undisturbed_since) * 1000 >= session_ms + 1_000
+        one.see_offsets({PAIR: committed}, {PAIR: end}, now)
+        if end <= committed:
+            waiting_since = None
+        elif waiting_since is None:
+            waiting_since = now
+        silent_ms = 0 if waiting_since is None else (now - waiting_since) * 1000
+        is_silent = interval_ms is not None and waiting_since is not None
+        is_silent = is_silent and silent_ms >= max(5 * interval_ms, 10_000)
+        expected = ALIVE if lived else STOPPED if is_silent else UNKNOWN
+        assert one.verdict(now).verdict is expected, (steps, what)
+
+
+def test_each_verdict_can_be_reached():
+    reached = set()
+    for lag, interval_ms, commits in itertools.product((False, True), (None, 1_000), (False, True)):
+        one = observed(interval_ms=interval_ms)
+        one.see_offsets({PAIR: 11 if commits else 10}, {PAIR: 30 if lag else 10}, 101.0)
+        reached.add(one.verdict(200.0).verdict)
+    assert reached == {ALIVE, STOPPED, UNKNOWN}

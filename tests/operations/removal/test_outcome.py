@@ -1,0 +1,111 @@
+"""What became of a member, for every answer that a broker can give and everything that a later look can show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from kgm.model.errors import BrokerError, ErrorCode, KgmError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.removal.outcome import Result, exit_code, nothing_changed, outcomes
+from kgm.operations.removal.plan import Target, resolve
+from kgm.operations.removal.request import RemovalRequest
+
+THERE = MemberSnapshot(member_id="a-1", group_instance_id="a")
+NEW = MemberSnapshot(member_id="a-2", group_instance_id="a")
+REFUSAL = BrokerError("no", kafka_error=ErrorCode.NOT_COORDINATOR)
+GONE, STILL, BACK, UNSEEN = "gone", "still there", "back", "not seen"
+
+
+def group(*members, kind="classic"):
+    return GroupSnapshot(group_id="g", type=kind, state="Stable", members=members)
+
+
+AFTER = {GONE: group(), STILL: group(THERE), BACK: group(NEW), UNSEEN: None}
+
+
+@dataclass
+class Sent:
+    """What a sender knows, as `LeaveGroupSender` has it."""
+
+    codes: dict[Target, int] = field(default_factory=dict)
+    in_doubt: set[Target] = field(default_factory=set)
+    lost: set[Target] = field(default_factory=set)
+    last_error: KgmError | None = None
+    refusal: KgmError | None = None
+
+
+def result_of(code, after, *, doubt=None, kind="classic"):
+    """doubt: None, `lost`, or `refused`: what went wrong with an earlier request."""
+    plan = resolve(RemovalRequest(group_id="g", instance_ids=("a",)), group(THERE, kind=kind))
+    (target,) = plan.targets
+    sent = Sent(codes={} if code is None else {target: code})
+    if doubt is not None:
+        sent.in_doubt.add(target)
+    if doubt == "lost":
+        sent.lost.add(target)
+    if doubt == "refused":
+        sent.refusal = sent.last_error = REFUSAL
+    (one,) = outcomes(plan, sent, AFTER[after], {})
+    return one, nothing_changed([one], sent)
+
+
+R = Result
+TABLE = [
+    # what the broker answered, what went wrong before, -> gone, still there, back, not seen
+    (ErrorCode.NONE, None, (R.REMOVED, R.RETURNED, R.RETURNED, R.REMOVED)),
+    (ErrorCode.NONE, "lost", (R.REMOVED, R.RETURNED, R.RETURNED, R.REMOVED)),
+    (ErrorCode.UNKNOWN_MEMBER_ID, None, (R.ABSENT, R.FAILED, R.ABSENT, R.ABSENT)),
+    (ErrorCode.UNKNOWN_MEMBER_ID, "lost", (R.REMOVED, R.FAILED, R.REMOVED, R.UNKNOWN)),
+    (ErrorCode.UNKNOWN_MEMBER_ID, "refused", (R.REMOVED, R.FAILED, R.REMOVED, R.UNKNOWN)),
+    (ErrorCode.FENCED_INSTANCE_ID, None, (R.UNKNOWN, R.REFUSED, R.REFUSED, R.REFUSED)),
+    (ErrorCode.FENCED_INSTANCE_ID, "lost", (R.UNKNOWN, R.REFUSED, R.REFUSED, R.REFUSED)),
+    (ErrorCode.REQUEST_TIMED_OUT, None, (R.UNKNOWN, R.FAILED, R.UNKNOWN, R.UNKNOWN)),
+    (ErrorCode.UNKNOWN_SERVER_ERROR, None, (R.UNKNOWN, R.FAILED, R.UNKNOWN, R.UNKNOWN)),
+    (999, None, (R.UNKNOWN, R.FAILED, R.UNKNOWN, R.UNKNOWN)),
+    (None, None, (R.ABSENT, R.FAILED, R.ABSENT, R.FAILED)),
+    (None, "lost", (R.REMOVED, R.UNKNOWN, R.REMOVED, R.UNKNOWN)),
+    (None, "refused", (R.UNKNOWN, R.FAILED, R.UNKNOWN, R.UNKNOWN)),
+]
+CASES = [
+    (code, doubt, after, wanted)
+    for code, doubt, row in TABLE
+    for after, wanted in zip((GONE, STILL, BACK, UNSEEN), row, strict=True)
+]
+
+
+@pytest.mark.parametrize(("code", "doubt", "after", "wanted"), CASES)
+def test_what_became_of_it(code, doubt, after, wanted):
+    one, _ = result_of(code, after, doubt=doubt)
+    assert one.result is wanted, one
+    assert one.in_doubt == (doubt is not None)
+    if wanted in (R.UNKNOWN, R.RETURNED, R.FAILED, R.REFUSED):
+        assert one.note
+    if after == BACK and wanted in (R.REMOVED, R.RETURNED, R.REFUSED):
+        assert "member a-2" in one.note
+
+
+@pytest.mark.parametrize(("code", "doubt", "after", "wanted"), CASES)
+def test_nothing_changed_is_said_only_of_members_that_are_seen_again(code, doubt, after, wanted):
+    one, error = result_of(code, after, doubt=doubt)
+    assert (error is not None) == (code is None and doubt == "refused" and after == STILL)
+    if after != STILL and doubt is not None:
+        assert exit_code([one], ignore_missing=False) in (0, 7)
+
+
+def test_members_of_consumer_groups_that_an_old_broker_does_not_find():
+    one, _ = result_of(ErrorCode.UNKNOWN_MEMBER_ID, STILL, kind="consumer")
+    assert one.result is R.REFUSED
+    assert "KAFKA-18188" in one.note
+
+
+def test_a_consumer_that_joined_again_has_its_old_member_id():
+    one, _ = result_of(ErrorCode.NONE, STILL, kind="consumer")
+    assert (one.result, one.note) == (R.RETURNED, "its process is alive: it joined again")
+
+
+def test_a_retriable_error_to_the_end_is_unreachable_and_any_other_is_itself():
+    _, error = result_of(None, STILL, doubt="refused")
+    assert (error.exit_code, error.kafka_error) == (5, ErrorCode.NOT_COORDINATOR)
+    assert any("nothing was changed" in fact for fact in error.facts)
