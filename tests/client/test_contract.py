@@ -4,7 +4,6 @@ Members are real: librdkafka, and Java where a test says so."""
 
 from __future__ import annotations
 
-import time
 import uuid
 
 import pytest
@@ -19,6 +18,7 @@ from kgm.operations.removal.liveness import Liveness, watch
 from kgm.operations.removal.preview import expected_moves
 from kgm.server import serve_in_thread
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.waiting import until
 
 PARTITIONS = 6
 BUDGET_MS = 20_000
@@ -51,13 +51,7 @@ class Place:
 
     def wait(self, condition, timeout_s: float = 30):
         """The first snapshot for which the condition holds."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            seen = self.describe()
-            if condition(seen):
-                return seen
-            assert time.monotonic() < deadline, seen
-            time.sleep(0.05)
+        return until(self.describe, "no such group is described", timeout_s, accept=condition, every_s=0.05)
 
 
 @pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 import random
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -15,10 +14,10 @@ from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroup
 from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from tests.kafka.broker import KafkaCluster
 from tests.server.wire_client import WireClient
+from tests.waiting import until
 
 Held = dict[bytes, list[int]]
 _ROUNDS = 60
-_PATIENCE = 300
 _LEAVES = -1
 
 
@@ -77,11 +76,13 @@ class BeatenGroup:
 
     def _asked(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         """The answer, once the coordinator is there: the first groups of a broker come before it."""
-        for _ in range(_ROUNDS):
-            answer = self.wire.ask(request)
-            if answer.error_code not in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE):
-                break
-            time.sleep(0.1)
+        coming = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        answer = until(
+            lambda: self.wire.ask(request),
+            "the coordinator is not there",
+            accept=lambda answer: answer.error_code not in coming,
+            every_s=0.1,
+        )
         assert answer.error_code == 0, answer
         return answer
 
@@ -106,11 +107,13 @@ def wait_coordinator_knows(bootstrap: str, topics: Iterable[str]) -> None:
     with WireClient(int(bootstrap.rpartition(":")[2])) as wire:
         group = BeatenGroup(wire, "knows-topics", names, "range")
         group.join("waits-for-topics", None)
-        for _ in range(_PATIENCE):
+
+        def known() -> int:
             group.settle()
-            if len(group.held["waits-for-topics"]) == len(names):
-                break
-            time.sleep(0.1)
-        else:
-            raise TimeoutError(f"the coordinator does not know all of {names}")
+            return len(group.held["waits-for-topics"])
+
+        until(
+            known, f"the coordinator does not know all of {names}",
+            accept=lambda count: count == len(names), every_s=0.1,
+        )  # fmt: skip
         group.leave("waits-for-topics")

@@ -13,7 +13,6 @@ import shutil
 import socket
 import struct
 import tempfile
-import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.kafka import jars as _jars
 from tests.kafka.java_tools import QUICK, drivers, java_command
 from tests.kafka.process import Child
+from tests.waiting import until
 
 START_TIMEOUT_S: Final = 90
 SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -86,19 +86,17 @@ class _Cluster:
         new = [NewTopic(name, count, replication_factor) for name, count in topics.items()]
         for future in admin.create_topics(new, operation_timeout=30).values():
             future.result(30)
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
+
+        def have_leaders() -> bool:
             known = admin.list_topics(timeout=10).topics
-            if all(
+            return all(
                 name in known
                 and len(known[name].partitions) == count
                 and all(p.leader >= 0 and p.error is None for p in known[name].partitions.values())
                 for name, count in topics.items()
-            ):
-                return
-            time.sleep(0.02)
-        message = f"topics {sorted(topics)} have no leaders after 30 s"
-        raise TimeoutError(message)
+            )
+
+        until(have_leaders, f"topics {sorted(topics)} have no leaders", 30, every_s=0.02)
 
     def produce(self, topic: str, values: Iterable[bytes | str], *, partition: int | None = None) -> None:
         """Produce values (keyless) and wait until all are acknowledged."""
@@ -214,18 +212,14 @@ class KafkaCluster(_Cluster):
         self._wait_in_sync()
 
     def _wait_in_sync(self) -> None:
-        """Until each replica on a broker that runs is in sync."""
+        """Wait until each replica on a broker that runs is in sync."""
         admin, running = self.admin(), set(self._children)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            partitions = [
-                p for topic in admin.list_topics(timeout=10).topics.values() for p in topic.partitions.values()
-            ]
-            if all(running & set(p.replicas) <= set(p.isrs) for p in partitions):
-                return
-            time.sleep(0.05)
-        message = "replicas are not in sync after 60 s"
-        raise TimeoutError(message)
+
+        def are_in_sync() -> bool:
+            topics = admin.list_topics(timeout=10).topics.values()
+            return all(running & set(p.replicas) <= set(p.isrs) for topic in topics for p in topic.partitions.values())
+
+        until(are_in_sync, "replicas are not in sync", every_s=0.05)
 
     def pid(self, broker_id: int) -> int:
         return self._children[broker_id].pid
@@ -414,31 +408,25 @@ def _metadata(port: int) -> tuple[int, int]:
 
 
 def _wait_for_brokers(port: int, child: Child, *, expected: int) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline:
+    def answers() -> bool:
         if not child.running:
             message = f"the broker ended while it started; its log:\n{child.log_tail()}"
             raise RuntimeError(message)
         try:
             count, controller = _metadata(port)
         except OSError:
-            count, controller = 0, -1
-        if count >= expected and controller >= 0:
-            return
-        time.sleep(0.05)
-    message = f"the broker does not answer after {START_TIMEOUT_S} s; its log:\n{child.log_tail()}"
-    raise TimeoutError(message)
+            return False
+        return count >= expected and controller >= 0
+
+    until(answers, lambda: f"the broker does not answer; its log:\n{child.log_tail()}", START_TIMEOUT_S, every_s=0.05)
 
 
 def _wait_for_coordinator(port: int) -> None:
-    """Until FindCoordinator v0 answers without error: the first one makes Kafka create the offsets topic."""
+    """Wait until FindCoordinator v0 answers without error: the first one makes Kafka create the offsets topic."""
     group = b"warm-up"
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline:
+
+    def error_code() -> int:
         answer = _ask(port, 10, 0, struct.pack(">h", len(group)) + group, timeout_s=30)
-        (error,) = struct.unpack_from(">h", answer, 0)
-        if error == 0:
-            return
-        time.sleep(0.05)
-    message = f"no group coordinator after {START_TIMEOUT_S} s (error {error})"
-    raise TimeoutError(message)
+        return int(struct.unpack_from(">h", answer, 0)[0])
+
+    until(error_code, "there is no group coordinator", START_TIMEOUT_S, accept=lambda code: code == 0, every_s=0.05)

@@ -18,7 +18,6 @@ import json
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Any, Final, Literal, Self
 
 from tests.kafka.java_tools import java_command
 from tests.kafka.process import Child
+from tests.waiting import until
 
 TIMEOUT_S: Final = 30.0
 Partition = tuple[str, int]
@@ -384,17 +384,15 @@ def wait_settled(members: Sequence[Member], partitions: int, timeout_s: float = 
     up to a second later). With fewer partitions than members it is enough that each has been assigned something, even
     nothing.
     """
-    deadline = time.monotonic() + timeout_s
-    while True:
+
+    def are_settled() -> bool:
         owned = [partition for member in members for partition in member.assignment]
         enough = partitions >= len(members)
         everyone = all(member.assignment if enough else member.of_kind("assigned") for member in members)
-        if everyone and len(owned) == partitions == len(set(owned)):
-            return
-        if time.monotonic() > deadline:
-            state = "\n".join(
-                f"{m.name}, {m.options}: {sorted(m.assignment)} fatal={m.fatal}\n{m.story()}" for m in members
-            )
-            message = f"the members do not own {partitions} partitions after {timeout_s} s:\n{state}"
-            raise TimeoutError(message)
-        time.sleep(0.01)
+        return everyone and len(owned) == partitions == len(set(owned))
+
+    def story() -> str:
+        each = (f"{m.name}, {m.options}: {sorted(m.assignment)} fatal={m.fatal}\n{m.story()}" for m in members)
+        return "\n".join([f"the members do not own {partitions} partitions:", *each])
+
+    until(are_settled, story, timeout_s)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Self
@@ -19,6 +18,7 @@ from kgm.protocol.subscription import MemberAssignment, encode_assignment
 from tests.client.joiners import Joiner
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.certificates import Certificates, Pair
+from tests.waiting import until
 
 #: Searched for in everything that kgm prints: no password is without it.
 CANARY: Final = "s3cret-Canary"
@@ -114,10 +114,12 @@ class SecuredKafka(KafkaCluster):
         """Make a group of one static member that owns all of `orders`, and whose process is gone: its seat stays."""
         member = Joiner(int(self.bootstrap.rpartition(":")[2]), group, instance_id, TOPIC)
         member.session_ms = SEAT_MS
-        deadline = time.monotonic() + 60
-        while (code := member.join().error_code) in _COMING:
-            assert time.monotonic() < deadline, code
-            time.sleep(0.05)
+        code = until(
+            lambda: member.join().error_code,
+            "the coordinator is not ready",
+            accept=lambda code: code not in _COMING,
+            every_s=0.05,
+        )
         assert code == 0, code
         owned = encode_assignment(MemberAssignment(partitions={TOPIC: list(range(PARTITIONS))}))
         assert member.sync({member.member_id: owned}).error_code == 0

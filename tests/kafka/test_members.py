@@ -7,6 +7,7 @@ from confluent_kafka import ConsumerGroupState
 
 from tests.kafka.java_tools import consumer_group_command
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -42,11 +43,13 @@ def join(members, topic, group, protocol, static, index):
 
 def commit_something(member):
     """librdkafka has nothing to commit before it has read something of its newest assignment."""
-    deadline = time.monotonic() + 10
-    while (event := member.commit()).kind != "committed":
-        assert event.data["error"] == "_NO_OFFSET"
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+
+    def is_committed():
+        event = member.commit()
+        assert event.kind == "committed" or event.data["error"] == "_NO_OFFSET", event
+        return event.kind == "committed"
+
+    until(is_committed, "there is nothing to commit", 10, every_s=0.05)
 
 
 @KINDS
