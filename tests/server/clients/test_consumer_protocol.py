@@ -14,8 +14,8 @@ from kgm.protocol.messages.incremental_alter_configs_request import (
 )
 from tests.cli.runner import kgm
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
-from tests.server.served import until
 from tests.server.wire_client import WireClient
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 KINDS = pytest.mark.parametrize("kind", ["librdkafka", pytest.param("java", marks=pytest.mark.kafka)])
@@ -59,7 +59,7 @@ def settled(server, members, partitions):
         return len(owned) == partitions and group(server).state == "Stable" and owned == as_seen_there()
 
     wait_settled(members, partitions, timeout_s=PATIENCE_S)
-    until(are_settled, f"{partitions} partitions are not settled: {group(server)}", PATIENCE_S)
+    until(are_settled, lambda: f"{partitions} partitions are not settled: {group(server)}", PATIENCE_S)
 
 
 def set_for_group(server, **values):

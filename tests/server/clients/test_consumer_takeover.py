@@ -2,7 +2,6 @@
 made of them: epochs, assignments, seats, regular expressions, offsets, groups of both kinds of members."""
 
 import shutil
-import time
 
 import pytest
 
@@ -24,8 +23,9 @@ from kgm.protocol.subscription import Subscription, encode_subscription
 from kgm.records.log import OffsetsLog
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.java_tools import run_tool
-from tests.server.served import ServedProcess, until
+from tests.server.served import ServedProcess
 from tests.server.wire_client import WireClient
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.kafka]
 
@@ -65,11 +65,12 @@ class Broker:
 
     def when_there(self, request, error_in):
         """The answer once the coordinator is there and loaded."""
-        deadline = time.monotonic() + 60
-        while error_in(answer := self.client.ask(request)) in NOT_YET:
-            assert time.monotonic() < deadline, answer
-            time.sleep(0.1)
-        return answer
+        return until(
+            lambda: self.client.ask(request),
+            "the coordinator is not there",
+            accept=lambda answer: error_in(answer) not in NOT_YET,
+            every_s=0.1,
+        )
 
     def epoch_of(self, member, group="g"):
         return next(row.member_epoch for row in self.described(group)[0].members if row.member_id == member)

@@ -12,7 +12,7 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
 from tests.kafka.java_tools import run_tool
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
-from tests.server.served import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -7,19 +7,13 @@ import pytest
 
 from tests.kafka.java_tools import classpath, consumer_group_command, java_command
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.kafka]
 
 
 def group(server, group_id="g"):
     return server.inspect(lambda coordinator: coordinator.group(group_id))
-
-
-def until(condition, what, timeout_s=30):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 def table(text):
@@ -45,7 +39,9 @@ def test_static_members_are_bounced_without_a_rebalance(cluster, assignor):
         options = {"group": "g", "topics": ["t"], "assignor": assignor}
         a, b, c = (members.start(instance_id=name, **options) for name in "abc")
         wait_settled([a, b, c], 6)
-        until(lambda: group(server).state == "Stable" and all(len(m.assignment) == 2 for m in (a, b, c)), "not stable")
+        until(
+            lambda: group(server).state == "Stable" and all(len(m.assignment) == 2 for m in (a, b, c)), "not stable", 30
+        )
         time.sleep(0.5)  # a cooperative group may have one more round to go
         generation = group(server).generation
         leader = group(server).leader
@@ -92,7 +88,7 @@ def test_java_and_librdkafka_share_a_group(cluster):
         options = {"group": "g", "topics": ["t"], "assignor": "range"}
         a, b = java.start(instance_id="java", **options), rd.start(instance_id="rd", **options)
         wait_settled([a, b], 6)
-        until(lambda: group(server).state == "Stable", "the group is not stable")
+        until(lambda: group(server).state == "Stable", "the group is not stable", 30)
         generation = group(server).generation
         owned = b.assignment
         b.crash()
@@ -117,7 +113,9 @@ def test_consumer_group_command(cluster):
         wait_settled([a, b], 6)
         # A partition without records has no offset until its member has looked up its position.
         until(
-            lambda: a.commit().kind == b.commit().kind == "committed" and _offsets(server) == (6, 24), "not committed"
+            lambda: a.commit().kind == b.commit().kind == "committed" and _offsets(server) == (6, 24),
+            "not committed",
+            30,
         )
 
         rows = table(consumer_group_command(server.bootstrap, "--describe", "--group", "g", "--members", "--verbose"))
@@ -140,7 +138,7 @@ def test_consumer_group_command(cluster):
         a.close_leave()
         b.close_leave()
 
-    until(lambda: not group(server).members, "the members are still there")
+    until(lambda: not group(server).members, "the members are still there", 30)
     reset = ("--reset-offsets", "--group", "g", "--topic", "t", "--to-earliest", "--execute")
     consumer_group_command(server.bootstrap, *reset)
     assert _committed(server) == 0

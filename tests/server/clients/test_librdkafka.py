@@ -14,6 +14,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tests.kafka.members import RdMembers, wait_settled
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 QUIET = {"log_level": 0}
@@ -38,13 +39,6 @@ def group(server, group_id="g"):
     return server.inspect(lambda coordinator: coordinator.group(group_id))
 
 
-def until(condition, what, timeout_s=20):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
-
-
 def static_pair(members, **options):
     """Two static members with a stable group of both."""
     pair = [members.start(group="g", topics=["t"], instance_id=name, **options) for name in ("a", "b")]
@@ -56,7 +50,7 @@ def test_static_members_join_and_a_bounce_disturbs_nobody(cluster):
     server = cluster()
     with RdMembers(server.bootstrap) as members:
         a, b = static_pair(members, assignor="range")
-        until(lambda: group(server).state == "Stable", "the group is not stable")
+        until(lambda: group(server).state == "Stable", "the group is not stable", 20)
         before, seen_by_b, owned = group(server), len(b.events), a.assignment
         assert sorted(m.group_instance_id for m in before.members) == ["a", "b"]
         a.close()
@@ -75,7 +69,7 @@ def test_a_static_member_that_crashed_comes_back_without_a_rebalance(cluster):
     server = cluster()
     with RdMembers(server.bootstrap) as members:
         a, b = static_pair(members, assignor="cooperative-sticky")
-        until(lambda: group(server).state == "Stable", "the group is not stable")
+        until(lambda: group(server).state == "Stable", "the group is not stable", 20)
         generation, seen_by_b, owned = group(server).generation, len(b.events), a.assignment
         a.crash()
         again = members.start(group="g", topics=["t"], instance_id="a", assignor="cooperative-sticky")
@@ -134,7 +128,7 @@ def test_cooperative_members_keep_what_they_need_not_give(cluster):
         seen = {a: len(a.events), b: len(b.events)}
         c = members.start(group="g", topics=["t"], instance_id="c", assignor="cooperative-sticky")
         wait_settled([a, b, c], 6)
-        until(lambda: {len(m.assignment) for m in (a, b, c)} == {2}, "the partitions are not shared evenly")
+        until(lambda: {len(m.assignment) for m in (a, b, c)} == {2}, "the partitions are not shared evenly", 20)
         for member, owned in before.items():
             assert member.assignment < owned
             assert not any(len(e.assignment) < 2 for e in member.events[seen[member] :])
@@ -153,12 +147,16 @@ def test_offsets_are_kept_over_a_restart(cluster):
             result = client.list_consumer_group_offsets(wanted)["g"].result()
             return {p.partition: p.offset for p in result.topic_partitions}
 
-        until(lambda: a.commit().kind == "committed" and offsets() == dict.fromkeys(range(6), 10), "not all committed")
+        until(
+            lambda: a.commit().kind == "committed" and offsets() == dict.fromkeys(range(6), 10), "not all committed", 20
+        )
         a.close()
         produce(server, "t", 6, 6)
         again = members.start(group="g", topics=["t"], instance_id="a")
         again.wait_assigned(6)
-        until(lambda: again.commit().kind == "committed" and offsets() == dict.fromkeys(range(6), 11), "not gone on")
+        until(
+            lambda: again.commit().kind == "committed" and offsets() == dict.fromkeys(range(6), 11), "not gone on", 20
+        )
 
 
 def test_admin_describes_and_lists_and_deletes_groups(cluster):
@@ -166,7 +164,7 @@ def test_admin_describes_and_lists_and_deletes_groups(cluster):
     client = admin(server)
     with RdMembers(server.bootstrap) as members:
         a, b = static_pair(members, assignor="roundrobin", client_id="app", session_timeout_ms=1000)
-        until(lambda: group(server).state == "Stable", "the group is not stable")
+        until(lambda: group(server).state == "Stable", "the group is not stable", 20)
         described = client.describe_consumer_groups(["g"])["g"].result()
         assert described.state is ConsumerGroupState.STABLE
         assert described.partition_assignor == "roundrobin"
@@ -182,7 +180,7 @@ def test_admin_describes_and_lists_and_deletes_groups(cluster):
             client.delete_consumer_groups(["g"])["g"].result()
         a.crash()
         b.crash()
-    until(lambda: not group(server).members, "the members do not expire")
+    until(lambda: not group(server).members, "the members do not expire", 20)
     client.delete_consumer_groups(["g"])["g"].result()
     assert group(server) is None
 

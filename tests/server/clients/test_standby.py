@@ -1,7 +1,6 @@
 """Plans for a group, with real clients that know nothing of them: Java's and librdkafka's live with waiting and with
 taking somebody's place (KIP-345, future works)."""
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -11,6 +10,7 @@ from kgm.coordinator.contract.scale_out_plan import GroupPlans
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 KINDS = pytest.mark.parametrize("kind", ["librdkafka", pytest.param("java", marks=pytest.mark.kafka)])
@@ -20,13 +20,6 @@ MOVES = ("revoked", "lost", "assigned")
 
 def group(server):
     return server.inspect(lambda view: view.group("g"))
-
-
-def until(condition, what, timeout_s=60):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def members_of(kind, server):
@@ -42,7 +35,19 @@ def stable_with(server, *instances, without=()):
             member.group_instance_id for member in view.members
         )  # fmt: skip
 
-    until(there, f"{instances} are not stable: {group(server)}")
+    until(there, lambda: f"{instances} are not stable: {group(server)}")
+
+
+def several_heartbeats(server, count=5):
+    """Wait until each member has sent so many heartbeats: each moves the end of its session."""
+    seen = {member.member_id: set() for member in group(server).members}
+
+    def heartbeats():
+        for member in group(server).members:
+            seen[member.member_id].add(member.session_deadline_ms)
+        return min(map(len, seen.values())) - 1
+
+    until(heartbeats, "the members do not heartbeat", accept=lambda fewest: fewest >= count)
 
 
 def formed(members, server, names, partitions, assignor="range", *, session_timeout_ms=20_000):
@@ -66,8 +71,7 @@ def test_three_newcomers_of_a_static_group_cost_one_rebalance(cluster, kind):
         for waiting in (("n1",), ("n1", "n2")):
             new.append(members.start(instance_id=waiting[-1], **options))
             until(lambda expected=waiting: group(server).held == expected, "the newcomer is not held")
-        beats = time.monotonic() + 2  # several heartbeats of everybody
-        until(lambda: time.monotonic() > beats, "")
+        several_heartbeats(server)
         assert (group(server).generation, group(server).state) == (generation, "Stable")
         for name, member in old.items():
             assert not [event for event in member.events[seen[name] :] if event.kind in MOVES]

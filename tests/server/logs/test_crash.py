@@ -24,8 +24,9 @@ from kgm.server.logs.storage import Directory
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 from tests.server.clients.test_failover import DISTURBED
 from tests.server.clients.test_failover import produce as produce_to
-from tests.server.served import COMMAND, PATIENCE_S, ServedProcess, until
+from tests.server.served import COMMAND, PATIENCE_S, ServedProcess
 from tests.server.wire_client import WireClient, batch
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +51,7 @@ class Addressed:
 def committed(member, served):
     """Commit something new."""
     produce_to(Addressed(served.address), 6)
-    until(lambda: member.commit().kind == "committed", f"{member.name} could not commit: {member.events[-3:]}")
+    until(lambda: member.commit().kind == "committed", lambda: f"{member.name} could not commit: {member.events[-3:]}")
 
 
 @pytest.mark.kafka
