@@ -11,7 +11,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 
 import pytest
@@ -26,6 +25,7 @@ from tests.cli.ending import Ending
 from tests.cli.test_secrets import leaves
 from tests.client.faults import BlackHole, Edit, FaultProxy
 from tests.client.joiners import form_group
+from tests.waiting import until
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "exit-codes.md"
 MEANINGS = {
@@ -254,13 +254,6 @@ def _start(*words, **more):
     )
 
 
-def _until(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.fixture(scope="module")
 def ended(server, tmp_path_factory):
     """{(command, code): (exit code, stderr)}: all of them at once."""
@@ -279,7 +272,7 @@ def ended(server, tmp_path_factory):
         children["serve", 1] = _start("serve", "--topic", "t:1", "--listen", f"127.0.0.1:{server.port}")
         try:
             for name, proxy in proxies.items():
-                _until(lambda proxy=proxy: proxy.seen)
+                until(lambda proxy=proxy: proxy.seen, "no request passes the proxy")
                 children[name, 130].send_signal(signal.SIGINT)
             for key in (("serve", 0), ("serve", 130), ("demo", 130)):
                 assert children[key].stdout.readline()

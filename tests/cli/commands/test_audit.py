@@ -22,6 +22,7 @@ from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
 from tests.cli.runner import kgm
 from tests.client.conftest import form, group, newcomer, proxy, server  # noqa: F401  (fixtures)
 from tests.client.faults import BlackHole, Edit, Pass
+from tests.waiting import until
 
 QUICK = ("--guard-window", "100ms", "--timeout", "60s")
 KEYS = {
@@ -182,10 +183,7 @@ def waiting(state, proxy, group, form):  # noqa: F811
     command = [sys.executable, "-m", "kgm.cli.main", "remove-members", group, "-b", proxy.bootstrap, "-i", "a", "--yes",
                "--guard-window", "100ms"]  # fmt: skip
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 30
-    while not proxy.requests(ApiKey.LEAVE_GROUP):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: proxy.requests(ApiKey.LEAVE_GROUP), "no LeaveGroup is sent", 30)
     yield child
     child.kill()
     child.wait(30)

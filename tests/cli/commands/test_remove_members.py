@@ -21,6 +21,7 @@ from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
 from tests.client.conftest import form, group, newcomer, proxy, server  # noqa: F401  (fixtures)
 from tests.client.faults import BlackHole, Edit, Pass, ResetAfter
+from tests.waiting import until
 
 QUICK = ("--guard-window", "300ms", "--timeout", "60s")
 RESULT_KEYS = {"group_instance_id", "member_id", "result", "error", "partitions_freed", "note"}
@@ -317,10 +318,7 @@ def test_ctrl_c_while_the_answer_is_awaited(proxy, group, form):  # noqa: F811
     proxy.always(ApiKey.LEAVE_GROUP, BlackHole())
     command = [sys.executable, "-m", "kgm.cli.main", "remove-members", group, "-b", proxy.bootstrap, "-i", "a", "--yes"]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 20
-    while not proxy.requests(ApiKey.LEAVE_GROUP):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: proxy.requests(ApiKey.LEAVE_GROUP), "no LeaveGroup is sent", 20)
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=20)
     assert child.returncode == 130
