@@ -17,7 +17,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +27,8 @@ from confluent_kafka import Producer
 from kgm.client import connect
 from tests.kafka.jars import classpath
 from tests.kafka.java_tools import java_command
-from tests.kafka.members import JavaMembers, RdMembers
+from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -165,7 +165,8 @@ class Fleet:
             return (0, "") if self._starts(name) else (1, f"Job for {unit}.service failed.\n")
         if verb == "is-active":
             active = name in self.members and self.members[name].fatal is None
-            return (0, "active\n") if active else (3, "failed\n")
+            shown = "" if "--quiet" in words else "active\n" if active else "failed\n"
+            return (0 if active else 3), shown
         return 0, ""
 
     def _starts(self, name: str) -> bool:
@@ -175,7 +176,7 @@ class Fleet:
             "group": settings.pop("group.id"), "topics": [self.spec["topic"]],
             "instance_id": settings.pop("group.instance.id", None), "client_id": settings.pop("client.id"),
             "protocol": settings.pop("group.protocol", "classic"),
-            "session_timeout_ms": 45_000, "heartbeat_interval_ms": 1000, "max_poll_interval_ms": 300_000,
+            "session_timeout_ms": 45_000, "heartbeat_interval_ms": 3000, "max_poll_interval_ms": 300_000,
         }  # fmt: skip
         if options["protocol"] == "classic":
             options["session_timeout_ms"] = int(settings.pop("session.timeout.ms", "45000"))
@@ -183,34 +184,35 @@ class Fleet:
         if self.owner is None:
             self.owner = (JavaMembers if self.spec.get("client") == "java" else RdMembers)(self.bootstrap)
         member = self.members[name] = self.owner.start(**options, config=settings)
-        deadline = time.monotonic() + 60
-        while not member.of_kind("assigned", "fatal"):
+
+        def is_up_or_down() -> bool:
             child = getattr(member, "_child", None)
-            if (child is not None and not child.running) or time.monotonic() > deadline:
-                return False
-            time.sleep(0.01)
-        return member.fatal is None
+            return bool(member.of_kind("assigned", "fatal")) or (child is not None and not child.running)
+
+        until(is_up_or_down, f"{name} does not start")
+        return bool(member.of_kind("assigned")) and member.fatal is None
 
     def records_arrive(self) -> None:
-        """The world goes on: 20 records in each partition, which whoever lives reads and commits."""
+        """Produce 20 records to each partition, and wait until the live members of every group have committed them."""
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for number in range(20 * self.spec["partitions"]):
             producer.produce(self.spec["topic"], b"record", partition=number % self.spec["partitions"])
         assert producer.flush(30) == 0
         alive = {member.member_id for member in self.members.values()}
-        deadline = time.monotonic() + 30
-        while True:
+        groups = {member.options.group for member in self.members.values()}
+
+        def lags() -> dict[str, int | None]:
             with connect(self.bootstrap, timeout_ms=20_000) as cluster:
-                found = cluster.describe_group(self.spec["group"]).members
-            if all(one.lag == 0 for one in found if one.member_id in alive):
-                return
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+                members = [member for group in groups for member in cluster.describe_group(group).members]
+            return {member.member_id: member.lag for member in members if member.member_id in alive}
+
+        until(
+            lags, "the live members do not commit what they read", 30,
+            accept=lambda found: set(found) == alive and set(found.values()) <= {0}, every_s=0.1,
+        )  # fmt: skip
 
     def _log(self, name: str) -> str:
         member = self.members[name]
-        with contextlib.suppress(TimeoutError):
-            member.wait_event("fatal", timeout_s=20)
         fatal = member.of_kind("fatal")
         return f"{fatal[-1].data['error']}: {fatal[-1].data['message']}\n" if fatal else member.log_tail()[-500:] + "\n"
 
@@ -224,10 +226,8 @@ def _unit(word: str) -> str:
 
 
 def _wait_for_terminals(folder: Path) -> None:
-    """A reader looks that the watch in the other terminal shows something before going on."""
-    deadline = time.monotonic() + 30
-    while any(not path.stat().st_size for path in folder.glob("*.log")) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    """Wait until what runs in other terminals shows something, as a reader would before going on."""
+    until(lambda: all(path.stat().st_size for path in folder.glob("*.log")), "a watch shows nothing", 30)
 
 
 _CLIENT = """#!{python} -SE
@@ -305,7 +305,7 @@ def play(book: Book, bootstrap: str, folder: Path) -> list[str]:
         for name in [*book.fleet["members"], *book.fleet.get("others", {})]:
             code, text = fleet.obey(["systemctl", "start", f"x@{name}"])
             assert code == 0, text
-        _settle(fleet, book.fleet["partitions"])
+        wait_settled([fleet.members[name] for name in book.fleet["members"]], book.fleet["partitions"], 60)
         fleet.records_arrive()
         with commands(fleet, folder) as bin_folder:
             env = {
@@ -324,18 +324,6 @@ def play(book: Book, bootstrap: str, folder: Path) -> list[str]:
     found = re.findall(r"^@@BEGIN \d+\n(.*?)\n?^@@END (\d+)$", done.stdout, re.MULTILINE | re.DOTALL)
     assert len(found) == len(book.steps), done.stdout[-3000:]
     return [normal(text) for text, _ in found]
-
-
-def _settle(fleet: Fleet, partitions: int) -> None:
-    """Every partition has one owner, and a commit that caught up would be there."""
-    deadline = time.monotonic() + 60
-    while True:
-        members = [fleet.members[name] for name in fleet.spec["members"]]
-        owned = [one for member in members for one in member.assignment]
-        if len(owned) == len(set(owned)) == partitions and all(member.assignment for member in members):
-            break
-        assert time.monotonic() < deadline, owned
-        time.sleep(0.02)
 
 
 def _wrapped(number: int, command: str) -> str:

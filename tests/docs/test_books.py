@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.docs.book import DOCS, Book, play
+from tests.kafka.beaters import wait_coordinator_knows
 from tests.kafka.broker import KafkaCluster
 
 BOOKS = sorted(path.stem for path in DOCS.glob("*.md") if "<!-- fleet:" in path.read_text())
@@ -39,7 +40,9 @@ def played(request, kafka, tmp_path_factory):
         if item.fspath == request.fspath and hasattr(item, "callspec")
     }
     books = {name: Book.read(DOCS / f"{name}.md") for name in wanted}
-    kafka.create_topics({book.fleet["topic"]: book.fleet["partitions"] for book in books.values()})
+    topics = {book.fleet["topic"]: book.fleet["partitions"] for book in books.values()}
+    kafka.create_topics(topics)
+    wait_coordinator_knows(kafka.bootstrap, topics)
     with ThreadPoolExecutor(3) as pool:
         futures = {
             name: pool.submit(play, book, kafka.bootstrap, tmp_path_factory.mktemp(name))
