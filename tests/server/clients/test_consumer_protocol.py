@@ -14,6 +14,7 @@ from kgm.protocol.messages.incremental_alter_configs_request import (
 )
 from tests.cli.runner import kgm
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.server.clients.served_group import group
 from tests.server.wire_client import WireClient
 from tests.waiting import until
 
@@ -37,10 +38,6 @@ def served(cluster):
 
 def members_of(kind, server):
     return (JavaMembers if kind == "java" else RdMembers)(server.bootstrap)
-
-
-def group(server, group_id="g"):
-    return server.inspect(lambda view: view.group(group_id))
 
 
 def settled(server, members, partitions):

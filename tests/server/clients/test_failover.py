@@ -12,6 +12,7 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
 from tests.kafka.java_tools import run_tool
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.server.clients.served_group import group
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -36,10 +37,6 @@ def produce(server, count=60):
     for n in range(count):
         producer.produce("t", f"value-{n}", partition=n % 6)
     assert producer.flush(60) == 0
-
-
-def group(server):
-    return server.inspect(lambda view: view.group("g"))
 
 
 def settled(server, *members):

@@ -1,19 +1,15 @@
 """Java 4.3 consumers, and Kafka's own command line tools, on the embedded server."""
 
 import subprocess
-import time
 
 import pytest
 
 from tests.kafka.java_tools import classpath, consumer_group_command, java_command
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.server.clients.served_group import group, wait_heartbeats
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.kafka]
-
-
-def group(server, group_id="g"):
-    return server.inspect(lambda coordinator: coordinator.group(group_id))
 
 
 def table(text):
@@ -42,7 +38,7 @@ def test_static_members_are_bounced_without_a_rebalance(cluster, assignor):
         until(
             lambda: group(server).state == "Stable" and all(len(m.assignment) == 2 for m in (a, b, c)), "not stable", 30
         )
-        time.sleep(0.5)  # a cooperative group may have one more round to go
+        wait_heartbeats(server)  # a cooperative group may have one more round to go
         generation = group(server).generation
         leader = group(server).leader
         for member in (a, b, c):  # the leader is among them (KIP-814)

@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 
+from tests.server.clients.served_group import group
 from tests.waiting import until
 
 with warnings.catch_warnings():
@@ -54,10 +55,6 @@ def static_consumers(server, *names):
         stop.set()
         for thread in threads:
             thread.join()
-
-
-def group(server):
-    return server.inspect(lambda coordinator: coordinator.group("g"))
 
 
 def test_static_consumers_read_stay_and_are_removed_together(cluster):

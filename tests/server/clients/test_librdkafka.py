@@ -14,6 +14,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tests.kafka.members import RdMembers, wait_settled
+from tests.server.clients.served_group import group
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -33,10 +34,6 @@ def produce(server, topic, count, partitions, **config):
         producer.produce(topic, f"value-{n}", partition=n % partitions, on_delivery=lambda e, m: e and failed.append(e))
     assert producer.flush(20) == 0
     assert failed == []
-
-
-def group(server, group_id="g"):
-    return server.inspect(lambda coordinator: coordinator.group(group_id))
 
 
 def static_pair(members, **options):

@@ -10,16 +10,13 @@ from kgm.coordinator.contract.scale_out_plan import GroupPlans
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.server.clients.served_group import group, wait_heartbeats
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 KINDS = pytest.mark.parametrize("kind", ["librdkafka", pytest.param("java", marks=pytest.mark.kafka)])
 HOLD = TimerKey(TimerKind.HOLD, "g")
 MOVES = ("revoked", "lost", "assigned")
-
-
-def group(server):
-    return server.inspect(lambda view: view.group("g"))
 
 
 def members_of(kind, server):
@@ -36,18 +33,6 @@ def stable_with(server, *instances, without=()):
         )  # fmt: skip
 
     until(there, lambda: f"{instances} are not stable: {group(server)}")
-
-
-def several_heartbeats(server, count=5):
-    """Wait until each member has sent so many heartbeats: each moves the end of its session."""
-    seen = {member.member_id: set() for member in group(server).members}
-
-    def heartbeats():
-        for member in group(server).members:
-            seen[member.member_id].add(member.session_deadline_ms)
-        return min(map(len, seen.values())) - 1
-
-    until(heartbeats, "the members do not heartbeat", accept=lambda fewest: fewest >= count)
 
 
 def formed(members, server, names, partitions, assignor="range", *, session_timeout_ms=20_000):
@@ -71,7 +56,7 @@ def test_three_newcomers_of_a_static_group_cost_one_rebalance(cluster, kind):
         for waiting in (("n1",), ("n1", "n2")):
             new.append(members.start(instance_id=waiting[-1], **options))
             until(lambda expected=waiting: group(server).held == expected, "the newcomer is not held")
-        several_heartbeats(server)
+        wait_heartbeats(server)
         assert (group(server).generation, group(server).state) == (generation, "Stable")
         for name, member in old.items():
             assert not [event for event in member.events[seen[name] :] if event.kind in MOVES]
