@@ -6,10 +6,10 @@ import threading
 import pytest
 from confluent_kafka import Producer
 
-from kgm.cli.main import run
 from kgm.client import connect
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
+from tests.cli.runner import kgm
 from tests.kafka.java_tools import run_tool
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 from tests.server.clients.served_group import group
@@ -107,7 +107,7 @@ def test_a_member_that_was_restarted_meanwhile_comes_back_without_a_rebalance(br
         assert [event for event in b.events[seen:] if event.kind in DISTURBED] == []
 
 
-def test_kgm_finds_its_way_while_the_coordinator_moves(brokers, capsys):
+def test_kgm_finds_its_way_while_the_coordinator_moves(brokers):
     produce(brokers)
     partition = brokers.partition_of("g")
     stop = threading.Event()
@@ -131,15 +131,16 @@ def test_kgm_finds_its_way_while_the_coordinator_moves(brokers, capsys):
                 assert seen.coordinator.id in (1, 2, 3)
             a.crash()
             arguments = ["remove-members", "g", "--instance-ids", "a", "--yes", "--allow-live", "-o", "json"]
-            code = run([*arguments, "-b", brokers.bootstraps, "--timeout", "60s"])
+            run = kgm(*arguments, "-b", brokers.bootstraps, "--timeout", "60s")
         finally:
             stop.set()
             moving.join()
-        (row,) = json.loads(capsys.readouterr().out)["data"]["results"]
-        assert (code, row["result"]) in ((0, "removed"), (7, "unknown"))
+        (row,) = json.loads(run.out)["data"]["results"]
+        assert (run.code, row["result"]) in ((0, "removed"), (7, "unknown"))
         # In Kafka, too, a removal is in the log only when the rebalance that it leads to has ended: a coordinator that
         # loads the group before that has the member again.
-        assert run([*arguments, "--ignore-missing", "-b", brokers.bootstraps, "--timeout", "60s"]) == 0
+        run = kgm(*arguments, "--ignore-missing", "-b", brokers.bootstraps, "--timeout", "60s")
+        assert run.code == 0, run
         b.wait_assigned(6, timeout_s=60)
         assert [member.group_instance_id for member in group(brokers).members] == ["b"]
 
