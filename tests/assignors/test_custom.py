@@ -16,6 +16,7 @@ import pytest
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, custom, is_cooperative, is_known
 from kgm.assignors.custom import AssignorError
 from kgm.model.errors import UsageError
+from tests import KGM
 
 #: Everybody gets whole topics, by name: nothing that Kafka brings does that.
 WHOLE_TOPICS = """
@@ -197,7 +198,7 @@ def _digest(text):
 
 def kgm(site, *arguments, text=None):
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "kgm.cli.main", *arguments]
+    command = [*KGM, *arguments]
     return subprocess.run(
         command, input=text, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
     )

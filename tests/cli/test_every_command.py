@@ -23,6 +23,7 @@ from kgm.cli.options.common import FORMATS, Common
 from kgm.cli.output import report as output
 from kgm.cli.output.report import Report
 from kgm.cli.output.schema import schema_of
+from tests import KGM
 from tests.cli.environment import bare, forget_settings
 from tests.cli.hostile import OUR_COLORS, WIRE, hidden, is_formula
 from tests.cli.hostile_cluster import CROWD, GONE, Hostile, hostile_cluster
@@ -92,7 +93,7 @@ def folder(tmp_path_factory, cluster) -> str:
 
     def kgm(*words: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "kgm.cli.main", *words, "-b", cluster.bootstrap],
+            [*KGM, *words, "-b", cluster.bootstrap],
             capture_output=True,
             text=True,
             env=env,

@@ -7,10 +7,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pathlib
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass, field
 
 import pytest
@@ -20,6 +18,7 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.metadata_response import MetadataResponseBroker
 from kgm.server import serve_in_thread
+from tests import KGM, ROOT
 from tests.cli.commands.history.endings import ENDINGS
 from tests.cli.ending import Ending
 from tests.cli.test_secrets import leaves
@@ -27,7 +26,7 @@ from tests.client.faults import BlackHole, Edit, FaultProxy
 from tests.client.joiners import form_group
 from tests.waiting import until
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "exit-codes.md"
+PAGE = ROOT / "docs" / "exit-codes.md"
 MEANINGS = {
     0: "done", 1: "internal or broker error", 2: "usage", 3: "not found", 4: "authentication or authorisation",
     5: "unreachable, or timed out before anything changed", 6: "refused by a guard or declined; nothing changed",
@@ -246,7 +245,7 @@ def test_exit_code(case, server, folder, words, monkeypatch, capsys):
 
 def _start(*words, **more):
     return subprocess.Popen(
-        [sys.executable, "-m", "kgm.cli.main", *words],
+        [*KGM, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -360,4 +359,4 @@ def test_every_command_has_every_code_or_a_reason():
 
 def test_what_is_seen_elsewhere_is_there():
     for _, file, test in ELSEWHERE.values():
-        assert f"def {test}(" in (PAGE.parents[1] / file).read_text()
+        assert f"def {test}(" in (ROOT / file).read_text()

@@ -8,19 +8,19 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import pathlib
 import re
 from dataclasses import dataclass
 
 import pytest
 
 from kgm.cli.main import run
+from tests import ROOT
 from tests.cli.test_rights import CLUSTER_COMMANDS
 from tests.kafka.secured import CANARY, TOPIC
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "rights.md"
+PAGE = ROOT / "docs" / "rights.md"
 USER, GROUP = "matrix", "matrix-group"
 #: Shown name: (listener, mechanism).
 LOGINS = {

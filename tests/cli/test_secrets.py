@@ -9,7 +9,6 @@ import inspect
 import itertools
 import json
 import os
-import pathlib
 import re
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ import pytest
 import typer
 
 from kgm.cli.main import COMMANDS, run
+from tests import ROOT
 from tests.cli.runner import kgm
 from tests.cli.test_rights import CLUSTER_COMMANDS
 from tests.kafka.certificates import KEY_PASSWORD, STORE_PASSWORD
@@ -316,6 +316,3 @@ def test_only_the_socket_is_written_a_secret(kafka, write, home, tmp_path):
         sent += len(lines)
     assert sent >= len(chosen) - 1, "the search would not have found it"
     assert files_with_the_canary(home) == []
-
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -25,12 +25,12 @@ from typing import Any
 from confluent_kafka import Producer
 
 from kgm.client import connect
+from tests import ROOT
 from tests.kafka.jars import classpath
 from tests.kafka.java_tools import java_command
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 from tests.waiting import until
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 TIMEOUT_S = 400
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)

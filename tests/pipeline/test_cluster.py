@@ -16,13 +16,13 @@ import pytest
 from kgm.history.derive import DERIVED, derive
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.store.store import Asked, open_store
+from tests import ROOT
 from tests.kafka.process import Child
 from tests.pipeline.sparks import FAST
 from tests.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 HOME = Path(pyspark.__file__).parent
-ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 JOB = """
 import json, os, sys

@@ -4,10 +4,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 
-COMMAND = [sys.executable, "-m", "kgm.cli.main", "serve"]
+from tests import KGM
+
+COMMAND = [*KGM, "serve"]
 PATIENCE_S = 60
 
 

@@ -19,6 +19,7 @@ from kgm.cli.main import run
 from kgm.client import connect
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
+from tests import KGM
 from tests.client.conftest import form, group, newcomer, proxy, server  # noqa: F401  (fixtures)
 from tests.client.faults import BlackHole, Edit, Pass, ResetAfter
 from tests.waiting import until
@@ -286,7 +287,7 @@ def test_nobody_there(remove):
 def test_at_a_terminal_it_asks(proxy, group, form, answer, code, stays):  # noqa: F811
     form("a", "b")
     controller, terminal = pty.openpty()
-    command = [sys.executable, "-m", "kgm.cli.main", "remove-members", group, "-b", proxy.bootstrap, "-i", "a", *QUICK]
+    command = [*KGM, "remove-members", group, "-b", proxy.bootstrap, "-i", "a", *QUICK]
     child = subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     os.close(terminal)
     os.write(controller, answer.encode())
@@ -316,7 +317,7 @@ def test_foreign_ids_cannot_write_on_the_terminal(proxy, group, form, capsys):  
 def test_ctrl_c_while_the_answer_is_awaited(proxy, group, form):  # noqa: F811
     form("a", "b")
     proxy.always(ApiKey.LEAVE_GROUP, BlackHole())
-    command = [sys.executable, "-m", "kgm.cli.main", "remove-members", group, "-b", proxy.bootstrap, "-i", "a", "--yes"]
+    command = [*KGM, "remove-members", group, "-b", proxy.bootstrap, "-i", "a", "--yes"]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until(lambda: proxy.requests(ApiKey.LEAVE_GROUP), "no LeaveGroup is sent", 20)
     child.send_signal(signal.SIGINT)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import uuid
 
 import pytest
@@ -15,6 +14,7 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import AuthorizationError, NotFoundError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.server import serve_in_thread
+from tests import KGM
 from tests.cli.runner import kgm
 from tests.kafka.members import RdMembers, wait_settled
 
@@ -42,7 +42,7 @@ class Waiting:
 
     def __init__(self, *arguments):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "kgm.cli.main", "wait", *arguments, "-o", "json"],
+            [*KGM, "wait", *arguments, "-o", "json"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 

@@ -21,9 +21,9 @@ from typing import Self
 
 import pytest
 
+from tests import ROOT
 from tests.waiting import until
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 SHELLS = ("bash", "zsh", "fish")
 _START = {
     "bash": ["bash", "--noprofile", "--norc", "-i"],
