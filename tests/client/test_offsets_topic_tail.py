@@ -83,7 +83,7 @@ def test_what_is_too_much_is_skipped_and_said(cluster, member, monkeypatch):
     tail = GroupTail(cluster, [member.group])
     tail.read(cluster.deadline)
     monkeypatch.setattr(offsets_topic_tail, "MAX_BYTES", 1000)
-    monkeypatch.setattr(offsets_topic_tail.group_log, "_FETCH_BYTES", 20_000)
+    monkeypatch.setattr(offsets_topic_tail.group_record, "_FETCH_BYTES", 20_000)
     bury(member, 3_000)
     take(member)
     assert read(tail, cluster) == {}
