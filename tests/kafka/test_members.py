@@ -84,7 +84,14 @@ def test_a_dynamic_member_leaves_at_once(kafka, topic, members, kind, protocol):
     both = [join(members, topic, group, protocol, False, index) for index in range(2)]
     wait_settled(both, 6)
     both[0].close()
-    both[1].wait_assigned(6, timeout_s=4)
+    # Long before its session would end.
+    until(
+        lambda: {member.member_id for member in describe(kafka, group).members},
+        "the member does not leave",
+        4,
+        accept=lambda ids: ids == {both[1].member_id},
+    )
+    both[1].wait_assigned(6)
 
 
 @KINDS

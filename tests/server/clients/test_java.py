@@ -32,7 +32,7 @@ def console_producer(server, lines, *properties):
 def test_static_members_are_bounced_without_a_rebalance(cluster, assignor):
     server = cluster()
     with JavaMembers(server.bootstrap) as members:
-        options = {"group": "g", "topics": ["t"], "assignor": assignor}
+        options = {"group": "g", "topics": ["t"], "assignor": assignor, "session_timeout_ms": 30_000}
         a, b, c = (members.start(instance_id=name, **options) for name in "abc")
         wait_settled([a, b, c], 6)
         until(
@@ -81,7 +81,7 @@ def test_a_second_owner_of_an_instance_id_fences_the_first(cluster):
 def test_java_and_librdkafka_share_a_group(cluster):
     server = cluster()
     with JavaMembers(server.bootstrap) as java, RdMembers(server.bootstrap) as rd:
-        options = {"group": "g", "topics": ["t"], "assignor": "range"}
+        options = {"group": "g", "topics": ["t"], "assignor": "range", "session_timeout_ms": 30_000}
         a, b = java.start(instance_id="java", **options), rd.start(instance_id="rd", **options)
         wait_settled([a, b], 6)
         until(lambda: group(server).state == "Stable", "the group is not stable", 30)

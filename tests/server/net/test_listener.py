@@ -328,11 +328,17 @@ def test_a_client_that_sends_ahead_is_left_waiting_in_its_socket(start):
         client.socket.settimeout(0.2)
         ahead = client.frame(heartbeat()) * 1000
         sent = 0
-        try:
-            while sent < 64 * 2**20:
-                sent += client.socket.send(ahead)
-        except TimeoutError:
-            pass
+
+        def is_left_waiting():
+            nonlocal sent
+            try:
+                while sent < 64 * 2**20:
+                    sent += client.socket.send(ahead)
+            except TimeoutError:  # or the server had no time to read
+                return server.buffered_bytes >= 64 * 1024
+            return True
+
+        until(is_left_waiting, "the server does not read", PATIENCE_S)
         assert sent < 64 * 2**20
         assert 64 * 1024 <= server.buffered_bytes < 1024 * 1024
         assert is_alive(server)
