@@ -273,11 +273,11 @@ def test_exit_codes_of_faults(remove, proxy, form, api, fault, code, results):  
 
 def test_nobody_there(remove):
     started = time.monotonic()
-    code, document, err = remove("--instance-ids", "a", "--yes", to="127.0.0.1:1", quick=("--timeout", "2s"))
+    code, document, err = remove("--instance-ids", "a", "--yes", to="127.0.0.1:1", quick=("--timeout", "60s"))
     assert code == 5
     assert document["errors"][0]["code"] == "UNREACHABLE"
     assert "127.0.0.1:1" in err
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20  # long before its time is up
 
 
 @pytest.mark.slow
