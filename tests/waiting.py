@@ -6,7 +6,13 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from kgm.model.errors import ErrorCode
+
 T = TypeVar("T")
+#: What a coordinator answers until it has loaded its partition, or while it moves to another broker.
+NOT_READY = frozenset(
+    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+)
 
 
 def until(

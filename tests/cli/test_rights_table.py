@@ -61,7 +61,7 @@ class Seen:
 def seen(secured, tmp_path_factory):
     """{step: {command: {login: Seen}}}."""
     folder = tmp_path_factory.mktemp("rights")
-    secured.seat(GROUP, "a")
+    secured.add_absent_member(GROUP, "a")
     found = {}
     for step, rights in STEPS.items():
         for operation, where in rights:
@@ -81,7 +81,7 @@ def _arguments(secured, name, step, login):
     group = GROUP
     if name == "remove-members" and list(STEPS).index(step) >= 2:  # then it does remove
         group = f"matrix-{list(STEPS).index(step)}-{list(LOGINS).index(login)}"
-        secured.seat(group, "a")
+        secured.add_absent_member(group, "a")
     return [
         word.replace("rights", group) if word in ("rights", "live:rights") else word for word in CLUSTER_COMMANDS[name]
     ]

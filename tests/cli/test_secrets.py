@@ -75,7 +75,7 @@ def test_every_command_is_searched():
 
 @pytest.fixture(scope="module")
 def kafka(secured):
-    secured.seat(GROUP, "a")
+    secured.add_absent_member(GROUP, "a")
     secured.allow("operator", "READ", group=GROUP)
     secured.allow("operator", "DESCRIBE")
     secured.allow("operator", "DESCRIBE", topic=TOPIC)
@@ -250,7 +250,7 @@ def test_a_secret_on_the_command_line_is_refused_and_not_repeated(kafka):
 
 def test_the_record_of_a_removal_has_no_secret(kafka, write, home, capfd):
     group = "secrets-removal"
-    kafka.seat(group, "a")
+    kafka.add_absent_member(group, "a")
     kafka.allow("operator", "READ", group=group)
     path = write(kafka.settings("SASL_SSL", "operator"))
     assert run(["remove-members", group, "-i", "a", "--yes", "--guard-window", "100ms", "--command-config", path]) == 0

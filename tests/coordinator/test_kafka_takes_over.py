@@ -24,7 +24,7 @@ from tests.coordinator.harness import subscription
 from tests.coordinator.test_recovery import OnDisk
 from tests.kafka.broker import KafkaCluster
 from tests.server.wire_client import WireClient
-from tests.waiting import until
+from tests.waiting import NOT_READY, until
 
 GROUPS = ["fleet", "mixed", "left", "simple"]
 LONG = {"session": 1_500_000, "rebalance": 1_500_000}
@@ -78,11 +78,10 @@ def port_of(cluster):
 
 def when_loaded(client, request, version):
     """The answer to a request for several groups once the broker has loaded the partition."""
-    loading = {E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR}
     return until(
         lambda: client.ask(request, version=version),
         "the coordinator has not loaded its partition",
-        accept=lambda answer: loading.isdisjoint(row.error_code for row in answer.groups),
+        accept=lambda answer: NOT_READY.isdisjoint(row.error_code for row in answer.groups),
         every_s=0.1,
     )
 

@@ -1,6 +1,6 @@
 """Kafka brokers for tests: `KafkaCluster` (4.3, KRaft) and `OldKafka` (2.2.2, ZooKeeper).
 
-A cluster listens on the loopback interface only, on free ports it keeps over a restart. Its
+A cluster listens on the loopback interface only, on free ports that it keeps over a restart. Its
 folder (configuration, data, logs) is temporary. Timeouts are short so that tests are quick;
 every broker setting can be overridden.
 """
@@ -57,7 +57,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on, below the range from which outgoing connections take theirs."""
+    """Ports on which nothing listens, below the range from which outgoing connections take theirs."""
     ports: list[int] = []
     while len(ports) < count:
         port = _random.randrange(12_000, 32_000)
@@ -186,7 +186,7 @@ class KafkaCluster(_Cluster):
         return self
 
     def stop(self) -> None:
-        """Kill every broker and drop the folder."""
+        """Kill every broker and delete the folder."""
         for child in self._children.values():
             child.kill()
         self._children.clear()
@@ -203,8 +203,8 @@ class KafkaCluster(_Cluster):
         self._children.pop(broker_id).terminate()
 
     def restart(self, broker_id: int) -> None:
-        """Start a broker again (after a kill if it runs), on the same ports and data; waits until it answers and has
-        caught up, so that the next one may be killed without anything lost."""
+        """Start a broker again (killing it first if it runs), on the same ports and data. Waits until it answers and its
+        replicas are in sync, so that the next broker may be killed without losing records."""
         if broker_id in self._children:
             self.kill(broker_id)
         self._start_broker(broker_id)
@@ -225,7 +225,7 @@ class KafkaCluster(_Cluster):
         return self._children[broker_id].pid
 
     def log_dir(self, broker_id: int = 1) -> Path:
-        """Where a broker keeps its partitions (`__consumer_offsets-0`, ...)."""
+        """The folder of a broker's partitions (`__consumer_offsets-0`, ...)."""
         return self.folder / f"data-{broker_id}"
 
     def log_tail(self, broker_id: int = 1, lines: int = 30) -> str:
@@ -372,14 +372,14 @@ class OldKafka(_Cluster):
 
 
 def _with_logging(name: str) -> str:
-    """The class path of a set with slf4j-simple in the place of slf4j-nop, so that brokers have a log."""
+    """The class path of a set with slf4j-simple instead of slf4j-nop, so that brokers have a log."""
     paths: Sequence[Path] = sorted(_jars.jars(name).glob("*.jar"))
-    kept = [str(path) for path in paths if not path.name.startswith("slf4j-nop")]
-    return os.pathsep.join([str(drivers()), *kept, f"{_jars.jars('slf4j-simple')}/slf4j-simple-1.7.36.jar"])
+    others = [str(path) for path in paths if not path.name.startswith("slf4j-nop")]
+    return os.pathsep.join([str(drivers()), *others, f"{_jars.jars('slf4j-simple')}/slf4j-simple-1.7.36.jar"])
 
 
 def _ask(port: int, api_key: int, version: int, body: bytes, *, timeout_s: float = 5) -> bytes:
-    """One request on a fresh connection; the response behind its correlation id. OSError when nobody answers."""
+    """Send one request on a new connection; returns the response after its correlation id. OSError without an answer."""
     with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
         connection.settimeout(timeout_s)
         frame = struct.pack(">hhih", api_key, version, 7, -1) + body

@@ -2,7 +2,7 @@
 
 argv[1] is JSON {"config": ..., "topics": [...]}. Commands are JSON lines on standard input:
 {"cmd": "commit" | "close" | "stall" | "subscribe" | "unsubscribe"}. Events are JSON lines on standard output. When
-standard input ends, the process ends without a word to the broker.
+standard input ends, the process ends without telling the broker.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Member:
 
     def run(self) -> None:
         while True:
-            # Only poll() hands out fatal errors; consume() is for speed.
+            # Only poll() returns fatal errors; consume() is for speed.
             first = self.consumer.poll(0.02)
             rest = self.consumer.consume(500, timeout=0) if first is not None else []
             for message in [*([first] if first is not None else []), *rest]:

@@ -1,4 +1,4 @@
-"""The clusters start, survive what tests do to them, and leave nothing behind."""
+"""Clusters start, survive what tests do to them, and leave no process and no folder behind."""
 
 import os
 import re
@@ -124,7 +124,7 @@ def test_a_killed_test_run_takes_its_broker_with_it(tmp_path):
 
 
 def alive(pid):
-    """Whether the process still runs; a zombie whose parent has not looked yet does not."""
+    """Whether the process still runs; a zombie that its parent has not reaped yet does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -42,7 +42,7 @@ def join(members, topic, group, protocol, static, index):
 
 
 def commit_something(member):
-    """librdkafka has nothing to commit before it has read something of its newest assignment."""
+    """Commit once there is something to commit: librdkafka has nothing before it reads from its newest assignment."""
 
     def is_committed():
         event = member.commit()
@@ -159,7 +159,7 @@ def test_five_java_members_share_a_jvm_and_one_leaves_for_good(kafka, topic):
         assert len(describe(kafka, "five").members) == 4
 
 
-def test_a_stalled_member_is_put_out(kafka, topic):
+def test_a_stalled_member_is_removed(kafka, topic):
     with RdMembers(kafka.bootstrap) as members:
         stalled = members.start(group="stalled", topics=[topic], max_poll_interval_ms=2000, session_timeout_ms=1500)
         stalled.wait_assigned(6)

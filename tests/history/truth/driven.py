@@ -19,8 +19,8 @@ from kgm.history.folders import Reading, folders, raw_table
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
 from kgm.protocol.wire import decode_response, encode_request
-from tests.kafka.beaters import wait_coordinator_knows
 from tests.kafka.broker import KafkaCluster
+from tests.kafka.heartbeat_group import wait_coordinator_knows
 from tests.kafka.java_tools import QUICK
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 

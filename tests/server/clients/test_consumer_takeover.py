@@ -25,7 +25,7 @@ from tests.kafka.broker import KafkaCluster
 from tests.kafka.java_tools import run_tool
 from tests.server.served import ServedProcess
 from tests.server.wire_client import WireClient
-from tests.waiting import until
+from tests.waiting import NOT_READY, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.kafka]
 
@@ -36,7 +36,6 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": "60000",
     "group.consumer.assignment.interval.ms": "0",
 }
-NOT_YET = {E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR}
 
 
 class Broker:
@@ -68,7 +67,7 @@ class Broker:
         return until(
             lambda: self.client.ask(request),
             "the coordinator is not there",
-            accept=lambda answer: error_in(answer) not in NOT_YET,
+            accept=lambda answer: error_in(answer) not in NOT_READY,
             every_s=0.1,
         )
 
