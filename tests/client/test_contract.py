@@ -18,6 +18,7 @@ from kgm.operations.removal.liveness import Liveness, watch
 from kgm.operations.removal.preview import expected_moves
 from kgm.server import serve_in_thread
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.kafka.records import produce
 from tests.waiting import until
 
 PARTITIONS = 6
@@ -42,12 +43,7 @@ class Place:
             return cluster.describe_group(self.group)
 
     def produce(self, count: int, partition: int) -> None:
-        from confluent_kafka import Producer
-
-        producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 2})
-        for _ in range(count):
-            producer.produce(self.topic, b"x", partition=partition)
-        assert producer.flush(20) == 0
+        produce(self.bootstrap, self.topic, [b"x"] * count, [partition], timeout_s=20)
 
     def wait(self, condition, timeout_s: float = 30):
         """The first snapshot for which the condition holds."""

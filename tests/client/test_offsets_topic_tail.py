@@ -28,7 +28,7 @@ def broker(kafka):
 @pytest.fixture
 def member(broker):
     """The only member of a new group, and nobody's business but the test's."""
-    joiner = Joiner(int(broker.bootstrap.rpartition(":")[2]), f"tail-{uuid.uuid4().hex[:8]}", "a", TOPIC)
+    joiner = Joiner(broker.port, f"tail-{uuid.uuid4().hex[:8]}", "a", TOPIC)
     take(joiner)
     yield joiner
     joiner.close()

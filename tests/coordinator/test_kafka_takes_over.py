@@ -73,7 +73,7 @@ def hand_over(cluster, directory):
 
 
 def port_of(cluster):
-    return int(cluster.bootstrap.rpartition(":")[2])
+    return cluster.port
 
 
 def when_loaded(client, request, version):

@@ -22,13 +22,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
-
 from kgm.client import connect
 from tests import ROOT
 from tests.kafka.jars import classpath
 from tests.kafka.java_tools import java_command
-from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.kafka.members import JavaMembers, RdMembers, members_of, wait_settled
+from tests.kafka.records import produce
 from tests.waiting import until
 
 DOCS = ROOT / "docs"
@@ -182,7 +181,7 @@ class Fleet:
             options["session_timeout_ms"] = int(settings.pop("session.timeout.ms", "45000"))
         settings |= {"enable.auto.commit": "true", "auto.commit.interval.ms": "200"}
         if self.owner is None:
-            self.owner = (JavaMembers if self.spec.get("client") == "java" else RdMembers)(self.bootstrap)
+            self.owner = members_of(self.spec.get("client", "librdkafka"), self.bootstrap)
         member = self.members[name] = self.owner.start(**options, config=settings)
 
         def is_up_or_down() -> bool:
@@ -194,10 +193,8 @@ class Fleet:
 
     def produce_records(self) -> None:
         """Produce 20 records to each partition, and wait until the live members of every group have committed them."""
-        producer = Producer({"bootstrap.servers": self.bootstrap})
-        for number in range(20 * self.spec["partitions"]):
-            producer.produce(self.spec["topic"], b"record", partition=number % self.spec["partitions"])
-        assert producer.flush(30) == 0
+        partitions = range(self.spec["partitions"])
+        produce(self.bootstrap, self.spec["topic"], [b"record"] * 20 * len(partitions), partitions)
         alive = {member.member_id for member in self.members.values()}
         groups = {member.options.group for member in self.members.values()}
 

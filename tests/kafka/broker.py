@@ -20,12 +20,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.kafka import jars as _jars
 from tests.kafka.java_tools import QUICK, drivers, java_command
 from tests.kafka.process import Child
+from tests.kafka.records import produce
 from tests.waiting import until
 
 START_TIMEOUT_S: Final = 90
@@ -77,6 +77,12 @@ class _Cluster:
     bootstrap: str
     folder: Path
 
+    @property
+    def port(self) -> int:
+        """The port of a cluster that has one broker."""
+        (address,) = self.bootstrap.split(",")
+        return int(address.rpartition(":")[2])
+
     def admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})
 
@@ -100,13 +106,7 @@ class _Cluster:
 
     def produce(self, topic: str, values: Iterable[bytes | str], *, partition: int | None = None) -> None:
         """Produce values (keyless) and wait until all are acknowledged."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0, "log_level": 2})
-        where = {} if partition is None else {"partition": partition}
-        for value in values:
-            producer.produce(topic, value, **where)
-        if producer.flush(30):
-            message = f"records for {topic} were not acknowledged within 30 s"
-            raise TimeoutError(message)
+        produce(self.bootstrap, topic, values, None if partition is None else [partition])
 
     def start(self) -> Self:
         raise NotImplementedError

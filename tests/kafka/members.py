@@ -377,6 +377,11 @@ class JavaMembers(_Members):
                 self._by_name[line.pop("member")]._add(line)
 
 
+def members_of(kind: str, bootstrap: str) -> RdMembers | JavaMembers:
+    """kind: "librdkafka" or "java"."""
+    return {"librdkafka": RdMembers, "java": JavaMembers}[kind](bootstrap)
+
+
 def wait_settled(members: Sequence[Member], partitions: int, timeout_s: float = TIMEOUT_S) -> None:
     """Wait until the members own `partitions` partitions together, none twice, and none of them is left with nothing.
 

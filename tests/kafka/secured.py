@@ -117,7 +117,7 @@ class SecuredKafka(KafkaCluster):
 
     def add_absent_member(self, group: str, instance_id: str) -> None:
         """Make a group of one static member that owns all of `orders` and whose process is gone."""
-        member = Joiner(int(self.bootstrap.rpartition(":")[2]), group, instance_id, TOPIC)
+        member = Joiner(self.port, group, instance_id, TOPIC)
         member.session_ms = LONGEST_SESSION_MS
         code = until(
             lambda: member.join().error_code,

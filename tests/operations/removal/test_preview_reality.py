@@ -33,7 +33,7 @@ def cluster():
 
 @pytest.fixture
 def wire(cluster):
-    with WireClient(int(cluster.bootstrap.rpartition(":")[2])) as connection:
+    with WireClient(cluster.port) as connection:
         yield connection
 
 

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from kgm.server.net.event_loop import Clock
 from tests.waiting import until
 
 
 def group(server: Any, group_id: str = "g") -> Any:
     """What the coordinator has now, or None."""
     return server.inspect(lambda view: view.group(group_id))
+
+
+def session_end_ms(view: Any, member_id: str) -> int:
+    """When the coordinator will expire a member of a classic group that sends no further heartbeat, by its clock."""
+    return next(member.session_deadline_ms for member in view.members if member.member_id == member_id)
+
+
+def now_ms() -> int:
+    """By the clock of embedded servers."""
+    return Clock().now()
 
 
 def wait_heartbeats(server: Any, count: int = 5, group_id: str = "g") -> None:

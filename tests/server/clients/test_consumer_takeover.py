@@ -224,7 +224,7 @@ def test_a_broker_and_kgm_serve_take_over_consumer_groups_from_each_other(tmp_pa
     data_dir = tmp_path / "data"
     with KafkaCluster(properties=SETTINGS) as cluster:
         cluster.create_topics(TOPICS)
-        kafka = Broker(int(cluster.bootstrap.rpartition(":")[2]))
+        kafka = Broker(cluster.port)
         ids = topic_ids(kafka.client)
         classic = live(kafka)
         kafkas = kafka.described("g", "mixed", "left")
@@ -253,7 +253,7 @@ def test_a_broker_and_kgm_serve_take_over_consumer_groups_from_each_other(tmp_pa
             records = sum(len(batch.records) for batch in log.read())
         assert len(dumped(data_dir / OFFSETS)) == records
         hand_over(data_dir, cluster)
-        kafka = Broker(int(cluster.bootstrap.rpartition(":")[2]))
+        kafka = Broker(cluster.port)
         assert kafka.described("g") == [left]
         assert (kafka.offsets(), offsets) == ({("t", 0): 8}, {("t", 0): 8})
         nothing_new(kafka, left)

@@ -5,17 +5,17 @@ The scenarios run side by side in a few threads, each with a topic and groups of
 wait for conditions only, and hold no upper bound on time but that of patience."""
 
 import concurrent.futures
-import itertools
 import threading
 import time
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.kafka.records import produce
+from tests.server.clients.served_group import now_ms, session_end_ms
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.kafka]
@@ -61,10 +61,8 @@ class Stage:
         return self.server.inspect(lambda view: view.group(self.group))
 
     def produce(self, each=20):
-        producer = Producer({"bootstrap.servers": self.server.bootstraps, "linger.ms": 0, "log_level": 0})
-        for n, partition in itertools.product(range(each), range(PARTITIONS)):
-            producer.produce(self.topic, f"value-{n}", partition=partition)
-        assert producer.flush(PATIENCE_S) == 0
+        values = (f"value-{n}" for n in range(each * PARTITIONS))
+        produce(self.server.bootstraps, self.topic, values, range(PARTITIONS), timeout_s=PATIENCE_S)
         self.produced += each * PARTITIONS
 
     def consumed(self):
@@ -217,11 +215,11 @@ def expiry(stage):
     a, b = (stage.start(name, session_timeout_ms=2_500) for name in "ab")
     stage.settle(a, b)
     seen = len(b.events)
-    closed_at = time.monotonic()
+    member_id = a.member_id
     a.close()
+    end_ms = session_end_ms(stage.view(), member_id)
     b.wait_assigned(PARTITIONS, PATIENCE_S)
-    # Its session began with its last heartbeat, at most one interval (0.3 s) before.
-    assert time.monotonic() - closed_at > 2
+    assert now_ms() >= end_ms
     assert since(b, seen) == ["revoked", "assigned"]
 
 

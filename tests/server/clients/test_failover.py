@@ -4,7 +4,6 @@ import json
 import threading
 
 import pytest
-from confluent_kafka import Producer
 
 from kgm.client import connect
 from kgm.coordinator.contract.settings import BrokerSettings
@@ -12,6 +11,7 @@ from kgm.server import serve_in_thread
 from tests.cli.runner import kgm
 from tests.kafka.java_tools import run_tool
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.kafka.records import produce
 from tests.server.clients.served_group import group
 from tests.waiting import until
 
@@ -31,12 +31,9 @@ def brokers():
     assert warnings == []
 
 
-def produce(server, count=60):
-    """Records for every partition, sent to whichever broker there is."""
-    producer = Producer({"bootstrap.servers": server.bootstraps, "log_level": 0, "linger.ms": 0})
-    for n in range(count):
-        producer.produce("t", f"value-{n}", partition=n % 6)
-    assert producer.flush(60) == 0
+def fill(server, count=60):
+    """Produce records to every partition, through whichever broker there is."""
+    produce(server.bootstraps, "t", (f"value-{n}" for n in range(count)), range(6), timeout_s=60)
 
 
 def settled(server, *members):
@@ -51,7 +48,7 @@ def moved(server, members, before, move):
     """Do something to the coordinator; then everybody commits, in the same generation, undisturbed."""
     seen = {member: len(member.events) for member in members}
     move()
-    produce(server, 6)  # librdkafka commits only what is new
+    fill(server, 6)  # librdkafka commits only what is new
     for member in members:
         until(lambda member=member: member.commit().kind == "committed", f"{member.name} could not commit")
     after = group(server)
@@ -77,21 +74,21 @@ def move_around(server, members):
 
 
 def test_static_librdkafka_members_follow_their_coordinator(brokers):
-    produce(brokers)
+    fill(brokers)
     with RdMembers(brokers.bootstraps) as members:
         move_around(brokers, [members.start(instance_id=name, **OPTIONS) for name in "abc"])
 
 
 @pytest.mark.kafka
 def test_static_java_and_librdkafka_members_follow_their_coordinator(brokers):
-    produce(brokers)
+    fill(brokers)
     with JavaMembers(brokers.bootstraps) as java, RdMembers(brokers.bootstraps) as rd:
         started = [java.start(instance_id=name, **OPTIONS) for name in ("java-1", "java-2")]
         move_around(brokers, [*started, rd.start(instance_id="rd", **OPTIONS)])
 
 
 def test_a_member_that_was_restarted_meanwhile_comes_back_without_a_rebalance(brokers):
-    produce(brokers)
+    fill(brokers)
     with RdMembers(brokers.bootstraps) as members:
         a, b = (members.start(instance_id=name, **OPTIONS) for name in "ab")
         before = settled(brokers, a, b)
@@ -108,7 +105,7 @@ def test_a_member_that_was_restarted_meanwhile_comes_back_without_a_rebalance(br
 
 
 def test_kgm_finds_its_way_while_the_coordinator_moves(brokers):
-    produce(brokers)
+    fill(brokers)
     partition = brokers.partition_of("g")
     stop = threading.Event()
 
@@ -148,7 +145,7 @@ def test_kgm_finds_its_way_while_the_coordinator_moves(brokers):
 @pytest.mark.kafka
 def test_kafka_reassign_partitions_moves_coordinators(brokers, tmp_path):
     partition = brokers.partition_of("g")
-    produce(brokers)
+    fill(brokers)
     plan = tmp_path / "plan.json"
 
     def tool(*arguments, name="reassign.ReassignPartitionsCommand"):

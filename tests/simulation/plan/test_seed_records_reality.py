@@ -40,7 +40,7 @@ def cluster():
 def sharing(cluster):
     """The topics by the bucket of their ids, those alone in theirs left out."""
     with (
-        WireClient(int(cluster.bootstrap.rpartition(":")[2])) as wire,
+        WireClient(cluster.port) as wire,
         connect(cluster.bootstrap, timeout_ms=20_000) as client,
     ):
         group = HeartbeatGroup(wire, "ids", TOPICS, "range")
@@ -108,7 +108,7 @@ def test_a_group_goes_on_in_the_engine_as_on_the_broker(cluster, sharing, seed):
         return {member_id: wanted[member_id] for member_id in ids[first:end]}
 
     with (
-        WireClient(int(cluster.bootstrap.rpartition(":")[2])) as wire,
+        WireClient(cluster.port) as wire,
         connect(cluster.bootstrap, timeout_ms=20_000) as client,
     ):
         group = HeartbeatGroup(wire, f"installed-{seed}", topics, assignor)
