@@ -15,7 +15,7 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 from tests.kafka.records import produce
-from tests.server.clients.served_group import now_ms, session_end_ms
+from tests.server.clients.served_group import now_ms, session_end_ms, wait_heartbeats
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.kafka]
@@ -215,9 +215,11 @@ def expiry(stage):
     a, b = (stage.start(name, session_timeout_ms=2_500) for name in "ab")
     stage.settle(a, b)
     seen = len(b.events)
-    member_id = a.member_id
+    before_ms, member_id = now_ms(), a.member_id
+    wait_heartbeats(stage.server, 1, stage.group)
     a.close()
     end_ms = session_end_ms(stage.view(), member_id)
+    assert before_ms <= end_ms - 2_500 <= now_ms(), "a session begins with the last heartbeat"
     b.wait_assigned(PARTITIONS, PATIENCE_S)
     assert now_ms() >= end_ms
     assert since(b, seen) == ["revoked", "assigned"]

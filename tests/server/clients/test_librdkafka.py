@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tests.kafka.members import RdMembers, wait_settled
 from tests.kafka.records import produce
-from tests.server.clients.served_group import group, now_ms, session_end_ms
+from tests.server.clients.served_group import group, now_ms, session_end_ms, wait_heartbeats
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -95,9 +95,12 @@ def test_a_dynamic_member_that_crashed_is_expelled_after_its_session(cluster):
         options = {"group": "g", "topics": ["t"], "assignor": "range", "session_timeout_ms": 1000}
         a, b = members.start(**options), members.start(**options)
         wait_settled([a, b], 6)
+        before_ms = now_ms()
+        wait_heartbeats(server, 1)
         crashed_at = time.monotonic()
         b.crash()
         end_ms = session_end_ms(group(server), b.member_id)
+        assert before_ms <= end_ms - 1000 <= now_ms(), "a session begins with the last heartbeat"
         a.wait_assigned(6)
         assert now_ms() >= end_ms
         assert time.monotonic() - crashed_at < 10
