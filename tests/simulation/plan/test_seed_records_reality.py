@@ -118,7 +118,7 @@ def test_a_group_goes_on_in_the_engine_as_on_the_broker(cluster, sharing, seed):
         engine = InEngine(origin)
         assert listed(engine, group.group_id) == listed(wire, group.group_id)
         twin = HeartbeatGroup(engine, group.group_id, topics, assignor)
-        for name in ("instance_ids", "epochs", "held", "wanted"):
+        for name in ("instance_ids", "epochs", "owned", "subscriptions"):
             setattr(twin, name, dict(getattr(group, name)))
         for each in wanted.values():
             each.intersection_update(origin.topics)  # a snapshot tells of no others
