@@ -23,6 +23,7 @@ from tests.kafka.broker import KafkaCluster
 from tests.kafka.heartbeat_group import wait_coordinator_knows
 from tests.kafka.java_tools import QUICK
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.waiting import until
 
 SESSION_MS = 6_000
 MAX_POLL_MS = 15_000
@@ -133,11 +134,16 @@ class Drive:
         self.alive = {}
 
     @contextlib.contextmanager
-    def step(self, told, *allowed):
+    def step(self, told, *allowed, loses=None):
+        """loses: the member that is to lose its partitions; another one that does was removed by the broker, unasked."""
         since = _now()
+        before = [(name, member, len(member.events)) for name, member in self.alive.items() if name != loses]
         yield
         if self.alive:
             wait_settled(list(self.alive.values()), self.partitions, timeout_s=60)
+        for name, member, seen in before:
+            if self.alive.get(name) is member and any(event.kind == "lost" for event in member.events[seen:]):
+                raise TimeoutError(f"{self.group}: {name} was removed by the broker\n{member.story()}")
         # Clients commit every 0.3 s: then the history has a sign of life of each.
         time.sleep(0.7)
         more = {"cooperative-round"} if "cooperative" in (self.options.get("assignor") or "") else set()
@@ -235,7 +241,7 @@ def java(stage, jvm):
     drive.start("a")
     drive.start("b")
     drive.send("b", "rejoin", "enforce")
-    with drive.step("max-poll", "bounce"):
+    with drive.step("max-poll", "bounce", loses="b"):
         drive.alive["b"].stall(MAX_POLL_MS + 3_000)
         drive.alive["a"].wait_for(lambda: len(drive.alive["a"].assignment) == 6, "all partitions", timeout_s=60)
         drive.alive["b"].wait_for(lambda: drive.alive["b"].events[-1].kind == "assigned", "its return", timeout_s=60)
@@ -256,13 +262,17 @@ def moved(stage, rd):
     drive.start("b")
     with drive.step(None):
         stage.broker.cluster.restart(1)
+        for member in drive.alive.values():  # each has found the coordinator again
+            until(
+                lambda member=member: member.commit().kind == "committed", f"{member.name} cannot commit", every_s=0.1
+            )
     drive.start("c")
 
 
 def _play(broker, script, *args):
-    """The script; again, in groups of other names, if its clients did not do what they were told. On a machine that
-    stands still for a moment librdkafka loses the answer to a heartbeat, and waits with what it should give up until
-    the broker throws it out: then what was done is not what happened."""
+    """Play the script; again, in groups of other names, if its clients did not do what they were told. On a machine that
+    stands still for a moment librdkafka loses the answer to a heartbeat, and keeps what it should give up until the broker
+    removes it: then what was done is not what happened."""
     for attempt in range(_ATTEMPTS):
         stage = Stage(broker, attempt)
         try:
