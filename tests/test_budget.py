@@ -89,8 +89,8 @@ def test_a_thousand_heartbeats_take_milliseconds():
 
 @pytest.mark.slow
 def test_what_a_member_does_costs_the_same_in_a_large_group():
-    """Measured: the restart of a static member costs 1.3 times as much among 2,000 as among 20, most of it for the record; a
-    join costs the same."""
+    """Measured: the restart of a static member costs 2.7 times as much among 2,000 as among 20; a join costs the same. The
+    leader is sent all members: its restart takes 3 ms among 2,000."""
     restarts, joins = {}, {}
     for members in (20, 2_000):
         h = Harness()
@@ -98,7 +98,10 @@ def test_what_a_member_does_costs_the_same_in_a_large_group():
         start = time.process_time()
         h.stable(*names, session=45_000)
         joins[members] = (time.process_time() - start) / members
-        some = names[:20] * 5
+        view = h.engine.group("g")
+        leader = next(member.group_instance_id for member in view.members if member.member_id == view.leader)
+        assert best(lambda h=h, leader=leader: h.join("", leader, v=9, session=45_000), 5) < 0.02
+        some = [name for name in names[:21] if name != leader][:19] * 5
         restarts[members] = best(lambda h=h, some=some: [h.join("", each, v=9, session=45_000) for each in some], 5)
         assert h.state() == "Stable"
     assert restarts[2_000] < 0.1
