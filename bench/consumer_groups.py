@@ -20,12 +20,13 @@ import argparse
 import itertools
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
+
+from warm_jvm import WarmJvm
 
 from kgm.coordinator.contract.outcome import Request
 from kgm.coordinator.contract.settings import BrokerSettings
@@ -151,37 +152,6 @@ class Bench:
         return span, self.took * 1e9, first * 1e9, self.requests, self.written - before
 
 
-class Kafka:
-    """The JVM, which works one round for each line it is sent, so that the two take turns."""
-
-    def __init__(self, arguments):
-        from tests.kafka.jars import classpath
-        from tests.kafka.java_tools import compiled, java_command
-
-        path = classpath("coordinator-tests")
-        classes = compiled([ROOT / "bench" / "java" / "ConsumerBench.java"], path)
-        sizes = (arguments.span, arguments.members, arguments.topics, arguments.partitions // arguments.topics)
-        command = java_command(
-            "org.apache.kafka.coordinator.group.ConsumerBench", *map(str, sizes), heap_mb=1024,
-            options=("-XX:+UseSerialGC", "-XX:-UsePerfData"), class_path=f"{classes}:{path}",
-        )  # fmt: skip
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def round(self, found):
-        """One round into `found`; None warms up."""
-        self.process.stdin.write("warm up\n" if found is None else "go\n")
-        self.process.stdin.flush()
-        for line in iter(self.process.stdout.readline, "done\n"):
-            assert line, "the JVM has ended"
-            work, *figures = line.split()
-            if found is not None:
-                found.setdefault(work, []).append([float(figure) for figure in figures])
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(60)
-
-
 def medians(rounds):
     return [statistics.median(column) for column in zip(*rounds, strict=True)]
 
@@ -196,17 +166,18 @@ def main():
     parser.add_argument("--no-peer", action="store_true")
     arguments = parser.parse_args()
     ours, theirs = {}, {}
-    kafka = None if arguments.no_peer else Kafka(arguments)
+    sizes = (arguments.span, arguments.members, arguments.topics, arguments.partitions // arguments.topics)
+    kafka = None if arguments.no_peer else WarmJvm("ConsumerBench", *sizes, heap_mb=1024)
     try:
         if kafka is not None:
             for _ in range(2):
-                kafka.round(None)
+                list(kafka.round(warm_up=True))
         bench = Bench(arguments.members, arguments.topics, arguments.partitions // arguments.topics)
         for _ in range(arguments.rounds):
             ours.setdefault("heartbeat", []).append([bench.heartbeats(arguments.span / 1_000)])
             ours.setdefault("join", []).append(bench.join())
-            if kafka is not None:
-                kafka.round(theirs)
+            for work, *figures in kafka.round() if kafka is not None else ():
+                theirs.setdefault(work, []).append([float(figure) for figure in figures])
     finally:
         if kafka is not None:
             kafka.close()

@@ -20,12 +20,13 @@ import argparse
 import itertools
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
+
+from warm_jvm import WarmJvm
 
 from kgm.coordinator.contract.outcome import Request
 from kgm.coordinator.contract.settings import BrokerSettings
@@ -204,36 +205,6 @@ def random_operations(span):
     return took / done * 1e9
 
 
-class Kafka:
-    """The JVM, which works one round for each line it is sent, so that the two take turns."""
-
-    def __init__(self, span_ms, sizes):
-        from tests.kafka.jars import classpath
-        from tests.kafka.java_tools import compiled, java_command
-
-        path = classpath("coordinator-tests")
-        classes = compiled([ROOT / "bench" / "java" / "CoordinatorBench.java"], path)
-        command = java_command(
-            "org.apache.kafka.coordinator.group.CoordinatorBench", str(span_ms), *map(str, sizes),
-            heap_mb=512, options=("-XX:+UseSerialGC", "-XX:-UsePerfData"), class_path=f"{classes}:{path}",
-        )  # fmt: skip
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def round(self, found):
-        """One round into `found`; None warms up."""
-        self.process.stdin.write("warm up\n" if found is None else "go\n")
-        self.process.stdin.flush()
-        for line in iter(self.process.stdout.readline, "done\n"):
-            assert line, "the JVM has ended"
-            work, members, nanos = line.split()
-            if found is not None:
-                found.setdefault((work, int(members)), []).append(float(nanos))
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(60)
-
-
 def round_of_ours(found, sizes, span):
     for members in sizes:
         joins = [join("", f"member-{number:04d}") for number in range(members)]
@@ -264,14 +235,14 @@ def main():
     arguments = parser.parse_args()
     sizes = [int(size) for size in arguments.members.split(",")]
     ours, theirs = {}, {}
-    kafka = None if arguments.no_peer else Kafka(arguments.span, sizes)
+    kafka = None if arguments.no_peer else WarmJvm("CoordinatorBench", arguments.span, *sizes, heap_mb=512)
     try:
         if kafka is not None:
-            kafka.round(None)
+            list(kafka.round(warm_up=True))
         for _ in range(arguments.rounds):
             round_of_ours(ours, sizes, arguments.span / 1_000)
-            if kafka is not None:
-                kafka.round(theirs)
+            for work, members, nanos in kafka.round() if kafka is not None else ():
+                theirs.setdefault((work, int(members)), []).append(float(nanos))
     finally:
         if kafka is not None:
             kafka.close()

@@ -1,7 +1,7 @@
-"""Tests that have the machine to themselves, when several processes share the others out (pytest-xdist).
+"""Tests that run alone on the machine, although several processes share the suite (pytest-xdist).
 
-Tests marked `alone` hold real clients to a clock: they start, stop and expire as planned only where nobody else takes
-the processor from them. All other tests wait for them outside, and their timeouts do not run meanwhile."""
+Tests marked `alone` hold real clients to a clock: clients start, stop and expire as planned only when nothing else uses the
+processors. The other tests wait until they have ended, and their timeouts do not run meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ import pytest
 
 
 class Turns:
-    """Who may run: any number of others, or one alone. gate: who waits to be alone keeps it, so that no other begins."""
+    """A lock over processes: any number of other tests may run, or one that is alone.
+
+    A test that waits to be alone holds the gate, so that no other test begins."""
 
     def __init__(self, run_id: str) -> None:
         folder = Path(tempfile.gettempdir())
@@ -32,7 +34,7 @@ class Turns:
         self._alone = alone
 
     def end(self, *, next_alone: bool) -> None:
-        """What a module has under way goes on between its tests: so two of them in a row are one turn."""
+        """Two tests in a row that are alone are one turn: what their module has started goes on between them."""
         if not (self._alone and next_alone):
             fcntl.flock(self._room, fcntl.LOCK_UN)
             self._alone = False
@@ -44,7 +46,7 @@ class Turns:
 
 
 class TakingTurns:
-    """The plugin."""
+    """The pytest plugin."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
@@ -66,7 +68,7 @@ def is_alone(item: pytest.Item) -> bool:
 
 
 def register(config: pytest.Config) -> None:
-    """Take turns if there is anybody to take them with."""
+    """Take turns where several processes run the tests."""
     run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     if run_id is not None:
         config.pluginmanager.register(TakingTurns(Turns(run_id)), "kgm-turns")

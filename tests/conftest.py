@@ -1,4 +1,4 @@
-"""Fixtures that start the real Kafka once for a whole session.
+"""Fixtures that start a real Kafka once for a whole session.
 
 Tests marked `kafka` fail when Java or Maven is missing; KGM_SKIP_KAFKA=1 skips them instead.
 
@@ -35,7 +35,7 @@ settings.load_profile("same")
 def pytest_configure(config: pytest.Config) -> None:
     register(config)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # A shell starts what runs behind its back so, and every process that a test interrupts would inherit it.
+        # Shells start background jobs like this, and every process that a test interrupts would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -51,8 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_state_of_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Removals of tests are not in the audit log of whoever runs them."""
+def _own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps the removals of tests out of the audit log of the user who runs them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield

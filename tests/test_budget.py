@@ -15,6 +15,7 @@ from kgm.coordinator.contract.outcome import Request, Ticket
 from kgm.protocol import codec
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
+from tests import KGM
 from tests.coordinator.harness import Harness
 from tools.manual.tree import leaves
 
@@ -25,23 +26,24 @@ def cpu_of_children() -> float:
 
 
 def best(function, rounds):
-    found = float("inf")
+    """The CPU seconds of the cheapest of several rounds."""
+    least = float("inf")
     for _ in range(rounds):
         start = time.process_time()
         function()
-        found = min(found, time.process_time() - start)
-    return found
+        least = min(least, time.process_time() - start)
+    return least
 
 
 @pytest.mark.slow
 def test_help_stays_far_below_half_a_second_of_cpu():
     """Measured: 0.1 s."""
-    found = float("inf")
+    least = float("inf")
     for _ in range(3):
         start = cpu_of_children()
-        subprocess.run([sys.executable, "-m", "kgm.cli.main", "--help"], check=True, capture_output=True)
-        found = min(found, cpu_of_children() - start)
-    assert found < 0.5
+        subprocess.run([*KGM, "--help"], check=True, capture_output=True)
+        least = min(least, cpu_of_children() - start)
+    assert least < 0.5
 
 
 @pytest.mark.slow
@@ -73,7 +75,7 @@ def test_the_codec_handles_500_members_in_milliseconds():
 def test_a_thousand_heartbeats_take_milliseconds():
     """Measured: 7 ms, whatever the size of the group."""
     h = Harness()
-    ids = h.stable(*(f"seat-{i}" for i in range(200)), session=45_000)
+    ids = h.stable(*(f"member-{i}" for i in range(200)), session=45_000)
     beats = [
         Request(message=HeartbeatRequest(group_id="g", generation_id=1, member_id=each), version=4) for each in ids * 5
     ]
@@ -87,16 +89,19 @@ def test_a_thousand_heartbeats_take_milliseconds():
 
 @pytest.mark.slow
 def test_what_a_member_does_costs_the_same_in_a_large_group():
-    """Measured: restarts of static members cost 1.3 times as much among 2,000 as among 20, of which the record is most;
-    members that come cost the same."""
+    """Measured: the restart of a static member costs 2.7 times as much among 2,000 as among 20; a join costs the same. The
+    leader is sent all members: its restart takes 3 ms among 2,000."""
     restarts, joins = {}, {}
     for members in (20, 2_000):
         h = Harness()
-        names = [f"seat-{i}" for i in range(members)]
+        names = [f"member-{i}" for i in range(members)]
         start = time.process_time()
         h.stable(*names, session=45_000)
         joins[members] = (time.process_time() - start) / members
-        some = names[:20] * 5
+        view = h.engine.group("g")
+        leader = next(member.group_instance_id for member in view.members if member.member_id == view.leader)
+        assert best(lambda h=h, leader=leader: h.join("", leader, v=9, session=45_000), 5) < 0.02
+        some = [name for name in names[:21] if name != leader][:19] * 5
         restarts[members] = best(lambda h=h, some=some: [h.join("", each, v=9, session=45_000) for each in some], 5)
         assert h.state() == "Stable"
     assert restarts[2_000] < 0.1
@@ -109,9 +114,7 @@ def test_a_rolling_bounce_of_300_static_members_takes_seconds():
     """Measured: 0.8 s."""
     start = cpu_of_children()
     flags = ["--members", "300", "--topic", "orders:3000", "--all", "--rolling", "--restart-time", "5s"]
-    subprocess.run(
-        [sys.executable, "-m", "kgm.cli.main", "simulate-bounce", *flags, "-o", "json"], check=True, capture_output=True
-    )
+    subprocess.run([*KGM, "simulate-bounce", *flags, "-o", "json"], check=True, capture_output=True)
     assert cpu_of_children() - start < 8
 
 
@@ -120,7 +123,5 @@ def test_a_rolling_bounce_of_50_dynamic_members_takes_seconds():
     """Measured: 0.8 s, for 100 rebalances of 50 members."""
     start = cpu_of_children()
     flags = ["--members", "50", "--topic", "orders:500", "--as", "dynamic", "--all", "--rolling", "--draws", "1"]
-    subprocess.run(
-        [sys.executable, "-m", "kgm.cli.main", "simulate-bounce", *flags, "-o", "json"], check=True, capture_output=True
-    )
+    subprocess.run([*KGM, "simulate-bounce", *flags, "-o", "json"], check=True, capture_output=True)
     assert cpu_of_children() - start < 8

@@ -1,110 +1,23 @@
 package org.apache.kafka.coordinator.group;
 
-import java.lang.management.ManagementFactory;
-import java.lang.management.ThreadMXBean;
-import java.net.InetAddress;
 import java.util.*;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.TimeUnit;
 
-import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.message.*;
-import org.apache.kafka.common.metrics.Metrics;
-import org.apache.kafka.common.network.ClientInformation;
-import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.RequestContext;
-import org.apache.kafka.common.requests.RequestHeader;
-import org.apache.kafka.common.security.auth.KafkaPrincipal;
-import org.apache.kafka.common.security.auth.SecurityProtocol;
-import org.apache.kafka.common.utils.LogContext;
-import org.apache.kafka.common.utils.MockTime;
-import org.apache.kafka.coordinator.common.runtime.*;
-import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetrics;
-import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetricsShard;
-import org.apache.kafka.timeline.SnapshotRegistry;
 
 /**
- * Kafka's own group coordinator doing what bench/engine.py lets kgm's do: no sockets, no log, ready-made requests, a
- * clock that stands still, timers in a plain map. A line in asks for a round (or to warm up); each line out is a work, its
- * size, and CPU nanoseconds per operation. Arguments: milliseconds of each work, sizes.
+ * Kafka's own group coordinator does what bench/engine.py lets kgm's do, with ready-made requests. A line in asks for a
+ * round (or to warm up); each line out is a work, its size, and CPU nanoseconds per operation. Arguments: milliseconds of
+ * each work, sizes.
  */
-public class CoordinatorBench {
-    private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
+public class CoordinatorBench extends BenchedCoordinator {
     private static final int SESSION_MS = 45_000, REBALANCE_MS = 300_000;
-    private static final String GROUP = "g";
 
-    private final MockTime time = new MockTime(0, 1_000_000, 1_000_000L * 1_000_000);
-    private final Map<String, Alarm> alarms = new LinkedHashMap<>();
-    private final SnapshotRegistry snapshots = new SnapshotRegistry(new LogContext());
-    private final GroupCoordinatorShard shard;
-    private long written = 0;
-
-    record Alarm(long deadline, CoordinatorTimer.TimeoutOperation<CoordinatorRecord> operation) { }
-
-    private class Timer implements CoordinatorTimer<CoordinatorRecord> {
-        public void schedule(String key, long delay, TimeUnit unit, boolean retry, TimeoutOperation<CoordinatorRecord> operation) {
-            alarms.put(key, new Alarm(time.milliseconds() + unit.toMillis(delay), operation));
-        }
-
-        public void schedule(String key, long delay, TimeUnit unit, boolean retry, long backoff, TimeoutOperation<CoordinatorRecord> operation) {
-            schedule(key, delay, unit, retry, operation);
-        }
-
-        public void scheduleIfAbsent(String key, long delay, TimeUnit unit, boolean retry, TimeoutOperation<CoordinatorRecord> operation) {
-            if (!alarms.containsKey(key)) schedule(key, delay, unit, retry, operation);
-        }
-
-        public void cancel(String key) {
-            alarms.remove(key);
-        }
-
-        public boolean isScheduled(String key) {
-            return alarms.containsKey(key);
-        }
-    }
-
-    CoordinatorBench() throws Exception {
-        LogContext logContext = new LogContext();
-        Timer timer = new Timer();
-        GroupCoordinatorConfig config = GroupCoordinatorConfig.fromProps(Map.of("group.initial.rebalance.delay.ms", "1000"));
-        GroupCoordinatorMetrics metrics = new GroupCoordinatorMetrics(new com.yammer.metrics.core.MetricsRegistry(), new Metrics());
-        GroupCoordinatorMetricsShard shardMetrics = metrics.newMetricsShard(snapshots, new TopicPartition("__consumer_offsets", 0));
-        GroupConfigManager groupConfig = GroupConfigManagerTest.createConfigManager();
-        GroupMetadataManager groups = new GroupMetadataManager.Builder()
-            .withSnapshotRegistry(snapshots).withLogContext(logContext).withTime(time).withTimer(timer)
-            .withExecutor(new MockCoordinatorExecutor<>()).withConfig(config)
-            .withMetadataImage(CoordinatorMetadataImage.EMPTY).withGroupCoordinatorMetricsShard(shardMetrics)
-            .withGroupConfigManager(groupConfig).withAuthorizerPlugin(Optional.empty())
-            .withStreamsGroupAssignors(List.of()).build();
-        OffsetMetadataManager offsets = new OffsetMetadataManager.Builder()
-            .withLogContext(logContext).withSnapshotRegistry(snapshots).withTime(time)
-            .withGroupMetadataManager(groups).withGroupCoordinatorConfig(config)
-            .withMetadataImage(CoordinatorMetadataImage.EMPTY).withGroupCoordinatorMetricsShard(shardMetrics).build();
-        shard = new GroupCoordinatorShard(logContext, groups, offsets, time, timer, config, metrics, shardMetrics);
-        snapshots.idempotentCreateSnapshot(0);
-    }
-
-    /** What CoordinatorRuntime does with a result, without a log. */
-    private <T> T finish(CoordinatorResult<T, CoordinatorRecord> result) {
-        if (!result.records().isEmpty()) {
-            for (CoordinatorRecord record : result.records()) {
-                if (result.replayRecords()) shard.replay(written, -1, (short) -1, record);
-                written++;
-            }
-            snapshots.idempotentCreateSnapshot(written);
-            snapshots.deleteSnapshotsUpTo(written);
-        }
-        if (result.appendFuture() != null) result.appendFuture().complete(null);
-        return result.response();
-    }
-
-    private static RequestContext context(ApiKeys api, int version) throws Exception {
-        return new RequestContext(
-            new RequestHeader(api, (short) version, "c", 0), "1", InetAddress.getByName("127.0.0.1"),
-            KafkaPrincipal.ANONYMOUS, ListenerName.forSecurityProtocol(SecurityProtocol.PLAINTEXT),
-            SecurityProtocol.PLAINTEXT, ClientInformation.EMPTY, false);
+    CoordinatorBench() {
+        super(Map.of("group.initial.rebalance.delay.ms", "1000"));
     }
 
     private final RequestContext joining = context(ApiKeys.JOIN_GROUP, 9), syncing = context(ApiKeys.SYNC_GROUP, 5),
@@ -158,17 +71,17 @@ public class CoordinatorBench {
     private long form(List<JoinGroupRequestData> joins) {
         List<CompletableFuture<JoinGroupResponseData>> joined = new ArrayList<>();
         for (int i = 0; i < joins.size(); i++) joined.add(new CompletableFuture<>());
-        long start = THREADS.getCurrentThreadCpuTime();
+        long start = cpu();
         for (int i = 0; i < joins.size(); i++) send(joins.get(i), joined.get(i));
-        long took = THREADS.getCurrentThreadCpuTime() - start;
+        long took = cpu() - start;
         // The initial delay is prolonged while members come; then the last timer completes the join phase.
         while (!joined.get(0).isDone()) {
             Alarm alarm = alarms.get("join-" + GROUP);
             time.setCurrentTimeMs(alarm.deadline());
             alarms.remove("join-" + GROUP);
-            start = THREADS.getCurrentThreadCpuTime();
+            start = cpu();
             finish(alarm.operation().generateRecords());
-            took += THREADS.getCurrentThreadCpuTime() - start;
+            took += cpu() - start;
         }
         List<String> ids = new ArrayList<>();
         for (CompletableFuture<JoinGroupResponseData> reply : joined) ids.add(reply.join().memberId());
@@ -178,9 +91,9 @@ public class CoordinatorBench {
         syncs.add(sync(leader, 1, ids));
         List<CompletableFuture<SyncGroupResponseData>> synced = new ArrayList<>();
         for (int i = 0; i < syncs.size(); i++) synced.add(new CompletableFuture<>());
-        start = THREADS.getCurrentThreadCpuTime();
+        start = cpu();
         for (int i = 0; i < syncs.size(); i++) send(syncs.get(i), synced.get(i));
-        took += THREADS.getCurrentThreadCpuTime() - start;
+        took += cpu() - start;
         for (CompletableFuture<SyncGroupResponseData> reply : synced) check(reply.join().errorCode());
         this.ids = ids;
         return took;
@@ -206,27 +119,15 @@ public class CoordinatorBench {
 
     /** Nanoseconds per operation of one round. */
     private double heartbeats(List<HeartbeatRequestData> beats, long span) {
-        long start = THREADS.getCurrentThreadCpuTime(), done = 0, now = start;
-        while (now - start < span) {
-            for (int i = 0; i < 1000; i++, done++) {
-                check(finish(shard.classicGroupHeartbeat(beating, beats.get((int) (done % beats.size())))).errorCode());
-            }
-            now = THREADS.getCurrentThreadCpuTime();
-        }
-        return (double) (now - start) / done;
+        return each(span, beats.size(), 1000, at -> check(finish(shard.classicGroupHeartbeat(beating, beats.get(at))).errorCode()));
     }
 
-    private double restarts(List<JoinGroupRequestData> joins, long span) throws Exception {
-        long start = THREADS.getCurrentThreadCpuTime(), done = 0, now = start;
-        while (now - start < span) {
-            for (int i = 0; i < 100; i++, done++) {
-                CompletableFuture<JoinGroupResponseData> reply = new CompletableFuture<>();
-                send(joins.get((int) (done % joins.size())), reply);
-                check(reply.get().errorCode());
-            }
-            now = THREADS.getCurrentThreadCpuTime();
-        }
-        return (double) (now - start) / done;
+    private double restarts(List<JoinGroupRequestData> joins, long span) {
+        return each(span, joins.size(), 100, at -> {
+            CompletableFuture<JoinGroupResponseData> reply = new CompletableFuture<>();
+            send(joins.get(at), reply);
+            check(reply.join().errorCode());
+        });
     }
 
     // -- random operations: the same numbers choose them in bench/engine.py
@@ -307,9 +208,9 @@ public class CoordinatorBench {
             CoordinatorBench bench = new CoordinatorBench();
             Arrays.fill(bench.known, "");
             Arrays.fill(bench.leaders, "-");
-            long start = THREADS.getCurrentThreadCpuTime();
+            long start = cpu();
             for (int i = 0; i < 5000; i++) bench.operation();
-            took += THREADS.getCurrentThreadCpuTime() - start;
+            took += cpu() - start;
             done += 5000;
         }
         return (double) took / done;
@@ -322,9 +223,8 @@ public class CoordinatorBench {
 
     public static void main(String[] args) throws Exception {
         long span = Long.parseLong(args[0]) * 1_000_000;
-        java.io.BufferedReader in = new java.io.BufferedReader(new java.io.InputStreamReader(System.in));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            long patience = line.equals("warm up") ? 4 : 1;
+        rounds(warmsUp -> {
+            long patience = warmsUp ? 4 : 1;
             for (int a = 1; a < args.length; a++) {
                 int members = Integer.parseInt(args[a]);
                 List<JoinGroupRequestData> joins = joinsOf(members);
@@ -342,8 +242,6 @@ public class CoordinatorBench {
             }
             seed = 1;
             tell("random", SEATS, random(patience * 2 * span));
-            System.out.println("done");
-            System.out.flush();
-        }
+        });
     }
 }

@@ -15,8 +15,8 @@ import pytest
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, custom, is_cooperative, is_known
 from kgm.assignors.custom import AssignorError
-from kgm.cli.main import run
 from kgm.model.errors import UsageError
+from tests import KGM
 
 #: Everybody gets whole topics, by name: nothing that Kafka brings does that.
 WHOLE_TOPICS = """
@@ -45,7 +45,7 @@ CASE = {
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Puts a package with one assignor on the path, as an installer leaves it."""
+    """Puts a package with one assignor on the path, as an installer leaves it; returns its folder."""
     custom.find.cache_clear()
     count = iter(range(100))
 
@@ -60,6 +60,7 @@ def install(tmp_path, monkeypatch):
         (info / "entry_points.txt").write_text(f"[kgm.assignors]\n{name} = {module}:{target}\n")
         monkeypatch.syspath_prepend(site)
         custom.find.cache_clear()
+        return site
 
     yield install
     custom.find.cache_clear()
@@ -137,18 +138,16 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("code", "message"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_package_is_named(install, tmp_path, capsys, code, message):
-    install(code)
+def test_a_broken_package_is_named(install, code, message):
+    site = install(code)
     with pytest.raises(AssignorError) as raised:
         assign("acme-whole", GROUP)
     assert message in raised.value.message
-    path = tmp_path / "case.json"
-    path.write_text(json.dumps(CASE))
-    assert run(["assign", "--from-file", str(path)]) == 1
-    captured = capsys.readouterr()
-    assert captured.err.startswith("error: assignor 'acme-whole' ")
-    assert "Traceback" not in captured.err
-    assert captured.out == ""
+    done = kgm(site, "assign", "--from-file", "-", text=json.dumps(CASE))
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: assignor 'acme-whole' ")
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
 
 
 def test_two_of_one_name(install):
@@ -199,17 +198,20 @@ def _digest(text):
 
 def kgm(site, *arguments, text=None):
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "kgm.cli.main", *arguments]
-    done = subprocess.run(
+    command = [*KGM, *arguments]
+    return subprocess.run(
         command, input=text, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
     )
+
+
+def answer_of(done):
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 @pytest.mark.slow
 def test_installed_by_pip_it_joins_kgm_assign(with_pip):
-    answer = kgm(with_pip, "assign", "--from-file", "-", text=json.dumps(CASE))
+    answer = answer_of(kgm(with_pip, "assign", "--from-file", "-", text=json.dumps(CASE)))
     assert answer == {"case": 1, "assignment": {"a": {"t": [0, 1]}, "b": {"u": [0]}}}
 
 
@@ -218,7 +220,7 @@ def test_installed_by_pip_it_joins_the_simulation(with_pip):
     """Three topics of two members: one holds two whole topics; when it stops for good the other has all."""
     topics = [argument for name in "tuv" for argument in ("--topic", f"{name}:4")]
     plan = ["--members", "2", *topics, "--assignor", "acme-whole", "--scale-in", "member-1", "-o", "json"]
-    [scenario] = kgm(with_pip, "simulate-bounce", *plan)["data"]["scenarios"]
+    [scenario] = answer_of(kgm(with_pip, "simulate-bounce", *plan))["data"]["scenarios"]
     assert scenario["assignor"] == "acme-whole"
     assert scenario["moved_partitions"] == 8
     assert scenario["final_assignment"] == {"member-2": {name: [0, 1, 2, 3] for name in "tuv"}}

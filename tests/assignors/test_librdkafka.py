@@ -1,18 +1,18 @@
 """What consumers built on librdkafka answer as leaders, and where that differs from Java."""
 
 import json
-import pathlib
 
 import pytest
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec
 from kgm.assignors.client import librdkafka, sticky_general
 from kgm.model.errors import UsageError
+from tests import ROOT
 from tests.assignors.groups import assign, group_of
 
 #: What a broker answered.
 RECORDED = [f"topic-{i:02d}" for i in (7, 3, 1, 5, 6, 10, 8, 2, 4, 9, 11, 0)]
-VECTORS = pathlib.Path(__file__).parent.parent / "vectors" / "librdkafka"
+VECTORS = ROOT / "tests" / "vectors" / "librdkafka"
 
 
 @pytest.mark.slow

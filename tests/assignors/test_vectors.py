@@ -1,14 +1,14 @@
 """Every recorded answer of Kafka 4.3.0, to the partition."""
 
 import json
-import pathlib
 
 import pytest
 
 from kgm.assignors import NAMES
+from tests import ROOT
 from tests.assignors.groups import solve
 
-VECTORS = pathlib.Path(__file__).parent.parent / "vectors"
+VECTORS = ROOT / "tests" / "vectors"
 
 
 @pytest.mark.slow

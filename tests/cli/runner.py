@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
 
+from tests import KGM
 from tests.cli.environment import bare
 
 
@@ -28,7 +28,7 @@ def kgm(*arguments: str, stdin: str | None = None, env: dict[str, str] | None = 
     clean["XDG_CACHE_HOME"] = f"{tempfile.gettempdir()}/kgm-tests-{os.getuid()}"  # names for completion
     start = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "kgm.cli.main", *arguments], input=stdin if stdin is not None else "",
+        [*KGM, *arguments], input=stdin if stdin is not None else "",
         capture_output=True, text=True, check=False, env={**clean, **(env or {})}, timeout=timeout_s,
     )  # fmt: skip
     return Run(done.returncode, done.stdout, done.stderr, time.monotonic() - start)

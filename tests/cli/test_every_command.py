@@ -24,6 +24,7 @@ from kgm.cli.output import report as output
 from kgm.cli.output.output_options import FORMATS
 from kgm.cli.output.report import Report
 from kgm.cli.output.schema import schema_of
+from tests import KGM
 from tests.cli.environment import bare, forget_settings
 from tests.cli.hostile_cluster import CROWD, GONE, Hostile, hostile_cluster
 from tests.text.hostile import OUR_COLORS, WIRE, hidden, is_formula
@@ -93,7 +94,7 @@ def folder(tmp_path_factory, cluster) -> str:
 
     def kgm(*words: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "kgm.cli.main", *words, "-b", cluster.bootstrap],
+            [*KGM, *words, "-b", cluster.bootstrap],
             capture_output=True,
             text=True,
             env=env,

@@ -7,11 +7,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pathlib
 import signal
 import subprocess
-import sys
-import time
 from dataclasses import dataclass, field
 
 import pytest
@@ -21,13 +18,15 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.metadata_response import MetadataResponseBroker
 from kgm.server import serve_in_thread
+from tests import KGM, ROOT
 from tests.cli.commands.history.endings import ENDINGS
 from tests.cli.ending import Ending
 from tests.cli.test_secrets import leaves
 from tests.client.faults import BlackHole, Edit, FaultProxy
 from tests.client.joiners import form_group
+from tests.waiting import until
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "exit-codes.md"
+PAGE = ROOT / "docs" / "exit-codes.md"
 MEANINGS = {
     0: "done", 1: "internal or broker error", 2: "usage", 3: "not found", 4: "authentication or authorisation",
     5: "unreachable, or timed out before anything changed", 6: "refused by a guard or declined; nothing changed",
@@ -251,19 +250,12 @@ def test_exit_code(case, server, folder, words, monkeypatch, capsys):
 
 def _start(*words, **more):
     return subprocess.Popen(
-        [sys.executable, "-m", "kgm.cli.main", *words],
+        [*KGM, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         **more,
     )
-
-
-def _until(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
@@ -284,7 +276,7 @@ def ended(server, tmp_path_factory):
         children["serve", 1] = _start("serve", "--topic", "t:1", "--listen", f"127.0.0.1:{server.port}")
         try:
             for name, proxy in proxies.items():
-                _until(lambda proxy=proxy: proxy.seen)
+                until(lambda proxy=proxy: proxy.seen, "no request passes the proxy")
                 children[name, 130].send_signal(signal.SIGINT)
             for key in (("serve", 0), ("serve", 130), ("demo", 130)):
                 assert children[key].stdout.readline()
@@ -372,4 +364,4 @@ def test_every_command_has_every_code_or_a_reason():
 
 def test_tests_in_other_files_exist():
     for _, file, test in ELSEWHERE.values():
-        assert f"def {test}(" in (PAGE.parents[1] / file).read_text()
+        assert f"def {test}(" in (ROOT / file).read_text()

@@ -34,8 +34,8 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module")
 def kafka(secured):
     """`viewer` has DESCRIBE on a group, `operator` what every command needs, `nobody` nothing."""
-    secured.seat(GROUP, "a")
-    secured.seat("rights-unseen", "a")
+    secured.add_absent_member(GROUP, "a")
+    secured.add_absent_member("rights-unseen", "a")
     secured.allow("viewer", "DESCRIBE", group=GROUP)
     secured.allow("operator", "READ", group=GROUP)
     secured.allow("operator", "DESCRIBE")
@@ -117,7 +117,7 @@ def test_simulate_bounce(as_user):
 def test_remove_members(as_user, kafka):
     """LeaveGroup needs READ on the group, the right of every consumer."""
     group = "rights-removal"
-    kafka.seat(group, "a")
+    kafka.add_absent_member(group, "a")
     kafka.allow("viewer", "DESCRIBE", group=group)
     kafka.allow("operator", "READ", group=group)
     remove = ["remove-members", group, "--instance-ids", "a", "--yes", "--guard-window", "100ms"]
@@ -137,7 +137,7 @@ def test_remove_members(as_user, kafka):
 def test_watch(as_user, kafka):
     """Generations are in a topic that not every principal may read: without them only visible rebalances are counted."""
     group = "rights-watched"
-    kafka.seat(group, "a")
+    kafka.add_absent_member(group, "a")
     kafka.allow("viewer", "DESCRIBE", group=group)
     kafka.allow("operator", "READ", group=group)
     code, _, err = as_user("nobody", "watch", group, "--count", "1")

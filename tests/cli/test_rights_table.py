@@ -8,19 +8,19 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import pathlib
 import re
 from dataclasses import dataclass
 
 import pytest
 
 from kgm.cli.main import run
+from tests import ROOT
 from tests.cli.test_rights import CLUSTER_COMMANDS
 from tests.kafka.secured import CANARY, TOPIC
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "rights.md"
+PAGE = ROOT / "docs" / "rights.md"
 USER, GROUP = "matrix", "matrix-group"
 #: Shown name: (listener, mechanism).
 LOGINS = {
@@ -61,7 +61,7 @@ class Seen:
 def seen(secured, tmp_path_factory):
     """{step: {command: {login: Seen}}}."""
     folder = tmp_path_factory.mktemp("rights")
-    secured.seat(GROUP, "a")
+    secured.add_absent_member(GROUP, "a")
     found = {}
     for step, rights in STEPS.items():
         for operation, where in rights:
@@ -81,7 +81,7 @@ def _arguments(secured, name, step, login):
     group = GROUP
     if name == "remove-members" and list(STEPS).index(step) >= 2:  # then it does remove
         group = f"matrix-{list(STEPS).index(step)}-{list(LOGINS).index(login)}"
-        secured.seat(group, "a")
+        secured.add_absent_member(group, "a")
     return [
         word.replace("rights", group) if word in ("rights", "live:rights") else word for word in CLUSTER_COMMANDS[name]
     ]

@@ -9,7 +9,6 @@ import inspect
 import itertools
 import json
 import os
-import pathlib
 import re
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ import pytest
 import typer
 
 from kgm.cli.main import COMMANDS, run
+from tests import ROOT
 from tests.cli.runner import kgm
 from tests.cli.test_rights import CLUSTER_COMMANDS
 from tests.kafka.certificates import KEY_PASSWORD, STORE_PASSWORD
@@ -75,7 +75,7 @@ def test_every_command_is_covered():
 
 @pytest.fixture(scope="module")
 def kafka(secured):
-    secured.seat(GROUP, "a")
+    secured.add_absent_member(GROUP, "a")
     secured.allow("operator", "READ", group=GROUP)
     secured.allow("operator", "DESCRIBE")
     secured.allow("operator", "DESCRIBE", topic=TOPIC)
@@ -250,7 +250,7 @@ def test_a_secret_on_the_command_line_is_refused_and_not_repeated(kafka):
 
 def test_the_record_of_a_removal_has_no_secret(kafka, write, home, capfd):
     group = "secrets-removal"
-    kafka.seat(group, "a")
+    kafka.add_absent_member(group, "a")
     kafka.allow("operator", "READ", group=group)
     path = write(kafka.settings("SASL_SSL", "operator"))
     assert run(["remove-members", group, "-i", "a", "--yes", "--guard-window", "100ms", "--command-config", path]) == 0
@@ -316,6 +316,3 @@ def test_a_secret_is_written_to_the_socket_only(kafka, write, home, tmp_path):
         sent += len(lines)
     assert sent >= len(chosen) - 1, "the search would not have found it"
     assert files_with_the_canary(home) == []
-
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -1,6 +1,6 @@
 """Group members made of single requests: a join, a sync, a commit, when the test says so and not before.
 
-Real clients heartbeat, retry and rejoin by themselves; tests of a lost answer need somebody who does nothing unasked."""
+Real clients heartbeat, retry and rejoin by themselves; tests of a lost answer need a member that does nothing unasked."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from kgm.protocol.messages.offset_commit_request import (
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from tests.server.wire_client import WireClient
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from kgm.coordinator.engine import Coordinator
@@ -111,8 +112,11 @@ def form_group(
             new.join(protocol_type, rounds=1)  # this much only gives a dynamic member its id
         new.send_join(protocol_type)
         count = len(joiners) + 1
-        while server.inspect(lambda coordinator, count=count: _members(coordinator, group) != count):
-            pass
+        until(
+            lambda count=count: server.inspect(lambda coordinator: _members(coordinator, group) == count),
+            f"{name} does not join {group}",
+            every_s=0.001,
+        )
         for joiner in joiners:
             joiner.send_join(protocol_type)
         joiners.append(new)

@@ -4,7 +4,6 @@ Members are real: librdkafka, and Java where a test says so."""
 
 from __future__ import annotations
 
-import time
 import uuid
 
 import pytest
@@ -20,6 +19,8 @@ from kgm.operations.removal.operator import current_operator
 from kgm.operations.removal.request import RemovalRequest
 from kgm.server import serve_in_thread
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.kafka.records import produce
+from tests.waiting import until
 
 PARTITIONS = 6
 BUDGET_MS = 20_000
@@ -43,22 +44,11 @@ class Place:
             return cluster.describe_group(self.group)
 
     def produce(self, count: int, partition: int) -> None:
-        from confluent_kafka import Producer
-
-        producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 2})
-        for _ in range(count):
-            producer.produce(self.topic, b"x", partition=partition)
-        assert producer.flush(20) == 0
+        produce(self.bootstrap, self.topic, [b"x"] * count, [partition], timeout_s=20)
 
     def wait(self, condition, timeout_s: float = 30):
         """The first snapshot for which the condition holds."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            seen = self.describe()
-            if condition(seen):
-                return seen
-            assert time.monotonic() < deadline, seen
-            time.sleep(0.05)
+        return until(self.describe, "no such group is described", timeout_s, accept=condition, every_s=0.05)
 
 
 @pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])

@@ -25,7 +25,7 @@ TOPIC = "log-reading"
 def member(kafka):
     """The only member of a new group on the real broker."""
     kafka.create_topics({TOPIC: 100}) if TOPIC not in kafka.admin().list_topics(timeout=10).topics else None
-    port = int(kafka.bootstrap.rpartition(":")[2])
+    port = kafka.port
     joiner = Joiner(port, f"log-{uuid.uuid4().hex[:8]}", "a", TOPIC)
     assert joiner.join().error_code == 0
     blob = encode_assignment(MemberAssignment(partitions={TOPIC: [0]}))

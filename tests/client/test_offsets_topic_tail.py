@@ -28,7 +28,7 @@ def broker(kafka):
 @pytest.fixture
 def member(broker):
     """The only member of a new group, and nobody's business but the test's."""
-    joiner = Joiner(int(broker.bootstrap.rpartition(":")[2]), f"tail-{uuid.uuid4().hex[:8]}", "a", TOPIC)
+    joiner = Joiner(broker.port, f"tail-{uuid.uuid4().hex[:8]}", "a", TOPIC)
     take(joiner)
     yield joiner
     joiner.close()
@@ -83,7 +83,7 @@ def test_what_is_too_much_is_skipped_and_said(cluster, member, monkeypatch):
     tail = GroupTail(cluster, [member.group])
     tail.read(cluster.deadline)
     monkeypatch.setattr(offsets_topic_tail, "MAX_BYTES", 1000)
-    monkeypatch.setattr(offsets_topic_tail.group_log, "_FETCH_BYTES", 20_000)
+    monkeypatch.setattr(offsets_topic_tail.group_record, "_FETCH_BYTES", 20_000)
     bury(member, 3_000)
     take(member)
     assert read(tail, cluster) == {}

@@ -24,6 +24,7 @@ from tests.coordinator.harness import subscription
 from tests.coordinator.test_recovery import OnDisk
 from tests.kafka.broker import KafkaCluster
 from tests.server.wire_client import WireClient
+from tests.waiting import NOT_READY, until
 
 GROUPS = ["fleet", "mixed", "left", "simple"]
 LONG = {"session": 1_500_000, "rebalance": 1_500_000}
@@ -72,19 +73,17 @@ def hand_over(cluster, directory):
 
 
 def port_of(cluster):
-    return int(cluster.bootstrap.rpartition(":")[2])
+    return cluster.port
 
 
 def when_loaded(client, request, version):
     """The answer to a request for several groups once the broker has loaded the partition."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        answer = client.ask(request, version=version)
-        errors = {row.error_code for row in answer.groups}
-        if not errors & {E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR}:
-            return answer
-        time.sleep(0.1)
-    raise TimeoutError
+    return until(
+        lambda: client.ask(request, version=version),
+        "the coordinator has not loaded its partition",
+        accept=lambda answer: NOT_READY.isdisjoint(row.error_code for row in answer.groups),
+        every_s=0.1,
+    )
 
 
 def by_member(groups):

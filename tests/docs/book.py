@@ -1,11 +1,11 @@
 """Runs a runbook as a reader would: every `$ command` of its console blocks, in order, in one shell, against a real
-Kafka with real clients; what they print is what the page must show.
+Kafka with real clients. The commands must print what the page shows.
 
-The fleet of a book is in a comment of the page, `<!-- fleet: {json} -->`: group, topic, partitions, members (their
-instance ids), and what else is to be set. Each member is a real consumer process behind a unit `GROUP@ID` that the
-page's `systemctl` starts, stops and kills, with the settings of `ID.properties` in the reader's folder; `journalctl`
-shows what it logged. Outputs are compared after `Normal`: ids, addresses and times of one run are like those of the next.
-`KGM_WRITE_DOCS=1` writes what was printed into the page instead."""
+A comment of the page, `<!-- fleet: {json} -->`, describes its consumers: group, topic, partitions, members (their instance
+ids) and settings. Each member is a real consumer process behind a unit `GROUP@ID` that `systemctl` starts, stops and kills,
+with the settings of `ID.properties` in the reader's folder; `journalctl` shows what it logged. Outputs are compared in
+normal form, in which ids, addresses and times are the same in every run. `KGM_WRITE_DOCS=1` writes what was printed into
+the page instead."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
-
 from kgm.client import connect
+from tests import ROOT
 from tests.kafka.jars import classpath
 from tests.kafka.java_tools import java_command
-from tests.kafka.members import JavaMembers, RdMembers
+from tests.kafka.members import JavaMembers, RdMembers, members_of, wait_settled
+from tests.kafka.records import produce
+from tests.waiting import until
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 TIMEOUT_S = 400
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -39,7 +38,7 @@ _FLEET = re.compile(r"<!-- fleet: (\{.*?\}) -->", re.DOTALL)
 
 @dataclass(slots=True)
 class Step:
-    """One command of the page and what the page says that it prints."""
+    """One command of the page and the output that the page shows."""
 
     command: str
     output: str
@@ -47,7 +46,7 @@ class Step:
 
 @dataclass(slots=True)
 class Book:
-    """A page in parts: text, and blocks of steps."""
+    """A runbook: its page in parts, which are texts and blocks of steps."""
 
     path: Path
     parts: list[str | list[Step]]
@@ -61,8 +60,8 @@ class Book:
         for block in _BLOCK.finditer(text):
             parts += [text[at : block.start(1)], _steps(block[1])]
             at = block.end(1)
-        found = _FLEET.search(text)
-        return cls(path, [*parts, text[at:]], json.loads(found[1]) if found else {})
+        fleet = _FLEET.search(text)
+        return cls(path, [*parts, text[at:]], json.loads(fleet[1]) if fleet else {})
 
     @property
     def steps(self) -> list[Step]:
@@ -87,7 +86,7 @@ def _steps(block: str) -> list[Step]:
 
 
 def _block(steps: list[Step]) -> str:
-    """A blank line before each command but the first, when what is before it printed something."""
+    """The text of a block: a blank line between the output of a command and the next command."""
     lines: list[str] = []
     for number, step in enumerate(steps):
         if number and steps[number - 1].output:
@@ -97,8 +96,8 @@ def _block(steps: list[Step]) -> str:
     return "\n".join(lines) + "\n"
 
 
-class Normal:
-    """Text of this run as it would be in any other: ids are numbered in the order in which they appear."""
+class Normalizer:
+    """Replaces what differs between runs; ids are numbered in the order in which they appear."""
 
     def __init__(self, addresses: list[str], folder: Path) -> None:
         self._words = [(address, "127.0.0.1:9092") for address in addresses]
@@ -119,16 +118,16 @@ class Normal:
         )
         return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
 
-    def _uuid(self, found: re.Match[str]) -> str:
-        return self._ids.setdefault(found[0], f"{len(self._ids) + 1:08x}-1a2b-4c3d-8e4f-5a6b7c8d9e0f")
+    def _uuid(self, match: re.Match[str]) -> str:
+        return self._ids.setdefault(match[0], f"{len(self._ids) + 1:08x}-1a2b-4c3d-8e4f-5a6b7c8d9e0f")
 
-    def _base64(self, found: re.Match[str]) -> str:
-        return self._ids.setdefault(found[0], f"Kq3vZr0aTn6wXy8LmB4p{len(self._ids) + 1:02d}")
+    def _base64(self, match: re.Match[str]) -> str:
+        return self._ids.setdefault(match[0], f"Kq3vZr0aTn6wXy8LmB4p{len(self._ids) + 1:02d}")
 
 
 @dataclass(slots=True)
 class Fleet:
-    """Real consumers behind units; obeys `systemctl` and `journalctl` over a socket."""
+    """Real consumers behind units; carries out `systemctl` and `journalctl` commands that come over a socket."""
 
     bootstrap: str
     folder: Path
@@ -150,7 +149,7 @@ class Fleet:
         text = "".join(f"{key}={value}\n" for key, value in settings.items())
         (self.folder / f"{name}.properties").write_text(text)
 
-    def obey(self, words: list[str]) -> tuple[int, str]:
+    def run(self, words: list[str]) -> tuple[int, str]:
         if words[0] == "journalctl":
             return 0, self._log(_unit(words[words.index("-u") + 1]))
         verb, unit = words[1], words[-1]
@@ -160,57 +159,57 @@ class Fleet:
             self.members.pop(name).close()
         if verb == "kill" and name in self.members:
             self.members.pop(name).crash()
-            self.records_arrive()
+            self.produce_records()
         if verb in ("start", "restart"):
-            return (0, "") if self._starts(name) else (1, f"Job for {unit}.service failed.\n")
+            return (0, "") if self._start(name) else (1, f"Job for {unit}.service failed.\n")
         if verb == "is-active":
             active = name in self.members and self.members[name].fatal is None
-            return (0, "active\n") if active else (3, "failed\n")
+            shown = "" if "--quiet" in words else "active\n" if active else "failed\n"
+            return (0 if active else 3), shown
         return 0, ""
 
-    def _starts(self, name: str) -> bool:
+    def _start(self, name: str) -> bool:
         text = (self.folder / f"{name}.properties").read_text()
         settings = dict(line.split("=", 1) for line in text.splitlines() if line and not line.startswith("#"))
         options: dict[str, Any] = {
             "group": settings.pop("group.id"), "topics": [self.spec["topic"]],
             "instance_id": settings.pop("group.instance.id", None), "client_id": settings.pop("client.id"),
             "protocol": settings.pop("group.protocol", "classic"),
-            "session_timeout_ms": 45_000, "heartbeat_interval_ms": 1000, "max_poll_interval_ms": 300_000,
+            "session_timeout_ms": 45_000, "heartbeat_interval_ms": 3000, "max_poll_interval_ms": 300_000,
         }  # fmt: skip
         if options["protocol"] == "classic":
             options["session_timeout_ms"] = int(settings.pop("session.timeout.ms", "45000"))
         settings |= {"enable.auto.commit": "true", "auto.commit.interval.ms": "200"}
         if self.owner is None:
-            self.owner = (JavaMembers if self.spec.get("client") == "java" else RdMembers)(self.bootstrap)
+            self.owner = members_of(self.spec.get("client", "librdkafka"), self.bootstrap)
         member = self.members[name] = self.owner.start(**options, config=settings)
-        deadline = time.monotonic() + 60
-        while not member.of_kind("assigned", "fatal"):
-            child = getattr(member, "_child", None)
-            if (child is not None and not child.running) or time.monotonic() > deadline:
-                return False
-            time.sleep(0.01)
-        return member.fatal is None
 
-    def records_arrive(self) -> None:
-        """The world goes on: 20 records in each partition, which whoever lives reads and commits."""
-        producer = Producer({"bootstrap.servers": self.bootstrap})
-        for number in range(20 * self.spec["partitions"]):
-            producer.produce(self.spec["topic"], b"record", partition=number % self.spec["partitions"])
-        assert producer.flush(30) == 0
+        def is_up_or_down() -> bool:
+            child = getattr(member, "_child", None)
+            return bool(member.of_kind("assigned", "fatal")) or (child is not None and not child.running)
+
+        until(is_up_or_down, f"{name} does not start")
+        return bool(member.of_kind("assigned")) and member.fatal is None
+
+    def produce_records(self) -> None:
+        """Produce 20 records to each partition, and wait until the live members of every group have committed them."""
+        partitions = range(self.spec["partitions"])
+        produce(self.bootstrap, self.spec["topic"], [b"record"] * 20 * len(partitions), partitions)
         alive = {member.member_id for member in self.members.values()}
-        deadline = time.monotonic() + 30
-        while True:
+        groups = {member.options.group for member in self.members.values()}
+
+        def lags() -> dict[str, int | None]:
             with connect(self.bootstrap, timeout_ms=20_000) as cluster:
-                found = cluster.describe_group(self.spec["group"]).members
-            if all(one.lag == 0 for one in found if one.member_id in alive):
-                return
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+                members = [member for group in groups for member in cluster.describe_group(group).members]
+            return {member.member_id: member.lag for member in members if member.member_id in alive}
+
+        until(
+            lags, "the live members do not commit what they read", 30,
+            accept=lambda lag: set(lag) == alive and set(lag.values()) <= {0}, every_s=0.1,
+        )  # fmt: skip
 
     def _log(self, name: str) -> str:
         member = self.members[name]
-        with contextlib.suppress(TimeoutError):
-            member.wait_event("fatal", timeout_s=20)
         fatal = member.of_kind("fatal")
         return f"{fatal[-1].data['error']}: {fatal[-1].data['message']}\n" if fatal else member.log_tail()[-500:] + "\n"
 
@@ -224,10 +223,8 @@ def _unit(word: str) -> str:
 
 
 def _wait_for_terminals(folder: Path) -> None:
-    """A reader looks that the watch in the other terminal shows something before going on."""
-    deadline = time.monotonic() + 30
-    while any(not path.stat().st_size for path in folder.glob("*.log")) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    """Wait until what runs in other terminals shows something, as a reader would before going on."""
+    until(lambda: all(path.stat().st_size for path in folder.glob("*.log")), "a watch shows nothing", 30)
 
 
 _CLIENT = """#!{python} -SE
@@ -241,21 +238,21 @@ sys.exit(code)
 """
 
 
-#: The machine has another name elsewhere, which would be of another width in tables.
+#: The host name that kgm sees: one of another length would change the width of tables.
 HOST = "ops-1"
 _KGM = """#!{python}
 import os, sys
 from kgm.cli.main import main
-found = list(os.uname())
-found[1] = {host!r}
-os.uname = lambda: os.uname_result(found)
+names = list(os.uname())
+names[1] = {host!r}
+os.uname = lambda: os.uname_result(names)
 main()
 """
 
 
 @contextlib.contextmanager
 def commands(fleet: Fleet, folder: Path) -> Iterator[Path]:
-    """A folder of commands for the reader's PATH that talk to the fleet."""
+    """A folder for the reader's PATH: kgm, and commands that talk to the fleet."""
     address = str(folder / "fleet.socket")
     bin_folder = folder / "bin"
     bin_folder.mkdir()
@@ -287,26 +284,26 @@ def _serve(listener: socket.socket, fleet: Fleet) -> None:
             return
         with connection, connection.makefile("rw") as stream:
             try:
-                answer = fleet.obey(json.loads(stream.readline()))
-            except Exception as error:  # noqa: BLE001  (the reader sees it)
+                answer = fleet.run(json.loads(stream.readline()))
+            except Exception as error:  # noqa: BLE001  (the command prints it)
                 answer = (70, f"{type(error).__name__}: {error}\n")
             stream.write(json.dumps(answer))
             stream.flush()
 
 
 def play(book: Book, bootstrap: str, folder: Path) -> list[str]:
-    """Run every step; the normalised outputs, in order."""
+    """Run every step; returns the normalised outputs in order."""
     home = folder / "home"
     home.mkdir()
     fleet = Fleet(bootstrap, home, book.fleet)
     fleet.write_settings()
-    normal = Normal(bootstrap.split(","), home)
+    normalize = Normalizer(bootstrap.split(","), home)
     try:
         for name in [*book.fleet["members"], *book.fleet.get("others", {})]:
-            code, text = fleet.obey(["systemctl", "start", f"x@{name}"])
+            code, text = fleet.run(["systemctl", "start", f"x@{name}"])
             assert code == 0, text
-        _settle(fleet, book.fleet["partitions"])
-        fleet.records_arrive()
+        wait_settled([fleet.members[name] for name in book.fleet["members"]], book.fleet["partitions"], 60)
+        fleet.produce_records()
         with commands(fleet, folder) as bin_folder:
             env = {
                 "PATH": f"{bin_folder}:/usr/bin:/bin", "HOME": str(home), "USER": "nadia", "TERM": "dumb", "LC_ALL": "C.UTF-8",
@@ -321,23 +318,11 @@ def play(book: Book, bootstrap: str, folder: Path) -> list[str]:
             )  # fmt: skip
     finally:
         fleet.stop()
-    found = re.findall(r"^@@BEGIN \d+\n(.*?)\n?^@@END (\d+)$", done.stdout, re.MULTILINE | re.DOTALL)
-    assert len(found) == len(book.steps), done.stdout[-3000:]
-    return [normal(text) for text, _ in found]
-
-
-def _settle(fleet: Fleet, partitions: int) -> None:
-    """Every partition has one owner, and a commit that caught up would be there."""
-    deadline = time.monotonic() + 60
-    while True:
-        members = [fleet.members[name] for name in fleet.spec["members"]]
-        owned = [one for member in members for one in member.assignment]
-        if len(owned) == len(set(owned)) == partitions and all(member.assignment for member in members):
-            break
-        assert time.monotonic() < deadline, owned
-        time.sleep(0.02)
+    outputs = re.findall(r"^@@BEGIN \d+\n(.*?)\n?^@@END (\d+)$", done.stdout, re.MULTILINE | re.DOTALL)
+    assert len(outputs) == len(book.steps), done.stdout[-3000:]
+    return [normalize(text) for text, _ in outputs]
 
 
 def _wrapped(number: int, command: str) -> str:
-    """$? of a command is there for the next one, as in a shell."""
+    """The step between markers; the exit code of a command is $? of the next one, as in a shell."""
     return f"echo '@@BEGIN {number}'\n(exit ${{code:-0}})\n{command}\ncode=$?\necho; echo \"@@END {number}\"\n"

@@ -1,6 +1,6 @@
 """Kafka brokers for tests: `KafkaCluster` (4.3, KRaft) and `OldKafka` (2.2.2, ZooKeeper).
 
-A cluster listens on the loopback interface only, on free ports it keeps over a restart. Its
+A cluster listens on the loopback interface only, on free ports that it keeps over a restart. Its
 folder (configuration, data, logs) is temporary. Timeouts are short so that tests are quick;
 every broker setting can be overridden.
 """
@@ -13,7 +13,6 @@ import shutil
 import socket
 import struct
 import tempfile
-import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,12 +20,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.kafka import jars as _jars
 from tests.kafka.java_tools import QUICK, drivers, java_command
 from tests.kafka.process import Child
+from tests.kafka.records import produce
+from tests.waiting import until
 
 START_TIMEOUT_S: Final = 90
 SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -57,7 +57,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on, below the range from which outgoing connections take theirs."""
+    """Ports on which nothing listens, below the range from which outgoing connections take theirs."""
     ports: list[int] = []
     while len(ports) < count:
         port = _random.randrange(12_000, 32_000)
@@ -77,6 +77,12 @@ class _Cluster:
     bootstrap: str
     folder: Path
 
+    @property
+    def port(self) -> int:
+        """The port of a cluster that has one broker."""
+        (address,) = self.bootstrap.split(",")
+        return int(address.rpartition(":")[2])
+
     def admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})
 
@@ -86,29 +92,21 @@ class _Cluster:
         new = [NewTopic(name, count, replication_factor) for name, count in topics.items()]
         for future in admin.create_topics(new, operation_timeout=30).values():
             future.result(30)
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
+
+        def have_leaders() -> bool:
             known = admin.list_topics(timeout=10).topics
-            if all(
+            return all(
                 name in known
                 and len(known[name].partitions) == count
                 and all(p.leader >= 0 and p.error is None for p in known[name].partitions.values())
                 for name, count in topics.items()
-            ):
-                return
-            time.sleep(0.02)
-        message = f"topics {sorted(topics)} have no leaders after 30 s"
-        raise TimeoutError(message)
+            )
+
+        until(have_leaders, f"topics {sorted(topics)} have no leaders", 30, every_s=0.02)
 
     def produce(self, topic: str, values: Iterable[bytes | str], *, partition: int | None = None) -> None:
         """Produce values (keyless) and wait until all are acknowledged."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0, "log_level": 2})
-        where = {} if partition is None else {"partition": partition}
-        for value in values:
-            producer.produce(topic, value, **where)
-        if producer.flush(30):
-            message = f"records for {topic} were not acknowledged within 30 s"
-            raise TimeoutError(message)
+        produce(self.bootstrap, topic, values, None if partition is None else [partition])
 
     def start(self) -> Self:
         raise NotImplementedError
@@ -188,7 +186,7 @@ class KafkaCluster(_Cluster):
         return self
 
     def stop(self) -> None:
-        """Kill every broker and drop the folder."""
+        """Kill every broker and delete the folder."""
         for child in self._children.values():
             child.kill()
         self._children.clear()
@@ -205,8 +203,8 @@ class KafkaCluster(_Cluster):
         self._children.pop(broker_id).terminate()
 
     def restart(self, broker_id: int) -> None:
-        """Start a broker again (after a kill if it runs), on the same ports and data; waits until it answers and has
-        caught up, so that the next one may be killed without anything lost."""
+        """Start a broker again (killing it first if it runs), on the same ports and data. Waits until it answers and its
+        replicas are in sync, so that the next broker may be killed without losing records."""
         if broker_id in self._children:
             self.kill(broker_id)
         self._start_broker(broker_id)
@@ -214,24 +212,20 @@ class KafkaCluster(_Cluster):
         self._wait_in_sync()
 
     def _wait_in_sync(self) -> None:
-        """Until each replica on a broker that runs is in sync."""
+        """Wait until each replica on a broker that runs is in sync."""
         admin, running = self.admin(), set(self._children)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            partitions = [
-                p for topic in admin.list_topics(timeout=10).topics.values() for p in topic.partitions.values()
-            ]
-            if all(running & set(p.replicas) <= set(p.isrs) for p in partitions):
-                return
-            time.sleep(0.05)
-        message = "replicas are not in sync after 60 s"
-        raise TimeoutError(message)
+
+        def are_in_sync() -> bool:
+            topics = admin.list_topics(timeout=10).topics.values()
+            return all(running & set(p.replicas) <= set(p.isrs) for topic in topics for p in topic.partitions.values())
+
+        until(are_in_sync, "replicas are not in sync", every_s=0.05)
 
     def pid(self, broker_id: int) -> int:
         return self._children[broker_id].pid
 
     def log_dir(self, broker_id: int = 1) -> Path:
-        """Where a broker keeps its partitions (`__consumer_offsets-0`, ...)."""
+        """The folder of a broker's partitions (`__consumer_offsets-0`, ...)."""
         return self.folder / f"data-{broker_id}"
 
     def log_tail(self, broker_id: int = 1, lines: int = 30) -> str:
@@ -381,14 +375,14 @@ class OldKafka(_Cluster):
 
 
 def _with_logging(name: str) -> str:
-    """The class path of a set with slf4j-simple in the place of slf4j-nop, so that brokers have a log."""
+    """The class path of a set with slf4j-simple instead of slf4j-nop, so that brokers have a log."""
     paths: Sequence[Path] = sorted(_jars.jars(name).glob("*.jar"))
-    kept = [str(path) for path in paths if not path.name.startswith("slf4j-nop")]
-    return os.pathsep.join([str(drivers()), *kept, f"{_jars.jars('slf4j-simple')}/slf4j-simple-1.7.36.jar"])
+    others = [str(path) for path in paths if not path.name.startswith("slf4j-nop")]
+    return os.pathsep.join([str(drivers()), *others, f"{_jars.jars('slf4j-simple')}/slf4j-simple-1.7.36.jar"])
 
 
 def _ask(port: int, api_key: int, version: int, body: bytes, *, timeout_s: float = 5) -> bytes:
-    """One request on a fresh connection; the response behind its correlation id. OSError when nobody answers."""
+    """Send one request on a new connection; returns the response after its correlation id. OSError without an answer."""
     with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
         connection.settimeout(timeout_s)
         frame = struct.pack(">hhih", api_key, version, 7, -1) + body
@@ -417,31 +411,25 @@ def _metadata(port: int) -> tuple[int, int]:
 
 
 def _wait_for_brokers(port: int, child: Child, *, expected: int) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline:
+    def answers() -> bool:
         if not child.running:
             message = f"the broker ended while it started; its log:\n{child.log_tail()}"
             raise RuntimeError(message)
         try:
             count, controller = _metadata(port)
         except OSError:
-            count, controller = 0, -1
-        if count >= expected and controller >= 0:
-            return
-        time.sleep(0.05)
-    message = f"the broker does not answer after {START_TIMEOUT_S} s; its log:\n{child.log_tail()}"
-    raise TimeoutError(message)
+            return False
+        return count >= expected and controller >= 0
+
+    until(answers, lambda: f"the broker does not answer; its log:\n{child.log_tail()}", START_TIMEOUT_S, every_s=0.05)
 
 
 def _wait_for_coordinator(port: int) -> None:
-    """Until FindCoordinator v0 answers without error: the first one makes Kafka create the offsets topic."""
+    """Wait until FindCoordinator v0 answers without error: the first one makes Kafka create the offsets topic."""
     group = b"warm-up"
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline:
+
+    def error_code() -> int:
         answer = _ask(port, 10, 0, struct.pack(">h", len(group)) + group, timeout_s=30)
-        (error,) = struct.unpack_from(">h", answer, 0)
-        if error == 0:
-            return
-        time.sleep(0.05)
-    message = f"no group coordinator after {START_TIMEOUT_S} s (error {error})"
-    raise TimeoutError(message)
+        return int(struct.unpack_from(">h", answer, 0)[0])
+
+    until(error_code, "there is no group coordinator", START_TIMEOUT_S, accept=lambda code: code == 0, every_s=0.05)

@@ -1,4 +1,4 @@
-"""Certificates made on the spot: a CA that brokers and clients trust, one that nobody trusts, and what they signed."""
+"""Certificates for one test run: a CA that brokers and clients trust, one that none trusts, and what they have signed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Pair:
 
 
 class Certificates:
-    """Everything in one folder."""
+    """Issues certificates and writes them to one folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -65,7 +65,7 @@ class Certificates:
     def issue(
         self, name: str, *identities: str, ca: trustme.CA | None = None, expired: bool = False, **more: str
     ) -> Pair:
-        """A certificate for names or addresses."""
+        """Issue a certificate for host names or IP addresses."""
         now = dt.datetime.now(dt.UTC)
         dates = {"not_before": now - dt.timedelta(9), "not_after": now - dt.timedelta(2)} if expired else {}
         made = (ca or self._ca).issue_cert(*identities, **more, **dates)

@@ -18,7 +18,6 @@ import json
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Any, Final, Literal, Self
 
 from tests.kafka.java_tools import java_command
 from tests.kafka.process import Child
+from tests.waiting import until
 
 TIMEOUT_S: Final = 30.0
 Partition = tuple[str, int]
@@ -123,7 +123,7 @@ class Member:
         return [event for event in self.events if event.kind in kinds]
 
     def wait_for(self, condition: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
-        """Wait until the condition holds; checked at each event. TimeoutError tells what happened instead."""
+        """Wait until the condition holds; it is checked at each event. TimeoutError shows what happened instead."""
         with self._changed:
             if not self._changed.wait_for(condition, timeout_s):
                 raise TimeoutError(f"{self.name}: no {what} within {timeout_s} s; events:\n{self.story()}")
@@ -131,11 +131,11 @@ class Member:
     def wait_event(self, *kinds: str, after: int = 0, timeout_s: float = TIMEOUT_S) -> Event:
         """The first event of one of these kinds at index `after` or later; waits for it."""
 
-        def found() -> Event | None:
+        def first() -> Event | None:
             return next((event for event in self.events[after:] if event.kind in kinds), None)
 
-        self.wait_for(lambda: found() is not None, " or ".join(kinds), timeout_s)
-        event = found()
+        self.wait_for(lambda: first() is not None, " or ".join(kinds), timeout_s)
+        event = first()
         assert event is not None
         return event
 
@@ -169,16 +169,16 @@ class Member:
         self.wait_event("closed", "fatal")
 
     def crash(self) -> None:
-        """End without a word to the broker."""
+        """End without telling the broker."""
         raise NotImplementedError
 
     def send(self, command: str, **data: Any) -> None:
         raise NotImplementedError
 
     def story(self, events: int = 20) -> str:
-        """What happened to it last, apart from what it read, and the end of its log."""
-        told = [event for event in self.events if event.kind != "polled"][-events:]
-        lines = [f"{event.at_s:.3f} {event.kind} {dict(event.data)}" for event in told]
+        """Its last events, apart from those of reading, and the end of its log."""
+        recent = [event for event in self.events if event.kind != "polled"][-events:]
+        lines = [f"{event.at_s:.3f} {event.kind} {dict(event.data)}" for event in recent]
         return "\n".join([*lines, self.log_tail()])
 
     def log_tail(self) -> str:
@@ -266,10 +266,10 @@ class JavaMember(Member):
         self.wait_event("closed", "fatal")
 
     def crash(self) -> None:
-        """Vanish. The broker sees what a crash shows it: closed connections and no further request.
+        """End as a crash does: the broker sees closed connections and no further request.
 
-        Two ways: the only live member of its JVM takes the JVM with it; one among others is closed with
-        REMAIN_IN_GROUP, which sends nothing - except for a static KIP-848 member, which must be alone.
+        The only live member of its JVM takes the JVM with it; a member among others is closed with REMAIN_IN_GROUP, which
+        sends nothing, except for a static KIP-848 member: that must be alone in its JVM.
         """
         if all(member is self or not member.alive for member in self._owner.members):
             self._owner.crash()
@@ -408,6 +408,11 @@ class JavaMembers(_Members):
                 self._by_name[line.pop("member")]._add(line)
 
 
+def members_of(kind: str, bootstrap: str) -> RdMembers | JavaMembers:
+    """kind: "librdkafka" or "java"."""
+    return {"librdkafka": RdMembers, "java": JavaMembers}[kind](bootstrap)
+
+
 def wait_settled(members: Sequence[Member], partitions: int, timeout_s: float = TIMEOUT_S) -> None:
     """Wait until the members own `partitions` partitions together, none twice, and none of them is left with nothing.
 
@@ -415,17 +420,15 @@ def wait_settled(members: Sequence[Member], partitions: int, timeout_s: float = 
     up to a second later). With fewer partitions than members it is enough that each has been assigned something, even
     nothing.
     """
-    deadline = time.monotonic() + timeout_s
-    while True:
+
+    def are_settled() -> bool:
         owned = [partition for member in members for partition in member.assignment]
         enough = partitions >= len(members)
         everyone = all(member.assignment if enough else member.of_kind("assigned") for member in members)
-        if everyone and len(owned) == partitions == len(set(owned)):
-            return
-        if time.monotonic() > deadline:
-            state = "\n".join(
-                f"{m.name}, {m.options}: {sorted(m.assignment)} fatal={m.fatal}\n{m.story()}" for m in members
-            )
-            message = f"the members do not own {partitions} partitions after {timeout_s} s:\n{state}"
-            raise TimeoutError(message)
-        time.sleep(0.01)
+        return everyone and len(owned) == partitions == len(set(owned))
+
+    def story() -> str:
+        each = (f"{m.name}, {m.options}: {sorted(m.assignment)} fatal={m.fatal}\n{m.story()}" for m in members)
+        return "\n".join([f"the members do not own {partitions} partitions:", *each])
+
+    until(are_settled, story, timeout_s)

@@ -44,7 +44,7 @@ class Member:
 
     def run(self) -> None:
         while True:
-            # Only poll() hands out fatal errors; consume() is for speed.
+            # Only poll() returns fatal errors; consume() is for speed.
             first = self.consumer.poll(0.02)
             rest = self.consumer.consume(500, timeout=0) if first is not None else []
             for message in [*([first] if first is not None else []), *rest]:

@@ -1,26 +1,33 @@
-"""A Kafka with every kind of login: TLS, mTLS, PLAIN, SCRAM, OAUTHBEARER (unsecured tokens), and StandardAuthorizer.
+"""A Kafka broker with every kind of login: TLS, mTLS, PLAIN, SCRAM, OAUTHBEARER (unsecured tokens), and StandardAuthorizer.
 
-`PLAINTEXT` and `SSL` are anonymous, and anonymous is a super user: what the broker and the tests themselves use. On `OPEN`
-and `OPEN_SSL`, without a login either, everybody is the user `matrix`. Every other listener has users without any right until a test gives them some."""
+On `PLAINTEXT` and `SSL` clients are anonymous, and anonymous is a super user: the broker and the tests themselves use these
+listeners. On `OPEN` and `OPEN_SSL`, which have no login either, every client is the user `matrix`. On the other listeners
+users have no rights until a test grants them."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Self
 
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
 
-from kgm.model.errors import ErrorCode
 from kgm.protocol.subscription import MemberAssignment, encode_assignment
 from tests.client.joiners import Joiner
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.certificates import Certificates, Pair
+from tests.waiting import NOT_READY, until
 
-#: Searched for in everything that kgm prints: no password is without it.
+#: Part of every password; tests search what kgm prints for it.
 CANARY: Final = "s3cret-Canary"
 USERS: Final[Mapping[str, str]] = {
     name: f"{name}-{CANARY}" for name in ("nobody", "viewer", "operator", "reader", "matrix", "caller")
@@ -31,11 +38,9 @@ LISTENERS: Final = {
 }  # fmt: skip
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 SESSION_MS: Final = 60_000
-#: How long a seat stays: as long as a broker allows, however slow the machine is.
-SEAT_MS: Final = 1_800_000
+#: The longest session that a broker allows: an absent member stays in its group, however slow the machine is.
+LONGEST_SESSION_MS: Final = 1_800_000
 TOPIC, PARTITIONS = "orders", 6
-#: What a coordinator answers while it is not ready.
-_COMING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 _SECURITY = "org.apache.kafka.common.security"
 
 
@@ -89,35 +94,37 @@ class SecuredKafka(KafkaCluster):
 
     def settings(self, listener: str, user: str = "operator", mechanism: str = "SCRAM-SHA-512") -> dict[str, str]:
         """A client's settings for a listener."""
-        found = {
+        settings = {
             "bootstrap.servers": self.bootstrap_of(listener),
             "security.protocol": LISTENERS.get(listener, listener),
         }
         if "SSL" in LISTENERS.get(listener, listener):
-            found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.certificates.ca_file)}
+            settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.certificates.ca_file)}
         if listener == "MTLS":
             pair = self.certificates.client if user == "operator" else self._pair(user)
-            found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(pair.both_file)}
+            settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(pair.both_file)}
         if LISTENERS.get(listener, "").startswith("SASL"):
-            found |= {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas(mechanism, user, USERS.get(user, ""))}
+            settings |= {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas(mechanism, user, USERS.get(user, ""))}
         if mechanism == "PLAIN" and LISTENERS.get(listener) == "SASL_PLAINTEXT":
-            found["kgm.allow.plaintext.password"] = "true"
-        return found
+            settings["kgm.allow.plaintext.password"] = "true"
+        return settings
 
     def _pair(self, user: str) -> Pair:
-        """A certificate with the user's name; that of `operator` is of `mtls-user`."""
+        """A certificate in the user's name; the one of `operator` is in the name of `mtls-user`."""
         if user not in self._pairs:
             self._pairs[user] = self.certificates.issue(user, "client.example", common_name=user)
         return self._pairs[user]
 
-    def seat(self, group: str, instance_id: str) -> None:
-        """Make a group of one static member that owns all of `orders`, and whose process is gone: its seat stays."""
-        member = Joiner(int(self.bootstrap.rpartition(":")[2]), group, instance_id, TOPIC)
-        member.session_ms = SEAT_MS
-        deadline = time.monotonic() + 60
-        while (code := member.join().error_code) in _COMING:
-            assert time.monotonic() < deadline, code
-            time.sleep(0.05)
+    def add_absent_member(self, group: str, instance_id: str) -> None:
+        """Make a group of one static member that owns all of `orders` and whose process is gone."""
+        member = Joiner(self.port, group, instance_id, TOPIC)
+        member.session_ms = LONGEST_SESSION_MS
+        code = until(
+            lambda: member.join().error_code,
+            "the coordinator is not ready",
+            accept=lambda code: code not in NOT_READY,
+            every_s=0.05,
+        )
         assert code == 0, code
         owned = encode_assignment(MemberAssignment(partitions={TOPIC: list(range(PARTITIONS))}))
         assert member.sync({member.member_id: owned}).error_code == 0
@@ -126,9 +133,9 @@ class SecuredKafka(KafkaCluster):
     def allow(
         self, user: str, operation: str, *, group: str | None = None, topic: str | None = None, prefixed: bool = False
     ) -> None:
-        """Give a user a right on a group, a topic or the cluster; returns when it is in force for new requests.
+        """Grant a user a right on a group, a topic or the cluster; returns when it is in force for new requests.
 
-        prefixed: on all whose names begin like that."""
+        prefixed: on all groups or topics whose names begin like that."""
         kind, name = (
             (ResourceType.GROUP, group) if group is not None
             else (ResourceType.TOPIC, topic) if topic is not None
@@ -146,3 +153,14 @@ class SecuredKafka(KafkaCluster):
         admin = self.admin()  # a client that is dropped before its future resolves never answers
         for future in admin.create_acls([binding]).values():
             future.result(30)
+        # The controller has it; the broker's authorizer, which answers this, learns of it a moment later.
+        wanted = AclBindingFilter(
+            kind,
+            name,
+            binding.resource_pattern_type,
+            binding.principal,
+            "*",
+            binding.operation,
+            binding.permission_type,
+        )
+        until(lambda: admin.describe_acls(wanted).result(30), f"{user} does not have its right", 30)

@@ -1,4 +1,4 @@
-"""The clusters start, survive what tests do to them, and leave nothing behind."""
+"""Clusters start, survive what tests do to them, and leave no process and no folder behind."""
 
 import os
 import re
@@ -6,7 +6,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.kafka.broker import KafkaCluster, OldKafka, _ask, free_ports
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -89,13 +89,14 @@ def test_one_of_three_brokers_may_be_killed():
         cluster.create_topics({"t": 3}, replication_factor=3)
         cluster.kill(1)
         left = ",".join(cluster.address(broker_id) for broker_id in (2, 3))
-        deadline = time.monotonic() + 20
-        while True:
-            leaders = {p.leader for p in admin(left).list_topics("t", timeout=10).topics["t"].partitions.values()}
-            if leaders == {2, 3}:
-                break
-            assert time.monotonic() < deadline, leaders
-            time.sleep(0.1)
+        client = admin(left)
+        until(
+            lambda: {p.leader for p in client.list_topics("t", timeout=10).topics["t"].partitions.values()},
+            "the other brokers do not lead all partitions",
+            20,
+            accept=lambda leaders: leaders == {2, 3},
+            every_s=0.1,
+        )
         cluster.restart(1)
         cluster.produce("t", [b"x"] * 3)
 
@@ -119,14 +120,11 @@ def test_a_killed_test_run_takes_its_broker_with_it(tmp_path):
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment, check=False)
     assert done.returncode == -signal.SIGKILL
-    deadline = time.monotonic() + 20
-    while alive(int(done.stdout)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not alive(int(done.stdout)), "the broker still runs", 20)
 
 
 def alive(pid):
-    """Whether the process still runs; a zombie whose parent has not looked yet does not."""
+    """Whether the process still runs; a zombie that its parent has not reaped yet does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

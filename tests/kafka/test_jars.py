@@ -1,4 +1,4 @@
-"""The cache of jars, with a Maven that only pretends."""
+"""The cache of jars, with a fake Maven."""
 
 import threading
 
@@ -42,14 +42,14 @@ def test_a_set_is_fetched_once_by_many_at_once(bin_dir, tmp_path):
         f'for a; do case $a in -DoutputDirectory=*) out="${{a#*=}}";; esac; done\n'
         f'echo fetched >> {log}; mkdir "$out"; echo x > "$out/a.jar"',
     )
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(jars.jars("kafka"))) for _ in range(4)]
+    folders = []
+    threads = [threading.Thread(target=lambda: folders.append(jars.jars("kafka"))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert set(found) == {tmp_path / "cache" / "kafka-4.3.0"}
-    assert (found[0] / "a.jar").read_text() == "x\n"
+    assert set(folders) == {tmp_path / "cache" / "kafka-4.3.0"}
+    assert (folders[0] / "a.jar").read_text() == "x\n"
     assert log.read_text() == "fetched\n"
 
 

@@ -1,4 +1,4 @@
-"""The oracle speaks for Kafka's own classes."""
+"""The message oracle answers as Kafka's own classes."""
 
 import pytest
 

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import time
 import zipfile
 from pathlib import Path
 
@@ -18,12 +17,13 @@ from kgm.history.derive import DERIVED, derive
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.store.query import RowFilter
 from kgm.history.store.tables import open_store
+from tests import ROOT
 from tests.kafka.process import Child
 from tests.pipeline.sparks import FAST
+from tests.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 HOME = Path(pyspark.__file__).parent
-ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 JOB = """
 import json, os, sys
@@ -77,11 +77,11 @@ class Daemons:
         log = self.start(
             "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
         )
-        url = waited(log, r"Starting Spark master at (spark://\S+)")[0]
+        url = in_log(log, r"Starting Spark master at (spark://\S+)")[0]
         for _ in range(2):
             self.start("org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1",
                        "--memory", "700m", "--work-dir", str(self.folder / "work"), url)  # fmt: skip
-        waited(log, r"Registering worker", 2)
+        in_log(log, r"Registering worker", 2)
         return url
 
     def stop(self):
@@ -89,14 +89,15 @@ class Daemons:
             child.kill()
 
 
-def waited(log, pattern, count=1):
-    deadline = time.monotonic() + 180
-    while time.monotonic() < deadline:
-        found = re.findall(pattern, log.read_text(errors="replace")) if log.exists() else []
-        if len(found) >= count:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"{pattern} is not in {log}: {log.read_text(errors='replace')[-2000:]}")
+def in_log(log, pattern, count=1):
+    """What matches in a log, once there are so many matches."""
+    return until(
+        lambda: re.findall(pattern, log.read_text(errors="replace")) if log.exists() else [],
+        lambda: f"{pattern} in {log}: {log.read_text(errors='replace')[-2000:]}",
+        180,
+        accept=lambda found: len(found) >= count,
+        every_s=0.1,
+    )
 
 
 @pytest.fixture

@@ -151,7 +151,7 @@ def test_with_tls_and_a_password(spark, options, secured, tmp_path, capsys):
     """From the client.properties that Kafka's own commands take, with the rights that docs/spark.md asks for."""
     secured.allow("reader", "READ", topic="__consumer_offsets")
     secured.allow("reader", "READ", group=GROUP_PREFIX, prefixed=True)
-    secured.seat("spark-secured", "seat-1")
+    secured.add_absent_member("spark-secured", "seat-1")
     properties = secured.settings("SASL_SSL", user="reader")
     file = tmp_path / "client.properties"
     file.touch(0o600)

@@ -21,6 +21,7 @@ from kgm.pipeline import Source, build, building, capture, layout, read
 from tests.kafka.process import Child
 from tests.pipeline.sparks import FAST, jars
 from tests.pipeline.writer import write_log
+from tests.waiting import until
 
 # Where a dozen others use the machine, each start of Spark may take a minute.
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3000)]
@@ -88,12 +89,14 @@ def test_driver_and_workers_killed_again_and_again(spark, options, tmp_path):
         grow((kill + 1) / (KILLS + 1))
         before = committed(out)
         child = Child(asked(out, folder, once=False), log=tmp_path / "capture.log")
-        deadline = time.monotonic() + 900
-        while committed(out) == before and time.monotonic() < deadline and child.running:
-            time.sleep(0.05)
+
+        def has_committed(kill=kill, before=before, child=child):
             if chance.random() < 0.01:
                 # Not all that is there to write: the next start has to find something new.
                 grow(min((kill + 1.9) / (KILLS + 1), written[0] / PER_PARTITION + 0.02))
+            return committed(out) > before or not child.running
+
+        until(has_committed, lambda child=child: child.log_tail(80), 900, every_s=0.05)
         assert committed(out) > before, child.log_tail(80)
         grow((kill + 1.5) / (KILLS + 1))
         time.sleep(chance.uniform(0, 0.6))

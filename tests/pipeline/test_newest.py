@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -17,12 +16,12 @@ from kgm.history.derive import DERIVED, derive
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.store.query import RowFilter
 from kgm.history.store.tables import open_store
+from tests import ROOT
 from tests.kafka.jars import cache_dir, locked
 from tests.pipeline.sparks import FAST
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(2100)]
 VERSION = "4.3.0"
-ROOT = Path(__file__).resolve().parents[2]
 JOB = """
 import json, sys
 from pathlib import Path

@@ -4,9 +4,10 @@ import gzip
 import json
 import shutil
 from functools import cache
-from pathlib import Path
 
-DATA = Path(__file__).resolve().parent.parent / "data" / "offsets-log"
+from tests import ROOT
+
+DATA = ROOT / "tests" / "data" / "offsets-log"
 KINDS = ("plain", "compacted", "synthetic")
 
 

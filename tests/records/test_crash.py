@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
@@ -15,9 +14,8 @@ from kgm.model.errors import ErrorCode
 from kgm.records import log as log_module
 from kgm.records.log import BatchTooLargeError, CorruptLogError, OffsetsLog, Recovery
 from kgm.records.segment import file_name
+from tests import ROOT
 from tests.records.test_log import commit
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def write(directory, *counts, **how):

@@ -4,19 +4,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
-import time
 
-COMMAND = [sys.executable, "-m", "kgm.cli.main", "serve"]
+from tests import KGM
+
+COMMAND = [*KGM, "serve"]
 PATIENCE_S = 60
-
-
-def until(condition, what, timeout_s=PATIENCE_S):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 class ServedProcess:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -19,10 +18,12 @@ from kgm.operations.removal.audit_log import AuditLog, intents, outcomes
 from kgm.operations.removal.operator import HumanOperator, current_operator, signed
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
+from tests import KGM
 from tests.cli.runner import kgm
 from tests.client.conftest import form, group, newcomer, proxy, server  # noqa: F401  (fixtures)
 from tests.client.faults import BlackHole, Edit, Pass
 from tests.client.pace import short_budget_ms
+from tests.waiting import until
 
 QUICK = ("--guard-window", "100ms", "--timeout", "60s", "--assume-stopped")
 KEYS = {
@@ -182,13 +183,10 @@ def waiting(state, proxy, group, form):  # noqa: F811
     """kgm in a process, while its LeaveGroup is not answered."""
     form("a", "b")
     proxy.always(ApiKey.LEAVE_GROUP, BlackHole())
-    command = [sys.executable, "-m", "kgm.cli.main", "remove-members", group, "-b", proxy.bootstrap, "-i", "a", "--yes",
+    command = [*KGM, "remove-members", group, "-b", proxy.bootstrap, "-i", "a", "--yes",
                *QUICK]  # fmt: skip
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 30
-    while not proxy.requests(ApiKey.LEAVE_GROUP):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: proxy.requests(ApiKey.LEAVE_GROUP), "no LeaveGroup is sent", 30)
     yield child
     child.kill()
     child.wait(30)

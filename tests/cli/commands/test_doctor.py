@@ -205,7 +205,7 @@ def test_members_that_do_not_commit_and_sessions_that_are_too_short(kafka):
 def test_an_instance_id_that_two_processes_use(kafka):
     group, topic = f"g-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}"
     kafka.create_topics({topic: 1})
-    port = int(kafka.bootstrap.rpartition(":")[2])
+    port = kafka.port
     with RdMembers(kafka.bootstrap) as members:
         wait_settled([members.start(group=group, topics=[topic], instance_id="a", session_timeout_ms=30_000)], 1)
         for _ in range(3):

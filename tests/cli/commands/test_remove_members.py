@@ -19,9 +19,11 @@ from kgm.cli.main import run
 from kgm.client import connect
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
+from tests import KGM
 from tests.client.conftest import form, group, newcomer, proxy, server  # noqa: F401  (fixtures)
 from tests.client.faults import BlackHole, Edit, Pass, ResetAfter
 from tests.client.pace import short_budget_ms
+from tests.waiting import until
 
 #: Nothing shows whether members that do nothing unasked are alive.
 QUICK = ("--guard-window", "300ms", "--timeout", "60s", "--assume-stopped")
@@ -278,11 +280,11 @@ def test_exit_codes_of_faults(remove, proxy, group, form, api, fault, code, resu
 
 def test_nobody_there(remove):
     started = time.monotonic()
-    code, document, err = remove("--instance-ids", "a", "--yes", to="127.0.0.1:1", quick=("--timeout", "2s"))
+    code, document, err = remove("--instance-ids", "a", "--yes", to="127.0.0.1:1", quick=("--timeout", "60s"))
     assert code == 5
     assert document["errors"][0]["code"] == "UNREACHABLE"
     assert "127.0.0.1:1" in err
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20  # long before its time is up
 
 
 @pytest.mark.slow
@@ -292,7 +294,7 @@ def test_nobody_there(remove):
 def test_at_a_terminal_it_asks(proxy, group, form, answer, code, stays):  # noqa: F811
     form("a", "b")
     controller, terminal = pty.openpty()
-    command = [sys.executable, "-m", "kgm.cli.main", "remove-members", group, "-b", proxy.bootstrap, "-i", "a", *QUICK]
+    command = [*KGM, "remove-members", group, "-b", proxy.bootstrap, "-i", "a", *QUICK]
     child = subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     os.close(terminal)
     os.write(controller, answer.encode())
@@ -322,24 +324,9 @@ def test_foreign_ids_cannot_write_on_the_terminal(proxy, group, form, capsys):  
 def test_ctrl_c_while_the_answer_is_awaited(proxy, group, form):  # noqa: F811
     form("a", "b")
     proxy.always(ApiKey.LEAVE_GROUP, BlackHole())
-    command = [
-        sys.executable,
-        "-m",
-        "kgm.cli.main",
-        "remove-members",
-        group,
-        "-b",
-        proxy.bootstrap,
-        "-i",
-        "a",
-        "--yes",
-        *QUICK,
-    ]
+    command = [*KGM, "remove-members", group, "-b", proxy.bootstrap, "-i", "a", "--yes", *QUICK]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 20
-    while not proxy.requests(ApiKey.LEAVE_GROUP):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: proxy.requests(ApiKey.LEAVE_GROUP), "no LeaveGroup is sent", 20)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=20)
     assert child.returncode == 130

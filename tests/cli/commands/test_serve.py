@@ -5,15 +5,15 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 
 import pytest
 
 from kgm.cli.commands.serve import parse_listen, parse_topics
 from kgm.cli.main import run
 from kgm.model.errors import UsageError
+from tests import KGM
 
-COMMAND = [sys.executable, "-m", "kgm.cli.main", "serve"]
+COMMAND = [*KGM, "serve"]
 
 
 class Served:

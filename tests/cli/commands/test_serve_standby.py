@@ -1,21 +1,14 @@
 """The way an operator scales out with `kgm serve`: set a target size, then start the new members."""
 
 import signal
-import time
 
 import pytest
 
 from tests.cli.commands.test_serve import Served
 from tests.kafka.members import RdMembers, wait_settled
+from tests.waiting import stays, until
 
 MOVES = ("revoked", "lost", "assigned")
-
-
-def until(condition, what, timeout_s=60):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 @pytest.mark.slow
@@ -33,11 +26,12 @@ def test_a_target_size_set_over_a_restart_makes_a_scale_out_cost_one_rebalance(t
             with Served("--listen", f"{host}:{port}", *serve, "--set", "kgm.group.target.size.g=7"):
                 seen = [len(member.events) for member in old]
                 new = [members.start(instance_id=name, **options) for name in ("n1", "n2")]
-                quiet_until = time.monotonic() + 3
-                until(lambda: time.monotonic() > quiet_until, "")
-                moved = [event.kind for member, n in zip(old, seen, strict=True) for event in member.events[n:]]
-                assert not set(moved) & set(MOVES)
-                assert not any(member.of_kind("assigned", "fatal") for member in new)
+
+                def nothing_moves(seen=seen, new=new):
+                    happened = [event.kind for member, n in zip(old, seen, strict=True) for event in member.events[n:]]
+                    return not set(happened) & set(MOVES) and not any(one.of_kind("assigned", "fatal") for one in new)
+
+                stays(nothing_moves, "a rebalance before all are there", 3)
                 new.append(members.start(instance_id="n3", **options))
                 wait_settled([*old, *new], 14, timeout_s=60)
                 for member, n in zip(old, seen, strict=True):

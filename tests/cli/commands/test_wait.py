@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import uuid
 
 import pytest
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
+from tests import KGM
 from tests.cli.runner import kgm
 from tests.kafka.members import RdMembers, wait_settled
 
@@ -38,7 +38,7 @@ class Waiting:
 
     def __init__(self, *arguments):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "kgm.cli.main", "wait", *arguments, "-o", "json"],
+            [*KGM, "wait", *arguments, "-o", "json"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 

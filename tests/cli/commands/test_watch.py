@@ -20,6 +20,7 @@ import pytest
 from kgm.cli.main import run
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
+from tests import KGM
 from tests.cli.environment import bare
 from tests.cli.runner import kgm
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
@@ -49,7 +50,7 @@ class Watching:
 
     def __init__(self, *arguments, stdout=subprocess.PIPE, env=None, command=("watch",)):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "kgm.cli.main", *command, *arguments, "--interval", "100ms"],
+            [*KGM, *command, *arguments, "--interval", "100ms"],
             stdout=stdout, stderr=subprocess.PIPE, text=True, env={**bare(), **(env or {})}, start_new_session=True,
         )  # fmt: skip
         self.lines, self.err = [], []

@@ -16,12 +16,14 @@ import struct
 import subprocess
 import sys
 import termios
-import time
+from collections.abc import Callable
 from typing import Self
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+from tests import ROOT
+from tests.waiting import until
+
 SHELLS = ("bash", "zsh", "fish")
 _START = {
     "bash": ["bash", "--noprofile", "--norc", "-i"],
@@ -97,15 +99,18 @@ class Shell:
         mark = self.cwd.parent / "mark"
         mark.unlink(missing_ok=True)
         self.send(f"{line}; echo >{mark}\r")
-        self.until(mark.exists)
+        self.read_until(mark.exists)
 
-    def until(self, condition: object) -> None:
+    def read_until(self, condition: Callable[[], bool]) -> None:
         """Read what the shell draws until the condition holds."""
-        assert callable(condition)
-        end = time.monotonic() + LIMIT_S
-        while not condition():
-            assert time.monotonic() < end, f"{self.name} has not got there; it shows:\n{self.screen[-2000:]!r}"
+
+        def look() -> bool:
+            if condition():
+                return True
             self.read(0.05)
+            return condition()
+
+        until(look, lambda: f"{self.name} shows:\n{self.screen[-2000:]!r}", LIMIT_S)
 
     def read(self, seconds: float) -> None:
         if select.select([self.terminal], [], [], seconds)[0]:
@@ -120,5 +125,5 @@ class Shell:
         self.screen = ""
         self.send(line + "\t")
         self.send(then + "\r")
-        self.until(self.said.exists)
+        self.read_until(self.said.exists)
         return self.said.read_bytes().decode().split("\0")[:-1]

@@ -26,6 +26,7 @@ from kgm.text.sanitize import clean
 from tests.cli.environment import bare
 from tests.cli.hostile_cluster import CROWD, Hostile, hostile_cluster
 from tests.text.hostile import OUR_COLORS, WIRE, hidden
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -129,11 +130,9 @@ def test_progress_is_shown_after_a_moment_and_wiped(monkeypatch):
     monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
-    end = time.monotonic() + 30
     with progress.progress(RunOptions(), "describing\x1b[2J") as line:
         line.count(3, 7)
-        while "3 of 7" not in sys.stderr.getvalue() and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: "3 of 7" in sys.stderr.getvalue(), lambda: f"no progress: {sys.stderr.getvalue()!r}", 30)
     seen = sys.stderr.getvalue()
     assert "describing\\x1b[2J 3 of 7 ... 0s" in seen
     assert seen.endswith("\r\x1b[K")

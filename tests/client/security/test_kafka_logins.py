@@ -30,8 +30,8 @@ GROUP, UNSEEN = "logins", "logins-unseen"
 def kafka(secured):
     """The secured broker, with a group that `caller` and the holder of the client's certificate may see, and one that
     only a super user sees."""
-    secured.seat(GROUP, "a")
-    secured.seat(UNSEEN, "a")
+    secured.add_absent_member(GROUP, "a")
+    secured.add_absent_member(UNSEEN, "a")
     secured.allow("caller", "DESCRIBE", group=GROUP)
     secured.allow("mtls-user", "DESCRIBE", group=GROUP)
     return secured

@@ -1,12 +1,11 @@
 """Each property of the stateful tests, alone, finds a coordinator that breaks it."""
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from tests.coordinator.classic.mutants import MUTANTS
 from tests.coordinator.classic.test_stateful import Coordination
 from tests.coordinator.consumer.test_clients_stateful import Consumers
+from tests.coordinator.one_property import failure_of, without
 
 INVARIANTS = [
     "a_fork_lives_its_own_life", "l2_a_join_phase_ends_when_it_must", "l3_nobody_waits_beyond_its_time",
@@ -47,14 +46,9 @@ CASES = [
 
 def only(machine, kept):
     """The machine with one of its properties, or with what its rules ask for themselves."""
-    # Who heals a group in the middle says that it must get well: that is L1.
+    # A group that is healed in the middle has to get well: that is L1.
     healing = ["the_round_comes_to_its_end"] if kept == "l3_nobody_waits_beyond_its_time" else []
-    silent = {
-        name: lambda _self: None
-        for name in (*INVARIANTS, *ENDINGS, *healing)
-        if name != kept and getattr(machine, name, None)
-    }
-    return type(machine.__name__, (machine,), silent)
+    return without(machine, [name for name in (*INVARIANTS, *ENDINGS, *healing) if name != kept])
 
 
 @pytest.mark.slow
@@ -63,19 +57,6 @@ def only(machine, kept):
 )
 def test_a_property_alone_finds_who_breaks_it(monkeypatch, machine, kept, name):
     MUTANTS[name](monkeypatch)
-    with pytest.raises(Exception) as failure:
-        run_state_machine_as_test(
-            only(machine, kept),
-            settings=settings(
-                max_examples=400,
-                stateful_step_count=40,
-                derandomize=True,
-                database=None,
-                deadline=None,
-                phases=[Phase.generate],
-                report_multiple_bugs=False,
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
+    traceback = failure_of(only(machine, kept), 40)
     if kept is not RULES:
-        assert kept in [entry.name for entry in failure.traceback]
+        assert kept in traceback

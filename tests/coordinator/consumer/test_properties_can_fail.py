@@ -1,11 +1,10 @@
 """Each property of the stateful test of consumer groups, alone, finds a coordinator that breaks it."""
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from tests.coordinator.consumer.mutants import CONSUMER_MUTANTS
 from tests.coordinator.consumer.test_groups_stateful import Members
+from tests.coordinator.one_property import failure_of, without
 
 PROPERTIES = [
     "e1_epochs_are_in_order_and_only_grow", "e2_nobody_shares_a_partition",
@@ -35,12 +34,6 @@ CASES = [
 ]
 
 
-def only(kept):
-    """The machine with one of its properties. (What is asked of every answer stays.)"""
-    silent = {name: lambda *_: None for name in PROPERTIES if name != kept}
-    return type("Members", (Members,), silent)
-
-
 def test_every_property_has_a_coordinator_that_breaks_it():
     said = {name for name in vars(Members) if name.startswith(("e1", "e2", "e3", "e4", "e5", "e6", "e7", "e8", "e9"))}
     assert said == {name for name in PROPERTIES if name[0] == "e" and name[1].isdigit()}
@@ -53,18 +46,6 @@ def test_every_property_has_a_coordinator_that_breaks_it():
 @pytest.mark.parametrize(("kept", "name"), CASES, ids=[name for _, name in CASES])
 def test_a_property_alone_finds_who_breaks_it(monkeypatch, kept, name):
     CONSUMER_MUTANTS[name](monkeypatch)
-    with pytest.raises(Exception) as failure:
-        run_state_machine_as_test(
-            only(kept),
-            settings=settings(
-                max_examples=400,
-                stateful_step_count=30,
-                derandomize=True,
-                database=None,
-                deadline=None,
-                phases=[Phase.generate],
-                report_multiple_bugs=False,
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
-    assert kept in [entry.name for entry in failure.traceback]
+    # What is asked of every answer stays.
+    machine = without(Members, [name for name in PROPERTIES if name != kept])
+    assert kept in failure_of(machine, 30)

@@ -19,10 +19,11 @@ from kgm.history.folders import Reading, folders, raw_table
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.protocol.messages.leave_group_response import LeaveGroupResponse
 from kgm.protocol.wire import decode_response, encode_request
-from tests.kafka.beaters import wait_coordinator_knows
 from tests.kafka.broker import KafkaCluster
+from tests.kafka.heartbeat_group import wait_coordinator_knows
 from tests.kafka.java_tools import QUICK
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.waiting import until
 
 SESSION_MS = 6_000
 MAX_POLL_MS = 15_000
@@ -134,11 +135,16 @@ class Drive:
         self.alive = {}
 
     @contextlib.contextmanager
-    def step(self, expected, *allowed):
+    def step(self, expected, *allowed, loses=None):
+        """loses: the member that is to lose its partitions; another one that does was removed by the broker, unasked."""
         since = _now()
+        before = [(name, member, len(member.events)) for name, member in self.alive.items() if name != loses]
         yield
         if self.alive:
             wait_settled(list(self.alive.values()), self.partitions, timeout_s=60)
+        for name, member, seen in before:
+            if self.alive.get(name) is member and any(event.kind == "lost" for event in member.events[seen:]):
+                raise TimeoutError(f"{self.group}: {name} was removed by the broker\n{member.story()}")
         # Clients commit every 0.3 s, so the log shows that each is alive.
         time.sleep(0.7)
         more = {"cooperative-round"} if "cooperative" in (self.options.get("assignor") or "") else set()
@@ -236,7 +242,7 @@ def java(stage, jvm):
     drive.start("a")
     drive.start("b")
     drive.send("b", "rejoin", "enforce")
-    with drive.step("max-poll", "bounce"):
+    with drive.step("max-poll", "bounce", loses="b"):
         drive.alive["b"].stall(MAX_POLL_MS + 3_000)
         drive.alive["a"].wait_for(lambda: len(drive.alive["a"].assignment) == 6, "all partitions", timeout_s=60)
         drive.alive["b"].wait_for(lambda: drive.alive["b"].events[-1].kind == "assigned", "its return", timeout_s=60)
@@ -257,6 +263,10 @@ def moved(stage, rd):
     drive.start("b")
     with drive.step(None):
         stage.broker.cluster.restart(1)
+        for member in drive.alive.values():  # each has found the coordinator again
+            until(
+                lambda member=member: member.commit().kind == "committed", f"{member.name} cannot commit", every_s=0.1
+            )
     drive.start("c")
 
 

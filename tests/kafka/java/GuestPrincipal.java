@@ -2,7 +2,7 @@ import org.apache.kafka.common.security.auth.AuthenticationContext;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder;
 
-/** Whoever comes without a login is User:matrix on listeners with this builder, instead of User:ANONYMOUS, who may do all. */
+/** On listeners with this builder, clients without a login are User:matrix instead of User:ANONYMOUS, which is a super user. */
 public final class GuestPrincipal extends DefaultKafkaPrincipalBuilder {
     public GuestPrincipal() {
         super(null, null);

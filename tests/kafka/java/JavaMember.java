@@ -29,7 +29,7 @@ import org.apache.kafka.common.protocol.Errors;
  * Commands are JSON lines on standard input: {"cmd": "start", "member": NAME, "config": {...}, "topics": [...]},
  * then {"cmd": "commit" | "pause" | "close" | "close-leave" | "close-remain" | "stall", "member": NAME} ("stall" with "ms" stops
  * polling for a while). Events are JSON lines on standard output, each with the member's name, the event and "at"
- * (CLOCK_MONOTONIC, seconds). The end of input halts the JVM: members crash without a word to the broker.
+ * (CLOCK_MONOTONIC, seconds). The end of input halts the JVM: members crash without telling the broker.
  */
 public final class JavaMember implements Runnable, ConsumerRebalanceListener {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -104,7 +104,7 @@ public final class JavaMember implements Runnable, ConsumerRebalanceListener {
                 try {
                     consumer.close(CloseOptions.timeout(Duration.ZERO));
                 } catch (Exception ignored) {
-                    // The failure has been told already.
+                    // The failure has been reported already.
                 }
             }
         }
@@ -151,7 +151,7 @@ public final class JavaMember implements Runnable, ConsumerRebalanceListener {
         consumer.close(CloseOptions.groupMembershipOperation(operation).withTimeout(Duration.ofSeconds(10)));
     }
 
-    /** Tells of every new generation (or member epoch), also of those that move no partition. */
+    /** Emits an event for every new generation (or member epoch), also for those that move no partition. */
     private void noteGeneration() {
         ConsumerGroupMetadata metadata = consumer.groupMetadata();
         if (metadata.generationId() != generation || !metadata.memberId().equals(memberId)) {

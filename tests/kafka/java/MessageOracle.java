@@ -29,12 +29,12 @@ import org.apache.kafka.common.record.internal.MemoryRecords;
  * Kafka's own message classes behind a line protocol.
  *
  * A request is JSON: {"op": "roundtrip" | "to_json" | "from_json", "class": NAME, "version": N, "data": BASE64} ("json"
- * in the place of "data" for from_json). NAME is a message of kafka-clients with or without "Data", or a record key or
+ * instead of "data" for from_json). NAME is a message of kafka-clients with or without "Data", or a record key or
  * value of the group coordinator. An answer is {"data": BASE64}, {"json": ...} or {"error": TEXT}. Bytes that the
  * decoder leaves over are an error.
  *
  * The ops "subscription" and "assignment" read a consumer protocol blob with its version in front the way a group's
- * leader and members do (ConsumerProtocol), and answer with what they saw and with the blob written again at "version".
+ * leader and members do (ConsumerProtocol), and answer with what they read and with the blob written again at "version".
  */
 public final class MessageOracle {
     private static final String[] PACKAGES = {

@@ -15,7 +15,7 @@ from kgm.operations.removal.preview import expected_moves
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan
-from tests.kafka.beaters import BeatenGroup, beaters_cluster, random_member_ids
+from tests.kafka.heartbeat_group import HeartbeatGroup, prompt_cluster, random_member_ids
 from tests.server.wire_client import WireClient
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -27,13 +27,13 @@ DRAWS = 20
 
 @pytest.fixture(scope="module")
 def cluster():
-    with beaters_cluster(TOPICS) as running:
+    with prompt_cluster(TOPICS) as running:
         yield running
 
 
 @pytest.fixture
 def wire(cluster):
-    with WireClient(int(cluster.bootstrap.rpartition(":")[2])) as connection:
+    with WireClient(cluster.port) as connection:
         yield connection
 
 
@@ -41,7 +41,7 @@ def formed(wire, seed):
     """A settled group that may have been larger once, and the random numbers it was made by."""
     chance = random.Random(seed)
     topics = chance.sample(sorted(TOPICS), chance.randint(1, 5))
-    group = BeatenGroup(wire, f"removal-{seed}", topics, chance.choice(("uniform", "uniform", "uniform", "range")))
+    group = HeartbeatGroup(wire, f"removal-{seed}", topics, chance.choice(("uniform", "uniform", "uniform", "range")))
     unlike = chance.random() < 0.25
     size = chance.randint(3, 24)
     members = random_member_ids(chance, size + chance.choice(MORE_ONCE))
@@ -49,12 +49,12 @@ def formed(wire, seed):
         wanted = chance.sample(topics, chance.randint(1, len(topics))) if unlike else None
         group.join(member_id, f"seat-{number}", topics=wanted)
         if chance.random() < 0.3:
-            group.settle()
-    group.settle()
+            group.heartbeat_until_stable()
+    group.heartbeat_until_stable()
     chance.shuffle(members)
     for member_id in members[size:]:
         group.leave(member_id)
-    group.settle()
+    group.heartbeat_until_stable()
     return group, chance
 
 
@@ -65,7 +65,7 @@ def removed(group, member_ids):
     assert [row.error_code for row in answer.members] == [0] * len(rows), answer
     for member_id in member_ids:
         group.forget(member_id)
-    group.settle()
+    group.heartbeat_until_stable()
 
 
 @pytest.mark.parametrize("seed", SEEDS)

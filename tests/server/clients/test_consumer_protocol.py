@@ -13,9 +13,10 @@ from kgm.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from tests.cli.runner import kgm
-from tests.kafka.members import JavaMembers, RdMembers, wait_settled
-from tests.server.served import until
+from tests.kafka.members import members_of, wait_settled
+from tests.server.clients.served_group import group
 from tests.server.wire_client import WireClient
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 KINDS = pytest.mark.parametrize("kind", ["librdkafka", pytest.param("java", marks=pytest.mark.kafka)])
@@ -35,14 +36,6 @@ def served(cluster):
     )
 
 
-def members_of(kind, server):
-    return (JavaMembers if kind == "java" else RdMembers)(server.bootstrap)
-
-
-def group(server, group_id="g"):
-    return server.inspect(lambda view: view.group(group_id))
-
-
 def settled(server, members, partitions):
     """Wait until the members own so many partitions, and the coordinator says the same, and has nothing left to do."""
 
@@ -59,7 +52,7 @@ def settled(server, members, partitions):
         return len(owned) == partitions and group(server).state == "Stable" and owned == as_seen_there()
 
     wait_settled(members, partitions, timeout_s=PATIENCE_S)
-    until(are_settled, f"{partitions} partitions are not settled: {group(server)}", PATIENCE_S)
+    until(are_settled, lambda: f"{partitions} partitions are not settled: {group(server)}", PATIENCE_S)
 
 
 def set_for_group(server, **values):
@@ -74,7 +67,7 @@ def set_for_group(server, **values):
 @KINDS
 def test_members_come_leave_and_bounce(served, kind):
     options = {"group": "g", "topics": ["t"], "protocol": "consumer"}
-    with members_of(kind, served) as members:
+    with members_of(kind, served.bootstrap) as members:
         a = members.start(instance_id="a", **options)
         b = members.start(**options)
         settled(served, [a, b], 6)
@@ -98,7 +91,7 @@ def test_members_come_leave_and_bounce(served, kind):
 def test_a_killed_static_member_is_refused_until_its_seat_is_freed(served, kind):
     """UNRELEASED_INSTANCE_ID, and the removal that frees the seat at once."""
     options = {"group": "g", "topics": ["t"], "protocol": "consumer"}
-    with members_of(kind, served) as members, members_of(kind, served) as others:
+    with members_of(kind, served.bootstrap) as members, members_of(kind, served.bootstrap) as others:
         a = members.start(instance_id="a", **options)
         wait_settled([a], 6, timeout_s=PATIENCE_S)
         a.crash()
@@ -117,7 +110,7 @@ def test_a_killed_static_member_is_fenced_when_the_session_of_its_group_ends(ser
     """The configuration of the group says how long that is; the others then have its partitions."""
     set_for_group(served, consumer_session_timeout_ms=3_000)
     options = {"group": "g", "topics": ["t"], "protocol": "consumer"}
-    with members_of("librdkafka", served) as members:
+    with members_of("librdkafka", served.bootstrap) as members:
         a, b = (members.start(instance_id=name, **options) for name in "ab")
         settled(served, [a, b], 6)
         a.crash()
@@ -129,7 +122,7 @@ def test_a_killed_static_member_is_fenced_when_the_session_of_its_group_ends(ser
 
 @KINDS
 def test_members_subscribe_by_regular_expression(served, kind):
-    with members_of(kind, served) as members:
+    with members_of(kind, served.bootstrap) as members:
         a = members.start(group="g", topics=["^t.*"], protocol="consumer")
         settled(served, [a], 6)
         b = members.start(group="g", topics=["^t.*"], protocol="consumer")
@@ -141,7 +134,7 @@ def test_members_subscribe_by_regular_expression(served, kind):
 def test_a_regular_expression_follows_the_topics(served):
     """It is resolved again when there are new topics, though not within ten seconds."""
     admin = AdminClient({"bootstrap.servers": served.bootstrap})
-    with members_of("librdkafka", served) as members:
+    with members_of("librdkafka", served.bootstrap) as members:
         a = members.start(group="g", topics=["^t.*"], protocol="consumer")
         settled(served, [a], 6)
         admin.create_topics([NewTopic("two", 2, 1), NewTopic("other", 2, 1)])["two"].result()
@@ -155,7 +148,7 @@ def test_a_regular_expression_follows_the_topics(served):
 def test_members_follow_topics_that_grow_and_go(served):
     admin = AdminClient({"bootstrap.servers": served.bootstrap})
     options = {"group": "g", "topics": ["t", "u"], "protocol": "consumer"}
-    with members_of("librdkafka", served) as members:
+    with members_of("librdkafka", served.bootstrap) as members:
         a, b = (members.start(**options) for _ in range(2))
         settled(served, [a, b], 8)
         admin.create_partitions([NewPartitions("u", 5)])["u"].result()
@@ -175,7 +168,7 @@ def test_commits_go_with_the_epoch_of_the_member(served):
         offsets = served.inspect(lambda view: dict(view.offsets("g")))
         return {partition: row.offset for (_, partition), row in offsets.items()}
 
-    with members_of("librdkafka", served) as members:
+    with members_of("librdkafka", served.bootstrap) as members:
         a = members.start(**options)
         a.wait_for(lambda: sum(event.data["count"] for event in a.of_kind("polled")) == 30, "records", PATIENCE_S)
         assert a.commit().kind == "committed"
@@ -194,7 +187,7 @@ def test_commits_go_with_the_epoch_of_the_member(served):
 @KINDS
 def test_a_group_is_moved_to_the_new_protocol_and_back_while_it_works(served, kind):
     """One member after the other is restarted with the other protocol; meanwhile both speak in one group."""
-    with members_of(kind, served) as members:
+    with members_of(kind, served.bootstrap) as members:
 
         def start(protocol, assignor=None):
             return members.start(group="g", topics=["t"], protocol=protocol, assignor=assignor)
@@ -226,7 +219,7 @@ def test_a_group_is_moved_to_the_new_protocol_and_back_while_it_works(served, ki
 def test_the_removal_of_the_last_member_with_the_new_protocol_is_announced(served):
     """A mixed group becomes a classic one, which an operator is told before."""
     options = {"group": "g", "topics": ["t"]}
-    with members_of("librdkafka", served) as members:
+    with members_of("librdkafka", served.bootstrap) as members:
         a = members.start(instance_id="a", protocol="consumer", **options)
         b = members.start(instance_id="b", protocol="classic", assignor="range", **options)
         settled(served, [a, b], 6)
@@ -248,7 +241,7 @@ def test_many_members(served):
     set_for_group(served, consumer_session_timeout_ms=4_000)
     admin = AdminClient({"bootstrap.servers": served.bootstrap})
     admin.create_topics([NewTopic("wide", 40, 1)])["wide"].result()
-    with members_of("librdkafka", served) as members:
+    with members_of("librdkafka", served.bootstrap) as members:
         started = [members.start(group="g", topics=["wide"], protocol="consumer") for _ in range(20)]
         settled(served, started, 40)
         assert {len(member.assignment) for member in started} == {2}

@@ -2,7 +2,6 @@
 made of them: epochs, assignments, seats, regular expressions, offsets, groups of both kinds of members."""
 
 import shutil
-import time
 
 import pytest
 
@@ -24,8 +23,9 @@ from kgm.protocol.subscription import Subscription, encode_subscription
 from kgm.records.log import OffsetsLog
 from tests.kafka.broker import KafkaCluster
 from tests.kafka.java_tools import run_tool
-from tests.server.served import ServedProcess, until
+from tests.server.served import ServedProcess
 from tests.server.wire_client import WireClient
+from tests.waiting import NOT_READY, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.kafka]
 
@@ -36,7 +36,6 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": "60000",
     "group.consumer.assignment.interval.ms": "0",
 }
-NOT_YET = {E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR}
 
 
 class Broker:
@@ -65,11 +64,12 @@ class Broker:
 
     def when_there(self, request, error_in):
         """The answer once the coordinator is there and loaded."""
-        deadline = time.monotonic() + 60
-        while error_in(answer := self.client.ask(request)) in NOT_YET:
-            assert time.monotonic() < deadline, answer
-            time.sleep(0.1)
-        return answer
+        return until(
+            lambda: self.client.ask(request),
+            "the coordinator is not there",
+            accept=lambda answer: error_in(answer) not in NOT_READY,
+            every_s=0.1,
+        )
 
     def epoch_of(self, member, group="g"):
         return next(row.member_epoch for row in self.described(group)[0].members if row.member_id == member)
@@ -224,7 +224,7 @@ def test_a_broker_and_kgm_serve_take_over_consumer_groups_from_each_other(tmp_pa
     data_dir = tmp_path / "data"
     with KafkaCluster(properties=SETTINGS) as cluster:
         cluster.create_topics(TOPICS)
-        kafka = Broker(int(cluster.bootstrap.rpartition(":")[2]))
+        kafka = Broker(cluster.port)
         ids = topic_ids(kafka.client)
         classic = live(kafka)
         kafkas = kafka.described("g", "mixed", "left")
@@ -253,7 +253,7 @@ def test_a_broker_and_kgm_serve_take_over_consumer_groups_from_each_other(tmp_pa
             records = sum(len(batch.records) for batch in log.read())
         assert len(dumped(data_dir / OFFSETS)) == records
         hand_over(data_dir, cluster)
-        kafka = Broker(int(cluster.bootstrap.rpartition(":")[2]))
+        kafka = Broker(cluster.port)
         assert kafka.described("g") == [left]
         assert (kafka.offsets(), offsets) == ({("t", 0): 8}, {("t", 0): 8})
         nothing_new(kafka, left)

@@ -5,17 +5,18 @@ The scenarios run side by side in a few threads, each with a topic and groups of
 wait for conditions only, and hold no upper bound on time but that of patience."""
 
 import concurrent.futures
-import itertools
 import threading
 import time
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.kafka.records import produce
+from tests.server.clients.served_group import now_ms, session_end_ms, wait_heartbeats
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.kafka]
 PATIENCE_S = 90
@@ -25,13 +26,6 @@ KINDS = ("librdkafka", "java")
 #: Positions are kept at each close and each revocation.
 COMMITTING = {"enable.auto.commit": "true", "auto.commit.interval.ms": "100"}
 DISTURBED = ("revoked", "lost", "assigned", "fatal")
-
-
-def until(condition, what):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 class Stage:
@@ -56,17 +50,19 @@ class Stage:
     def settle(self, *members):
         """Wait until the members share the partitions and the group is Stable without anybody else."""
         wait_settled(members, PARTITIONS, PATIENCE_S)
-        until(lambda: self.view().state == "Stable" and len(self.view().members) == len(members), f"{self.group}")
+        until(
+            lambda: self.view().state == "Stable" and len(self.view().members) == len(members),
+            f"{self.group}",
+            PATIENCE_S,
+        )
         wait_settled(members, PARTITIONS, PATIENCE_S)
 
     def view(self):
         return self.server.inspect(lambda view: view.group(self.group))
 
     def produce(self, each=20):
-        producer = Producer({"bootstrap.servers": self.server.bootstrap, "linger.ms": 0, "log_level": 0})
-        for n, partition in itertools.product(range(each), range(PARTITIONS)):
-            producer.produce(self.topic, f"value-{n}", partition=partition)
-        assert producer.flush(PATIENCE_S) == 0
+        values = (f"value-{n}" for n in range(each * PARTITIONS))
+        produce(self.server.bootstrap, self.topic, values, range(PARTITIONS), timeout_s=PATIENCE_S)
         self.produced += each * PARTITIONS
 
     def consumed(self):
@@ -76,7 +72,7 @@ class Stage:
         return self.server.inspect(lambda view: sum(row.offset for row in view.offsets(self.group).values()))
 
     def everything_is_read_once(self, *alive):
-        until(lambda: self.consumed() >= self.produced, f"{self.group} does not read everything")
+        until(lambda: self.consumed() >= self.produced, f"{self.group} does not read everything", PATIENCE_S)
         for member in alive:
             member.close()
         assert self.consumed() == self.produced
@@ -135,7 +131,7 @@ def persisted(stage, *, rolling):
     for broker in (1, 2, 3):
         stage.server.stop_broker(broker)
         stage.produce(5)
-        until(lambda: stage.consumed() >= stage.produced, "nothing is read while a broker is away")
+        until(lambda: stage.consumed() >= stage.produced, "nothing is read while a broker is away", PATIENCE_S)
         stage.server.start_broker(broker)
     assert [since(member, at) for member, at in zip(members, seen, strict=True)] == [[], [], []]
     after = stage.view()
@@ -152,7 +148,7 @@ def fencing(stage, *, conflicts, at_once):
     seen = [len(member.events) for member in originals]
     newer = [stage.start(f"instance-{n}") for n in range(conflicts)]
     pairs = list(zip(originals, newer, strict=False))
-    until(lambda: all(a.fatal or b.fatal for a, b in pairs), "nobody is fenced")
+    until(lambda: all(a.fatal or b.fatal for a, b in pairs), "nobody is fenced", PATIENCE_S)
     alive = [member for member in (*originals, *newer) if member.fatal is None]
     stage.settle(*alive)
     dead = [member for member in (*originals, *newer) if member.fatal is not None]
@@ -175,7 +171,7 @@ def failure(stage, *, clean):
         stage.produce()
         members[at].close() if clean else members[at].crash()
         stage.settle(members[1 - at])
-        until(lambda: stage.consumed() >= stage.produced, "not everything is read")
+        until(lambda: stage.consumed() >= stage.produced, "not everything is read", PATIENCE_S)
         members[at] = stage.start(**config)
         stage.settle(*members)
     if clean:
@@ -205,7 +201,7 @@ def upgrade(stage, *, static):
     for at, chosen in ((0, "range"), (1, "roundrobin")):
         members[at].close()
         members[at] = stage.start(ids[at], assignor="roundrobin,range")
-        until(lambda chosen=chosen: stage.view().protocol == chosen, f"the group does not come to {chosen}")
+        until(lambda chosen=chosen: stage.view().protocol == chosen, f"the group does not come to {chosen}", PATIENCE_S)
         stage.settle(*members)
         owned = sorted(sorted(partition for _, partition in member.assignment) for member in members)
         assert owned == ([[0, 1, 2], [3, 4, 5]] if chosen == "range" else [[0, 2, 4], [1, 3, 5]])
@@ -219,11 +215,13 @@ def expiry(stage):
     a, b = (stage.start(name, session_timeout_ms=2_500) for name in "ab")
     stage.settle(a, b)
     seen = len(b.events)
-    closed_at = time.monotonic()
+    before_ms, member_id = now_ms(), a.member_id
+    wait_heartbeats(stage.server, 1, stage.group)
     a.close()
+    end_ms = session_end_ms(stage.view(), member_id)
+    assert before_ms <= end_ms - 2_500 <= now_ms(), "a session begins with the last heartbeat"
     b.wait_assigned(PARTITIONS, PATIENCE_S)
-    # Its session began with its last heartbeat, at most one interval (0.3 s) before.
-    assert time.monotonic() - closed_at > 2
+    assert now_ms() >= end_ms
     assert since(b, seen) == ["revoked", "assigned"]
 
 

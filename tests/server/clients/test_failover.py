@@ -4,15 +4,16 @@ import json
 import threading
 
 import pytest
-from confluent_kafka import Producer
 
-from kgm.cli.main import run
 from kgm.client import connect
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
+from tests.cli.runner import kgm
 from tests.kafka.java_tools import run_tool
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
-from tests.server.served import until
+from tests.kafka.records import produce
+from tests.server.clients.served_group import group
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -30,16 +31,9 @@ def brokers():
     assert warnings == []
 
 
-def produce(server, count=60):
-    """Records for every partition, sent to whichever broker there is."""
-    producer = Producer({"bootstrap.servers": server.bootstrap, "log_level": 0, "linger.ms": 0})
-    for n in range(count):
-        producer.produce("t", f"value-{n}", partition=n % 6)
-    assert producer.flush(60) == 0
-
-
-def group(server):
-    return server.inspect(lambda view: view.group("g"))
+def fill(server, count=60):
+    """Produce records to every partition, through whichever broker there is."""
+    produce(server.bootstrap, "t", (f"value-{n}" for n in range(count)), range(6), timeout_s=60)
 
 
 def settled(server, *members):
@@ -54,7 +48,7 @@ def moved(server, members, before, move):
     """Do something to the coordinator; then everybody commits, in the same generation, undisturbed."""
     seen = {member: len(member.events) for member in members}
     move()
-    produce(server, 6)  # librdkafka commits only what is new
+    fill(server, 6)  # librdkafka commits only what is new
     for member in members:
         until(lambda member=member: member.commit().kind == "committed", f"{member.name} could not commit")
     after = group(server)
@@ -79,21 +73,21 @@ def move_around(server, members):
 
 
 def test_static_librdkafka_members_follow_their_coordinator(brokers):
-    produce(brokers)
+    fill(brokers)
     with RdMembers(brokers.bootstrap) as members:
         move_around(brokers, [members.start(instance_id=name, **OPTIONS) for name in "abc"])
 
 
 @pytest.mark.kafka
 def test_static_java_and_librdkafka_members_follow_their_coordinator(brokers):
-    produce(brokers)
+    fill(brokers)
     with JavaMembers(brokers.bootstrap) as java, RdMembers(brokers.bootstrap) as rd:
         started = [java.start(instance_id=name, **OPTIONS) for name in ("java-1", "java-2")]
         move_around(brokers, [*started, rd.start(instance_id="rd", **OPTIONS)])
 
 
 def test_a_member_that_was_restarted_meanwhile_comes_back_without_a_rebalance(brokers):
-    produce(brokers)
+    fill(brokers)
     with RdMembers(brokers.bootstrap) as members:
         a, b = (members.start(instance_id=name, **OPTIONS) for name in "ab")
         before = settled(brokers, a, b)
@@ -108,8 +102,8 @@ def test_a_member_that_was_restarted_meanwhile_comes_back_without_a_rebalance(br
         assert [event for event in b.events[seen:] if event.kind in DISTURBED] == []
 
 
-def test_kgm_finds_its_way_while_the_coordinator_moves(brokers, capsys):
-    produce(brokers)
+def test_kgm_finds_its_way_while_the_coordinator_moves(brokers):
+    fill(brokers)
     stop = threading.Event()
 
     def keep_moving():
@@ -131,15 +125,16 @@ def test_kgm_finds_its_way_while_the_coordinator_moves(brokers, capsys):
                 assert seen.coordinator.id in (1, 2, 3)
             a.crash()
             arguments = ["remove-members", "g", "--instance-ids", "a", "--yes", "--allow-live", "-o", "json"]
-            code = run([*arguments, "-b", brokers.bootstrap, "--timeout", "60s"])
+            run = kgm(*arguments, "-b", brokers.bootstrap, "--timeout", "60s")
         finally:
             stop.set()
             moving.join()
-        (row,) = json.loads(capsys.readouterr().out)["data"]["results"]
-        assert (code, row["result"]) in ((0, "removed"), (7, "unknown"))
+        (row,) = json.loads(run.out)["data"]["results"]
+        assert (run.code, row["result"]) in ((0, "removed"), (7, "unknown"))
         # In Kafka, too, a removal is in the log only when the rebalance that it leads to has ended: a coordinator that
         # loads the group before that has the member again.
-        assert run([*arguments, "--ignore-missing", "-b", brokers.bootstrap, "--timeout", "60s"]) == 0
+        run = kgm(*arguments, "--ignore-missing", "-b", brokers.bootstrap, "--timeout", "60s")
+        assert run.code == 0, run
         b.wait_assigned(6, timeout_s=60)
         assert [member.group_instance_id for member in group(brokers).members] == ["b"]
 
@@ -147,7 +142,7 @@ def test_kgm_finds_its_way_while_the_coordinator_moves(brokers, capsys):
 @pytest.mark.kafka
 def test_kafka_reassign_partitions_moves_coordinators(brokers, tmp_path):
     partition = brokers.partition_of("g")
-    produce(brokers)
+    fill(brokers)
     plan = tmp_path / "plan.json"
 
     def tool(*arguments, name="reassign.ReassignPartitionsCommand"):

@@ -1,25 +1,15 @@
 """Java 4.3 consumers, and Kafka's own command line tools, on the embedded server."""
 
 import subprocess
-import time
 
 import pytest
 
 from tests.kafka.java_tools import classpath, consumer_group_command, java_command
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.server.clients.served_group import group, wait_heartbeats
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.kafka]
-
-
-def group(server, group_id="g"):
-    return server.inspect(lambda coordinator: coordinator.group(group_id))
-
-
-def until(condition, what, timeout_s=30):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 def table(text):
@@ -42,11 +32,13 @@ def console_producer(server, lines, *properties):
 def test_static_members_are_bounced_without_a_rebalance(cluster, assignor):
     server = cluster()
     with JavaMembers(server.bootstrap) as members:
-        options = {"group": "g", "topics": ["t"], "assignor": assignor}
+        options = {"group": "g", "topics": ["t"], "assignor": assignor, "session_timeout_ms": 30_000}
         a, b, c = (members.start(instance_id=name, **options) for name in "abc")
         wait_settled([a, b, c], 6)
-        until(lambda: group(server).state == "Stable" and all(len(m.assignment) == 2 for m in (a, b, c)), "not stable")
-        time.sleep(0.5)  # a cooperative group may have one more round to go
+        until(
+            lambda: group(server).state == "Stable" and all(len(m.assignment) == 2 for m in (a, b, c)), "not stable", 30
+        )
+        wait_heartbeats(server)  # a cooperative group may have one more round to go
         generation = group(server).generation
         leader = group(server).leader
         for member in (a, b, c):  # the leader is among them (KIP-814)
@@ -89,10 +81,10 @@ def test_a_second_owner_of_an_instance_id_fences_the_first(cluster):
 def test_java_and_librdkafka_share_a_group(cluster):
     server = cluster()
     with JavaMembers(server.bootstrap) as java, RdMembers(server.bootstrap) as rd:
-        options = {"group": "g", "topics": ["t"], "assignor": "range"}
+        options = {"group": "g", "topics": ["t"], "assignor": "range", "session_timeout_ms": 30_000}
         a, b = java.start(instance_id="java", **options), rd.start(instance_id="rd", **options)
         wait_settled([a, b], 6)
-        until(lambda: group(server).state == "Stable", "the group is not stable")
+        until(lambda: group(server).state == "Stable", "the group is not stable", 30)
         generation = group(server).generation
         owned = b.assignment
         b.crash()
@@ -117,7 +109,9 @@ def test_consumer_group_command(cluster):
         wait_settled([a, b], 6)
         # A partition without records has no offset until its member has looked up its position.
         until(
-            lambda: a.commit().kind == b.commit().kind == "committed" and _offsets(server) == (6, 24), "not committed"
+            lambda: a.commit().kind == b.commit().kind == "committed" and _offsets(server) == (6, 24),
+            "not committed",
+            30,
         )
 
         rows = table(consumer_group_command(server.bootstrap, "--describe", "--group", "g", "--members", "--verbose"))
@@ -140,7 +134,7 @@ def test_consumer_group_command(cluster):
         a.close_leave()
         b.close_leave()
 
-    until(lambda: not group(server).members, "the members are still there")
+    until(lambda: not group(server).members, "the members are still there", 30)
     reset = ("--reset-offsets", "--group", "g", "--topic", "t", "--to-earliest", "--execute")
     consumer_group_command(server.bootstrap, *reset)
     assert _committed(server) == 0

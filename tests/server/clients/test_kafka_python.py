@@ -2,10 +2,12 @@
 
 import contextlib
 import threading
-import time
 import warnings
 
 import pytest
+
+from tests.server.clients.served_group import group
+from tests.waiting import until
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # its way of reading its own resources
@@ -55,27 +57,16 @@ def static_consumers(server, *names):
             thread.join()
 
 
-def until(condition, what, timeout_s=20):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
-
-
-def group(server):
-    return server.inspect(lambda coordinator: coordinator.group("g"))
-
-
 def test_static_consumers_read_stay_and_are_removed_together(cluster):
     server = cluster()
     with static_consumers(server, "a", "b") as (values, owned):
-        until(lambda: owned == {"a": 3, "b": 3} and group(server).state == "Stable", "the group is not stable")
+        until(lambda: owned == {"a": 3, "b": 3} and group(server).state == "Stable", "the group is not stable", 20)
         generation = group(server).generation
         producer = KafkaProducer(bootstrap_servers=server.bootstrap)
         for n in range(30):
             producer.send("t", b"%d" % n, partition=n % 6)
         producer.close()
-        until(lambda: len(values["a"]) == len(values["b"]) == 15, "not all records were read")
+        until(lambda: len(values["a"]) == len(values["b"]) == 15, "not all records were read", 20)
         assert {int(v) for v in values["a"] + values["b"]} == set(range(30))
     assert {m.group_instance_id for m in group(server).members} == {"a", "b"}
     assert group(server).generation == generation

@@ -1,7 +1,6 @@
 """Plans for a group, with real clients that know nothing of them: Java's and librdkafka's live with waiting and with
 taking somebody's place (KIP-345, future works)."""
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -10,27 +9,14 @@ from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.contract.scale_out_plan import GroupPlans
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
-from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.kafka.members import JavaMembers, RdMembers, members_of, wait_settled
+from tests.server.clients.served_group import group, wait_heartbeats
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 KINDS = pytest.mark.parametrize("kind", ["librdkafka", pytest.param("java", marks=pytest.mark.kafka)])
 HOLD = TimerKey(TimerKind.HOLD, "g")
 MOVES = ("revoked", "lost", "assigned")
-
-
-def group(server):
-    return server.inspect(lambda view: view.group("g"))
-
-
-def until(condition, what, timeout_s=60):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
-def members_of(kind, server):
-    return (JavaMembers if kind == "java" else RdMembers)(server.bootstrap)
 
 
 def stable_with(server, *instances, without=()):
@@ -42,7 +28,7 @@ def stable_with(server, *instances, without=()):
             member.group_instance_id for member in view.members
         )  # fmt: skip
 
-    until(there, f"{instances} are not stable: {group(server)}")
+    until(there, lambda: f"{instances} are not stable: {group(server)}")
 
 
 def formed(members, server, names, partitions, assignor="range", *, session_timeout_ms=20_000):
@@ -58,7 +44,7 @@ def test_three_newcomers_of_a_static_group_cost_one_rebalance(cluster, kind):
     """Four static members go on with what they have until all three pre-registered ones are there."""
     plans = GroupPlans(instance_ids=(("g", frozenset(["n1", "n2", "n3"])),))
     server = cluster({"t": 14}, plans=plans)
-    with members_of(kind, server) as members:
+    with members_of(kind, server.bootstrap) as members:
         old, options = formed(members, server, "abcd", 14)
         generation = group(server).generation
         seen = {name: len(member.events) for name, member in old.items()}
@@ -66,8 +52,7 @@ def test_three_newcomers_of_a_static_group_cost_one_rebalance(cluster, kind):
         for waiting in (("n1",), ("n1", "n2")):
             new.append(members.start(instance_id=waiting[-1], **options))
             until(lambda expected=waiting: group(server).held == expected, "the newcomer is not held")
-        beats = time.monotonic() + 2  # several heartbeats of everybody
-        until(lambda: time.monotonic() > beats, "")
+        wait_heartbeats(server)
         assert (group(server).generation, group(server).state) == (generation, "Stable")
         for name, member in old.items():
             assert not [event for event in member.events[seen[name] :] if event.kind in MOVES]
@@ -108,7 +93,7 @@ def test_without_a_plan_each_of_them_costs_one(cluster):
 def test_a_spare_takes_the_place_of_a_leader_that_crashed(cluster, kind, assignor):
     """The others notice nothing, and the spare consumes what the crashed one did."""
     server = cluster({"t": 6}, plans=GroupPlans(target_sizes=(("g", 2),)))
-    with members_of(kind, server) as members:
+    with members_of(kind, server.bootstrap) as members:
         pair, options = formed(members, server, "ab", 6, assignor, session_timeout_ms=6_000)
         until(lambda: {len(member.assignment) for member in pair.values()} == {3}, "not shared evenly")
         stable_with(server, "a", "b")
@@ -137,7 +122,7 @@ def test_a_spare_that_has_waited_as_long_as_it_may_asks_again(cluster, kind, ins
     """It is told REBALANCE_IN_PROGRESS, and every client joins again after that, static or dynamic."""
     plans = GroupPlans(target_sizes=(("g", 1),))
     server = cluster({"t": 6}, plans=plans, kgm_group_newcomer_max_wait_ms=1_000)
-    with members_of(kind, server) as members:
+    with members_of(kind, server.bootstrap) as members:
         there, options = formed(members, server, "a", 6)
         generation, seen = group(server).generation, len(there["a"].events)
         spare = members.start(instance_id=instance_id, **options)

@@ -12,7 +12,8 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
 from tests.kafka.jars import classpath
 from tests.kafka.java_tools import compiled, java_command
-from tests.server.served import ServedProcess, until
+from tests.server.served import ServedProcess
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +50,7 @@ def values(bootstrap, *, level="read_committed", group="reader", enough):
             found.extend(m.value().decode() for m in consumer.consume(500, timeout=0.5) if m.error() is None)
             return len(found) >= enough
 
-        until(read, f"only {len(found)} of {enough} records")
+        until(read, lambda: f"only {len(found)} of {enough} records")
         read()
         return found
     finally:

@@ -22,10 +22,11 @@ from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.limits import Limits
 from kgm.server.logs.data_directory import DataDirectory
 from tests.kafka.members import JavaMembers, RdMembers, wait_settled
+from tests.kafka.records import produce
 from tests.server.clients.test_failover import DISTURBED
-from tests.server.clients.test_failover import produce as produce_to
-from tests.server.served import COMMAND, PATIENCE_S, ServedProcess, until
+from tests.server.served import COMMAND, PATIENCE_S, ServedProcess
 from tests.server.wire_client import WireClient, batch
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -42,15 +43,10 @@ def kept(data_dir):
     return {group.group_id: group for group in groups}, offsets
 
 
-class Addressed:
-    def __init__(self, bootstraps):
-        self.bootstrap = bootstraps
-
-
 def committed(member, served):
     """Commit something new."""
-    produce_to(Addressed(served.address), 6)
-    until(lambda: member.commit().kind == "committed", f"{member.name} could not commit: {member.events[-3:]}")
+    produce(served.address, "t", [b"x"] * 6, range(6))
+    until(lambda: member.commit().kind == "committed", lambda: f"{member.name} could not commit: {member.events[-3:]}")
 
 
 @pytest.mark.kafka
@@ -270,6 +266,6 @@ def test_a_torn_tail_is_reported_on_stderr(tmp_path):
 
 def test_several_brokers_in_one_process(tmp_path):
     with ServedProcess(tmp_path / "data", "--topic", "t:4", "--brokers", "3") as served:
-        produce_to(Addressed(served.address), 12)
+        produce(served.address, "t", [b"x"] * 12, range(4))
         assert served.end() == 0
     assert served.said == []

@@ -25,6 +25,7 @@ from kgm.server.cluster.topics import topic_id
 from kgm.server.net.event_loop import WallClock
 from kgm.server.net.listener import java_address
 from tests.server.wire_client import WireClient, batch
+from tests.waiting import until
 
 PATIENCE_S = 10
 
@@ -78,13 +79,6 @@ def fetch(wait_ms):
 def produce(records, acks=-1):
     data = TopicProduceData(topic_id=topic_id("t"), partition_data=[PartitionProduceData(index=0, records=records)])
     return ProduceRequest(transactional_id=None, acks=acks, topic_data=[data])
-
-
-def until(condition, what):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.005)
 
 
 def is_alive(server):
@@ -208,9 +202,9 @@ def test_a_client_that_leaves_while_it_waits_is_forgotten(start):
     with WireClient(server.port) as client, WireClient(server.port) as other:
         client.send(join())
         other.send(fetch(wait_ms=60_000))
-        until(lambda: server.inspect(lambda c: c.group("g") is not None), "the join is not there")
-    until(lambda: server.connections == 0, "the connections are still there")
-    until(lambda: server.inspect(lambda c: c.group("g").generation) == 1, "the round did not end")
+        until(lambda: server.inspect(lambda c: c.group("g") is not None), "the join is not there", PATIENCE_S)
+    until(lambda: server.connections == 0, "the connections are still there", PATIENCE_S)
+    until(lambda: server.inspect(lambda c: c.group("g").generation) == 1, "the round did not end", PATIENCE_S)
     assert server._server.driver._waiting == {}
     assert server._server.cluster.pending._requests == {}
     assert is_alive(server)
@@ -234,7 +228,7 @@ def test_more_connections_than_allowed_are_refused(start, warnings):
         assert refused.is_closed()
     assert warnings == ["connection refused: there are 3 already"]
     clients.pop().close()
-    until(lambda: server.connections == 2, "the place is not free")
+    until(lambda: server.connections == 2, "the place is not free", PATIENCE_S)
     assert is_alive(server)
     for client in clients:
         client.close()
@@ -291,7 +285,7 @@ def test_half_a_frame_and_then_silence_or_the_end(start, cut):
         assert silent.is_closed()
     with WireClient(server.port) as gone:
         gone.socket.sendall(gone.frame(api_versions())[:cut])
-    until(lambda: server.connections == 0, "it is still there")
+    until(lambda: server.connections == 0, "it is still there", PATIENCE_S)
     assert server.buffered_bytes == 0
     assert is_alive(server)
 
@@ -318,7 +312,7 @@ def test_unfinished_requests_are_bounded_and_the_largest_pays(start, warnings):
     server = start(Limits(queued_max_request_bytes=600_000))
     with WireClient(server.port) as small, WireClient(server.port) as large:
         small.socket.sendall(raw(300_000, b"x" * 200_000))
-        until(lambda: server.buffered_bytes == 200_004, "the bytes did not come")
+        until(lambda: server.buffered_bytes == 200_004, "the bytes did not come", PATIENCE_S)
         large.socket.sendall(raw(900_000, b"x" * 500_000))
         assert large.is_closed()
         assert server.buffered_bytes == 200_004
@@ -334,11 +328,17 @@ def test_a_client_that_sends_ahead_is_left_waiting_in_its_socket(start):
         client.socket.settimeout(0.2)
         ahead = client.frame(heartbeat()) * 1000
         sent = 0
-        try:
-            while sent < 64 * 2**20:
-                sent += client.socket.send(ahead)
-        except TimeoutError:
-            pass
+
+        def is_left_waiting():
+            nonlocal sent
+            try:
+                while sent < 64 * 2**20:
+                    sent += client.socket.send(ahead)
+            except TimeoutError:  # or the server had no time to read
+                return server.buffered_bytes >= 64 * 1024
+            return True
+
+        until(is_left_waiting, "the server does not read", PATIENCE_S)
         assert sent < 64 * 2**20
         assert 64 * 1024 <= server.buffered_bytes < 1024 * 1024
         assert is_alive(server)
@@ -379,7 +379,7 @@ def test_noise_of_all_kinds_leaves_the_server_as_it_was(start):
             client.socket.sendall(bytes(frame[: rng.choice((len(frame), rng.randrange(len(frame)))) or 1]))
             client.socket.shutdown(socket.SHUT_WR)
             assert client.is_closed()
-    until(lambda: server.connections == 0, "connections are left")
+    until(lambda: server.connections == 0, "connections are left", PATIENCE_S)
     assert server.buffered_bytes == 0
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
     assert is_alive(server)

@@ -3,9 +3,9 @@
 import contextlib
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 
+from tests import KGM
 from tests.kafka.broker import KafkaCluster
 from tests.server.wire.play import TOPICS
 
@@ -59,7 +59,7 @@ def real(kind: str) -> Iterator[str]:
 @contextlib.contextmanager
 def served(kind: str) -> Iterator[str]:
     """A `kgm serve`; gives its address."""
-    command = [sys.executable, "-m", "kgm.cli.main", "serve", "--listen", "127.0.0.1:0"]
+    command = [*KGM, "serve", "--listen", "127.0.0.1:0"]
     command += ["--brokers", str(BROKERS[kind])]
     command += [word for name, count in TOPICS.items() for word in ("--topic", f"{name}:{count}")]
     command += [word for name, value in SETTINGS[kind].items() for word in ("--set", f"{name}={value}")]

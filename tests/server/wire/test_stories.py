@@ -4,12 +4,12 @@ import ast
 import asyncio
 import concurrent.futures
 import contextlib
-import pathlib
 import re
 
 import pytest
 
 from kgm.model.errors import ErrorCode
+from tests import ROOT
 from tests.server.wire import story
 from tests.server.wire.brokers import SETTINGS, real, served
 from tests.server.wire.play import Server, play_all
@@ -18,7 +18,6 @@ from tests.server.wire.requests import INFO, VERBS
 
 STORIES = story.load()
 THEMES = sorted({one.theme for one in STORIES})
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 _LOG = "tests/coordinator/classic, and the lockstep with Kafka's coordinator"
 #: Error codes that kgm/coordinator knows and no story can bring about: why, or where they are tested.

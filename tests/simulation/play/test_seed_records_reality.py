@@ -22,7 +22,7 @@ from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupD
 from kgm.simulation.plan.bounce_plan import WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.play.seed_records import seed_records
-from tests.kafka.beaters import BeatenGroup, beaters_cluster, random_member_ids
+from tests.kafka.heartbeat_group import HeartbeatGroup, prompt_cluster, random_member_ids
 from tests.server.wire_client import WireClient
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -33,7 +33,7 @@ NOW = Millis(1_000_000)
 
 @pytest.fixture(scope="module")
 def cluster():
-    with beaters_cluster(TOPICS) as running:
+    with prompt_cluster(TOPICS) as running:
         yield running
 
 
@@ -41,12 +41,12 @@ def cluster():
 def sharing(cluster):
     """The topics by the bucket of their ids, those alone in theirs left out."""
     with (
-        WireClient(int(cluster.bootstrap.rpartition(":")[2])) as wire,
+        WireClient(cluster.port) as wire,
         connect(cluster.bootstrap, timeout_ms=20_000) as client,
     ):
-        group = BeatenGroup(wire, "ids", TOPICS, "range")
+        group = HeartbeatGroup(wire, "ids", TOPICS, "range")
         group.join("somebody", None)
-        group.settle()
+        group.heartbeat_until_stable()
         buckets = defaultdict(list)
         for topic in client.describe_group("ids").topics:
             buckets[uuid_bucket(topic.topic_id)].append(topic.name)
@@ -76,10 +76,10 @@ def happens(group, comings, goings):
     """comings: who joins, and what it subscribes to."""
     for member_id in goings:
         group.leave(member_id)
-        group.settle()
+        group.heartbeat_until_stable()
     for member_id, topics in comings.items():
         group.join(member_id, None, topics=topics)
-        group.settle()
+        group.heartbeat_until_stable()
 
 
 def listed(wire, group_id):
@@ -109,17 +109,17 @@ def test_a_group_goes_on_in_the_engine_as_on_the_broker(cluster, sharing, seed):
         return {member_id: wanted[member_id] for member_id in ids[first:end]}
 
     with (
-        WireClient(int(cluster.bootstrap.rpartition(":")[2])) as wire,
+        WireClient(cluster.port) as wire,
         connect(cluster.bootstrap, timeout_ms=20_000) as client,
     ):
-        group = BeatenGroup(wire, f"installed-{seed}", topics, assignor)
+        group = HeartbeatGroup(wire, f"installed-{seed}", topics, assignor)
         happens(group, some(0, 4), [])
         happens(group, some(4, 7), chance.sample(ids[:4], 2))
         origin = starting_group_of(client.describe_group(group.group_id), WhatIf())
         engine = InEngine(origin)
         assert listed(engine, group.group_id) == listed(wire, group.group_id)
-        twin = BeatenGroup(engine, group.group_id, topics, assignor)
-        for name in ("instance_ids", "epochs", "held", "wanted"):
+        twin = HeartbeatGroup(engine, group.group_id, topics, assignor)
+        for name in ("instance_ids", "epochs", "owned", "subscriptions"):
             setattr(twin, name, dict(getattr(group, name)))
         for each in wanted.values():
             each.intersection_update(origin.topics)  # a snapshot has no others

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from kgm.cli.main import run
+from tests import KGM
 from tests.cli.commands.history.conftest import SEGMENTS
 from tests.history.store.stores import write_store
 from tests.records.real_logs import DATA
@@ -90,7 +91,7 @@ def test_help_imports_nothing_heavy():
 
 @pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(store):
-    command = [sys.executable, "-m", "kgm.cli.main", "history", "rebalances", "--store", str(store), "-o", "ndjson"]
+    command = [*KGM, "history", "rebalances", "--store", str(store), "-o", "ndjson"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline()
         process.stdout.close()

@@ -1,0 +1,48 @@
+"""Wait for a condition. A test that depends on other processes or threads waits for what it needs, never for a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from kgm.model.errors import ErrorCode
+
+T = TypeVar("T")
+#: What a coordinator answers until it has loaded its partition, or while it moves to another broker.
+NOT_READY = frozenset(
+    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+)
+
+
+def until(
+    look: Callable[[], T],
+    what: str | Callable[[], str],
+    timeout_s: float = 60,
+    *,
+    accept: Callable[[T], object] = bool,
+    every_s: float = 0.01,
+) -> T:
+    """Call `look` every `every_s` seconds until `accept` is true of what it returns; return that.
+
+    Raises TimeoutError after `timeout_s` with `what` (a text, or a function that is called then and returns one) and
+    the last value seen. The last look begins after the deadline: a process that did not run for a while, on a busy
+    machine, still sees what has happened meanwhile."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        last = time.monotonic() > deadline
+        seen = look()
+        if accept(seen):
+            return seen
+        if last:
+            message = what if isinstance(what, str) else what()
+            raise TimeoutError(f"not within {timeout_s:g} s: {message} (last seen: {seen!r})")
+        time.sleep(every_s)
+
+
+def stays(look: Callable[[], object], what: str, seconds: float, *, every_s: float = 0.01) -> None:
+    """Check that `look` returns a true value for so many seconds: for what must not happen, which sends no sign."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert look(), what
+        time.sleep(every_s)
