@@ -50,7 +50,6 @@ def test_a_room_says_what_lives_in_it(room):
     assert ast.get_docstring(tree_of(ROOT / room / "__init__.py"))
 
 
-@pytest.mark.xfail(strict=True, reason="until the rooms' owners have merged")
 def test_a_class_name_stands_for_one_thing():
     """Private classes and generated messages aside."""
     places = collections.defaultdict(list)
@@ -69,22 +68,12 @@ def imports_of(path):
             yield from (f"{node.module}.{name.name}" for name in node.names)
 
 
-PENDING = {"client", "operations", "pipeline", "simulation", "text"}
 LAYERS = sorted(
     {path.relative_to(ROOT / "tests").parts[0] for path in (ROOT / "tests").glob("*/**/test_*.py")} - {"cli"}
 )
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [
-        pytest.param(
-            layer,
-            marks=[pytest.mark.xfail(strict=True, reason="until the rooms' owners have merged")] * (layer in PENDING),
-        )
-        for layer in LAYERS
-    ],
-)
+@pytest.mark.parametrize("layer", LAYERS)
 def test_tests_of_other_layers_do_not_import_the_command_line(layer):
     """They may start kgm as a process."""
     found = {
@@ -128,7 +117,6 @@ def rooms_on_the_map():
                 yield above
 
 
-@pytest.mark.xfail(strict=True, reason="until the rooms' owners have merged")
 def test_the_map_is_the_tree():
     rooms = {str(room) for room in ROOMS if 2 <= len(room.parts) <= 3}
     named = list(rooms_on_the_map())

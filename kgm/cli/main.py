@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from kgm import __version__
 from kgm.cli.options import invocation
 from kgm.cli.output.streams import close, prepare, reader_has_gone, silence, write_stderr
 from kgm.model.errors import KgmError
 from kgm.text.sanitize import clean, clean_lines
+from kgm.version import __version__
 
 if TYPE_CHECKING:
     import click

@@ -17,7 +17,7 @@ from kgm.client.transport.connection import Security
 __all__ = ["AdminClient", "Leaver", "ListedGroup", "Listing", "Security", "connect"]
 
 
-def connect(bootstrap: str, *, timeout_ms: int, security: Security | None = None) -> AdminClient:
+def connect(bootstrap: str, *, timeout_ms: int = 30_000, security: Security | None = None) -> AdminClient:
     """A cluster that has answered. bootstrap: `host:port[,host:port...]`; timeout_ms: budget of everything to come.
 
     Raises UsageError for a bootstrap list that cannot be read, UnreachableError when nobody answers."""

@@ -7,7 +7,6 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
-from kgm.cli.main import run
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.rows import BronzeRawRow, CommitRow
 from kgm.history.store.query import RowFilter
@@ -18,6 +17,7 @@ from kgm.pipeline import Source, SourceKind, build, capture
 from kgm.pipeline.capturing import check_read
 from kgm.pipeline.kafka import FETCH_WITH_A_CONSUMER, GROUP_PREFIX, JvmClient
 from kgm.pipeline.sources import read
+from tests.cli.runner import kgm
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 TOPIC, PARTITIONS = "spark-orders", 10
@@ -147,7 +147,7 @@ def test_no_such_topic_and_no_such_broker(spark, options, commits, tmp_path):
         )
 
 
-def test_with_tls_and_a_password(spark, options, secured, tmp_path, capsys):
+def test_with_tls_and_a_password(options, secured, tmp_path):
     """From the client.properties that Kafka's own commands take, with the rights that docs/spark.md asks for."""
     secured.allow("reader", "READ", topic="__consumer_offsets")
     secured.allow("reader", "READ", group=GROUP_PREFIX, prefixed=True)
@@ -159,11 +159,11 @@ def test_with_tls_and_a_password(spark, options, secured, tmp_path, capsys):
     out = tmp_path / "store"
     command = ["history", "capture", "--source", "kafka", "-b", properties["bootstrap.servers"], "--command-config",
                str(file), "--once", "--out", str(out), "--jars", str(options.jars), "-o", "json"]  # fmt: skip
-    code = run(command)
-    said, complaint = capsys.readouterr()
-    assert (code, complaint) == (0, "")
+    command += [word for key, value in options.conf.items() for word in ("--spark-conf", f"{key}={value}")]
+    run = kgm(*command, timeout_s=600)
+    assert (run.code, run.err) == (0, "")
     rows = open_raw(out)
-    assert json.loads(said)["data"]["records"] == len(rows)
+    assert json.loads(run.out)["data"]["records"] == len(rows)
     assert any(b"spark-secured" in row["key"] for row in rows)
     wrong = {**properties, "sasl.jaas.config": properties["sasl.jaas.config"].replace("s3cret", "wrong")}
     with pytest.raises(AuthenticationError) as caught:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from typing import Protocol, TypeVar, cast
 
-from kgm import __version__
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongSpeechError, from_code
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.deadline import Deadline
@@ -23,6 +22,7 @@ from kgm.protocol.apis import API, ApiKey
 from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
 from kgm.protocol.messages.api_versions_response import ApiVersionsResponse
 from kgm.protocol.struct import Message
+from kgm.version import __version__
 
 #: Kafka's own ceiling for a frame (socket.request.max.bytes, and librdkafka's receive.message.max.bytes).
 MAX_FRAME_BYTES = 100 * 1024 * 1024

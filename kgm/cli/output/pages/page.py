@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-from kgm import __version__
 from kgm.model.errors import UsageError
 from kgm.text.sanitize import clean
+from kgm.version import __version__
 
 #: Colours for owners, as hues; neighbours in the list are far from each other on the wheel.
 HUES = tuple(number * 150 % 360 for number in range(12))

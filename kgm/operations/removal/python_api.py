@@ -1,0 +1,47 @@
+"""`kgm.plan_removal` and `kgm.execute_removal`: the removal of `kgm remove-members`, for Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from kgm.client.admin_client import AdminClient
+from kgm.operations.removal import removal
+from kgm.operations.removal.audit_log import AuditLog, default_path
+from kgm.operations.removal.operator import current_operator
+from kgm.operations.removal.removal import PreparedRemoval, RemovalReport
+from kgm.operations.removal.request import DEFAULT_REASON, RemovalRequest
+
+
+def plan_removal(
+    cluster: AdminClient, group_id: str, *, instance_ids: Iterable[str] = (), member_ids: Iterable[str] = (),
+    patterns: Iterable[str] = (), reason: str = DEFAULT_REASON, allow_live: bool = False, assume_stopped: bool = False,
+    guard_window_ms: int | None = None,
+) -> PreparedRemoval:  # fmt: skip
+    """What a removal would do, and whether a guard forbids it. Only reads; it watches the group for `guard_window_ms`,
+    6 s at most by default, for signs of life of the members.
+
+    patterns: globs over instance ids, and over member ids of dynamic members. allow_live: members that are alive may be
+    removed; assume_stopped: the caller knows that members of which kgm cannot tell have stopped. Without the flag that
+    its verdict needs a member is refused, and the whole batch with it: see `refusal` and `liveness` of the answer.
+
+    Raises UsageError if no member is named, and KgmError if the cluster cannot be asked. A group that does not exist is
+    one of the `errors` of the answer."""
+    request = RemovalRequest(
+        group_id=group_id, instance_ids=tuple(instance_ids), member_ids=tuple(member_ids), patterns=tuple(patterns),
+        reason=reason, allow_live=allow_live, assume_stopped=assume_stopped, guard_window_ms=guard_window_ms,
+    )  # fmt: skip
+    return removal.prepare(cluster, request)
+
+
+def execute_removal(cluster: AdminClient, prepared: PreparedRemoval, *, audit: bool = True) -> RemovalReport:
+    """Remove the members with one LeaveGroup (KIP-345), look at the group again, and report what became of each.
+
+    audit: record the removal in the audit log of `kgm audit`, before it is sent and after.
+
+    Raises KgmError only if nothing has changed: RefusedError if a guard forbids the removal, or it cannot be recorded.
+    A lost answer is no error: the result of a member is `unknown` if the group does not show what became of it."""
+    log = AuditLog(default_path(os.environ)) if audit else None
+    if log is not None and prepared.plan.present and prepared.refusal is None:
+        log.prepare()
+    return removal.execute(cluster, prepared, operator=current_operator(), audit=log)
