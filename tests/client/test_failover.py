@@ -51,7 +51,18 @@ def test_removal_survives_the_coordinator(brokers, group, end):
     try:
         getattr(brokers, end)(lost)
         run = kgm(
-            "remove-members", name, "-b", brokers.bootstrap, "-i", "seat-0", "--yes", "-o", "json", "--timeout", "60s"
+            "remove-members",
+            name,
+            "-b",
+            brokers.bootstrap,
+            "-i",
+            "seat-0",
+            "--yes",
+            "--assume-stopped",
+            "-o",
+            "json",
+            "--timeout",
+            "60s",
         )
         assert run.code == 0, run
         assert [row["result"] for row in json.loads(run.out)["data"]["results"]] == ["removed"]

@@ -165,16 +165,16 @@ def test_in_delta(spark, options, raw, expected, tmp_path):
     assert read(store, "gold_rebalance", spark).count() == len(expected["gold_rebalance"])
     from_delta = build(tmp_path / "other", source=Source.parse(f"delta:{store / 'bronze' / 'raw'}"), options=options)
     assert from_delta.captured.records == len(raw)
-    with pytest.raises(UsageError, match="is written in delta"):
+    with pytest.raises(UsageError, match="has the format delta, not parquet"):
         build(store, options=options, format=StoreFormat.PARQUET)
 
 
 def test_what_is_not_there(spark, options, tmp_path):
-    with pytest.raises(NotFoundError, match="holds no history"):
+    with pytest.raises(NotFoundError, match="is not a history store"):
         build(tmp_path / "nothing", options=options)
     with pytest.raises(NotFoundError):
         build(tmp_path / "a", source=Source.parse(f"parquet:{tmp_path / 'nothing'}"), options=options)
-    with pytest.raises(UsageError, match="does not go on"):
+    with pytest.raises(UsageError, match="is a dump and cannot be followed"):
         capture(tmp_path / "b", Source.parse(f"parquet:{tmp_path}"), options=options)
     pq.write_table(pa.table({"partition": [1]}), tmp_path / "x.parquet")
     with pytest.raises(UsageError, match="no column offset, key, value"):

@@ -113,7 +113,9 @@ def test_in_a_batch(spark, commits):
 
 
 @pytest.mark.parametrize(
-    ("once", "message"), [(True, "stopped short of the end"), (False, "sees no partitions")], ids=["once", "stream"]
+    ("once", "message"),
+    [(True, "Spark stopped before the end of kafka:"), (False, "Spark does not see partitions of kafka:")],
+    ids=["once", "stream"],
 )
 def test_a_source_that_says_empty_is_caught(spark, options, commits, tmp_path, once, message):
     """Spark's own default: an internal topic has no records. Should a version go back to it, it shall be noticed."""
@@ -133,7 +135,7 @@ def test_what_falls_short():
     check_read(source, {0: (0, 5), 1: (7, 7)}, {0: 5})
     with pytest.raises(RefusedError) as caught:
         check_read(source, {0: (0, 5), 1: (7, 9)}, {0: 4})
-    assert caught.value.facts == ("partition 0: read up to 4, its end is 5", "partition 1: read up to 7, its end is 9")
+    assert caught.value.facts == ("partition 0: read up to 4, it ends at 5", "partition 1: read up to 7, it ends at 9")
 
 
 def test_no_such_topic_and_no_such_broker(spark, options, commits, tmp_path):

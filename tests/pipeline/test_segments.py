@@ -8,7 +8,7 @@ import pytest
 
 from kgm.history.decode.record_tables import decode_type
 from kgm.history.folders import Reading, folders, raw_table
-from kgm.history.schema import RAW
+from kgm.history.schema import RAW, record_schema
 from kgm.model.errors import UsageError
 from kgm.pipeline import Source, records
 from kgm.pipeline.segments import Ends, SegmentsDataSource
@@ -171,7 +171,8 @@ def test_through_spark(spark, plain_log):
 def test_decoded_where_they_are_read(spark, plain_log, tmp_path, kind):
     """And decoded by Spark, from Parquet that Spark has written, they are the same."""
     source = Source.parse(f"segments:{plain_log}")
-    expected = list(decode_type(raw_table(folders(plain_log), Reading()).to_batches(), kind))
+    raw = raw_table(folders(plain_log), Reading()).to_batches()
+    expected = list(decode_type(raw, kind, record_schema(kind).names))
     assert sum(map(len, expected)) > 10
     found = records(spark, source, kind)
     assert by_place(found.toArrow()) == by_place(pa.Table.from_batches(expected))
@@ -189,10 +190,11 @@ def test_a_stream_of_decoded_records(plain_log):
     reader = stream(plain_log, record="1")
     slices = reader.partitions({}, reader.latestOffset())
     found = pa.Table.from_batches([batch for part in slices for batch in reader.read(part)])
-    expected = pa.Table.from_batches(decode_type(raw_table(folders(plain_log), Reading()).to_batches(), 1))
+    raw = raw_table(folders(plain_log), Reading()).to_batches()
+    expected = pa.Table.from_batches(decode_type(raw, 1, record_schema(1).names))
     assert by_place(found) == by_place(expected)
 
 
 def test_no_such_record_type():
-    with pytest.raises(UsageError, match="no records of type 99"):
+    with pytest.raises(UsageError, match="99 is not a record type"):
         SegmentsDataSource({"path": "there", "record": "99"})

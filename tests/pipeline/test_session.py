@@ -80,14 +80,14 @@ def test_versions(monkeypatch, version, runs):
     if runs:
         session._check_installed()
     else:
-        with pytest.raises(UsageError, match=f"PySpark {version} is installed; kgm runs on PySpark from 4.0"):
+        with pytest.raises(UsageError, match=f"PySpark {version} is installed; kgm supports PySpark 4.0 to"):
             session._check_installed()
 
 
 def test_without_java(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="Java is not installed"):
+    with pytest.raises(UsageError, match="Java was not found in JAVA_HOME or PATH"):
         session._check_installed()
 
 

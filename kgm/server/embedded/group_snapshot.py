@@ -137,7 +137,8 @@ def _offsets(
                 partition=partition,
                 committed=offset,
                 end=end,
-                lag=None if offset is None else max(0, end - offset),
+                # An offset past the end is no lag: the topic was created again, or has lost records.
+                lag=None if offset is None or offset > end else end - offset,
                 group_instance_id=None if owner is None else owner.group_instance_id,
                 member_id=None if owner is None else owner.member_id,
             )

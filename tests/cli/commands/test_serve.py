@@ -108,7 +108,7 @@ def test_a_port_that_is_taken():
         (["--set", "group.max.size=x"], "group.max.size"),
         (["--set", "kgm.group.target.size.g=none"], "kgm.group.target.size.g is not a whole number"),
         (["--set", "kgm.group.pre.registered.instance.ids.g=a,"], "an id is empty"),
-        (["--set", "kgm.group.pre.registered.instance.ids.g=a b"], "'a b' cannot be a group.instance.id"),
+        (["--set", "kgm.group.pre.registered.instance.ids.g=a b"], "'a b' is not a valid group.instance.id"),
         (["--set", "kgm.group.target=3"], "kgm.group.target.size.GROUP"),
         (["--topic", "t"], "NAME:PARTITIONS"),
         (["--topic", "t:0"], "partitions"),

@@ -22,5 +22,5 @@ def test_lists_of_instance_ids_have_braces():
 
 @pytest.mark.parametrize("text", ["", "=", "group.max.size", "=3"])
 def test_invalid_pairs(text):
-    with pytest.raises(UsageError, match="write BROKER"):
+    with pytest.raises(UsageError, match=r"is not BROKER\.KEY=VALUE"):
         parse_settings([text])
