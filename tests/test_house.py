@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import importlib.metadata
 import pathlib
 import re
 import subprocess
@@ -9,6 +10,7 @@ import sys
 
 import pytest
 
+from kgm.model.distribution import DISTRIBUTION
 from tests import ROOT
 
 HAND_WRITTEN = [
@@ -101,6 +103,27 @@ def test_no_file_names_a_folder_of_somebodys_machine():
             continue  # not a text, or deleted and not committed yet
         found |= {(str(path.relative_to(ROOT)), match) for match in MACHINE_PATH.findall(text)}
     assert {(name, match) for name, match in found if match not in INVENTED_PATHS} == set()
+
+
+#: `kgm` on PyPI is a package of somebody else.
+STRANGER = re.compile(
+    r"(?<!kafka-)kgm\\?\[\w|(?:pip|pipx|uv tool) install (?:-\S+ )*'?kgm\b|(?:uvx|--from) kgm(?![\\\w])"
+)
+
+
+def test_no_hint_names_a_package_that_is_not_ours():
+    metadata = importlib.metadata.metadata(DISTRIBUTION)
+    assert metadata["Name"] == "kafka-kgm"
+    texts = {path: path.read_text(errors="replace") for path in tracked_files() if path.is_file()}
+    found = {
+        (str(path.relative_to(ROOT)), match[0]) for path, text in texts.items() for match in STRANGER.finditer(text)
+    }
+    assert found == set()
+    extras = set(metadata.get_all("Provides-Extra"))
+    hinted = {
+        name for text in texts.values() for name in re.findall(r"kafka-kgm\[(\w+)\]|install_command\(.(\w+).\)", text)
+    }
+    assert {name for pair in hinted for name in pair if name} <= extras
 
 
 def rooms_on_the_map():

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from kgm.model.distribution import install_command
 from kgm.model.errors import UsageError
 from kgm.pipeline.options import Source, SourceKind, SparkOptions
 
@@ -60,12 +61,12 @@ def _check_installed() -> None:
         import pyspark
     except ImportError as error:
         raise UsageError(
-            f"{error.name} is not installed; the history on Spark needs an extra", hint="pip install 'kgm[spark]'"
+            f"{error.name} is not installed; the history on Spark needs an extra", hint=install_command("spark")
         ) from None
     version = tuple(int(part) for part in pyspark.__version__.split(".")[:3] if part.isdecimal())
     if not (4, 0) <= version < (5, 0) or version == (4, 2, 0):
         raise UsageError(
-            f"PySpark {pyspark.__version__} is installed; kgm supports {_SUPPORTED}", hint="pip install 'kgm[spark]'"
+            f"PySpark {pyspark.__version__} is installed; kgm supports {_SUPPORTED}", hint=install_command("spark")
         )
     home = os.environ.get("JAVA_HOME")
     if "PYSPARK_GATEWAY_PORT" not in os.environ and not (

@@ -1,6 +1,6 @@
 """Decompression of record batches, limited: the result is never larger than the caller allows.
 
-gzip needs only Python; snappy, lz4 and zstd need cramjam (`pip install 'kgm[compression]'`). Kafka's coordinators write
+gzip needs only Python; snappy, lz4 and zstd need cramjam (the extra `compression`). Kafka's coordinators write
 `__consumer_offsets` uncompressed unless `offsets.topic.compression.codec` is set."""
 
 import enum
@@ -9,6 +9,7 @@ import struct
 import zlib
 from typing import Any
 
+from kgm.model.distribution import install_command
 from kgm.model.errors import DecodeError
 
 
@@ -75,7 +76,7 @@ def _cramjam(name: str) -> Any:
     try:
         return importlib.import_module("cramjam")
     except ImportError as error:
-        hint = "pip install 'kgm[compression]'"
+        hint = install_command("compression")
         raise DecodeError(f"a batch is compressed with {name}, which needs cramjam", hint=hint) from error
 
 

@@ -176,7 +176,7 @@ def test_without_cramjam_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cramjam", None)
     with pytest.raises(DecodeError, match="needs cramjam") as caught:
         compression.decompress(4, b"", limit=10)
-    assert "kgm[compression]" in caught.value.hint
+    assert "kafka-kgm[compression]" in caught.value.hint
     assert compression.decompress(1, gzip.compress(b"abc"), limit=10) == b"abc"
 
 

@@ -87,8 +87,8 @@ def _history_facts(folder: str | None) -> HistoryFacts | None:
     """Raises NotFoundError, UsageError."""
     if folder is None:
         return None
-    from kgm.cli.options.extras import extra_needed
     from kgm.operations.doctor.history_findings import read_history
+    from kgm.operations.history.source import extra_needed
 
     with extra_needed():
         return read_history(folder)

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kgm.model.distribution import install_command
 from kgm.model.errors import NotFoundError, UsageError
 
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
@@ -173,7 +174,7 @@ def _pkcs12(setting: str, where: str, data: bytes, password: str | None) -> tupl
         from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
     except ImportError:
         raise UsageError(
-            f"{setting}: {where} is a PKCS12 store, which kgm reads with its extra only: pip install 'kgm[pkcs12]'",
+            f"{setting}: {where} is a PKCS12 store, which kgm reads with its extra only: {install_command('pkcs12')}",
             hint=_then(setting, _openssl(setting, where), where),
         ) from None
     try:

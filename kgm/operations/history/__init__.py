@@ -5,7 +5,7 @@ explains a group and one of its rebalances, with the commands to run next (`next
 rebalances; `group_rows` has the rest: rebalances, tenures, owners, alarms and advice. `raw_records` prints and verifies
 the records themselves, `fleet_costs` simulates planned work on every group.
 
-Importing this package needs neither numpy nor pyarrow; asking a question does (`pip install 'kgm[history]'`)."""
+Importing this package needs neither numpy nor pyarrow; asking a question does (the extra `history`)."""
 
 from kgm.operations.history.explanation import Explanation, explain, explain_group
 from kgm.operations.history.source import History, HistorySource, open_history

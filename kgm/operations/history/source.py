@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgm.history.rows import AnyRow, RebalanceRow
+from kgm.model.distribution import install_command
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.pipeline.options import SourceKind
 from kgm.text.wording import typed
@@ -177,5 +178,5 @@ def extra_needed() -> Iterator[None]:
         if missing not in _EXTRAS:
             raise
         raise UsageError(
-            f"kgm history needs {missing}, which is not installed", hint=f"pip install 'kgm[{_EXTRAS[missing]}]'"
+            f"kgm history needs {missing}, which is not installed", hint=install_command(_EXTRAS[missing])
         ) from error

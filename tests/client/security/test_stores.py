@@ -141,7 +141,7 @@ def test_without_the_extra_pkcs12_is_refused_with_the_command_that_converts_it(
     path = tmp_path / "a store.p12"
     path.write_bytes(source.read_bytes())
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
-    with pytest.raises(UsageError, match=r"kgm\[pkcs12\]") as caught:
+    with pytest.raises(UsageError, match=r"kafka-kgm\[pkcs12\]") as caught:
         make_security(SSL | {f"ssl.{kind}.location": str(path)})
     passwords = [
         "-passin",

@@ -119,6 +119,6 @@ def test_sources_are_named_as_options_name_them(text, kind, option):
 def test_a_missing_extra_is_named():
     with pytest.raises(UsageError) as failed, extra_needed():
         raise ModuleNotFoundError("No module named 'pyspark.sql'", name="pyspark.sql")
-    assert failed.value.hint == "pip install 'kgm[spark]'"
+    assert failed.value.hint == "pip install 'kafka-kgm[spark]'"
     with pytest.raises(ModuleNotFoundError), extra_needed():
         raise ModuleNotFoundError("No module named 'other'", name="other")

@@ -75,7 +75,7 @@ def test_without_the_extra_it_says_how_to_install_it(capsys, monkeypatch, missin
     monkeypatch.setattr(builtins, "__import__", without)
     code, _, err = said(capsys, "churn", "--source", SEGMENTS)
     assert code == 2
-    assert "pip install 'kgm[history]'" in err
+    assert "pip install 'kafka-kgm[history]'" in err
 
 
 def test_help_imports_nothing_heavy():
