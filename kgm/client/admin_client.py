@@ -62,7 +62,7 @@ class AdminClient:
 
     def may_list_all(self) -> bool:
         """Whether a listing has every group: DESCRIBE on the cluster. True where the brokers do not tell."""
-        from kgm.client.connection_test import cluster_operations, may_list_all
+        from kgm.client.authorized_operations import cluster_operations, may_list_all
 
         deadline = self.deadline
         try:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kgm.client.authorized_operations import READ, cluster_operations, may, may_list_all
 from kgm.client.failures import ConnectError, from_code, not_mentioned
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.connection import BrokerConnection, Security, Step
@@ -23,10 +24,7 @@ from kgm.protocol.messages.list_groups_response import ListGroupsResponse
 from kgm.protocol.messages.metadata_request import MetadataRequest
 from kgm.protocol.messages.metadata_response import MetadataResponse
 
-#: The bits of authorized operations (KIP-430) that kgm's commands need.
-_READ, _DESCRIBE = 3, 8
-#: Metadata tells the cluster's authorized operations in these versions only.
-_METADATA_FROM, _METADATA_TO = 8, 10
+#: Versions of DescribeGroups that tell authorized operations and are not the newest ones.
 _GROUP_OPERATIONS_FROM, _GROUP_OPERATIONS_TO = 3, 5
 
 
@@ -192,31 +190,6 @@ def _reach(address: Address, security: Security, deadline: Deadline) -> None:
 # -- rights ------------------------------------------------------------------------------------------------------------
 
 
-def cluster_operations(connection: BrokerConnection, deadline: Deadline) -> int | None:
-    """The operations that the principal may do on the cluster, as bits (KIP-430); None when the broker does not tell.
-
-    Without DESCRIBE on the cluster none is told. Raises KgmError."""
-    if (
-        not connection.supports(ApiKey.METADATA, _METADATA_FROM)
-        or connection.versions[ApiKey.METADATA][0] > _METADATA_TO
-    ):
-        return None
-    version = connection.version(ApiKey.METADATA, at_most=_METADATA_TO)
-    request = MetadataRequest(topics=[], allow_auto_topic_creation=False, include_cluster_authorized_operations=True)
-    answer = connection.call(request, MetadataResponse, version=version, deadline=deadline)
-    return max(answer.cluster_authorized_operations, 0)
-
-
-def may(operations: int, operation: int) -> bool:
-    """Whether the bit of an AclOperation is set."""
-    return bool(operations >> operation & 1)
-
-
-def may_list_all(operations: int | None) -> bool:
-    """Whether `kgm list` sees every group: DESCRIBE on the cluster."""
-    return operations is None or may(operations, _DESCRIBE)
-
-
 def _rights(
     connection: BrokerConnection, security: Security, brokers: dict[int, Address], deadline: Deadline, found: Checkup,
     group_id: str | None,
@@ -264,7 +237,7 @@ def _group_rights(
         doing = f"group {group_id!r} cannot be described"
         error = from_code(code, doing, api="DescribeGroups", group_id=group_id)
         return Check(step="authorisation", where=where, result="failed", detail=error.message, error=error)
-    if may(operations, _READ):
+    if may(operations, READ):
         detail = "DESCRIBE and READ: every command may be used"
         return Check(step="authorisation", where=where, result="ok", detail=detail)
     detail = "DESCRIBE: describe and simulate-bounce may be used; remove-members needs READ"

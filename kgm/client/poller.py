@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kgm.client.admin_client import AdminClient
-from kgm.client.offsets_topic_tail import GroupTail, Recorded
+from kgm.client.offsets_topic.group_tail import GroupTail, Recorded
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
 

@@ -2,7 +2,8 @@
 
 import socket
 
-from kgm.client.connection_test import check_up, may
+from kgm.client.authorized_operations import may
+from kgm.client.connection_test import check_up
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.connection import Plaintext
 from kgm.client.transport.deadline import Deadline

@@ -179,14 +179,6 @@ def _handshake(connection: BrokerConnection, mechanism: Mechanism, deadline: Dea
         )  # fmt: skip
 
 
-def offered(connection: BrokerConnection, deadline: Deadline) -> list[str]:
-    """The mechanisms of this listener; none when it takes no login. Raises KgmError; of no use for requests then."""
-    version = connection.version(ApiKey.SASL_HANDSHAKE)
-    request = SaslHandshakeRequest(mechanism="NONE-OF-THEM")
-    answer = connection.call(request, SaslHandshakeResponse, version=version, deadline=deadline)
-    return answer.mechanisms if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM else []
-
-
 def _authenticate(connection: BrokerConnection, mechanism: Mechanism, deadline: Deadline) -> int:
     from kgm.client.security.scram import ScramError
 

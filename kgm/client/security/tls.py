@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kgm.client.failures import ConnectError, WrongSpeechError
-from kgm.client.security import probe
 from kgm.client.security.stores import KeyPair, key_pair, trusted
+from kgm.client.transport import port_probe
 from kgm.model.errors import AuthenticationError, KgmError, UsageError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Tls:
                 hint="is this a TLS listener? try -X security.protocol=PLAINTEXT, or a longer --timeout",
             )
         if reason in _NOT_TLS or reason is None:
-            if probe.speaks_kafka_in_the_clear(peer, deadline):
+            if port_probe.speaks_kafka_in_the_clear(peer, deadline):
                 return WrongSpeechError(
                     f"{where}: this port speaks Kafka's protocol in plaintext, and kgm came with TLS",
                     facts=("an ApiVersions request without TLS was answered",),

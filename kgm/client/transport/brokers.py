@@ -85,11 +85,11 @@ class Brokers:
         """Whether a listener that tells its versions and then closes is one that wants a login (SASL) first."""
         if self._security.name.startswith("SASL"):
             return None
-        from kgm.client.security.sasl import offered
+        from kgm.client.transport.sasl_listener import offered_mechanisms
 
         try:
             connection = self._any_connection(deadline.within(2))
-            mechanisms = offered(connection, deadline.within(2))
+            mechanisms = offered_mechanisms(connection, deadline.within(2))
         except KgmError:
             return None
         return AuthenticationError(

@@ -369,17 +369,17 @@ class BrokerConnection:
 
     def _not_understood(self, error: LostError, deadline: Deadline) -> KgmError:
         """Why the first request got no answer."""
-        from kgm.client.security import probe
+        from kgm.client.transport import port_probe
 
         cause, where = error.__cause__, str(self.address)
         hint = "is this the port of a Kafka listener? if it wants a client certificate: ssl.keystore.location"
         if isinstance(self._security, Plaintext):
-            if self._peer is not None and probe.speaks_tls(self._peer, deadline):
+            if self._peer is not None and port_probe.speaks_tls(self._peer, deadline):
                 return _wants_tls(self.address, "a TLS handshake that was tried then was answered")
             hint = "is this the port of a Kafka listener, and one without TLS?"
         elif isinstance(cause, ConnectionError) and self._peer is not None:
             # A reset overtakes the alert that came before it, so one that sends nothing hears more.
-            cause = probe.late_alert(self._security, self.address.host, self._peer, deadline)
+            cause = port_probe.late_alert(self._security.wrap, self.address.host, self._peer, deadline)
         known = self._security.explain(cause, where)
         return known or ConnectError(error.message, facts=error.facts, hint=hint)
 

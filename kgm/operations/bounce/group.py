@@ -42,7 +42,7 @@ def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:
     read.
 
     Raises KgmError if the group cannot be described."""
-    from kgm.client.group_record import completed_from_log
+    from kgm.client.offsets_topic.last_rebalance import completed_from_log
 
     settings = cluster.broker_settings(group_id, BROKER_SETTINGS)
     settings |= as_broker_settings(cluster.group_settings(group_id, GROUP_SETTINGS))

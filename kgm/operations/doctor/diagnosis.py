@@ -18,7 +18,7 @@ from kgm.operations.groups.selection import select_groups
 
 if TYPE_CHECKING:
     from kgm.client import AdminClient, Listing
-    from kgm.client.offsets_topic_tail import Recorded
+    from kgm.client.offsets_topic.group_tail import Recorded
     from kgm.model.snapshot import GroupSnapshot
 
 _CHECKS: Final = (
@@ -133,7 +133,7 @@ class _ClusterQueries:
 
     def recorded(self, group_ids: Sequence[str]) -> Mapping[str, Sequence[Recorded]]:
         """What the coordinators wrote of groups that do not use the consumer protocol."""
-        from kgm.client.offsets_topic_tail import GroupTail
+        from kgm.client.offsets_topic.group_tail import GroupTail
 
         if not group_ids:
             return {}

@@ -10,7 +10,7 @@ from kgm.operations.doctor.findings import Finding, Severity
 from kgm.text.wording import group_command
 
 if TYPE_CHECKING:
-    from kgm.client.offsets_topic_tail import Recorded
+    from kgm.client.offsets_topic.group_tail import Recorded
     from kgm.history.rows import AlarmRow, TimeoutAdviceRow
     from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 

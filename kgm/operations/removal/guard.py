@@ -19,7 +19,7 @@ from typing import Final
 
 from kgm.client import fresh_describe
 from kgm.client.admin_client import AdminClient
-from kgm.client.group_activity import ActivityRecord, GroupActivity, RebalanceRecord
+from kgm.client.offsets_topic.member_activity import ActivityRecord, GroupActivity, RebalanceRecord
 from kgm.model.assignment import Partitions, count
 from kgm.model.errors import KgmError, NotFoundError, RefusedError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot

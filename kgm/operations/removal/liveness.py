@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from kgm.client.group_activity import ActivityRecord, CommitRecord, MemberRecord, RebalanceRecord
+from kgm.client.offsets_topic.member_activity import ActivityRecord, CommitRecord, MemberRecord, RebalanceRecord
 from kgm.model.assignment import Partitions, count
 from kgm.model.snapshot import MemberSnapshot
 

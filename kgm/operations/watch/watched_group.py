@@ -17,7 +17,7 @@ from kgm.operations.watch.events import EventKind, GroupEvent
 from kgm.text.wording import many, moves_text, partitions_text
 
 if TYPE_CHECKING:
-    from kgm.client.offsets_topic_tail import Recorded
+    from kgm.client.offsets_topic.group_tail import Recorded
     from kgm.client.poller import Look
     from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 

@@ -11,7 +11,7 @@ import pytest
 
 from kgm.client.failures import ConnectError, WrongSpeechError
 from kgm.client.security import make_security
-from kgm.client.security import probe as probing
+from kgm.client.transport import port_probe
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
@@ -154,11 +154,11 @@ def test_a_tls_port_is_known_even_when_it_just_hangs_up(certificates):
 def test_what_a_port_speaks(server, certificates):
     deadline = Deadline.after(PATIENCE_MS)
     plain = (server.host, server.port)
-    assert probing.speaks_kafka_in_the_clear(plain, deadline)
-    assert not probing.speaks_tls(plain, deadline)
+    assert port_probe.speaks_kafka_in_the_clear(plain, deadline)
+    assert not port_probe.speaks_tls(plain, deadline)
     with TlsServer(certificates.broker) as tls:
         where = (tls.address.host, tls.address.port)
-        assert probing.speaks_tls(where, deadline)
-        assert not probing.speaks_kafka_in_the_clear(where, deadline)
-    assert not probing.speaks_tls(where, deadline)
-    assert not probing.speaks_kafka_in_the_clear(where, deadline)
+        assert port_probe.speaks_tls(where, deadline)
+        assert not port_probe.speaks_kafka_in_the_clear(where, deadline)
+    assert not port_probe.speaks_tls(where, deadline)
+    assert not port_probe.speaks_kafka_in_the_clear(where, deadline)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.client.offsets_topic_tail import Recorded
+from kgm.client.offsets_topic.group_tail import Recorded
 from kgm.history.rows import AlarmRow, TimeoutAdviceRow
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.operations.doctor.diagnosis import run_checks

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgm.client.group_activity import CommitRecord, MemberRecord, RebalanceRecord, RecordedMember
+from kgm.client.offsets_topic.member_activity import CommitRecord, MemberRecord, RebalanceRecord, RecordedMember
 from kgm.model.snapshot import MemberSnapshot
 from kgm.operations.removal.liveness import (
     SHORTEST_SILENCE_MS,

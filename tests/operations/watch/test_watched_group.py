@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.client.offsets_topic_tail import Recorded
+from kgm.client.offsets_topic.group_tail import Recorded
 from kgm.client.poller import Look
 from kgm.model.errors import NotFoundError, UnreachableError
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot

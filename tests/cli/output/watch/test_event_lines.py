@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kgm.cli.output.contracts.watch import event_json, verdict_json
 from kgm.cli.output.watch.event_lines import event_line
-from kgm.client.offsets_topic_tail import Recorded
+from kgm.client.offsets_topic.group_tail import Recorded
 from kgm.client.poller import Look
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.watch.watched_group import WatchedGroup

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TypeAlias
 
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import KgmError
 
-if TYPE_CHECKING:
-    from kgm.client.transport.connection import Security
+#: `Security.wrap`: the socket after its TLS handshake.
+Wrap: TypeAlias = Callable[[socket.socket, str, Deadline], socket.socket]
 
 #: Seconds: this only makes an error better.
 _PATIENCE_S = 2.0
@@ -44,11 +45,11 @@ def speaks_tls(peer: tuple[str, int], deadline: Deadline) -> bool:
     return len(head) == 3 and head[0] in (0x15, 0x16) and head[1] == 3
 
 
-def late_alert(security: Security, host: str, peer: tuple[str, int], deadline: Deadline) -> OSError | None:
+def late_alert(wrap: Wrap, host: str, peer: tuple[str, int], deadline: Deadline) -> OSError | None:
     """What ends a connection after its TLS handshake when we say nothing: with TLS 1.3 that is where a broker tells
     what it thinks of our certificate."""
     try:
-        with security.wrap(_connected(peer, deadline), host, deadline.within(_PATIENCE_S)) as sock:
+        with wrap(_connected(peer, deadline), host, deadline.within(_PATIENCE_S)) as sock:
             sock.settimeout(max(deadline.within(_LATE_S).remaining(), 0.001))
             sock.recv(1)
     except OSError as error:

@@ -7,8 +7,9 @@ import uuid
 
 import pytest
 
-from kgm.client import connect, group_record
-from kgm.client.group_record import completed_from_log
+from kgm.client import connect
+from kgm.client.offsets_topic import last_rebalance
+from kgm.client.offsets_topic.last_rebalance import completed_from_log
 from kgm.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -66,7 +67,7 @@ def test_timeouts_and_generation_come_from_the_log(kafka, member):
 def test_a_group_far_back_in_the_log_is_found_within_bounds(kafka, member, monkeypatch):
     bury(member, 8_000)  # three windows
     assert seen(kafka, member)[1].session_timeout_ms == SESSION_MS
-    monkeypatch.setattr(group_record, "MAX_BYTES", 100_000)
+    monkeypatch.setattr(last_rebalance, "MAX_BYTES", 100_000)
     snapshot, completed = seen(kafka, member)
     assert completed is snapshot
 

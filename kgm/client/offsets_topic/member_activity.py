@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from kgm.client import group_record
 from kgm.client.admin_client import AdminClient
+from kgm.client.offsets_topic import partition_log
 from kgm.client.transport.brokers import BrokerNode
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
@@ -139,7 +139,7 @@ class GroupActivity:
 
     def _look_up(self, deadline: Deadline) -> _Place:
         """The partition of the group and who leads it now. Raises KgmError."""
-        topic = group_record.OFFSETS_TOPIC
+        topic = partition_log.OFFSETS_TOPIC
         answer = self._cluster.brokers.metadata([topic], deadline)
         for row in answer.topics:
             if row.error_code:
@@ -163,8 +163,8 @@ class GroupActivity:
         self, enough: Callable[[Sequence[ActivityRecord]], bool], place: _Place, deadline: Deadline,
         connection: BrokerConnection,
     ) -> list[ActivityRecord]:  # fmt: skip
-        start = group_record.start_offset(connection, place.partition, deadline)
-        end = place.position = group_record.end_offset(connection, place.partition, deadline)
+        start = partition_log.start_offset(connection, place.partition, deadline)
+        end = place.position = partition_log.end_offset(connection, place.partition, deadline)
         records: list[ActivityRecord] = []
         window, size = _FIRST_WINDOW, 0
         while end > start and size < MAX_BYTES and not deadline.expired:
@@ -178,7 +178,7 @@ class GroupActivity:
         return records
 
     def _read_on(self, place: _Place, deadline: Deadline, connection: BrokerConnection) -> list[ActivityRecord]:
-        end = group_record.end_offset(connection, place.partition, deadline)
+        end = partition_log.end_offset(connection, place.partition, deadline)
         place.position = min(place.position, end)  # a topic that was deleted and created again starts over
         fresh = self._read(place, place.position, end, deadline, connection)
         place.position = end
@@ -186,7 +186,7 @@ class GroupActivity:
 
     def _read(self, place: _Place, first: int, end: int, deadline: Deadline, connection: BrokerConnection) -> _Bytes:
         read = _Bytes()
-        for fetched in group_record.batches(connection, place.partition, first, end, deadline):
+        for fetched in partition_log.batches(connection, place.partition, first, end, deadline):
             read.size += sum(len(batch.data) for batch in fetched)
             for batch in fetched:
                 self._note_times(batch, place)
@@ -284,7 +284,7 @@ def _rebalance(group: GroupMetadataValue, at_ms: int) -> RebalanceRecord:
 
 
 def _why(error: KgmError) -> str:
-    topic = group_record.OFFSETS_TOPIC
+    topic = partition_log.OFFSETS_TOPIC
     if error.kafka_error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return f"no READ on Topic '{topic}'"
     reason = error_name(error.kafka_error) if error.kafka_error else error.message

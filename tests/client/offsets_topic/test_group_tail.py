@@ -6,14 +6,15 @@ import uuid
 
 import pytest
 
-from kgm.client import connect, offsets_topic_tail
-from kgm.client.offsets_topic_tail import GroupTail, as_snapshot
+from kgm.client import connect
+from kgm.client.offsets_topic import group_tail, partition_log
+from kgm.client.offsets_topic.group_tail import GroupTail, as_snapshot
 from kgm.client.poller import Lookout, completed
 from kgm.model.errors import ErrorCode, KgmError, NotFoundError, UnreachableError
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from tests.client.joiners import SESSION_MS, Joiner
-from tests.client.test_group_record import TOPIC, bury
+from tests.client.offsets_topic.test_last_rebalance import TOPIC, bury
 
 PATIENCE_MS = 60_000
 
@@ -74,7 +75,7 @@ def test_the_past_is_read_back_within_bounds(cluster, member, monkeypatch):
         4,
     ]
     bury(member, 6_000)
-    monkeypatch.setattr(offsets_topic_tail, "PAST_BYTES", 1000)
+    monkeypatch.setattr(group_tail, "PAST_BYTES", 1000)
     assert GroupTail(cluster, [member.group]).read_back(cluster.deadline) == {}
 
 
@@ -82,8 +83,8 @@ def test_the_past_is_read_back_within_bounds(cluster, member, monkeypatch):
 def test_what_is_too_much_is_skipped_and_said(cluster, member, monkeypatch):
     tail = GroupTail(cluster, [member.group])
     tail.read(cluster.deadline)
-    monkeypatch.setattr(offsets_topic_tail, "MAX_BYTES", 1000)
-    monkeypatch.setattr(offsets_topic_tail.group_record, "_FETCH_BYTES", 20_000)
+    monkeypatch.setattr(group_tail, "MAX_BYTES", 1000)
+    monkeypatch.setattr(partition_log, "_FETCH_BYTES", 20_000)
     bury(member, 3_000)
     take(member)
     assert read(tail, cluster) == {}
@@ -138,7 +139,7 @@ def test_a_cluster_that_is_gone_is_data(server, form, group):
     ],
 )
 def test_what_passes_and_what_stays(error, why):
-    assert offsets_topic_tail._why_silent(error) == why
+    assert group_tail._why_silent(error) == why
 
 
 def test_a_record_as_a_snapshot():

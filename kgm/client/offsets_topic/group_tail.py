@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from kgm.client import group_record
 from kgm.client.admin_client import AdminClient
 from kgm.client.failures import RETRIABLE
+from kgm.client.offsets_topic import last_rebalance, partition_log
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.java.partitions import partition_for
@@ -78,7 +78,7 @@ class GroupTail:
         try:
             leaders = self._leaders(deadline)
         except AuthorizationError:
-            self.silent_because = f"no READ on Topic '{group_record.OFFSETS_TOPIC}'"
+            self.silent_because = f"no READ on Topic '{partition_log.OFFSETS_TOPIC}'"
             return {}
         except KgmError:
             return {}
@@ -102,7 +102,7 @@ class GroupTail:
     def _leaders(self, deadline: Deadline) -> dict[int, Any]:
         """The leader of each partition. Raises KgmError."""
         brokers = self._cluster.brokers
-        topics = brokers.metadata([group_record.OFFSETS_TOPIC], deadline).topics
+        topics = brokers.metadata([partition_log.OFFSETS_TOPIC], deadline).topics
         by_id = {broker.id: broker for broker in brokers.brokers()}
         for topic in topics:
             if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
@@ -111,7 +111,7 @@ class GroupTail:
                 self._place(len(topic.partitions))
                 return {row.partition_index: by_id[row.leader_id] for row in topic.partitions if row.leader_id in by_id}
         if self.silent_because is None:
-            self.silent_because = f"the brokers show no topic {group_record.OFFSETS_TOPIC}"
+            self.silent_because = f"the brokers show no topic {partition_log.OFFSETS_TOPIC}"
         return {}
 
     def _place(self, partitions: int) -> None:
@@ -120,18 +120,18 @@ class GroupTail:
         for group_id in self._group_ids:
             number = partition_for(group_id, partitions)
             self._partitions.setdefault(number, _Partition(number=number)).group_ids.append(group_id)
-            self._keys[group_record.key_of(group_id)] = group_id
+            self._keys[partition_log.key_of(group_id)] = group_id
 
     def _read_on(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _Found:
         """Raises KgmError; then the next look reads the same again."""
-        end = group_record.end_offset(connection, partition.number, deadline)
+        end = partition_log.end_offset(connection, partition.number, deadline)
         if partition.position is None or end < partition.position:  # a topic that was lost and made anew starts over
             partition.position = end
             last = [(each, _last(connection, partition.number, each, deadline)) for each in partition.group_ids]
             return [(group_id, recorded) for group_id, recorded in last if recorded is not None]
         found: _Found = []
         read = 0
-        for fetched in group_record.rows(connection, partition.number, partition.position, end, deadline):
+        for fetched in partition_log.rows(connection, partition.number, partition.position, end, deadline):
             read += fetched.size_bytes
             found += self._mine(fetched)
             if read >= MAX_BYTES and fetched.next_offset < end:
@@ -142,21 +142,21 @@ class GroupTail:
 
     def _read_past(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _Found:
         """Window by window from the end, twice as many offsets each time. Raises KgmError."""
-        start = group_record.start_offset(connection, partition.number, deadline)
-        end = partition.position = group_record.end_offset(connection, partition.number, deadline)
+        start = partition_log.start_offset(connection, partition.number, deadline)
+        end = partition.position = partition_log.end_offset(connection, partition.number, deadline)
         found: _Found = []
         window, read = _PAST_WINDOW, 0
         while end > start and read < PAST_BYTES and not deadline.expired:
             first = max(start, end - window)
             older: _Found = []
-            for fetched in group_record.rows(connection, partition.number, first, end, deadline):
+            for fetched in partition_log.rows(connection, partition.number, first, end, deadline):
                 read += fetched.size_bytes
                 older += self._mine(fetched)
             found = older + found
             end, window = first, window * 2
         return found
 
-    def _mine(self, fetched: group_record.Rows) -> _Found:
+    def _mine(self, fetched: partition_log.Rows) -> _Found:
         found = []
         for key, value, at_ms in fetched.records:
             group_id = self._keys.get(key or b"")
@@ -169,17 +169,17 @@ class GroupTail:
 def _why_silent(error: KgmError) -> str | None:
     """Why the log will tell nothing at the next look either; None for what passes."""
     if error.kafka_error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        return f"no READ on Topic '{group_record.OFFSETS_TOPIC}'"
+        return f"no READ on Topic '{partition_log.OFFSETS_TOPIC}'"
     if isinstance(error, UnreachableError) or error.kafka_error in RETRIABLE:
         return None
     reason = error_name(error.kafka_error) if error.kafka_error else error.message
-    return f"{group_record.OFFSETS_TOPIC} cannot be read ({reason})"
+    return f"{partition_log.OFFSETS_TOPIC} cannot be read ({reason})"
 
 
 def _last(connection: BrokerConnection, partition: int, group_id: str, deadline: Deadline) -> Recorded | None:
     """None as well if it takes too long: it is looked for once, and not at each look again."""
     try:
-        found = group_record.search(partition, group_id, deadline, connection)
+        found = last_rebalance.search(partition, group_id, deadline, connection)
     except KgmError:
         return None
     return None if found is None else _recorded(group_id, *found)
@@ -191,7 +191,7 @@ def _recorded(group_id: str, value: bytes, at_ms: int) -> Recorded | None:
     from kgm.records.record import decode_record
 
     try:
-        decoded = decode_record(group_record.key_of(group_id), value).value
+        decoded = decode_record(partition_log.key_of(group_id), value).value
     except DecodeError:
         return None
     if not isinstance(decoded, GroupMetadataValue):

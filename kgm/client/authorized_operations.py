@@ -1,0 +1,40 @@
+"""What the principal may do, as brokers tell it: authorized operations (KIP-430), one bit for each AclOperation."""
+
+from typing import Final
+
+from kgm.client.transport.connection import BrokerConnection
+from kgm.client.transport.deadline import Deadline
+from kgm.protocol.apis import ApiKey
+from kgm.protocol.messages.metadata_request import MetadataRequest
+from kgm.protocol.messages.metadata_response import MetadataResponse
+
+#: AclOperation.READ and AclOperation.DESCRIBE.
+READ: Final = 3
+DESCRIBE: Final = 8
+#: Only these versions of Metadata have the cluster's authorized operations.
+_METADATA_FROM, _METADATA_TO = 8, 10
+
+
+def cluster_operations(connection: BrokerConnection, deadline: Deadline) -> int | None:
+    """The operations that the principal may do on the cluster, as bits (KIP-430); None when the broker does not tell.
+
+    Without DESCRIBE on the cluster none is told. Raises KgmError."""
+    if (
+        not connection.supports(ApiKey.METADATA, _METADATA_FROM)
+        or connection.versions[ApiKey.METADATA][0] > _METADATA_TO
+    ):
+        return None
+    version = connection.version(ApiKey.METADATA, at_most=_METADATA_TO)
+    request = MetadataRequest(topics=[], allow_auto_topic_creation=False, include_cluster_authorized_operations=True)
+    answer = connection.call(request, MetadataResponse, version=version, deadline=deadline)
+    return max(answer.cluster_authorized_operations, 0)
+
+
+def may(operations: int, operation: int) -> bool:
+    """Whether the bit of an AclOperation is set."""
+    return bool(operations >> operation & 1)
+
+
+def may_list_all(operations: int | None) -> bool:
+    """Whether `kgm list` sees every group: DESCRIBE on the cluster."""
+    return operations is None or may(operations, DESCRIBE)

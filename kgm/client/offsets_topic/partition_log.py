@@ -1,0 +1,110 @@
+"""One partition of `__consumer_offsets`, read as any consumer would: where it begins and ends, and its records.
+
+Reading takes READ on the topic. Everything here raises KgmError for what cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kgm.client.transport.connection import BrokerConnection
+from kgm.client.transport.deadline import Deadline
+from kgm.model.errors import DecodeError, ErrorCode, KgmError
+from kgm.protocol.apis import ApiKey
+
+if TYPE_CHECKING:
+    from kgm.records.batch import Batch
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+_FETCH_BYTES = 1 << 20
+_EARLIEST, _LATEST = -2, -1
+#: From version 13 on topics have ids.
+_NEWEST_FETCH = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """What one fetch brought. records: (key, value, timestamp in ms), oldest first; next_offset: where it goes on."""
+
+    size_bytes: int
+    next_offset: int
+    records: list[tuple[bytes | None, bytes | None, int]]
+
+
+def key_of(group_id: str) -> bytes:
+    """The key of a classic group's own records."""
+    from kgm.records.messages.group_metadata_key import GroupMetadataKey
+    from kgm.records.record import Record, encode_record
+
+    key, _ = encode_record(Record(GroupMetadataKey(group=group_id), None))
+    return key
+
+
+def rows(connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline) -> Iterator[Rows]:
+    """Fetch after fetch, from offset `first` to before `end`. Raises KgmError."""
+    for fetched in batches(connection, partition, first, end, deadline):
+        read = [row for batch in fetched if not batch.is_control for row in batch.records]
+        records = [(row.key, row.value, row.timestamp) for row in read if first <= row.offset < end]
+        size = sum(len(batch.data) for batch in fetched)
+        yield Rows(size_bytes=size, next_offset=fetched[-1].last_offset + 1, records=records)
+
+
+def batches(
+    connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline
+) -> Iterator[list[Batch]]:
+    """The record batches of each fetch, from the one that holds offset `first` to the one before `end`.
+
+    Raises KgmError."""
+    from kgm.records.batch import whole_batches
+
+    while first < end:
+        fetched = whole_batches(_fetch(connection, partition, first, deadline))
+        if not fetched:
+            raise DecodeError(f"partition {partition} of {OFFSETS_TOPIC} gives nothing from offset {first} on")
+        first = fetched[-1].last_offset + 1
+        yield fetched
+
+
+def end_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
+    """Where the next record will be. Raises KgmError."""
+    return _offset(connection, partition, _LATEST, deadline)
+
+
+def start_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
+    """Where the first record is that is still there. Raises KgmError."""
+    return _offset(connection, partition, _EARLIEST, deadline)
+
+
+def _offset(connection: BrokerConnection, partition: int, at: int, deadline: Deadline) -> int:
+    from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+    from kgm.protocol.messages.list_offsets_response import ListOffsetsResponse
+
+    row = ListOffsetsPartition(partition_index=partition, timestamp=at)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=OFFSETS_TOPIC, partitions=[row])])
+    version = connection.version(ApiKey.LIST_OFFSETS)
+    answer = connection.call(request, ListOffsetsResponse, version=version, deadline=deadline)
+    return next((_checked(one.error_code, one.offset) for topic in answer.topics for one in topic.partitions), 0)
+
+
+def _fetch(connection: BrokerConnection, partition: int, offset: int, deadline: Deadline) -> bytes:
+    from kgm.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+    from kgm.protocol.messages.fetch_response import FetchResponse
+
+    row = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
+    topics = [FetchTopic(topic=OFFSETS_TOPIC, partitions=[row])]
+    request = FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=1, max_bytes=_FETCH_BYTES, topics=topics)
+    version = connection.version(ApiKey.FETCH, at_most=_NEWEST_FETCH)
+    answer = connection.call(request, FetchResponse, version=version, deadline=deadline)
+    _checked(answer.error_code, 0)
+    for topic in answer.responses:
+        for one in topic.partitions:
+            _checked(one.error_code, 0)
+            return one.records or b""
+    return b""
+
+
+def _checked(error_code: int, value: int) -> int:
+    if error_code != ErrorCode.NONE:
+        raise KgmError(f"{OFFSETS_TOPIC} cannot be read", kafka_error=error_code)
+    return value
