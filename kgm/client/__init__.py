@@ -1,26 +1,27 @@
-"""Sockets out: kgm's own Kafka client, for the requests that group membership takes and nothing else.
+"""kgm's own Kafka client: only the requests that group membership needs.
 
-Theory of operation: `AdminClient` (coordinator_client) is what commands use. It asks through `Brokers` (brokers), which
-knows addresses, open connections and coordinators, sends to different brokers at once (parallel: plain threads) and
-retries reads inside one `Deadline`. A `Connection` is one socket with negotiated versions; `Security` is the seam where
-TLS and SASL plug in. `asking` holds one function a request, `describe` turns answers into `GroupSnapshot`s, `removal`
-plans and carries out the removal of members. Errors are made in `failures` and nowhere else.
+Commands use `AdminClient` (`admin_client`). It sends requests through `Brokers` (`transport.brokers`), which knows
+addresses, open connections and coordinators, asks different brokers at the same time in plain threads and retries reads
+until one `Deadline`. A `BrokerConnection` (`transport.connection`) is one socket with negotiated versions; `security`
+adds TLS and SASL to it. `requests`, `group_listing` and `leave_group` have one function for each request; `snapshots`
+turns responses into `GroupSnapshot`s; `offsets_topic` reads what no API returns from `__consumer_offsets`. Kafka error
+codes become exceptions in `failures` and nowhere else.
 
-No asyncio, no logging, no concurrent.futures: a command starts, asks, and is gone.
+No asyncio, no logging, no concurrent.futures: a command has to start quickly and runs briefly.
 """
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.group_listing import ListedGroup, Listing
-from kgm.client.leave_group import Leaver
+from kgm.client.leave_group import MemberToRemove
 from kgm.client.transport.connection import Security
 
-__all__ = ["AdminClient", "Leaver", "ListedGroup", "Listing", "Security", "connect"]
+__all__ = ["AdminClient", "ListedGroup", "Listing", "MemberToRemove", "Security", "connect"]
 
 
 def connect(bootstrap: str, *, timeout_ms: int = 30_000, security: Security | None = None) -> AdminClient:
-    """A cluster that has answered. bootstrap: `host:port[,host:port...]`; timeout_ms: budget of everything to come.
+    """A client of a cluster that has answered. bootstrap: `host:port[,host:port...]`; timeout_ms: of all that follows.
 
-    Raises UsageError for a bootstrap list that cannot be read, UnreachableError when nobody answers."""
+    Raises UsageError for an invalid bootstrap list, UnreachableError when no broker answers."""
     cluster = AdminClient(bootstrap, timeout_ms=timeout_ms, security=security)
     try:
         cluster.start()

@@ -1,7 +1,7 @@
-"""The cluster as kgm's commands see it: list groups, describe them, make members leave.
+"""The client that kgm's commands use: list groups, describe them, remove members.
 
-A `AdminClient` has one budget of time. Reads are retried inside it; partial failures come back as data, beside what was
-found. What changes a group (`leave_group`) is one attempt: who calls it decides what a lost answer means."""
+An `AdminClient` has one time budget. Reads are retried inside it; partial failures are returned as data, beside the
+results. What changes a group (`leave_group`) is one attempt: the caller decides what a lost response means."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -10,11 +10,11 @@ from types import TracebackType
 from typing import Self
 
 from kgm.client import requests
-from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongSpeechError
+from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongProtocolError
 from kgm.client.group_listing import ListedGroup, Listing, list_groups
-from kgm.client.leave_group import LeaveAnswer, Leaver, leave_group
-from kgm.client.requests import LATEST, Described, Offsets
-from kgm.client.snapshots import decoded, roster, snapshot, used_topics
+from kgm.client.leave_group import LeaveAnswer, MemberToRemove, leave_group
+from kgm.client.requests import LATEST, GroupDescription, Offsets
+from kgm.client.snapshots import group_without_offsets, roster, snapshot, used_topics
 from kgm.client.transport.bootstrap import parse_bootstrap
 from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection, Plaintext, Security
@@ -24,7 +24,7 @@ from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.protocol.apis import ApiKey
 
-#: The share of the budget that offsets may use: a dead partition leader must not cost the whole answer.
+#: The share of the budget that offsets may use: a dead partition leader must not cost the whole result.
 _OFFSETS_SHARE = 0.6
 
 
@@ -35,7 +35,7 @@ class AdminClient:
         self.bootstrap = bootstrap
         self.deadline = Deadline.after(timeout_ms)
         self.brokers = Brokers(parse_bootstrap(bootstrap), security or Plaintext())
-        #: Topics on which the principal was found to have no DESCRIBE.
+        #: Topics on which the principal has no DESCRIBE, as far as they were asked for.
         self.denied_topics: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -49,24 +49,24 @@ class AdminClient:
         self.brokers.close()
 
     def start(self) -> None:
-        """Reach the cluster. Raises KgmError (exit 5 when nobody answers)."""
+        """Reach the cluster. Raises KgmError (exit 5 when no broker answers)."""
         self.brokers.start(self.deadline)
 
     def renew(self, timeout_ms: int | None = None) -> None:
-        """Start the budget anew: after a prompt, or for the next look of a watch."""
+        """Start the budget again: after a prompt, or for the next poll of a watch."""
         self.deadline = Deadline.after(self.deadline.budget_ms if timeout_ms is None else timeout_ms)
 
     @property
     def cluster_id(self) -> str | None:
         return self.brokers.cluster_id
 
-    def may_list_all(self) -> bool:
-        """Whether a listing has every group: DESCRIBE on the cluster. True where the brokers do not tell."""
-        from kgm.client.authorized_operations import cluster_operations, may_list_all
+    def can_list_all(self) -> bool:
+        """Whether a listing has every group: DESCRIBE on the cluster. True where the brokers do not report it."""
+        from kgm.client.authorized_operations import can_list_all, cluster_operations
 
         deadline = self.deadline
         try:
-            return may_list_all(self.brokers.on_any(lambda one: cluster_operations(one, deadline), deadline))
+            return can_list_all(self.brokers.on_any(lambda one: cluster_operations(one, deadline), deadline))
         except KgmError:
             return True
 
@@ -83,19 +83,19 @@ class AdminClient:
         errors = tuple(result for result in results.values() if isinstance(result, KgmError))
         if errors and len(errors) == len(results):
             raise errors[0]
-        found: dict[str, ListedGroup] = {}
+        listed: dict[str, ListedGroup] = {}
         for result in results.values():
             if not isinstance(result, KgmError):
-                found.update((group.group_id, group) for group in result)
-        rows = self._with_states(list(found.values())) if wanted_states else list(found.values())
-        # Old brokers cannot filter; asking them again for what they filtered changes nothing.
-        kept = [
+                listed.update((group.group_id, group) for group in result)
+        rows = self._with_states(list(listed.values())) if wanted_states else list(listed.values())
+        # Old brokers do not filter; filtering again changes nothing for the others.
+        matching = [
             row
             for row in rows
             if (not wanted_states or (row.state or "").lower() in wanted_states)
             and (not wanted_types or (row.type or "classic") in wanted_types)
         ]
-        return Listing(groups=tuple(sorted(kept, key=lambda row: row.group_id)), errors=errors)
+        return Listing(groups=tuple(sorted(matching, key=lambda row: row.group_id)), errors=errors)
 
     def _all(self) -> tuple[BrokerNode, ...]:
         brokers = self.brokers.brokers()
@@ -119,9 +119,9 @@ class AdminClient:
             return rows
         described = self._describe(missing)
         states = {
-            group_id: getattr(found.raw, "group_state", None)
-            for group_id, found in described.items()
-            if isinstance(found, Described)
+            group_id: getattr(one.raw, "group_state", None)
+            for group_id, one in described.items()
+            if isinstance(one, GroupDescription)
         }
         return [replace(row, state=states.get(row.group_id, row.state)) for row in rows]
 
@@ -131,30 +131,30 @@ class AdminClient:
         """A snapshot or an error for each group, in the order asked (NotFoundError, AuthorizationError, ...).
 
         offsets: read committed and end offsets too; where they cannot be read they are None. Topics and their
-        partition counts are always there. Raises KgmError only when nobody answers at all."""
+        partition counts are always there. Raises KgmError only when no broker answers at all."""
         if not group_ids:
             return []
         described = self._describe(group_ids)
-        found: dict[str, Described] = {}
+        descriptions: dict[str, GroupDescription] = {}
         bases: dict[str, GroupSnapshot] = {}
         for group_id, one in described.items():
-            if isinstance(one, Described):
+            if isinstance(one, GroupDescription):
                 try:
-                    bases[group_id] = decoded(group_id, one)
-                    found[group_id] = one
+                    bases[group_id] = group_without_offsets(group_id, one)
+                    descriptions[group_id] = one
                 except KgmError as error:
                     described[group_id] = error
         deadline = self.deadline.part(_OFFSETS_SHARE)
-        committed = self._committed(found, deadline) if offsets else {}
+        committed = self._committed(descriptions, deadline) if offsets else {}
         topics: set[str] = set()
         partitions: set[tuple[str, int]] = set()
-        for group_id in found:
+        for group_id in descriptions:
             topics |= used_topics(bases[group_id].members, committed.get(group_id, {}))
             partitions |= committed.get(group_id, {}).keys()
             for member in bases[group_id].members:
                 partitions |= {(topic, p) for topic, numbers in member.assignment.items() for p in numbers}
         known, ends = self._topics_and_ends(sorted(topics), partitions if offsets else set(), deadline)
-        timeouts = self._session_timeouts([g for g, one in found.items() if one.kind == "consumer"], deadline)
+        timeouts = self._session_timeouts([g for g, one in descriptions.items() if one.kind == "consumer"], deadline)
         results: list[GroupSnapshot | KgmError] = []
         for group_id in group_ids:
             one = described[group_id]
@@ -174,7 +174,7 @@ class AdminClient:
         described = self._describe(group_ids) if group_ids else {}
         return [self._brief(group_id, described[group_id]) for group_id in group_ids]
 
-    def _brief(self, group_id: str, described: Described | KgmError) -> GroupSnapshot | KgmError:
+    def _brief(self, group_id: str, described: GroupDescription | KgmError) -> GroupSnapshot | KgmError:
         if isinstance(described, KgmError):
             return described
         try:
@@ -196,36 +196,36 @@ class AdminClient:
             raise result
         return result
 
-    def _describe(self, group_ids: Sequence[str]) -> dict[str, Described | KgmError]:
+    def _describe(self, group_ids: Sequence[str]) -> dict[str, GroupDescription | KgmError]:
         deadline = self.deadline
 
-        def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, Described | KgmError]:
+        def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, GroupDescription | KgmError]:
             return requests.describe(connection, chunk, deadline)
 
         began_s = time.monotonic()
-        found = self.brokers.on_coordinators(group_ids, ask, deadline)
+        results = self.brokers.on_coordinators(group_ids, ask, deadline)
         doubtful = [
             group_id
-            for group_id, result in found.items()
+            for group_id, result in results.items()
             if self.brokers.has_moved(group_id, began_s) and not isinstance(result, UnreachableError)
         ]
-        if doubtful:  # a coordinator that has taken over may describe them as they were
+        if doubtful:  # a coordinator that has just taken over may describe an outdated state
             deadline.sleep(TAKEOVER_S)
             again = {} if deadline.expired else self.brokers.on_coordinators(doubtful, ask, deadline)
-            found |= {
+            results |= {
                 group_id: result for group_id, result in again.items() if not isinstance(result, UnreachableError)
             }
-        return found
+        return results
 
-    def holders(self, group_id: str, instance_ids: Iterable[str]) -> set[str]:
-        """Which of these instance ids a member of the group has, by the newest that its coordinator knows.
+    def instance_ids_in_use(self, group_id: str, instance_ids: Iterable[str]) -> set[str]:
+        """Which of these instance ids a member of the group has, by the newest state of its coordinator.
 
-        A Heartbeat in the name of the id and of no member: it changes nothing, and is refused in one of two ways.
-        Raises KgmError, UnsupportedError for brokers of before KIP-345."""
-        deadline, asked = self.deadline, sorted(instance_ids)
+        Asked by a Heartbeat with the instance id and an empty member id: it changes nothing, and its error code shows
+        whether the id is in use. Raises KgmError, UnsupportedError for brokers from before KIP-345."""
+        deadline, ids = self.deadline, sorted(instance_ids)
 
         def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, set[str] | KgmError]:
-            return {group_id: requests.holders(connection, group_id, asked, deadline) for group_id in chunk}
+            return {group_id: requests.instance_ids_in_use(connection, group_id, ids, deadline) for group_id in chunk}
 
         result = self.brokers.on_coordinators([group_id], ask, deadline)[group_id]
         if isinstance(result, KgmError):
@@ -247,20 +247,20 @@ class AdminClient:
         return result
 
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> Offsets:
-        """End offsets by (topic, partition), where the leaders tell them."""
+        """End offsets by (topic, partition), where the leaders report them."""
         wanted = set(partitions)
         return self._topics_and_ends(sorted({topic for topic, _ in wanted}), wanted, self.deadline)[1]
 
     def offsets_at(self, partitions: Iterable[tuple[str, int]], at_ms: int) -> Offsets:
         """The first offset with a record of that time or later (ms since the epoch), -1 where there is none, by (topic,
-        partition), where the leaders tell. Timestamps are those of the records, which producers may choose."""
+        partition), where the leaders report it. Timestamps are those of the records, which producers may choose."""
         wanted = set(partitions)
         topics = sorted({topic for topic, _ in wanted})
         return self._topics_and_ends(topics, wanted, self.deadline, at_ms=at_ms)[1]
 
-    def _committed(self, found: dict[str, Described], deadline: Deadline) -> dict[str, Offsets]:
-        """By group; groups whose offsets cannot be read are left out. Share groups commit nothing of this kind."""
-        group_ids = [group_id for group_id, one in found.items() if one.kind != "share"]
+    def _committed(self, descriptions: dict[str, GroupDescription], deadline: Deadline) -> dict[str, Offsets]:
+        """By group; groups whose offsets cannot be read are left out. Share groups have no committed offsets."""
+        group_ids = [group_id for group_id, one in descriptions.items() if one.kind != "share"]
         if not group_ids:
             return {}
 
@@ -289,15 +289,15 @@ class AdminClient:
                     if row.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED and row.name is not None:
                         self.denied_topics.add(row.name)
                     if not row.error_code and row.name is not None:
-                        topic_id = row.topic_id if any(row.topic_id) else None  # which old brokers do not tell
+                        topic_id = row.topic_id if any(row.topic_id) else None  # which old brokers do not report
                         known[row.name] = TopicSnapshot(
                             name=row.name, partitions=len(row.partitions), topic_id=topic_id
                         )
                         leaders.update(((row.name, p.partition_index), p.leader_id) for p in row.partitions)
             except KgmError:
                 break
-            got, moved = self._ends_by_leader(wanted, leaders, deadline, at_ms)
-            ends.update(got)
+            new_ends, moved = self._ends_by_leader(wanted, leaders, deadline, at_ms)
+            ends.update(new_ends)
             wanted = set(moved)
             if not wanted or deadline.expired:
                 break
@@ -391,7 +391,7 @@ class AdminClient:
         return result
 
     def leave_group(
-        self, group_id: str, leavers: Sequence[Leaver], *, reason: str | None, deadline: Deadline
+        self, group_id: str, members: Sequence[MemberToRemove], *, reason: str | None, deadline: Deadline
     ) -> LeaveAnswer:
         """One LeaveGroup request, sent once.
 
@@ -402,9 +402,9 @@ class AdminClient:
             if isinstance(broker, KgmError):
                 raise broker
             connection = self.brokers.connection(broker.address, deadline)
-        except LostError as error:  # what was lost is the look-up
+        except LostError as error:  # only the look-up was lost
             raise ConnectError(error.message, facts=error.facts, hint=error.hint) from error
         try:
-            return leave_group(connection, group_id, leavers, reason, deadline)
-        except (DecodeError, BadAnswerError, WrongSpeechError) as error:
+            return leave_group(connection, group_id, members, reason, deadline)
+        except (DecodeError, BadAnswerError, WrongProtocolError) as error:
             raise LostError(error.message, sent=True, facts=error.facts) from error

@@ -1,4 +1,4 @@
-"""What the principal may do, as brokers tell it: authorized operations (KIP-430), one bit for each AclOperation."""
+"""What the principal may do, as brokers report it: authorized operations (KIP-430), one bit for each AclOperation."""
 
 from typing import Final
 
@@ -16,9 +16,8 @@ _METADATA_FROM, _METADATA_TO = 8, 10
 
 
 def cluster_operations(connection: BrokerConnection, deadline: Deadline) -> int | None:
-    """The operations that the principal may do on the cluster, as bits (KIP-430); None when the broker does not tell.
-
-    Without DESCRIBE on the cluster none is told. Raises KgmError."""
+    """The operations that the principal may do on the cluster, as bits (KIP-430); None when the broker does not report
+    them. 0 without DESCRIBE on the cluster. Raises KgmError."""
     if (
         not connection.supports(ApiKey.METADATA, _METADATA_FROM)
         or connection.versions[ApiKey.METADATA][0] > _METADATA_TO
@@ -30,11 +29,11 @@ def cluster_operations(connection: BrokerConnection, deadline: Deadline) -> int 
     return max(answer.cluster_authorized_operations, 0)
 
 
-def may(operations: int, operation: int) -> bool:
+def is_allowed(operations: int, operation: int) -> bool:
     """Whether the bit of an AclOperation is set."""
     return bool(operations >> operation & 1)
 
 
-def may_list_all(operations: int | None) -> bool:
+def can_list_all(operations: int | None) -> bool:
     """Whether `kgm list` sees every group: DESCRIBE on the cluster."""
-    return operations is None or may(operations, DESCRIBE)
+    return operations is None or is_allowed(operations, DESCRIBE)

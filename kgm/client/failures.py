@@ -1,4 +1,4 @@
-"""What can go wrong between kgm and a broker, mapped to `KgmError` in this one place."""
+"""Errors between kgm and a broker: the only place that maps Kafka error codes to `KgmError`."""
 
 from kgm.model.errors import (
     AuthenticationError,
@@ -15,7 +15,7 @@ from kgm.text.shell import shell_word
 
 #: The coordinator is another broker, or will be: look it up again.
 MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-#: Ask again, nothing has been done.
+#: Retry: nothing has been done.
 RETRIABLE = MOVED | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.REBOOTSTRAP_REQUIRED,
@@ -33,11 +33,11 @@ _AUTHORIZATION = {
 
 
 class ConnectError(UnreachableError):
-    """No connection came about, so nothing was sent."""
+    """No connection was established, so no request was sent."""
 
 
 class LostError(UnreachableError):
-    """The connection ended, or the time was over, with a request under way.
+    """The connection ended, or the time ran out, while a request was in flight.
 
     sent: at least the last byte of the request was handed to the network, so the broker may have acted on it."""
 
@@ -46,12 +46,12 @@ class LostError(UnreachableError):
         self.sent = sent
 
 
-class WrongSpeechError(UnreachableError):
-    """What listens there speaks TLS or HTTP, not Kafka's protocol in the clear. Asking again does not help."""
+class WrongProtocolError(UnreachableError):
+    """The server expects TLS or HTTP, not the Kafka protocol in plaintext. Retrying does not help."""
 
 
 class BadAnswerError(BrokerError):
-    """An answer that breaks the protocol: a frame of impossible length, somebody else's correlation id."""
+    """A response that violates the protocol: a frame of impossible length, the wrong correlation id."""
 
     code = "BAD_ANSWER"
 
@@ -77,12 +77,12 @@ def from_code(
 
 
 def not_mentioned(group_id: str, broker: str) -> BadAnswerError:
-    """The error for a group of which an answer does not say anything."""
-    return BadAnswerError(f"broker {broker} answered without a word of group {group_id!r}", group_id=group_id)
+    """The error for a group that is missing from a response."""
+    return BadAnswerError(f"the response of broker {broker} does not contain group {group_id!r}", group_id=group_id)
 
 
 def not_found(group_id: str, facts: list[str] | tuple[str, ...] = ()) -> NotFoundError:
-    """The error for a group that the cluster does not have (or does not show us)."""
+    """The error for a group that the cluster does not have, or does not show to this principal."""
     return NotFoundError(f"group {group_id!r} does not exist", facts=facts, group_id=group_id, hint="kgm list")
 
 

@@ -1,10 +1,11 @@
-"""Groups as their coordinator knows them, where it describes them as they were.
+"""Descriptions of groups that are up to date, from coordinators whose descriptions may be outdated.
 
 A coordinator describes a group as of the last record that it knows to be committed. One that has just taken over has
-loaded every record and decides by them, but learns how far they are committed from the next fetches of its followers:
-until then, for up to a second or so, it describes groups as they were some records ago, as empty as before their first
-rebalance. Nobody may conclude from that that a member is gone. Where the move was seen, `AdminClient.describe_groups`
-looks again; it may have been before, so an id that a description lacks is asked for: see `AdminClient.holders`."""
+loaded every record and acts on them, but learns how far they are committed from the next fetches of its followers:
+until then, for up to a second or so, it describes groups as they were some records ago, even as empty as before their
+first rebalance. So a member missing from a description may still be there. If the move was noticed,
+`AdminClient.describe_groups` describes again; it may have been earlier, so the coordinator is asked for an instance id
+that a description lacks: see `AdminClient.instance_ids_in_use`."""
 
 from collections.abc import Callable, Iterable
 
@@ -14,34 +15,37 @@ from kgm.model.errors import AuthorizationError, NotFoundError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot
 
 
-def described(
+def describe_fresh(
     cluster: AdminClient, group_id: str, ids: Iterable[str], *, shown_too: bool = False,
     describe: Callable[[str], GroupSnapshot] | None = None,
 ) -> GroupSnapshot:  # fmt: skip
-    """The group; no member has an instance id among these ids that it does not show. shown_too: and, of a classic
-    group, a member has each of them that it does show. describe: how to describe it (`AdminClient.describe_group`).
+    """The group, described by a coordinator that agrees with its description: no instance id among `ids` that the
+    description lacks is in use. shown_too: and, in a classic group, those that it shows are. describe: how to describe
+    it (by default `AdminClient.describe_group`).
 
-    Raises NotFoundError for no such group, UnreachableError if the coordinator's description stays behind what it
-    knows, and what `describe` does."""
-    asked = {*ids}
+    Raises NotFoundError for no such group, UnreachableError if the description stays outdated until
+    the deadline, and what `describe` does."""
+    ids = {*ids}
     attempt = 0
     while True:
         try:
-            group = _agreed(cluster, group_id, asked, shown_too=shown_too, describe=describe or cluster.describe_group)
+            group = _describe_if_fresh(
+                cluster, group_id, ids, shown_too=shown_too, describe=describe or cluster.describe_group
+            )
         except UnreachableError as error:
             if not attempt:
                 raise
-            raise _behind(group_id) from error
+            raise _outdated_error(group_id) from error
         if group is not None:
             return group
         if cluster.deadline.expired:
-            raise _behind(group_id)
+            raise _outdated_error(group_id)
         cluster.deadline.sleep(backoff(attempt))
         attempt += 1
 
 
-def seen_twice(cluster: AdminClient, group_id: str) -> GroupSnapshot:
-    """The group; one without members is looked at twice: nobody knows an instance id to ask for.
+def describe_twice(cluster: AdminClient, group_id: str) -> GroupSnapshot:
+    """The group; one without members is described twice, because there is no instance id to ask for.
 
     Raises what `AdminClient.describe_group` does."""
     try:
@@ -54,38 +58,38 @@ def seen_twice(cluster: AdminClient, group_id: str) -> GroupSnapshot:
     return cluster.describe_group(group_id)
 
 
-def _agreed(
-    cluster: AdminClient, group_id: str, asked: set[str], *, shown_too: bool, describe: Callable[[str], GroupSnapshot]
+def _describe_if_fresh(
+    cluster: AdminClient, group_id: str, ids: set[str], *, shown_too: bool, describe: Callable[[str], GroupSnapshot]
 ) -> GroupSnapshot | None:
-    """The group as it is described; None if its coordinator knows better."""
+    """The group as described; None if its coordinator knows of other instance ids."""
     group, missing = None, None
     try:
         group = describe(group_id)
     except NotFoundError as error:
         missing = error
     members = () if group is None else group.members
-    holding = {one.group_instance_id for one in members}
-    doubtful = asked - {one.member_id for one in members}
+    shown = {one.group_instance_id for one in members}
+    doubtful = ids - {one.member_id for one in members}
     if not shown_too or (group is not None and group.type == "consumer"):
-        doubtful -= holding  # coordinators of before 4.0 know nobody in a consumer group by a Heartbeat
-    if doubtful and _holders(cluster, group_id, doubtful) not in (None, doubtful & holding):
+        doubtful -= shown  # before Kafka 4.0 a Heartbeat knows no member of a consumer group
+    if doubtful and _in_use(cluster, group_id, doubtful) not in (None, doubtful & shown):
         return None
     if missing is not None:
         raise missing
     return group
 
 
-def _holders(cluster: AdminClient, group_id: str, instance_ids: set[str]) -> set[str] | None:
-    """None if the coordinator does not say."""
+def _in_use(cluster: AdminClient, group_id: str, instance_ids: set[str]) -> set[str] | None:
+    """None if the coordinator does not tell."""
     try:
-        return cluster.holders(group_id, instance_ids)
+        return cluster.instance_ids_in_use(group_id, instance_ids)
     except (AuthorizationError, UnsupportedError):
         return None
 
 
-def _behind(group_id: str) -> UnreachableError:
+def _outdated_error(group_id: str) -> UnreachableError:
     return UnreachableError(
-        f"the coordinator of group {group_id!r} does not describe it as it knows it",
-        facts=("it has taken over from another broker, and lags behind its own log",), group_id=group_id,
+        f"the coordinator of group {group_id!r} describes an outdated state of it",
+        facts=("it took over from another broker and has not caught up with its log",), group_id=group_id,
         hint="try again in a few seconds",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""ListGroups: the groups of one broker (v0-5), and what a listing of a whole cluster is."""
+"""ListGroups: the groups of one broker (v0-5), and the listing of a whole cluster."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The groups that this principal may see, by id, and what went wrong at single brokers."""
+    """The groups that this principal may see, by id, and the errors of single brokers."""
 
     groups: tuple[ListedGroup, ...]
     errors: tuple[KgmError, ...]

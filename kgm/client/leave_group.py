@@ -12,7 +12,7 @@ from kgm.protocol.apis import ApiKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaver:
+class MemberToRemove:
     """A member in a LeaveGroup request: by instance id, by member id, or by both, which must then belong together."""
 
     group_instance_id: str | None = None
@@ -21,16 +21,20 @@ class Leaver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveAnswer:
-    """What the coordinator answered: an error for the whole request, and one error code per leaver it answered."""
+    """What the coordinator answered: an error for the whole request, and one error code for each member it contains."""
 
     error_code: int
-    codes: dict[Leaver, int]
+    codes: dict[MemberToRemove, int]
     version: int
     broker: str
 
 
 def leave_group(
-    connection: BrokerConnection, group_id: str, leavers: Sequence[Leaver], reason: str | None, deadline: Deadline
+    connection: BrokerConnection,
+    group_id: str,
+    members: Sequence[MemberToRemove],
+    reason: str | None,
+    deadline: Deadline,
 ) -> LeaveAnswer:
     """One request, and its answer: error codes are data. Raises KgmError, UnsupportedError before anything is sent."""
     from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
@@ -38,31 +42,33 @@ def leave_group(
 
     version = connection.version(ApiKey.LEAVE_GROUP)
     if version < 3:  # one member, no instance ids (before KIP-345)
-        if len(leavers) != 1 or leavers[0].group_instance_id is not None:
-            raise UnsupportedError(f"broker {connection.address} takes one dynamic member in LeaveGroup v{version}")
-        leaver = leavers[0]
-        request = LeaveGroupRequest(group_id=group_id, member_id=leaver.member_id)
+        if len(members) != 1 or members[0].group_instance_id is not None:
+            raise UnsupportedError(
+                f"broker {connection.address} supports only one dynamic member in LeaveGroup v{version}"
+            )
+        member = members[0]
+        request = LeaveGroupRequest(group_id=group_id, member_id=member.member_id)
         answer = connection.call(request, LeaveGroupResponse, version=version, deadline=deadline)
         code = answer.error_code
-        codes = {leaver: code}
+        codes = {member: code}
         top = code if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID) else 0
         return LeaveAnswer(error_code=top, codes={} if top else codes, version=version, broker=str(connection.address))
-    members = [
+    identities = [
         MemberIdentity(
-            member_id=leaver.member_id,
-            group_instance_id=leaver.group_instance_id,
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
             reason=reason if version >= 5 else None,
         )
-        for leaver in leavers
+        for member in members
     ]
-    request = LeaveGroupRequest(group_id=group_id, members=members)
+    request = LeaveGroupRequest(group_id=group_id, members=identities)
     answer = connection.call(request, LeaveGroupResponse, version=version, deadline=deadline)
-    asked = set(leavers)
+    requested = set(members)
     codes = {}
     for row in answer.members:  # by identity, not by position: the order is not to be relied on
-        leaver = Leaver(group_instance_id=row.group_instance_id, member_id=row.member_id)
-        if leaver in asked:
-            codes.setdefault(leaver, row.error_code)
+        member = MemberToRemove(group_instance_id=row.group_instance_id, member_id=row.member_id)
+        if member in requested:
+            codes.setdefault(member, row.error_code)
     return LeaveAnswer(
         error_code=answer.error_code, codes=codes, version=version, broker=str(connection.address)
     )  # fmt: skip

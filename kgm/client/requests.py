@@ -1,7 +1,7 @@
-"""One request to one broker, and its answer per group: describe, committed offsets, end offsets, settings.
+"""One request to one broker, and its response for each group: describe, committed offsets, end offsets, settings.
 
 Each function here takes an open connection, picks the version, and turns error codes into errors; nothing retries and
-nothing is remembered. What a group *is* comes out as a `Described`: the kind of answer and the broker's own struct."""
+nothing is remembered. A described group is a `GroupDescription`: the type of group and the struct of that API."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,127 +24,131 @@ from kgm.protocol.messages.offset_fetch_response import OffsetFetchResponse
 #: Offsets by (topic, partition).
 Offsets: TypeAlias = dict[tuple[str, int], int]
 
-_NOT_THIS_KIND = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
+_OTHER_TYPE = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 _BATCHED_FETCH = 8
 #: The timestamp that asks ListOffsets for the end of a partition.
 LATEST: Final = -1
 #: Heartbeat with an instance id (KIP-345).
 _STATIC_HEARTBEAT = 3
-#: Version 10 names topics by id; with names there is one thing less that can go wrong.
+#: Version 10 names topics by id, which would need a look-up.
 _NEWEST_FETCH = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class GroupDescription:
     """A group as the broker described it. kind: classic, consumer, share or streams; raw: that API's group struct."""
 
     kind: str
     raw: object
 
 
-def describe(connection: BrokerConnection, group_ids: list[str], deadline: Deadline) -> dict[str, Described | KgmError]:
-    """Describe groups of whatever type.
+def describe(
+    connection: BrokerConnection, group_ids: list[str], deadline: Deadline
+) -> dict[str, GroupDescription | KgmError]:
+    """Describe groups of any type.
 
-    ConsumerGroupDescribe first, DescribeGroups for what that does not know, and the share and streams APIs for what is
-    left: Kafka's admin client needs to be told the type, and people rarely know it."""
-    found: dict[str, Described | KgmError] = {}
+    ConsumerGroupDescribe first, DescribeGroups for the groups that it does not know, the share and streams APIs for the
+    rest: Kafka's admin client requires the type, and users rarely know it."""
+    results: dict[str, GroupDescription | KgmError] = {}
     if connection.supports(ApiKey.CONSUMER_GROUP_DESCRIBE):
-        found.update(_describe_consumer(connection, group_ids, deadline))
-    rest = [group_id for group_id in group_ids if group_id not in found]
+        results.update(_describe_consumer(connection, group_ids, deadline))
+    rest = [group_id for group_id in group_ids if group_id not in results]
     if rest:
-        found.update(_describe_classic(connection, rest, deadline))
-    absent = [group_id for group_id in rest if group_id not in found]
+        results.update(_describe_classic(connection, rest, deadline))
+    absent = [group_id for group_id in rest if group_id not in results]
     if absent and connection.supports(ApiKey.SHARE_GROUP_DESCRIBE, 1):
-        found.update(_describe_other(connection, absent, deadline, "share"))
-        absent = [group_id for group_id in absent if group_id not in found]
+        results.update(_describe_other(connection, absent, deadline, "share"))
+        absent = [group_id for group_id in absent if group_id not in results]
     if absent and connection.supports(ApiKey.STREAMS_GROUP_DESCRIBE):
-        found.update(_describe_other(connection, absent, deadline, "streams"))
+        results.update(_describe_other(connection, absent, deadline, "streams"))
     for group_id in group_ids:
-        if group_id not in found:
-            found[group_id] = not_found(group_id, (f"broker {connection.address} coordinates it and does not know it",))
-    return found
+        if group_id not in results:
+            results[group_id] = not_found(
+                group_id, (f"its coordinator, broker {connection.address}, has no such group",)
+            )
+    return results
 
 
-def holders(
+def instance_ids_in_use(
     connection: BrokerConnection, group_id: str, instance_ids: Sequence[str], deadline: Deadline
 ) -> set[str] | KgmError:  # fmt: skip
-    """Which of these instance ids somebody has. Raises UnsupportedError, LostError."""
+    """Which of these instance ids a member has. Raises UnsupportedError, LostError."""
     from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
     from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
 
     version = connection.version(ApiKey.HEARTBEAT)
     if version < _STATIC_HEARTBEAT:
-        raise UnsupportedError(f"broker {connection.address} knows no instance ids in Heartbeat v{version}")
-    found = set()
+        raise UnsupportedError(f"broker {connection.address} does not support instance ids in Heartbeat v{version}")
+    in_use = set()
     for instance_id in instance_ids:
         request = HeartbeatRequest(group_id=group_id, generation_id=-1, member_id="", group_instance_id=instance_id)
         code = connection.call(request, HeartbeatResponse, version=version, deadline=deadline).error_code
         if code == ErrorCode.FENCED_INSTANCE_ID:
-            found.add(instance_id)
+            in_use.add(instance_id)
         elif code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
             return from_code(
-                code, f"the coordinator does not say who holds {instance_id!r} in group {group_id!r}",
+                code, f"the coordinator does not report which member of group {group_id!r} has {instance_id!r}",
                 broker=str(connection.address), api="Heartbeat", operation="READ", group_id=group_id,
             )  # fmt: skip
-    return found
+    return in_use
 
 
 def _describe_consumer(
     connection: BrokerConnection, group_ids: list[str], deadline: Deadline
-) -> dict[str, Described | KgmError]:
+) -> dict[str, GroupDescription | KgmError]:
     version = connection.version(ApiKey.CONSUMER_GROUP_DESCRIBE)
     request = ConsumerGroupDescribeRequest(group_ids=group_ids)
     answer = connection.call(request, ConsumerGroupDescribeResponse, version=version, deadline=deadline)
-    return _sorted_out("consumer", answer.groups, connection, "ConsumerGroupDescribe")
+    return _results_of_type("consumer", answer.groups, connection, "ConsumerGroupDescribe")
 
 
 def _describe_classic(
     connection: BrokerConnection, group_ids: list[str], deadline: Deadline
-) -> dict[str, Described | KgmError]:
+) -> dict[str, GroupDescription | KgmError]:
     version = connection.version(ApiKey.DESCRIBE_GROUPS)
     request = DescribeGroupsRequest(groups=group_ids)
     answer = connection.call(request, DescribeGroupsResponse, version=version, deadline=deadline)
     # Before v6 a group that is not there is "Dead" without an error.
     groups = [group for group in answer.groups if group.error_code or group.group_state != "Dead"]
-    return _sorted_out("classic", groups, connection, "DescribeGroups")
+    return _results_of_type("classic", groups, connection, "DescribeGroups")
 
 
 def _describe_other(
     connection: BrokerConnection, group_ids: list[str], deadline: Deadline, kind: str
-) -> dict[str, Described | KgmError]:
+) -> dict[str, GroupDescription | KgmError]:
     if kind == "share":
         from kgm.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
         from kgm.protocol.messages.share_group_describe_response import ShareGroupDescribeResponse
 
         version = connection.version(ApiKey.SHARE_GROUP_DESCRIBE)
-        question = ShareGroupDescribeRequest(group_ids=group_ids)
-        share = connection.call(question, ShareGroupDescribeResponse, version=version, deadline=deadline)
-        return _sorted_out(kind, share.groups, connection, "ShareGroupDescribe")
+        share_request = ShareGroupDescribeRequest(group_ids=group_ids)
+        share = connection.call(share_request, ShareGroupDescribeResponse, version=version, deadline=deadline)
+        return _results_of_type(kind, share.groups, connection, "ShareGroupDescribe")
     from kgm.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
     from kgm.protocol.messages.streams_group_describe_response import StreamsGroupDescribeResponse
 
     version = connection.version(ApiKey.STREAMS_GROUP_DESCRIBE)
     request = StreamsGroupDescribeRequest(group_ids=group_ids)
     streams = connection.call(request, StreamsGroupDescribeResponse, version=version, deadline=deadline)
-    return _sorted_out(kind, streams.groups, connection, "StreamsGroupDescribe")
+    return _results_of_type(kind, streams.groups, connection, "StreamsGroupDescribe")
 
 
-def _sorted_out(
+def _results_of_type(
     kind: str, groups: Iterable[object], connection: BrokerConnection, api: str
-) -> dict[str, Described | KgmError]:
-    """Groups of this kind and errors; groups that are not of this kind are left out."""
-    found: dict[str, Described | KgmError] = {}
+) -> dict[str, GroupDescription | KgmError]:
+    """Descriptions and errors; groups of another type are left out."""
+    results: dict[str, GroupDescription | KgmError] = {}
     for group in groups:
         group_id: str = group.group_id  # type: ignore[attr-defined]
         code: int = group.error_code  # type: ignore[attr-defined]
         if not code:
-            found[group_id] = Described(kind, group)
-        elif code not in _NOT_THIS_KIND:
-            found[group_id] = from_code(
+            results[group_id] = GroupDescription(kind, group)
+        elif code not in _OTHER_TYPE:
+            results[group_id] = from_code(
                 code, f"group {group_id!r} cannot be described", broker=str(connection.address), api=api,
                 group_id=group_id, text=group.error_message,  # type: ignore[attr-defined]
             )  # fmt: skip
-    return found
+    return results
 
 
 def fetch_committed(
@@ -157,15 +161,15 @@ def fetch_committed(
         request = OffsetFetchRequest(groups=groups)
         answer = connection.call(request, OffsetFetchResponse, version=version, deadline=deadline)
         return {row.group_id: _committed(row.group_id, row.error_code, row.topics, connection) for row in answer.groups}
-    found: dict[str, Offsets | KgmError] = {}
+    results: dict[str, Offsets | KgmError] = {}
     for group_id in group_ids:
         if version < 2:  # v1 cannot ask for all topics
-            found[group_id] = {}
+            results[group_id] = {}
             continue
         one = OffsetFetchRequest(group_id=group_id, topics=None)
         answer = connection.call(one, OffsetFetchResponse, version=version, deadline=deadline)
-        found[group_id] = _committed(group_id, answer.error_code, answer.topics, connection)
-    return found
+        results[group_id] = _committed(group_id, answer.error_code, answer.topics, connection)
+    return results
 
 
 def _committed(group_id: str, code: int, topics: Sequence[object], connection: BrokerConnection) -> Offsets | KgmError:
@@ -185,7 +189,7 @@ def _committed(group_id: str, code: int, topics: Sequence[object], connection: B
 def fetch_offsets(
     connection: BrokerConnection, partitions: Mapping[str, Sequence[int]], deadline: Deadline, *, at_ms: int = LATEST
 ) -> tuple[Offsets, list[tuple[str, int]]]:
-    """(an offset of each partition that this broker leads, partitions that it does not lead any more).
+    """(an offset of each partition that this broker leads, partitions that it no longer leads).
 
     The offset is the end of the partition, or for a time the first one of a record of that time or later, -1 if there
     is none (ms since the epoch, by the records' own timestamps)."""
@@ -213,17 +217,17 @@ def fetch_offsets(
 
 
 def fetch_session_timeouts(connection: BrokerConnection, group_ids: list[str], deadline: Deadline) -> dict[str, int]:
-    """`consumer.session.timeout.ms` of consumer groups, in ms, where the broker tells (Kafka 4.0, DESCRIBE_CONFIGS)."""
+    """`consumer.session.timeout.ms` of consumer groups, in ms, where the broker reports it (4.0, DESCRIBE_CONFIGS)."""
     name = "consumer.session.timeout.ms"
-    told = fetch_group_settings(connection, group_ids, [name], deadline)
-    texts = {group_id: values[name] for group_id, values in told.items() if name in values}
+    settings = fetch_group_settings(connection, group_ids, [name], deadline)
+    texts = {group_id: values[name] for group_id, values in settings.items() if name in values}
     return {group_id: int(text) for group_id, text in texts.items() if text.isascii() and text.isdigit()}
 
 
 def fetch_group_settings(
     connection: BrokerConnection, group_ids: list[str], names: list[str], deadline: Deadline
 ) -> dict[str, dict[str, str]]:
-    """What is in force for groups, by group id and name, where the broker tells (Kafka 4.0, DESCRIBE_CONFIGS)."""
+    """Effective settings of groups, by group id and name, where the broker reports them (4.0, DESCRIBE_CONFIGS)."""
     from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
     from kgm.protocol.messages.describe_configs_response import DescribeConfigsResponse
 
@@ -247,7 +251,7 @@ def fetch_group_settings(
 def fetch_broker_settings(
     connection: BrokerConnection, broker_id: int, names: list[str], deadline: Deadline
 ) -> dict[str, str]:
-    """What this broker is set to, by name, where it tells (DESCRIBE_CONFIGS on the cluster); only it knows."""
+    """Settings of this broker, by name, where it reports them (DESCRIBE_CONFIGS on the cluster)."""
     from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
     from kgm.protocol.messages.describe_configs_response import DescribeConfigsResponse
 
@@ -270,7 +274,7 @@ def fetch_broker_settings(
 __all__ = [
     "ClassicGroup",
     "ConsumerGroup",
-    "Described",
+    "GroupDescription",
     "Offsets",
     "describe",
     "fetch_broker_settings",

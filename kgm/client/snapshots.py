@@ -1,21 +1,21 @@
-"""From brokers' answers to `GroupSnapshot`: pure, no sockets. What the answer does not tell is None.
+"""From brokers' responses to `GroupSnapshot`: pure, no sockets. What a response does not contain is None.
 
-A classic group tells members' subscriptions only while it is Stable, never its generation and no timeout; a consumer
-group (KIP-848) tells epochs, targets and regexes. A blob that is not the consumer protocol's (Connect, Schema
-Registry, an assignor of somebody's own) leaves that member without topics, and nothing else happens."""
+A classic group is described with members' subscriptions only while it is Stable, and never with its generation or
+timeouts; a consumer group (KIP-848) with epochs, targets and regexes. Metadata that is not of the consumer protocol
+(Connect, Schema Registry, a custom assignor) leaves that member without topics."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kgm.client.failures import BadAnswerError
-from kgm.client.requests import Described, Offsets
+from kgm.client.requests import GroupDescription, Offsets
 from kgm.model.assignment import Partitions
 from kgm.model.errors import DecodeError
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.protocol.subscription import PROTOCOL_TYPE, Subscription, decode_assignment, decode_subscription
 
-#: Member epoch of a static member that left with the intention to come back (KIP-848).
+#: Member epoch of a static member that left and is expected back (KIP-848).
 AWAY_EPOCH = -2
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 _CLASSIC_MEMBER = 0
@@ -23,8 +23,8 @@ _CLASSIC_MEMBER = 0
 RACK_VERSION = 3
 
 
-def decoded(group_id: str, described: Described) -> GroupSnapshot:
-    """The group as the API told it, before topics and offsets are known.
+def group_without_offsets(group_id: str, described: GroupDescription) -> GroupSnapshot:
+    """The group as the API describes it, before topics and offsets are known.
 
     Raises BadAnswerError for a group in which a member or an instance id occurs twice."""
     group = _BUILDERS[described.kind](group_id, described.raw)
@@ -42,10 +42,10 @@ def _check_members(group: GroupSnapshot) -> None:
             )
 
 
-def roster(group_id: str, described: Described, coordinator: CoordinatorNode | None) -> GroupSnapshot:
-    """The group with the ids of its members, and nothing of what they are: quick, for many groups.
+def roster(group_id: str, described: GroupDescription, coordinator: CoordinatorNode | None) -> GroupSnapshot:
+    """The group with the ids of its members and nothing else of them: fast, for many groups.
 
-    Raises BadAnswerError as `decoded` does."""
+    Raises BadAnswerError as `group_without_offsets` does."""
     raw: Any = described.raw
     members = tuple(MemberSnapshot(member_id=one.member_id, group_instance_id=_instance_id(one)) for one in raw.members)
     group = GroupSnapshot(
@@ -60,7 +60,7 @@ def roster(group_id: str, described: Described, coordinator: CoordinatorNode | N
 
 
 def _instance_id(member: Any) -> str | None:
-    """Each API has its own name for it; members of share groups have none."""
+    """The APIs name the field differently; members of share groups have none."""
     return getattr(member, "group_instance_id", None) or getattr(member, "instance_id", None) or None
 
 
@@ -69,9 +69,9 @@ def snapshot(
     ends: Offsets | None = None, topics: Iterable[TopicSnapshot] = (),
     session_timeout_ms: int | None = None,
 ) -> GroupSnapshot:  # fmt: skip
-    """One group: `decoded`, and what other APIs tell.
+    """One group: `group_without_offsets` completed from other APIs.
 
-    topics: all that are known; they may be those of other groups too."""
+    topics: all known topics, including those of other groups."""
     used = used_topics(base.members, committed or {})
     offsets = offset_rows(base.members, committed or {}, ends or {}) if committed is not None else ()
     rows: dict[str | None, list[OffsetSnapshot]] = {}
@@ -153,9 +153,9 @@ def _assignment(blob: bytes) -> Partitions:
 
 
 def _library(group_id: str, member: Any, subscription: Subscription | None) -> str | None:
-    """Which client library a member runs on, where it gives itself away; None otherwise.
+    """Which client library a member runs on, where its requests show it; None otherwise.
 
-    Seen on the wire: librdkafka writes an empty rack into its subscription where others write null, and its own member
+    Observed: librdkafka writes an empty rack into its subscription where others write null, and its own member
     ids (KIP-848) are plain base64 where Java's are the URL-safe kind."""
     client_id, member_id = member.client_id, member.member_id
     if client_id == "rdkafka":
@@ -193,8 +193,8 @@ def _consumer(group_id: str, group: Any) -> GroupSnapshot:
 def _consumer_member(group_id: str, member: Any, assignment_epoch: int, *, listed_at: int) -> MemberSnapshot:
     assignment = _by_topic(member.assignment)
     target = _by_topic(member.target_assignment)
-    settled = member.member_epoch == assignment_epoch and assignment == target
-    status = "away" if member.member_epoch == AWAY_EPOCH else "stable" if settled else "reconciling"
+    is_stable = member.member_epoch == assignment_epoch and assignment == target
+    status = "away" if member.member_epoch == AWAY_EPOCH else "stable" if is_stable else "reconciling"
     return MemberSnapshot(
         member_id=member.member_id,
         group_instance_id=member.instance_id or None,
@@ -285,11 +285,11 @@ _BUILDERS = {"classic": _classic, "consumer": _consumer, "share": _share, "strea
 
 
 def _of_tasks(assignment: Any, sources: Mapping[str, Iterable[str]]) -> dict[str, list[int]]:
-    found: dict[str, set[int]] = {}
+    partitions: dict[str, set[int]] = {}
     for task in assignment.active_tasks:
         for topic in sources.get(task.subtopology_id, ()):
-            found.setdefault(topic, set()).update(task.partitions)
-    return {topic: sorted(found[topic]) for topic in sorted(found)}
+            partitions.setdefault(topic, set()).update(task.partitions)
+    return {topic: sorted(partitions[topic]) for topic in sorted(partitions)}
 
 
 def _by_topic(assignment: Any) -> dict[str, list[int]]:
@@ -321,7 +321,7 @@ def offset_rows(members: Iterable[MemberSnapshot], committed: Offsets, ends: Off
                 partition=partition,
                 committed=at,
                 end=end,
-                # An offset past the end is no lag: the topic was created again, or has lost records.
+                # A committed offset past the end gives no lag: the topic was recreated, or records were lost.
                 lag=None if at is None or end is None or at > end else end - at,
                 group_instance_id=holder.group_instance_id if holder else None,
                 member_id=holder.member_id if holder else None,
@@ -334,7 +334,7 @@ def _with_lag(member: MemberSnapshot, offsets: Sequence[OffsetSnapshot]) -> Memb
     """The member with its lag, `offsets` being the rows of its partitions: their sum, None as soon as one of them is
     unknown.
 
-    An empty partition that nobody committed for (end 0) lags by nothing."""
+    An empty partition (end 0) without a committed offset has no lag."""
     lags = [0 if row.committed is None and row.end == 0 else row.lag for row in offsets]
     if not lags:
         return member

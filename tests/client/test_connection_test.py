@@ -2,8 +2,8 @@
 
 import socket
 
-from kgm.client.authorized_operations import may
-from kgm.client.connection_test import check_up
+from kgm.client.authorized_operations import is_allowed
+from kgm.client.connection_test import run_connection_test
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.connection import Plaintext
 from kgm.client.transport.deadline import Deadline
@@ -11,7 +11,7 @@ from tests.client.faults import Scripted
 
 
 def run(*addresses, group_id=None, ms=10_000):
-    found = check_up(addresses, Plaintext(), Deadline.after(ms), group_id=group_id)
+    found = run_connection_test(addresses, Plaintext(), Deadline.after(ms), group_id=group_id)
     return found, [(check.step, check.result) for check in found.checks]
 
 
@@ -41,7 +41,7 @@ def test_the_step_that_failed_and_what_to_try_next(server):
     with Scripted(bytes.fromhex("15030300020246")) as tls:
         found, steps = run(Address("127.0.0.1", tls.port))
     assert steps == [*UP[:3], ("versions", "failed")]
-    assert "this port speaks TLS" in found.errors[0].message
+    assert "this port expects TLS" in found.errors[0].message
 
 
 def test_every_bootstrap_address_is_tried_and_one_is_enough_to_go_on(server):
@@ -53,5 +53,5 @@ def test_every_bootstrap_address_is_tried_and_one_is_enough_to_go_on(server):
 
 
 def test_bits():
-    assert may(1 << 8, 8)
-    assert not may(1 << 8, 3)
+    assert is_allowed(1 << 8, 8)
+    assert not is_allowed(1 << 8, 3)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from kgm.client import connect
-from kgm.client.connection_test import check_up
+from kgm.client.connection_test import run_connection_test
 from kgm.client.failures import BadAnswerError, from_code
 from kgm.client.transport.bootstrap import parse_bootstrap
 from kgm.client.transport.connection import Plaintext
@@ -33,7 +33,7 @@ def test_committed_offsets_without_the_group_that_was_asked_for(proxy, group, fo
         (described,) = cluster.describe_groups([group])
         assert described.members[0].identity == "a"
         assert described.offsets == ()
-        with pytest.raises(BadAnswerError, match=f"without a word of group '{group}'"):
+        with pytest.raises(BadAnswerError, match=f"does not contain group '{group}'"):
             cluster.committed_offsets(group)
 
 
@@ -65,10 +65,10 @@ def test_a_snapshot_that_names_a_member_twice(key):
 def test_the_connection_test_on_a_broker_that_does_not_mention_the_group(proxy, group, form):
     form("a")
     proxy.always(ApiKey.DESCRIBE_GROUPS, Edit(without_groups))
-    report = check_up(
+    report = run_connection_test(
         parse_bootstrap(proxy.bootstrap), Plaintext(), Deadline.after(20_000), group_id=group
     )  # fmt: skip
-    assert any("without a word of group" in check.detail for check in report.checks if check.result == "failed")
+    assert any("does not contain group" in check.detail for check in report.checks if check.result == "failed")
 
 
 def test_an_answer_that_takes_longer_to_read_than_there_is_time(proxy):

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from kgm.client import connect
-from kgm.client.requests import Described
+from kgm.client.requests import GroupDescription
 from kgm.model.errors import (
     AuthorizationError,
     BrokerError,
@@ -262,4 +262,4 @@ def test_many_groups_in_few_requests(cluster, proxy, form, group):
 
 
 def test_kinds_of_described_groups():
-    assert Described("classic", None) == Described("classic", None)
+    assert GroupDescription("classic", None) == GroupDescription("classic", None)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kgm.client.requests import Described
-from kgm.client.snapshots import decoded, roster, snapshot
+from kgm.client.requests import GroupDescription
+from kgm.client.snapshots import group_without_offsets, roster, snapshot
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, TopicSnapshot, snapshot_from_json
 from kgm.protocol.messages import consumer_group_describe_response as consumer
 from kgm.protocol.messages import describe_groups_response as classic
@@ -18,7 +18,7 @@ AT = CoordinatorNode(id=1, host="h", port=9092)
 
 
 def classic_group(*members, state="Stable", protocol_type="consumer", protocol="range"):
-    return Described(
+    return GroupDescription(
         "classic",
         classic.DescribedGroup(
             group_id="g", group_state=state, protocol_type=protocol_type, protocol_data=protocol, members=list(members)
@@ -38,7 +38,7 @@ def blob(partitions):
 
 
 def one(described):
-    (member,) = decoded("g", described).members
+    (member,) = group_without_offsets("g", described).members
     return member
 
 
@@ -46,18 +46,18 @@ def one(described):
     "described",
     [
         classic_group(classic_member("b"), classic_member("")),
-        Described("consumer", consumer.DescribedGroup(
+        GroupDescription("consumer", consumer.DescribedGroup(
             group_id="g", group_state="Stable",
             members=[consumer.Member(member_id="b-1", instance_id="b"), consumer.Member(member_id="-1")],
         )),
-        Described("share", share.DescribedGroup(
+        GroupDescription("share", share.DescribedGroup(
             group_id="g", group_state="Stable", members=[share.Member(member_id="b-1"), share.Member(member_id="-1")],
         )),
     ],
     ids=lambda described: described.kind,
 )  # fmt: skip
 def test_a_roster_is_the_snapshot_without_what_takes_long(described):
-    found, whole = roster("g", described, AT), snapshot(decoded("g", described), coordinator=AT)
+    found, whole = roster("g", described, AT), snapshot(group_without_offsets("g", described), coordinator=AT)
     assert (found.type, found.state, found.coordinator) == (whole.type, whole.state, whole.coordinator)
     assert {(one.member_id, one.group_instance_id) for one in found.members} == {
         (one.member_id, one.group_instance_id) for one in whole.members
@@ -71,7 +71,7 @@ def test_a_classic_group():
         TopicSnapshot(name="other", partitions=9),
     ]
     found = snapshot(
-        decoded("g", group), coordinator=AT, committed={("t", 0): 5, ("t", 1): 9, ("old", 3): 1},
+        group_without_offsets("g", group), coordinator=AT, committed={("t", 0): 5, ("t", 1): 9, ("old", 3): 1},
         ends={("t", 0): 7, ("t", 1): 8}, topics=known,
     )  # fmt: skip
     assert (found.type, found.state, found.assignor, found.protocol_type) == ("classic", "Stable", "range", "consumer")
@@ -150,7 +150,7 @@ def part(**topics):
 
 
 def consumer_group(*members, state="Stable", assignment_epoch=7):
-    return Described(
+    return GroupDescription(
         "consumer",
         consumer.DescribedGroup(
             group_id="g", group_state=state, group_epoch=8, assignment_epoch=assignment_epoch, assignor_name="uniform",
@@ -174,7 +174,7 @@ def test_a_consumer_group():
         consumer_member("m2", instance_id="b", subscribed_topic_names=["u", "t"], rack_id="r", member_type=1),
         consumer_member("m1", subscribed_topic_regex="t.*", member_type=0),
     )
-    found = snapshot(decoded("g", group), coordinator=AT, session_timeout_ms=45_000)
+    found = snapshot(group_without_offsets("g", group), coordinator=AT, session_timeout_ms=45_000)
     assert (found.type, found.assignor, found.group_epoch, found.assignment_epoch) == ("consumer", "uniform", 8, 7)
     assert (found.generation, found.session_timeout_ms, found.offsets) == (None, 45_000, ())
     b, m1 = found.members
@@ -208,7 +208,9 @@ def test_lag_needs_every_partition_to_be_known():
     group = consumer_group(consumer_member(now=part(t=[0, 1])))
 
     def lag(committed, ends):
-        return snapshot(decoded("g", group), coordinator=None, committed=committed, ends=ends).members[0].lag
+        return (
+            snapshot(group_without_offsets("g", group), coordinator=None, committed=committed, ends=ends).members[0].lag
+        )
 
     assert lag({("t", 0): 1, ("t", 1): 1}, {("t", 0): 4, ("t", 1): 1}) == 3
     assert lag({("t", 0): 1}, {("t", 0): 4, ("t", 1): 9}) is None
@@ -222,7 +224,7 @@ def test_a_share_group():
     group = share.DescribedGroup(
         group_id="g", group_state="Stable", group_epoch=3, assignment_epoch=3, assignor_name="simple", members=[member]
     )
-    found = snapshot(decoded("g", Described("share", group)), coordinator=AT)
+    found = snapshot(group_without_offsets("g", GroupDescription("share", group)), coordinator=AT)
     assert (found.type, found.assignor, found.members[0].status) == ("share", "simple", "stable")
     assert found.members[0].assignment == {"t": [0, 1]}
 
@@ -243,9 +245,9 @@ def test_a_streams_group():
     group = streams.DescribedGroup(
         group_id="g", group_state="Stable", group_epoch=4, assignment_epoch=4, topology=topology, members=members
     )
-    found = snapshot(decoded("g", Described("streams", group)), coordinator=AT)
+    found = snapshot(group_without_offsets("g", GroupDescription("streams", group)), coordinator=AT)
     assert [member.status for member in found.members] == ["stable", "away", "reconciling"]
     assert found.members[0].assignment == {"in": [1, 2], "re": [1, 2]}
     assert found.members[0].topics == ("in", "re")
     without = streams.DescribedGroup(group_id="g", group_state="NotReady", topology=None, members=members)
-    assert isinstance(decoded("g", Described("streams", without)), GroupSnapshot)
+    assert isinstance(group_without_offsets("g", GroupDescription("streams", without)), GroupSnapshot)

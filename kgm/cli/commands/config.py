@@ -100,13 +100,15 @@ def check(
     Shows which step failed and what to try next. Changes nothing."""
     from kgm.cli.output.contracts.config import check_json
     from kgm.cli.output.failures import print_error
-    from kgm.client.connection_test import check_up
+    from kgm.client.connection_test import run_connection_test
     from kgm.client.transport.bootstrap import parse_bootstrap
     from kgm.client.transport.deadline import Deadline
 
     bootstrap = options.bootstrap_for(reads_only=True)
     security = options.security()
-    tested = check_up(parse_bootstrap(bootstrap), security, Deadline.after(options.timeout_ms), group_id=group)
+    tested = run_connection_test(
+        parse_bootstrap(bootstrap), security, Deadline.after(options.timeout_ms), group_id=group
+    )
     errors = list(tested.errors)
     items = [check_json(check) for check in tested.checks]
     columns = [

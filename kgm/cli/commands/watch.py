@@ -136,13 +136,13 @@ def _watched_groups(names: Sequence[str], baseline: str | None, expectations: Ex
 def _watch(groups: Sequence[WatchedGroup], limits: WatchLimits, options: RunOptions) -> None:
     from kgm.cli.output.failures import print_error
     from kgm.cli.output.watch.event_lines import CollectedEvents
-    from kgm.client.poller import Lookout
+    from kgm.client.poller import GroupPoller
     from kgm.operations.watch.timekeeper import SystemTimekeeper
     from kgm.operations.watch.watch import Watch
 
     with options.cluster(reads_only=True) as connected, _sigterm_as_exit():
         names = [group.group_id for group in groups]
-        poller = Lookout(connected, names, budget_ms=min(_POLL_MS, options.timeout_ms))
+        poller = GroupPoller(connected, names, budget_ms=min(_POLL_MS, options.timeout_ms))
         running = Watch(poller, groups, limits, SystemTimekeeper())
         running.begin()
         observer = _observer(groups, limits, options)

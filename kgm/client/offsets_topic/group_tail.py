@@ -1,9 +1,9 @@
-"""What the coordinators of classic groups write down from now on: each rebalance that ended, each member replaced.
+"""What coordinators record of classic groups from now on: each completed rebalance, each replaced member.
 
-No API tells the generation of a classic group, and who looks now and then misses what happens in between. The topic
-`__consumer_offsets` has all of it: a record of the group at the end of each rebalance, when it becomes empty, and when
+No API returns the generation of a classic group, and polling misses what happens between two polls. The topic
+`__consumer_offsets` has both: a record of the group at the end of each rebalance, when it becomes empty, and when
 a static member is replaced (Kafka: GroupMetadataValue). Reading takes READ on the topic; where that is missing, or the
-broker does not give the topic away, the tail says so and stays silent."""
+broker does not serve the topic, `unreadable_because` says so."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,18 +19,18 @@ from kgm.java.partitions import partition_for
 from kgm.model.errors import AuthorizationError, DecodeError, ErrorCode, KgmError, UnreachableError, error_name
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
-#: Bytes of one partition that are read at one look; what is beyond is skipped, and said to be.
+#: Bytes of one partition that one poll reads; the rest is skipped, and `skipped` says so.
 MAX_BYTES: Final = 8 << 20
 
 
-#: As far back as the past is read, in a partition, and by how many offsets first.
+#: How many bytes of a partition `read_back` reads, and how many offsets it tries first.
 PAST_BYTES: Final = 1 << 20
 _PAST_WINDOW = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """A record of a classic group, as a snapshot without what records do not tell. at_ms: when it was written."""
+class RecordedGroup:
+    """A record of a classic group as a snapshot; what records do not contain is None. at_ms: when it was written."""
 
     at_ms: int
     group: GroupSnapshot
@@ -38,18 +38,18 @@ class Recorded:
 
 @dataclass(slots=True, kw_only=True)
 class _Partition:
-    """A partition of `__consumer_offsets`. position: the next offset to read; None before the first look."""
+    """A partition of `__consumer_offsets`. position: the next offset to read; None before the first read."""
 
     number: int
     group_ids: list[str] = field(default_factory=list)
     position: int | None = None
 
 
-_Found: TypeAlias = list[tuple[str, Recorded]]
-_ByGroup: TypeAlias = dict[str, list[Recorded]]
+_Records: TypeAlias = list[tuple[str, RecordedGroup]]
+_ByGroup: TypeAlias = dict[str, list[RecordedGroup]]
 
 
-class GroupTail:
+class GroupRecordTail:
     """The logs of these groups, from the last record of each on."""
 
     def __init__(self, cluster: AdminClient, group_ids: Iterable[str]) -> None:
@@ -57,28 +57,30 @@ class GroupTail:
         self._group_ids = list(group_ids)
         self._partitions: dict[int, _Partition] = {}
         self._keys: dict[bytes, str] = {}
-        #: Why nothing can be read; None while it can.
-        self.silent_because: str | None = None
-        #: Groups of which records had to be skipped at the last look.
+        #: Why the log cannot be read; None while it can.
+        self.unreadable_because: str | None = None
+        #: Groups of which records were skipped by the last read.
         self.skipped: set[str] = set()
-        self.last: dict[str, Recorded] = {}
+        self.last: dict[str, RecordedGroup] = {}
 
-    def read(self, deadline: Deadline) -> Mapping[str, Sequence[Recorded]]:
-        """What was written since the last look, by group, oldest first; at the first look the last record of each.
+    def read(self, deadline: Deadline) -> Mapping[str, Sequence[RecordedGroup]]:
+        """What was written since the last read, by group, oldest first; the first read returns the last record of each.
 
-        Raises nothing: a look that fails is made up for by the next one."""
+        Raises nothing: the next read starts where a failed one did."""
         return self._read(self._read_on, deadline)
 
-    def read_back(self, deadline: Deadline) -> Mapping[str, Sequence[Recorded]]:
-        """What was written lately, by group, oldest first: as far back as `PAST_BYTES` of each partition go."""
+    def read_back(self, deadline: Deadline) -> Mapping[str, Sequence[RecordedGroup]]:
+        """What was written recently, by group, oldest first: the last `PAST_BYTES` of each partition."""
         return self._read(self._read_past, deadline)
 
-    def _read(self, how: Callable[[_Partition, Deadline, BrokerConnection], _Found], deadline: Deadline) -> _ByGroup:
+    def _read(
+        self, read_partition: Callable[[_Partition, Deadline, BrokerConnection], _Records], deadline: Deadline
+    ) -> _ByGroup:
         self.skipped = set()
         try:
             leaders = self._leaders(deadline)
         except AuthorizationError:
-            self.silent_because = f"no READ on Topic '{partition_log.OFFSETS_TOPIC}'"
+            self.unreadable_because = f"no READ on Topic '{partition_log.OFFSETS_TOPIC}'"
             return {}
         except KgmError:
             return {}
@@ -88,12 +90,12 @@ class GroupTail:
             if leader is None:
                 continue
             try:
-                task = partial(how, partition, deadline)
+                task = partial(read_partition, partition, deadline)
                 rows = self._cluster.brokers.on_broker(leader, task, deadline)
             except KgmError as error:
-                self.silent_because = _why_silent(error)
+                self.unreadable_because = _why_unreadable(error)
                 continue
-            self.silent_because = None
+            self.unreadable_because = None
             for group_id, recorded in rows:
                 by_group.setdefault(group_id, []).append(recorded)
                 self.last[group_id] = recorded
@@ -108,66 +110,66 @@ class GroupTail:
             if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 raise AuthorizationError("", kafka_error=topic.error_code)
             if not topic.error_code and topic.partitions:
-                self._place(len(topic.partitions))
+                self._assign_partitions(len(topic.partitions))
                 return {row.partition_index: by_id[row.leader_id] for row in topic.partitions if row.leader_id in by_id}
-        if self.silent_because is None:
-            self.silent_because = f"the brokers show no topic {partition_log.OFFSETS_TOPIC}"
+        if self.unreadable_because is None:
+            self.unreadable_because = f"the brokers report no topic {partition_log.OFFSETS_TOPIC}"
         return {}
 
-    def _place(self, partitions: int) -> None:
+    def _assign_partitions(self, partitions: int) -> None:
         if self._partitions:
             return
         for group_id in self._group_ids:
             number = partition_for(group_id, partitions)
             self._partitions.setdefault(number, _Partition(number=number)).group_ids.append(group_id)
-            self._keys[partition_log.key_of(group_id)] = group_id
+            self._keys[partition_log.group_record_key(group_id)] = group_id
 
-    def _read_on(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _Found:
-        """Raises KgmError; then the next look reads the same again."""
+    def _read_on(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _Records:
+        """Raises KgmError; then the next read starts at the same offset."""
         end = partition_log.end_offset(connection, partition.number, deadline)
-        if partition.position is None or end < partition.position:  # a topic that was lost and made anew starts over
+        if partition.position is None or end < partition.position:  # the topic was deleted and created again
             partition.position = end
             last = [(each, _last(connection, partition.number, each, deadline)) for each in partition.group_ids]
             return [(group_id, recorded) for group_id, recorded in last if recorded is not None]
-        found: _Found = []
+        records: _Records = []
         read = 0
-        for fetched in partition_log.rows(connection, partition.number, partition.position, end, deadline):
+        for fetched in partition_log.fetch_records(connection, partition.number, partition.position, end, deadline):
             read += fetched.size_bytes
-            found += self._mine(fetched)
+            records += self._records_of_groups(fetched)
             if read >= MAX_BYTES and fetched.next_offset < end:
                 self.skipped |= set(partition.group_ids)
                 break
         partition.position = end
-        return found
+        return records
 
-    def _read_past(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _Found:
+    def _read_past(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _Records:
         """Window by window from the end, twice as many offsets each time. Raises KgmError."""
         start = partition_log.start_offset(connection, partition.number, deadline)
         end = partition.position = partition_log.end_offset(connection, partition.number, deadline)
-        found: _Found = []
+        records: _Records = []
         window, read = _PAST_WINDOW, 0
         while end > start and read < PAST_BYTES and not deadline.expired:
             first = max(start, end - window)
-            older: _Found = []
-            for fetched in partition_log.rows(connection, partition.number, first, end, deadline):
+            older: _Records = []
+            for fetched in partition_log.fetch_records(connection, partition.number, first, end, deadline):
                 read += fetched.size_bytes
-                older += self._mine(fetched)
-            found = older + found
+                older += self._records_of_groups(fetched)
+            records = older + records
             end, window = first, window * 2
-        return found
+        return records
 
-    def _mine(self, fetched: partition_log.Rows) -> _Found:
-        found = []
+    def _records_of_groups(self, fetched: partition_log.FetchedRecords) -> _Records:
+        records = []
         for key, value, at_ms in fetched.records:
             group_id = self._keys.get(key or b"")
             recorded = None if group_id is None or value is None else _recorded(group_id, value, at_ms)
             if recorded is not None:
-                found.append((recorded.group.group_id, recorded))
-        return found
+                records.append((recorded.group.group_id, recorded))
+        return records
 
 
-def _why_silent(error: KgmError) -> str | None:
-    """Why the log will tell nothing at the next look either; None for what passes."""
+def _why_unreadable(error: KgmError) -> str | None:
+    """Why the next read will fail too; None for a temporary error."""
     if error.kafka_error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return f"no READ on Topic '{partition_log.OFFSETS_TOPIC}'"
     if isinstance(error, UnreachableError) or error.kafka_error in RETRIABLE:
@@ -176,27 +178,27 @@ def _why_silent(error: KgmError) -> str | None:
     return f"{partition_log.OFFSETS_TOPIC} cannot be read ({reason})"
 
 
-def _last(connection: BrokerConnection, partition: int, group_id: str, deadline: Deadline) -> Recorded | None:
-    """None as well if it takes too long: it is looked for once, and not at each look again."""
+def _last(connection: BrokerConnection, partition: int, group_id: str, deadline: Deadline) -> RecordedGroup | None:
+    """None as well if the search takes too long: it is done once, not with each read."""
     try:
-        found = last_rebalance.search(partition, group_id, deadline, connection)
+        last = last_rebalance.find_last_record(partition, group_id, deadline, connection)
     except KgmError:
         return None
-    return None if found is None else _recorded(group_id, *found)
+    return None if last is None else _recorded(group_id, *last)
 
 
-def _recorded(group_id: str, value: bytes, at_ms: int) -> Recorded | None:
+def _recorded(group_id: str, value: bytes, at_ms: int) -> RecordedGroup | None:
     """None for a record that cannot be read."""
     from kgm.records.messages.group_metadata_value import GroupMetadataValue
     from kgm.records.record import decode_record
 
     try:
-        decoded = decode_record(partition_log.key_of(group_id), value).value
+        decoded = decode_record(partition_log.group_record_key(group_id), value).value
     except DecodeError:
         return None
     if not isinstance(decoded, GroupMetadataValue):
         return None
-    return Recorded(at_ms=at_ms, group=as_snapshot(group_id, decoded))
+    return RecordedGroup(at_ms=at_ms, group=as_snapshot(group_id, decoded))
 
 
 def as_snapshot(group_id: str, value: Any) -> GroupSnapshot:
@@ -227,7 +229,7 @@ def _member(member: Any, *, readable: bool) -> MemberSnapshot:
         try:
             topics = tuple(sorted(set(decode_subscription(member.subscription).topics)))
             assignment = decode_assignment(member.assignment).partitions
-        except DecodeError:  # blobs of somebody's own
+        except DecodeError:  # another assignor's format
             pass
     return MemberSnapshot(
         member_id=member.member_id,

@@ -1,8 +1,9 @@
-"""When the members of a group last did something, by the records of the group in `__consumer_offsets`.
+"""When the members of a group were last active, by the group's records in `__consumer_offsets`.
 
 OffsetFetch shows where committed offsets are; the log shows each commit, also those that change no offset (Java's
 consumers commit every interval whether or not anything was read). It shows the rebalances of a classic group with the
-session timeout of each member, and what a coordinator wrote because a member of a consumer group (KIP-848) reported.
+session timeout of each member, and what a coordinator wrote when a heartbeat changed a member of a consumer group
+(KIP-848).
 
 Timestamps are those of the coordinator's clock. Reading takes READ on the topic; where that is missing, or the topic
 cannot be read, `unreadable_because` says so."""
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
     from kgm.records.batch import Batch
     from kgm.records.messages.group_metadata_value import GroupMetadataValue
 
-#: Bytes of the partition that are read back at most, more or less a fetch.
+#: Bytes of the partition that are read back at most, plus one fetch.
 MAX_BYTES: Final = 16 << 20
 #: Offsets that are read back first; twice as many each time after that.
 _FIRST_WINDOW: Final = 4_000
 _KEY_HEAD: Final = struct.Struct(">hh")
-#: Types of records that are keyed by a group id, and say something of its members (see `kgm.records.record.TYPES`).
+#: Types of records that are keyed by a group id and concern its members (see `kgm.records.record.TYPES`).
 _OFFSET_COMMIT, _GROUP, _MEMBER, _CURRENT_ASSIGNMENT = 1, 2, 5, 8
 _TYPES: Final = (_OFFSET_COMMIT, _GROUP, _MEMBER, _CURRENT_ASSIGNMENT)
 _LEFT_EPOCHS: Final = (-1, -2)
@@ -71,7 +72,7 @@ class RebalanceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRecord:
-    """A record that was written because a member of a consumer group reported. member_epoch: None if it has none."""
+    """A record that a heartbeat of a member of a consumer group caused. member_epoch: None if it has none."""
 
     at_ms: int
     member_id: str
@@ -82,8 +83,8 @@ ActivityRecord: TypeAlias = CommitRecord | RebalanceRecord | MemberRecord
 
 
 @dataclass(slots=True, kw_only=True)
-class _Place:
-    """Where the group's records are. position: the next offset to read; leader_epoch: that of the present leader."""
+class _LogPosition:
+    """The partition with the group's records. position: the next offset to read; leader_epoch: its leader's."""
 
     partition: int
     leader: BrokerNode
@@ -92,33 +93,33 @@ class _Place:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Bytes:
-    """What was read: records of the group, oldest first, and how many bytes there were of all groups."""
+class _ReadRecords:
+    """Records of the group, oldest first, and the number of bytes that were read for all groups."""
 
     records: list[ActivityRecord] = field(default_factory=list)
     size: int = 0
 
 
 class GroupActivity:
-    """The records of one group: those of the past, and then those that come."""
+    """The records of one group: first the past ones, then those that follow."""
 
     def __init__(self, cluster: AdminClient, group_id: str) -> None:
         self._cluster = cluster
         self._group_id = group_id
         self._keys = _KeyFilter(group_id)
-        self._place: _Place | None = None
-        #: Why the log tells nothing; None while it is read.
-        self.unreadable_because: str | None = "it was not read yet"
+        self._place: _LogPosition | None = None
+        #: Why the log cannot be read; None while it is read.
+        self.unreadable_because: str | None = "it has not been read yet"
         #: Timestamp of the newest record of any group in the partition, in ms of the coordinator's clock.
         self.newest_ms: int | None = None
-        #: Timestamp of the first record of the leader epoch that is the present one, as far as it was read.
+        #: Timestamp of the first record of the current leader epoch, as far as it was read.
         self.epoch_began_ms: int | None = None
-        #: Whether the partition changed its leader while it was read: sessions were started again then.
+        #: Whether the leader of the partition changed while it was read; the new one restarts all sessions.
         self.has_moved = False
 
     def read_back(self, enough: Callable[[Sequence[ActivityRecord]], bool], deadline: Deadline) -> list[ActivityRecord]:
         """Records of the group, oldest first, without a gap up to now: as far back as it takes until they are `enough`,
-        or the bounds of bytes and time are met. Raises nothing: see `unreadable_because`."""
+        or a limit of bytes or time is reached. Raises nothing: see `unreadable_because`."""
         return self._try(partial(self._read_back, enough), deadline)
 
     def read_on(self, deadline: Deadline) -> list[ActivityRecord]:
@@ -126,41 +127,43 @@ class GroupActivity:
         return self._try(self._read_on, deadline)
 
     def _try(
-        self, read: Callable[[_Place, Deadline, BrokerConnection], list[ActivityRecord]], deadline: Deadline
+        self, read: Callable[[_LogPosition, Deadline, BrokerConnection], list[ActivityRecord]], deadline: Deadline
     ) -> list[ActivityRecord]:
         try:
             place = self._look_up(deadline)
             records = self._cluster.brokers.on_broker(place.leader, partial(read, place, deadline), deadline)
         except KgmError as error:
-            self.unreadable_because = _why(error)
+            self.unreadable_because = _why_unreadable(error)
             return []
         self.unreadable_because = None
         return records
 
-    def _look_up(self, deadline: Deadline) -> _Place:
-        """The partition of the group and who leads it now. Raises KgmError."""
+    def _look_up(self, deadline: Deadline) -> _LogPosition:
+        """The partition of the group and its current leader. Raises KgmError."""
         topic = partition_log.OFFSETS_TOPIC
         answer = self._cluster.brokers.metadata([topic], deadline)
         for row in answer.topics:
             if row.error_code:
                 raise KgmError(f"{topic} cannot be read", kafka_error=row.error_code)
             number = partition_for(self._group_id, len(row.partitions))
-            found = next((one for one in row.partitions if one.partition_index == number), None)
-            leader = next((one for one in self._cluster.brokers.brokers() if found and one.id == found.leader_id), None)
-            if found is None or leader is None:
+            partition = next((one for one in row.partitions if one.partition_index == number), None)
+            leader = next(
+                (one for one in self._cluster.brokers.brokers() if partition and one.id == partition.leader_id), None
+            )
+            if partition is None or leader is None:
                 raise UnreachableError(f"partition {number} of {topic} has no leader")
             place = self._place
             if place is None:
-                place = self._place = _Place(partition=number, leader=leader, leader_epoch=found.leader_epoch)
-            elif found.leader_epoch != place.leader_epoch or leader != place.leader:
+                place = self._place = _LogPosition(partition=number, leader=leader, leader_epoch=partition.leader_epoch)
+            elif partition.leader_epoch != place.leader_epoch or leader != place.leader:
                 self.has_moved = True
-                place.leader, place.leader_epoch = leader, found.leader_epoch
+                place.leader, place.leader_epoch = leader, partition.leader_epoch
                 self.epoch_began_ms = None
             return place
-        raise UnreachableError(f"the brokers show no topic {topic}")
+        raise UnreachableError(f"the brokers report no topic {topic}")
 
     def _read_back(
-        self, enough: Callable[[Sequence[ActivityRecord]], bool], place: _Place, deadline: Deadline,
+        self, enough: Callable[[Sequence[ActivityRecord]], bool], place: _LogPosition, deadline: Deadline,
         connection: BrokerConnection,
     ) -> list[ActivityRecord]:  # fmt: skip
         start = partition_log.start_offset(connection, place.partition, deadline)
@@ -177,16 +180,18 @@ class GroupActivity:
             end, window = first, window * 2
         return records
 
-    def _read_on(self, place: _Place, deadline: Deadline, connection: BrokerConnection) -> list[ActivityRecord]:
+    def _read_on(self, place: _LogPosition, deadline: Deadline, connection: BrokerConnection) -> list[ActivityRecord]:
         end = partition_log.end_offset(connection, place.partition, deadline)
-        place.position = min(place.position, end)  # a topic that was deleted and created again starts over
+        place.position = min(place.position, end)  # smaller after the topic was deleted and created again
         fresh = self._read(place, place.position, end, deadline, connection)
         place.position = end
         return fresh.records
 
-    def _read(self, place: _Place, first: int, end: int, deadline: Deadline, connection: BrokerConnection) -> _Bytes:
-        read = _Bytes()
-        for fetched in partition_log.batches(connection, place.partition, first, end, deadline):
+    def _read(
+        self, place: _LogPosition, first: int, end: int, deadline: Deadline, connection: BrokerConnection
+    ) -> _ReadRecords:
+        read = _ReadRecords()
+        for fetched in partition_log.fetch_batches(connection, place.partition, first, end, deadline):
             read.size += sum(len(batch.data) for batch in fetched)
             for batch in fetched:
                 self._note_times(batch, place)
@@ -194,7 +199,7 @@ class GroupActivity:
                     read.records += self._of_group(batch, first, end)
         return read
 
-    def _note_times(self, batch: Batch, place: _Place) -> None:
+    def _note_times(self, batch: Batch, place: _LogPosition) -> None:
         self.newest_ms = max(batch.max_timestamp, self.newest_ms or 0)
         if batch.leader_epoch == place.leader_epoch:
             began = self.epoch_began_ms
@@ -209,7 +214,7 @@ class GroupActivity:
                 and row.value is not None
                 and self._keys.match(row.key)
             ):
-                record = _decoded(row.key, row.value, row.timestamp)
+                record = _decode(row.key, row.value, row.timestamp)
                 if record is not None:
                     records.append(record)
         return records
@@ -227,8 +232,8 @@ class _KeyFilter:
         return key[: self._size] in self._heads
 
 
-def _decoded(key: bytes, value: bytes, at_ms: int) -> ActivityRecord | None:
-    """None for a record that cannot be read, or says nothing of a member."""
+def _decode(key: bytes, value: bytes, at_ms: int) -> ActivityRecord | None:
+    """None for a record that cannot be read, or does not concern a member."""
     from kgm.records.messages.consumer_group_current_member_assignment_key import (
         ConsumerGroupCurrentMemberAssignmentKey,
     )
@@ -283,7 +288,7 @@ def _rebalance(group: GroupMetadataValue, at_ms: int) -> RebalanceRecord:
     return RebalanceRecord(at_ms=at_ms, generation=group.generation, members=members)
 
 
-def _why(error: KgmError) -> str:
+def _why_unreadable(error: KgmError) -> str:
     topic = partition_log.OFFSETS_TOPIC
     if error.kafka_error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return f"no READ on Topic '{topic}'"

@@ -1,4 +1,4 @@
-"""One partition of `__consumer_offsets`, read as any consumer would: where it begins and ends, and its records.
+"""One partition of `__consumer_offsets`, read as a consumer reads it: its first and end offset, and its records.
 
 Reading takes READ on the topic. Everything here raises KgmError for what cannot be read."""
 
@@ -24,15 +24,15 @@ _NEWEST_FETCH = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """What one fetch brought. records: (key, value, timestamp in ms), oldest first; next_offset: where it goes on."""
+class FetchedRecords:
+    """The result of one fetch. records: (key, value, timestamp in ms), oldest first; next_offset: of the next fetch."""
 
     size_bytes: int
     next_offset: int
     records: list[tuple[bytes | None, bytes | None, int]]
 
 
-def key_of(group_id: str) -> bytes:
+def group_record_key(group_id: str) -> bytes:
     """The key of a classic group's own records."""
     from kgm.records.messages.group_metadata_key import GroupMetadataKey
     from kgm.records.record import Record, encode_record
@@ -41,16 +41,18 @@ def key_of(group_id: str) -> bytes:
     return key
 
 
-def rows(connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline) -> Iterator[Rows]:
+def fetch_records(
+    connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline
+) -> Iterator[FetchedRecords]:
     """Fetch after fetch, from offset `first` to before `end`. Raises KgmError."""
-    for fetched in batches(connection, partition, first, end, deadline):
+    for fetched in fetch_batches(connection, partition, first, end, deadline):
         read = [row for batch in fetched if not batch.is_control for row in batch.records]
         records = [(row.key, row.value, row.timestamp) for row in read if first <= row.offset < end]
         size = sum(len(batch.data) for batch in fetched)
-        yield Rows(size_bytes=size, next_offset=fetched[-1].last_offset + 1, records=records)
+        yield FetchedRecords(size_bytes=size, next_offset=fetched[-1].last_offset + 1, records=records)
 
 
-def batches(
+def fetch_batches(
     connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline
 ) -> Iterator[list[Batch]]:
     """The record batches of each fetch, from the one that holds offset `first` to the one before `end`.
@@ -61,18 +63,18 @@ def batches(
     while first < end:
         fetched = whole_batches(_fetch(connection, partition, first, deadline))
         if not fetched:
-            raise DecodeError(f"partition {partition} of {OFFSETS_TOPIC} gives nothing from offset {first} on")
+            raise DecodeError(f"partition {partition} of {OFFSETS_TOPIC} has no records from offset {first} on")
         first = fetched[-1].last_offset + 1
         yield fetched
 
 
 def end_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
-    """Where the next record will be. Raises KgmError."""
+    """The offset of the next record. Raises KgmError."""
     return _offset(connection, partition, _LATEST, deadline)
 
 
 def start_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
-    """Where the first record is that is still there. Raises KgmError."""
+    """The offset of the first record that is left. Raises KgmError."""
     return _offset(connection, partition, _EARLIEST, deadline)
 
 

@@ -1,12 +1,12 @@
-"""Getting in: TLS and SASL behind the `Security` seam of a connection.
+"""TLS and SASL: the implementations of `Security`, which a connection uses.
 
-Theory of operation: `make_security` reads the settings of a Kafka client (Java's names, and librdkafka's where people
-know them) into one `Security` for all connections of a run, before any is opened: what is wrong with a setting is a
-UsageError that names it. `tls` holds the context (`stores` reads certificates and keys), `sasl` drives the login
-(`scram`, `oauth`, `jaas`), `probe` finds out what a port speaks that did not answer.
-Nothing here is imported, nor `ssl`, until a cluster with security is asked.
+`make_security` reads the settings of a Kafka client (Java's names, and common ones of librdkafka) into one `Security`
+for all connections of a run, before any is opened: an invalid setting is a UsageError that names it. `tls` has the TLS
+context (`stores` reads certificates and keys), `sasl` the login (`scram`, `oauth`, `jaas`).
 
-A secret is in no `repr`, no message and no file that outlives its use.
+Neither this package nor `ssl` is imported until a cluster with security is contacted.
+
+Secrets are in no `repr`, no message, and no file that is kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Secured:
-    """TLS, a login, or both."""
+    """TLS, SASL, or both."""
 
     def __init__(self, name: str, tls: Tls | None, mechanism: Mechanism | None) -> None:
         self.name, self.has_tls = name, tls is not None
@@ -45,7 +45,7 @@ class Secured:
         return sock if self._tls is None else self._tls.wrap(sock, host, deadline)
 
     def authenticate(self, connection: BrokerConnection, deadline: Deadline) -> int:
-        """Log in; the session's lifetime in ms, 0 when it does not end."""
+        """Log in; the session's lifetime in ms, 0 for no limit."""
         if self._mechanism is None:
             return 0
         from kgm.client.security.sasl import log_in
@@ -53,7 +53,7 @@ class Secured:
         return log_in(connection, self._mechanism, deadline)
 
     def explain(self, error: BaseException | None, where: str) -> KgmError | None:
-        """What ended a connection, when TLS knows better than the socket."""
+        """A more precise error for a connection that TLS ended; None for other errors."""
         return self._tls.explain(error, where) if self._tls is not None and isinstance(error, OSError) else None
 
 
@@ -79,22 +79,23 @@ def make_security(settings: Mapping[str, str]) -> tuple[Security, tuple[str, ...
 
 
 def _unused(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """A login that is set and would not be used: Kafka's default is PLAINTEXT, and people forget the protocol."""
-    idle = [key for key in ("sasl.jaas.config", "sasl.username", "ssl.truststore.location") if settings.get(key)]
-    if not idle or settings.get("security.protocol"):
+    """A warning for credentials that are set and not used: Kafka's default is PLAINTEXT, and the protocol is easily
+    forgotten."""
+    unused = [key for key in ("sasl.jaas.config", "sasl.username", "ssl.truststore.location") if settings.get(key)]
+    if not unused or settings.get("security.protocol"):
         return ()
-    return (f"{idle[0]} is set, but security.protocol is not: kgm connects in plaintext, without a login",)
+    return (f"{unused[0]} is set, but security.protocol is not: kgm connects in plaintext, without credentials",)
 
 
 def _check_literal(settings: Mapping[str, str]) -> None:
-    """Kafka's ConfigProviders (KIP-297) would put other values in; to send the placeholders helps nobody."""
+    """Kafka's ConfigProviders (KIP-297) replace placeholders, which are of no use to a broker."""
     if not settings.get("config.providers"):
         return
     for key, value in settings.items():
         if "${" in value and key.startswith(("sasl.", "ssl.")):
             raise UsageError(
-                f"{key} comes from a config provider (config.providers), which kgm runs for --command-config only",
-                hint="write it into that file, or export its value under its KGM_ name",
+                f"{key} comes from a config provider (config.providers), which kgm runs in --command-config files only",
+                hint="set it in such a file, or export its value under its KGM_ name",
             )
 
 

@@ -1,8 +1,8 @@
 """`sasl.jaas.config`: a login module, a control flag, options, a semicolon.
 
 Read as Kafka reads it (`org.apache.kafka.common.security.JaasConfig`, a `java.io.StreamTokenizer`): values in single or
-double quotes with C escapes, `//` and `/* */` comments. Laxer in one point: a bare number is a value. No error shows a
-value, because it may be a password."""
+double quotes with C escapes, `//` and `/* */` comments. Unlike there, an unquoted number is a value. Errors never
+show a value, because it may be a password."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -68,16 +68,16 @@ def _word(tokens: Iterator[tuple[str, str]], problem: str) -> str:
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
-            quote = "a quote that is not closed" if text[at] in "\"'" else "something that must be quoted"
-            raise _bad(f"has {quote}, {at} characters in")
-        at = found.end()
-        kind = found.lastgroup or "skip"
+        token = _TOKEN.match(text, at)
+        if token is None:
+            quote = "an unclosed quote" if text[at] in "\"'" else "a value that must be quoted"
+            raise _bad(f"has {quote} at character {at}")
+        at = token.end()
+        kind = token.lastgroup or "skip"
         if kind in ("single", "double"):
-            yield "text", _unescaped(found[kind])
+            yield "text", _unescaped(token[kind])
         elif kind != "skip":
-            yield kind, found[kind]
+            yield kind, token[kind]
 
 
 def _unescaped(text: str) -> str:
@@ -92,5 +92,5 @@ def _unescaped(text: str) -> str:
 def _bad(problem: str) -> UsageError:
     return UsageError(
         f"sasl.jaas.config {problem}",
-        hint="""write MODULE required username="NAME" password="..."; with every value in quotes""",
+        hint="""use MODULE required username="NAME" password="..."; with every value in quotes""",
     )

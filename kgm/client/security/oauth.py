@@ -1,7 +1,7 @@
 """Where an OAUTHBEARER token comes from: an endpoint (client credentials, RFC 6749 section 4.4), a file, a command,
-or, for tests, nowhere (Kafka's unsecured tokens, only when Kafka's own option asks for one).
+or, for tests, kgm itself (Kafka's unsecured tokens, only when Kafka's own option asks for one).
 
-A token is fetched once and kept until shortly before it ends. Secrets and tokens are in no error."""
+A token is fetched once and reused until shortly before it expires. Secrets and tokens are in no error."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kgm.client.transport.deadline import Deadline
 from kgm.model.client_settings import ALLOW_PLAINTEXT, TOKEN_COMMAND, scrubbed
 from kgm.model.errors import AuthenticationError, KgmError, UsageError
 
-#: RFC 6750: what may stand in `Authorization: Bearer`. With anything else the SASL message could be forged.
+#: RFC 6750: the characters of a bearer token. Any others could forge the SASL message.
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 _EXTENSION_NAME, _EXTENSION_VALUE = re.compile(r"[A-Za-z]+"), re.compile(r"[\x21-\x7e \t\r\n]+")
 _MAX_ANSWER_BYTES = 1024 * 1024
-#: Seconds before its end at which a token is not used any more.
+#: A token is no longer used this many seconds before it expires.
 _MARGIN_S = 30
 _UNSECURED = re.compile(r"unsecuredLogin(String|Number|List)Claim_(\w+)")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -29,27 +29,27 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A bearer token. ends: on time.monotonic()'s clock, None when nobody said."""
+    """A bearer token. expires_at: on time.monotonic()'s clock, None if not known."""
 
     value: str = field(repr=False)
-    ends: float | None = None
+    expires_at: float | None = None
 
 
 class Tokens:
-    """Fetches with `fetch`, and keeps what it got."""
+    """Fetches tokens with `fetch`, and reuses them."""
 
     def __init__(self, fetch: Callable[[Deadline], Token], extensions: Mapping[str, str], source: str) -> None:
         self.extensions = dict(extensions)
         self.source = source
         self._fetch = fetch
-        self._kept: Token | None = None
+        self._token: Token | None = None
 
     def get(self, deadline: Deadline) -> Token:
-        """A token that is good for a while. Raises KgmError."""
-        kept = self._kept
-        if kept is None or (kept.ends is not None and time.monotonic() > kept.ends - _MARGIN_S):
-            kept = self._kept = self._fetch(deadline)
-        return kept
+        """A token that does not expire soon. Raises KgmError."""
+        token = self._token
+        if token is None or (token.expires_at is not None and time.monotonic() > token.expires_at - _MARGIN_S):
+            token = self._token = self._fetch(deadline)
+        return token
 
 
 def tokens_of(settings: Mapping[str, str], jaas: Jaas | None) -> Tokens:
@@ -67,7 +67,7 @@ def tokens_of(settings: Mapping[str, str], jaas: Jaas | None) -> Tokens:
     if any(name.startswith("unsecuredLogin") for name in options):
         return Tokens(lambda _: unsecured(options, time.time()), extensions, "an unsecured token")
     raise UsageError(
-        "OAUTHBEARER: nothing says where a token comes from",
+        "OAUTHBEARER: no token source is configured",
         hint=f"set sasl.oauthbearer.token.endpoint.url with clientId and clientSecret, or {TOKEN_COMMAND} to a command "
         "that prints a token",
     )
@@ -75,7 +75,7 @@ def tokens_of(settings: Mapping[str, str], jaas: Jaas | None) -> Tokens:
 
 def _extensions(settings: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
     """SASL extensions (KIP-342): JAAS options `extension_NAME`, or librdkafka's `a=b,c=d`."""
-    found = {
+    extensions = {
         name.partition("_")[2]: value
         for name, value in options.items()
         if name.startswith(("extension_", "unsecuredLoginExtension_"))
@@ -83,16 +83,18 @@ def _extensions(settings: Mapping[str, str], options: Mapping[str, str]) -> dict
     for part in settings.get("sasl.oauthbearer.extensions", "").split(","):
         name, equals, value = part.strip().partition("=")
         if equals:
-            found[name] = value
-    for name, value in found.items():
+            extensions[name] = value
+    for name, value in extensions.items():
         if name == "auth" or not _EXTENSION_NAME.fullmatch(name) or not _EXTENSION_VALUE.fullmatch(value):
-            raise UsageError(f"OAUTHBEARER: {name!r} is no extension that Kafka takes (letters, printable values)")
-    return found
+            raise UsageError(
+                f"OAUTHBEARER: {name!r} is not a valid extension (name: letters; value: printable characters)"
+            )
+    return extensions
 
 
 def _checked(value: str, source: str) -> str:
     if not _TOKEN.fullmatch(value):
-        raise AuthenticationError(f"{source} gave what is no bearer token (RFC 6750)")
+        raise AuthenticationError(f"{source} did not return a bearer token (RFC 6750)")
     return value
 
 
@@ -100,9 +102,9 @@ def _checked(value: str, source: str) -> str:
 
 
 def from_command(command: str, deadline: Deadline) -> Token:
-    """What a program prints: a token, or the JSON of a token endpoint. No shell. Raises AuthenticationError.
+    """The output of a program: a token, or the JSON of a token endpoint. No shell. Raises AuthenticationError.
 
-    What it says on stderr is not shown: it is somebody else's program, and may say a secret."""
+    Its stderr is not shown, because it may contain a secret."""
     import shlex
     import subprocess
 
@@ -113,14 +115,14 @@ def from_command(command: str, deadline: Deadline) -> Token:
         )
     except subprocess.TimeoutExpired:
         raise AuthenticationError(
-            f"the token command did not end within the time allowed ({deadline.budget_ms} ms)"
+            f"the token command did not finish within the time allowed ({deadline.budget_ms} ms)"
         ) from None
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is not a command line"
+        why = getattr(error, "strerror", None) or "it is not a valid command line"
         raise AuthenticationError(f"the token command cannot be run: {why}", hint=f"see {TOKEN_COMMAND}") from None
     if done.returncode:
         raise AuthenticationError(
-            f"the token command ended with code {done.returncode}",
+            f"the token command exited with code {done.returncode}",
             hint=f"run it by hand to see why: {TOKEN_COMMAND}; kgm config view --show-origin says where it is set",
         )
     text = done.stdout.decode("utf-8", "replace").strip()
@@ -149,11 +151,11 @@ def _from_json(text: str, source: str) -> Token:
         value = answer["access_token"]
         seconds = answer.get("expires_in")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise AuthenticationError(f"{source} gave no JSON with an access_token") from None
+        raise AuthenticationError(f"{source} did not return JSON with an access_token") from None
     if not isinstance(value, str):
-        raise AuthenticationError(f"{source} gave no JSON with an access_token")
+        raise AuthenticationError(f"{source} did not return JSON with an access_token")
     lasts = isinstance(seconds, int | float) and 0 < seconds < 1e9
-    return Token(value=_checked(value, source), ends=time.monotonic() + seconds if lasts else None)
+    return Token(value=_checked(value, source), expires_at=time.monotonic() + seconds if lasts else None)
 
 
 # -- an endpoint -------------------------------------------------------------------------------------------------------
@@ -165,14 +167,16 @@ def _endpoint(url: str, settings: Mapping[str, str], options: Mapping[str, str])
 
     where = urllib.parse.urlsplit(url)
     if where.scheme not in ("https", "http") or not where.hostname:
-        raise UsageError("sasl.oauthbearer.token.endpoint.url is no http(s) or file URL")
+        raise UsageError("sasl.oauthbearer.token.endpoint.url is not an http(s) or file URL")
     if where.username or where.password:
-        raise UsageError("sasl.oauthbearer.token.endpoint.url holds a login: use clientId and clientSecret instead")
+        raise UsageError(
+            "sasl.oauthbearer.token.endpoint.url contains credentials: use clientId and clientSecret instead"
+        )
     in_the_clear = where.scheme == "http" and where.hostname not in _LOOPBACK
     if in_the_clear and settings.get(ALLOW_PLAINTEXT, "").lower() != "true":
         raise UsageError(
-            f"sasl.oauthbearer.token.endpoint.url: the client secret would go to {where.hostname} in plaintext",
-            hint=f"use https, or say -X {ALLOW_PLAINTEXT}=true",
+            f"sasl.oauthbearer.token.endpoint.url: the client secret would be sent to {where.hostname} in plaintext",
+            hint=f"use https, or set -X {ALLOW_PLAINTEXT}=true",
         )
 
     def first(*names: str) -> str | None:
@@ -204,7 +208,7 @@ def client_credentials(
 ) -> Token:  # fmt: skip
     """Ask a token endpoint, once; redirects are not followed (the secret is for this address only).
 
-    Raises AuthenticationError when it says no, ConnectError when it does not answer."""
+    Raises AuthenticationError when it refuses, ConnectError when it does not answer."""
     import base64
     import http.client
     import urllib.error
@@ -230,7 +234,7 @@ def client_credentials(
         why = getattr(error, "reason", None) or error
         raise ConnectError(
             f"the token endpoint {where} does not answer", facts=(str(why) or type(why).__name__,),
-            hint="check sasl.oauthbearer.token.endpoint.url; no broker was asked yet",
+            hint="check sasl.oauthbearer.token.endpoint.url; no broker was contacted",
         ) from None  # fmt: skip
     return _from_json(body.decode("utf-8", "replace"), f"the token endpoint {where}")
 
@@ -262,7 +266,9 @@ def _refused(where: str, status: int, body: bytes, secrets: tuple[str, ...]) -> 
     except (ValueError, AttributeError, RecursionError):
         pass  # the status alone, then
     return AuthenticationError(
-        f"the token endpoint {where} gives no token", facts=facts, hint="check client id, client secret and scope"
+        f"the token endpoint {where} refused to issue a token",
+        facts=facts,
+        hint="check client id, client secret and scope",
     )
 
 
@@ -276,26 +282,26 @@ def unsecured(options: Mapping[str, str], now: float) -> Token:
 
     claims: dict[str, Any] = {}
     for name, value in options.items():
-        found = _UNSECURED.fullmatch(name)
-        if found is None:
+        claim = _UNSECURED.fullmatch(name)
+        if claim is None:
             continue
         try:
-            claims[found[2]] = (
-                value if found[1] == "String" else float(value) if found[1] == "Number" else value[1:].split(value[0])
+            claims[claim[2]] = (
+                value if claim[1] == "String" else float(value) if claim[1] == "Number" else value[1:].split(value[0])
             )
         except (ValueError, IndexError):
-            raise UsageError(f"sasl.jaas.config: the value of {name} is no {found[1].lower()}") from None
+            raise UsageError(f"sasl.jaas.config: the value of {name} is not a {claim[1].lower()}") from None
     principal = options.get("unsecuredLoginPrincipalClaimName", "sub")
     if principal not in claims:
         raise UsageError(f"sasl.jaas.config: an unsecured token needs unsecuredLoginStringClaim_{principal}")
     try:
         lifetime_s = float(options.get("unsecuredLoginLifetimeSeconds", "3600"))
     except ValueError:
-        raise UsageError("sasl.jaas.config: unsecuredLoginLifetimeSeconds is no number") from None
-    now = int(now * 1000) / 1000  # the broker counts whole milliseconds, and refuses what was issued after its now
+        raise UsageError("sasl.jaas.config: unsecuredLoginLifetimeSeconds is not a number") from None
+    now = int(now * 1000) / 1000  # the broker has whole milliseconds, and refuses tokens issued in the future
     claims = {"iat": now, "exp": now + lifetime_s, **claims}
 
     def part(value: dict[str, Any]) -> str:
         return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
 
-    return Token(value=f"{part({'alg': 'none'})}.{part(claims)}.", ends=time.monotonic() + lifetime_s)
+    return Token(value=f"{part({'alg': 'none'})}.{part(claims)}.", expires_at=time.monotonic() + lifetime_s)

@@ -1,7 +1,7 @@
-"""The login: SaslHandshake v1, then SaslAuthenticate until both sides are content (KIP-43, KIP-152, KIP-368).
+"""The login: SaslHandshake v1, then SaslAuthenticate until the exchange completes (KIP-43, KIP-152, KIP-368).
 
-A mechanism is a generator: it yields what the client says and is sent what the broker answers. It ends when nothing
-is left to say, which for SCRAM means that the broker has proved itself too."""
+A mechanism is a generator: it yields the client's messages and is sent the broker's. It ends when the exchange is
+complete, which for SCRAM means that the broker has authenticated itself too."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Mechanism(Protocol):
     """One way to log in."""
 
     name: str
-    #: How errors name who logs in.
+    #: How errors name the principal.
     who: str
     secrets: tuple[str, ...]
 
     def exchange(self, deadline: Deadline) -> Generator[bytes, bytes, None]: ...
 
 
-class Password:
+class PasswordLogin:
     """PLAIN or SCRAM."""
 
     def __init__(self, name: str, username: str, password: str, *, token_auth: bool = False) -> None:
@@ -61,7 +61,7 @@ class Password:
         yield from scram.exchange(self.name, self._username, self._password, nonce, token_auth=self._token_auth)
 
 
-class Bearer:
+class BearerLogin:
     """OAUTHBEARER (RFC 7628, KIP-255)."""
 
     name = "OAUTHBEARER"
@@ -83,25 +83,25 @@ class Bearer:
 
 
 def make_mechanism(settings: Mapping[str, str], *, encrypted: bool) -> Mechanism:
-    """The mechanism that the settings ask for. Raises UsageError that shows no secret."""
+    """The configured mechanism. Raises UsageError that shows no secret."""
     name = (settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or "").strip().upper()
     if name in ("", "GSSAPI"):
         raise UsageError(
-            "sasl.mechanism is not set, and Kafka's default is GSSAPI, which kgm does not speak" if not name else
-            "sasl.mechanism=GSSAPI (Kerberos): kgm does not speak it",
+            "sasl.mechanism is not set, and Kafka's default is GSSAPI, which kgm does not support" if not name else
+            "sasl.mechanism=GSSAPI (Kerberos): kgm does not support it",
             hint=f"use {', '.join(_MODULES)}; or a listener with TLS and a client certificate (security.protocol=SSL)",
         )  # fmt: skip
     if name not in _MODULES:
-        raise UsageError(f"sasl.mechanism={name}: kgm speaks {', '.join(_MODULES)}")
+        raise UsageError(f"sasl.mechanism={name}: kgm supports {', '.join(_MODULES)}")
     jaas = None
     if settings.get("sasl.jaas.config"):
         jaas = parse_jaas(settings["sasl.jaas.config"])
         if jaas.short_name != _MODULES[name]:
             raise UsageError(
-                f"sasl.jaas.config names {jaas.short_name}, but sasl.mechanism is {name}, which takes {_MODULES[name]}"
+                f"sasl.jaas.config names {jaas.short_name}, but sasl.mechanism is {name}, which needs {_MODULES[name]}"
             )
     if name == "OAUTHBEARER":
-        bearer = Bearer(settings, jaas)
+        bearer = BearerLogin(settings, jaas)
         is_secret = bearer._tokens.source != "an unsecured token"  # noqa: SLF001
         _check_encrypted(settings, name, encrypted=encrypted or not is_secret)
         return bearer
@@ -112,12 +112,12 @@ def make_mechanism(settings: Mapping[str, str], *, encrypted: bool) -> Mechanism
 def _check_encrypted(settings: Mapping[str, str], name: str, *, encrypted: bool) -> None:
     if not encrypted and settings.get(ALLOW_PLAINTEXT, "").strip().lower() != "true":
         raise UsageError(
-            f"{name} over SASL_PLAINTEXT sends {'the password' if name == 'PLAIN' else 'the token'} in the clear",
-            hint=f"use security.protocol=SASL_SSL or a SCRAM mechanism; -X {ALLOW_PLAINTEXT}=true does it nevertheless",
+            f"{name} over SASL_PLAINTEXT sends {'the password' if name == 'PLAIN' else 'the token'} in plaintext",
+            hint=f"use security.protocol=SASL_SSL or a SCRAM mechanism; -X {ALLOW_PLAINTEXT}=true allows it",
         )
 
 
-def _password(settings: Mapping[str, str], name: str, jaas: Jaas | None) -> Password:
+def _password(settings: Mapping[str, str], name: str, jaas: Jaas | None) -> PasswordLogin:
     options = {} if jaas is None else jaas.options
     username = options.get("username", settings.get("sasl.username"))
     password = options.get("password", settings.get("sasl.password"))
@@ -129,21 +129,21 @@ def _password(settings: Mapping[str, str], name: str, jaas: Jaas | None) -> Pass
                 f'{_MODULES[name]} required username="..." password="..."; in a file (mode 600) for --command-config',
             )
         if "\0" in value:
-            raise UsageError(f"{name}: the {what} holds a NUL character")
+            raise UsageError(f"{name}: the {what} contains a NUL character")
     assert username is not None
     assert password is not None
-    return Password(name, username, password, token_auth=options.get("tokenauth", "").lower() == "true")
+    return PasswordLogin(name, username, password, token_auth=options.get("tokenauth", "").lower() == "true")
 
 
 def log_in(connection: BrokerConnection, mechanism: Mechanism, deadline: Deadline) -> int:
-    """Log in on an open connection; the session's lifetime in ms, 0 when it does not end.
+    """Log in on an open connection; the session's lifetime in ms, 0 for no limit.
 
     Raises AuthenticationError, and ConnectError when the connection breaks meanwhile."""
     try:
         _handshake(connection, mechanism, deadline)
         return _authenticate(connection, mechanism, deadline)
     except LostError as error:
-        hint = "the broker's log says why; kgm config test shows each step"
+        hint = "see the broker's log; kgm config test shows each step"
         raise ConnectError(
             f"{error.message}, during the login ({mechanism.name})", facts=error.facts, hint=hint
         ) from None
@@ -152,7 +152,7 @@ def log_in(connection: BrokerConnection, mechanism: Mechanism, deadline: Deadlin
 def _handshake(connection: BrokerConnection, mechanism: Mechanism, deadline: Deadline) -> None:
     if not connection.supports(ApiKey.SASL_HANDSHAKE, 1) or not connection.supports(ApiKey.SASL_AUTHENTICATE):
         raise UnsupportedError(
-            f"broker {connection.address} is too old to log in to: SaslAuthenticate came with Kafka 1.0",
+            f"broker {connection.address} does not support SaslAuthenticate (Kafka 1.0)",
             kafka_error=ErrorCode.UNSUPPORTED_VERSION,
         )
     version = connection.version(ApiKey.SASL_HANDSHAKE)
@@ -167,15 +167,15 @@ def _handshake(connection: BrokerConnection, mechanism: Mechanism, deadline: Dea
         )  # fmt: skip
     if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
         raise AuthenticationError(
-            f"broker {connection.address} takes no login on this listener",
+            f"broker {connection.address} does not use SASL on this listener",
             facts=("SaslHandshake answered ILLEGAL_SASL_STATE",),
             hint="use security.protocol=PLAINTEXT or SSL here, or the port of a SASL listener",
             kafka_error=answer.error_code,
         )  # fmt: skip
     if answer.error_code:
         raise from_code(
-            answer.error_code, f"broker {connection.address} refuses to begin a login", broker=str(connection.address),
-            api="SaslHandshake",
+            answer.error_code, f"broker {connection.address} refuses the SASL handshake",
+            broker=str(connection.address), api="SaslHandshake",
         )  # fmt: skip
 
 
@@ -200,20 +200,20 @@ def _authenticate(connection: BrokerConnection, mechanism: Mechanism, deadline: 
             raise AuthenticationError(
                 f"broker {connection.address}: the login of {mechanism.who} failed ({mechanism.name}): {error}"
             ) from None
-    raise AuthenticationError(f"broker {connection.address} does not come to an end of the login ({mechanism.name})")
+    raise AuthenticationError(f"broker {connection.address} does not complete the login ({mechanism.name})")
 
 
 def _refused(
     connection: BrokerConnection, mechanism: Mechanism, answer: SaslAuthenticateResponse, reason: str
 ) -> KgmError:
-    says = dict.fromkeys(text for text in (answer.error_message, reason) if text)
+    reasons = dict.fromkeys(text for text in (answer.error_message, reason) if text)
     hints = {
         "PLAIN": "check username and password, and that the user is known to this listener",
-        "OAUTHBEARER": "check the token's issuer, audience, scope and end, and this machine's clock",
+        "OAUTHBEARER": "check the token's issuer, audience, scope and expiry, and this machine's clock",
     }
     return from_code(
         answer.error_code, f"broker {connection.address} does not accept {mechanism.who} ({mechanism.name})",
-        api="SaslAuthenticate", text=scrubbed("; ".join(says), mechanism.secrets) or None,
+        api="SaslAuthenticate", text=scrubbed("; ".join(reasons), mechanism.secrets) or None,
         hint=hints.get(mechanism.name, f"check username and password, and that the user has {mechanism.name} "
                        "credentials: kafka-configs --describe --entity-type users"),
     )  # fmt: skip

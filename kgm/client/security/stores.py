@@ -1,8 +1,8 @@
-"""Certificates and keys from wherever a Kafka client keeps them, as PEM text: files, inline settings, PKCS12 stores.
+"""Certificates and keys of a Kafka client, as PEM text: from files, inline settings and PKCS12 stores.
 
-What a file is, is told by its bytes and not by `ssl.*store.type`, whose default (JKS) is often wrong for the file.
-PKCS12 needs the `pkcs12` extra (`cryptography`). JKS has no kept library (pyjks: last release 2020), so it is refused
-with the command that converts it. Inline PEM may have lost its line breaks on the way through a properties file."""
+The format of a file is detected from its bytes, not from `ssl.*store.type`, whose default (JKS) is often wrong.
+PKCS12 needs the `pkcs12` extra (`cryptography`). JKS has no maintained library (pyjks: last release 2020), so it is
+refused with the command that converts it. Inline PEM may have lost its line breaks in a properties file."""
 
 import pathlib
 import re
@@ -16,13 +16,13 @@ from kgm.model.errors import NotFoundError, UsageError
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _JKS, _JCEKS = bytes.fromhex("feedfeed"), bytes.fromhex("cececece")
 _DER_SEQUENCE = 0x30
-#: A key store holds a key or two; more than this is another kind of file.
+#: A larger file is not a key store.
 _MAX_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPair:
-    """Our certificate chain, and the key (which may be encrypted with `password`)."""
+    """The client's certificate chain, and its key (which may be encrypted with `password`)."""
 
     chain: str
     key: str = field(repr=False)
@@ -57,7 +57,7 @@ def _trust_file(setting: str, where: str, password: str | None) -> str:
 
 
 def key_pair(settings: Mapping[str, str]) -> KeyPair | None:
-    """Our own certificate and key (mTLS); None when none is set. Raises UsageError, NotFoundError."""
+    """The client's certificate and key (mTLS); None when none is set. Raises UsageError, NotFoundError."""
     password = settings.get("ssl.key.password")
     for chain, key in (
         ("ssl.keystore.certificate.chain", "ssl.keystore.key"),
@@ -83,7 +83,7 @@ def key_pair(settings: Mapping[str, str]) -> KeyPair | None:
 def _pair(settings: Mapping[str, str], chain: str, key: str, password: str | None) -> KeyPair:
     for present, absent in ((chain, key), (key, chain)):
         if not settings.get(absent):
-            raise UsageError(f"{present} is set and {absent} is not: a login by certificate needs both")
+            raise UsageError(f"{present} is set and {absent} is not: a client certificate needs both")
     texts = [settings[chain], settings[key]]
     names = [chain, key]
     if chain.endswith(".location"):
@@ -94,38 +94,38 @@ def _pair(settings: Mapping[str, str], chain: str, key: str, password: str | Non
 
 def certificates_of(text: str, name: str) -> str:
     """The certificates in a PEM text, in order. Raises UsageError, with `name`, when there is none."""
-    found = [_block(kind, body) for kind, body in _BLOCK.findall(text) if kind == "CERTIFICATE"]
-    if not found:
-        raise UsageError(f"{name} holds no PEM certificate", hint="it must hold -----BEGIN CERTIFICATE-----")
-    return "".join(found)
+    certificates = [_block(kind, body) for kind, body in _BLOCK.findall(text) if kind == "CERTIFICATE"]
+    if not certificates:
+        raise UsageError(f"{name} contains no PEM certificate", hint="it must contain -----BEGIN CERTIFICATE-----")
+    return "".join(certificates)
 
 
 def key_of(text: str, name: str) -> str:
     """The private key in a PEM text. Raises UsageError when there is none."""
-    found = [_block(kind, body) for kind, body in _BLOCK.findall(text) if kind.endswith("PRIVATE KEY")]
-    if not found:
-        raise UsageError(f"{name} holds no PEM private key", hint="it must hold -----BEGIN PRIVATE KEY-----")
-    return found[0]
+    keys = [_block(kind, body) for kind, body in _BLOCK.findall(text) if kind.endswith("PRIVATE KEY")]
+    if not keys:
+        raise UsageError(f"{name} contains no PEM private key", hint="it must contain -----BEGIN PRIVATE KEY-----")
+    return keys[0]
 
 
 def _block(kind: str, body: str) -> str:
-    """One block, with its lines as OpenSSL wants them; the headers of old encrypted keys are kept."""
+    """One block, with the line lengths that OpenSSL expects; headers of old encrypted keys are preserved."""
     headers = ""
     head, blank, rest = body.replace("\r\n", "\n").strip("\n").partition("\n\n")
     if blank and ":" in head:
         headers, body = head.strip() + "\n\n", rest
-    # A properties file that was written by hand keeps the two characters \n, or spaces, where lines ended.
+    # In a hand-written properties file, line ends may be the two characters \n, or spaces.
     packed = re.sub(r"\\[nr]|\s", "", body)
     lines = "\n".join(packed[i : i + 64] for i in range(0, len(packed), 64))
     return f"-----BEGIN {kind}-----\n{headers}{lines}\n-----END {kind}-----\n"
 
 
 def read_text(setting: str, where: str) -> str:
-    """A small file that a setting names. Raises NotFoundError or UsageError, which name the setting."""
+    """A small file named by a setting. Raises NotFoundError or UsageError, which name the setting."""
     try:
         return _read(setting, where).decode()
     except UnicodeDecodeError:
-        raise UsageError(f"{setting}: {where} is no text") from None
+        raise UsageError(f"{setting}: {where} is not a text file") from None
 
 
 def _read(setting: str, where: str) -> bytes:
@@ -134,11 +134,11 @@ def _read(setting: str, where: str) -> bytes:
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
     except FileNotFoundError:
-        raise NotFoundError(f"{setting}: {where} is not there") from None
+        raise NotFoundError(f"{setting}: {where} does not exist") from None
     except OSError as error:
         raise UsageError(f"{setting}: {where} cannot be read: {error.strerror}") from None
     if len(data) > _MAX_BYTES:
-        raise UsageError(f"{setting}: {where} is too large for a store of keys")
+        raise UsageError(f"{setting}: {where} is too large for a key store")
     return data
 
 
@@ -168,13 +168,13 @@ def _then(setting: str, command: str, where: str) -> str:
 
 
 def _pkcs12(setting: str, where: str, data: bytes, password: str | None) -> tuple[str, str]:
-    """(certificates, our key) of a PKCS12 store; our own certificate comes first."""
+    """(certificates, key) of a PKCS12 store; the client's own certificate comes first."""
     try:
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
         from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
     except ImportError:
         raise UsageError(
-            f"{setting}: {where} is a PKCS12 store, which kgm reads with its extra only: {install_command('pkcs12')}",
+            f"{setting}: {where} is a PKCS12 store, which needs the pkcs12 extra: {install_command('pkcs12')}",
             hint=_then(setting, _openssl(setting, where), where),
         ) from None
     try:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kgm.client.failures import ConnectError, WrongSpeechError
+from kgm.client.failures import ConnectError, WrongProtocolError
 from kgm.client.security.stores import KeyPair, key_pair, trusted
 from kgm.client.transport import port_probe
 from kgm.model.errors import AuthenticationError, KgmError, UsageError
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from kgm.client.transport.deadline import Deadline
 
 _VERSIONS = ("TLSv1.2", "TLSv1.3")
-#: OpenSSL's reasons for an answer that is not TLS at all.
+#: OpenSSL's reasons for a response that is not TLS.
 _NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "UNEXPECTED_EOF_WHILE_READING"})
-#: ... for "show me your certificate", and for "not this one".
+#: OpenSSL's reasons for a missing or rejected client certificate.
 _NO_CERTIFICATE = frozenset({
     "TLSV13_ALERT_CERTIFICATE_REQUIRED", "SSLV3_ALERT_HANDSHAKE_FAILURE", "SSLV3_ALERT_BAD_CERTIFICATE",
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN", "TLSV1_ALERT_UNKNOWN_CA", "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE",
     "SSLV3_ALERT_CERTIFICATE_EXPIRED", "SSLV3_ALERT_CERTIFICATE_REVOKED", "TLSV1_ALERT_ACCESS_DENIED",
 })  # fmt: skip
 _NO_COMMON = frozenset({"TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE"})
-#: X509_V_ERR_*: expired, not yet valid, (three kinds of) unknown issuer, host name or address mismatch.
+#: X509_V_ERR_*: expired or not yet valid; unknown issuer; host name or address mismatch.
 _EXPIRED, _UNKNOWN_ISSUER, _WRONG_HOST = (9, 10), (2, 18, 19, 20, 21), (62, 64)
 
 
@@ -42,7 +42,9 @@ class Tls:
         self.has_certificate = has_certificate
 
     def wrap(self, sock: socket.socket, host: str, deadline: Deadline) -> socket.socket:
-        """Shake hands. Raises AuthenticationError, WrongSpeechError, ConnectError; the socket is closed then."""
+        """The socket after the TLS handshake.
+
+        Raises AuthenticationError, WrongProtocolError, ConnectError; the socket is closed then."""
         peer = sock.getpeername()
         wrapped = self.context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
         try:
@@ -64,22 +66,23 @@ class Tls:
                 hint="is this a TLS listener? try -X security.protocol=PLAINTEXT, or a longer --timeout",
             )
         if reason in _NOT_TLS or reason is None:
-            if port_probe.speaks_kafka_in_the_clear(peer, deadline):
-                return WrongSpeechError(
-                    f"{where}: this port speaks Kafka's protocol in plaintext, and kgm came with TLS",
+            if port_probe.accepts_plaintext_kafka(peer, deadline):
+                return WrongProtocolError(
+                    f"{where}: this port expects plaintext; kgm connected with TLS",
                     facts=("an ApiVersions request without TLS was answered",),
-                    hint="use the port of an SSL or SASL_SSL listener, or say -X security.protocol=PLAINTEXT "
-                    "(SASL_PLAINTEXT with a login)",
+                    hint="use the port of an SSL or SASL_SSL listener, or set -X security.protocol=PLAINTEXT "
+                    "(SASL_PLAINTEXT with credentials)",
                 )
             return ConnectError(
-                f"{where}: the TLS handshake was broken off", facts=(_reason(error),),
+                f"{where}: the TLS handshake was aborted", facts=(_reason(error),),
                 hint="is this the port of a TLS listener?",
             )  # fmt: skip
         return ConnectError(f"{where}: the TLS handshake failed", facts=(_reason(error),))
 
     def explain(self, error: OSError, where: str) -> KgmError | None:
-        """What a TLS error means, when it is about certificates or versions; also one that comes after the handshake,
-        as TLS 1.3's alerts about our certificate do."""
+        """The error for TLS certificates or versions, None for others.
+
+        In TLS 1.3 alerts about the client certificate come after the handshake."""
         import ssl
 
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -90,7 +93,7 @@ class Tls:
         if reason in _NO_COMMON:
             return AuthenticationError(
                 f"{where}: kgm and the broker have no TLS version in common", facts=(_reason(error),),
-                hint="kgm speaks TLS 1.2 and 1.3; see ssl.enabled.protocols on both sides",
+                hint="kgm supports TLS 1.2 and 1.3; see ssl.enabled.protocols on both sides",
             )  # fmt: skip
         return None
 
@@ -98,12 +101,12 @@ class Tls:
 def _certificate_refused(error: OSError, where: str, *, has_certificate: bool) -> AuthenticationError:
     if has_certificate:
         return AuthenticationError(
-            f"{where}: the broker does not accept our certificate", facts=(_reason(error),),
+            f"{where}: the broker does not accept the client certificate", facts=(_reason(error),),
             hint="check that its issuer is in the broker's ssl.truststore and that it has not expired: "
             "openssl x509 -noout -subject -issuer -enddate -in CERTIFICATE.pem",
         )  # fmt: skip
     return AuthenticationError(
-        f"{where}: the broker broke off the TLS handshake; it may want a certificate of ours", facts=(_reason(error),),
+        f"{where}: the broker aborted the TLS handshake; it may require a client certificate", facts=(_reason(error),),
         hint="set ssl.keystore.location (PEM with key and certificate), or ssl.certificate.location and "
         "ssl.key.location",
     )  # fmt: skip
@@ -120,8 +123,8 @@ def _untrusted(error: ssl.SSLCertVerificationError, where: str) -> Authenticatio
         host = where.rpartition(":")[0]
         return AuthenticationError(
             f"{where}: the broker's certificate is not for {host}", facts=(f"OpenSSL says: {says}",),
-            hint="connect by a name that is in the certificate; ssl.endpoint.identification.algorithm= switches the "
-            "check off",
+            hint="connect by a name that is in the certificate; ssl.endpoint.identification.algorithm= disables the "
+            "check",
         )  # fmt: skip
     if code in _EXPIRED:
         hint = "the broker needs a new certificate; is this machine's clock right?"
@@ -138,7 +141,7 @@ def _untrusted(error: ssl.SSLCertVerificationError, where: str) -> Authenticatio
 
 
 def make_tls(settings: Mapping[str, str]) -> tuple[Tls, tuple[str, ...]]:
-    """(TLS as set, warnings). Raises UsageError or NotFoundError that names the setting."""
+    """(TLS as configured, warnings). Raises UsageError or NotFoundError that names the setting."""
     import ssl
 
     if settings.get("enable.ssl.certificate.verification", "true").lower() == "false":
@@ -161,7 +164,7 @@ def make_tls(settings: Mapping[str, str]) -> tuple[Tls, tuple[str, ...]]:
             "ssl.endpoint.identification.algorithm is empty: any holder of a trusted certificate can pose as the broker"
         )
     elif algorithm != "https":
-        raise UsageError("ssl.endpoint.identification.algorithm is https, or empty to switch the check off")
+        raise UsageError("ssl.endpoint.identification.algorithm is https, or empty to disable the check")
     return Tls(context, has_certificate=pair is not None), tuple(warnings)
 
 
@@ -182,32 +185,32 @@ def _limit_versions(context: ssl.SSLContext, settings: Mapping[str, str]) -> Non
     import ssl
 
     enabled = settings.get("ssl.enabled.protocols") or ",".join(_VERSIONS)
-    wanted = [name for name in _VERSIONS if name in [part.strip() for part in enabled.split(",")]]
-    if not wanted:
-        raise UsageError(f"ssl.enabled.protocols={enabled}: kgm speaks TLSv1.2 and TLSv1.3")
+    versions = [name for name in _VERSIONS if name in [part.strip() for part in enabled.split(",")]]
+    if not versions:
+        raise UsageError(f"ssl.enabled.protocols={enabled}: kgm supports TLSv1.2 and TLSv1.3")
     numbers = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-    context.minimum_version, context.maximum_version = numbers[wanted[0]], numbers[wanted[-1]]
+    context.minimum_version, context.maximum_version = numbers[versions[0]], numbers[versions[-1]]
 
 
 def _load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """OpenSSL wants a file. It gets one that only this process can name, or one of mode 0600 that is gone at once."""
+    """OpenSSL requires a file: one in memory that only this process can open, else a temporary one of mode 0600."""
     import ssl
 
-    asked = []
+    prompts = []
 
-    def password() -> str:  # without this OpenSSL asks at the terminal
-        asked.append(True)
+    def password() -> str:  # without this OpenSSL prompts at the terminal
+        prompts.append(True)
         return pair.password or ""
 
     try:
         with _in_a_file(pair.key + pair.chain) as path:
             context.load_cert_chain(path, password=password)
     except ssl.SSLError as error:
-        if asked:
+        if prompts:
             problem = "is wrong" if pair.password else "is not set, and the key is encrypted"
             raise UsageError(f"ssl.key.password {problem}", facts=(_reason(error),)) from None
         if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
-            raise UsageError("the key and the certificate of the key store do not belong together") from None
+            raise UsageError("the key and the certificate of the key store do not match") from None
         raise UsageError(f"the key store's key or certificate cannot be read: {_reason(error)}") from None
 
 

@@ -47,7 +47,7 @@ def _parse_one(part: str) -> Address:
 
 def _host(part: str, host: str) -> str:
     if not host or any(character.isspace() or character in "/?#@" for character in host):
-        raise _bad(part, "that is no host name")
+        raise _bad(part, "that is not a host name")
     return host
 
 

@@ -1,7 +1,7 @@
 """The brokers of a cluster: who they are, open connections to them, and who coordinates which group.
 
-Every request goes through `on_any`, `on_broker` or `on_coordinators`; the last retries what a moving, loading or dead
-coordinator answers, inside the one deadline, and asks different brokers at the same time."""
+Every request goes through `on_any`, `on_broker` or `on_coordinators`; the last retries while a
+coordinator moves, loads or is down, until the deadline, and asks different brokers at the same time."""
 
 import threading
 import time
@@ -24,9 +24,9 @@ from kgm.protocol.messages.metadata_response import MetadataResponse
 
 T = TypeVar("T")
 
-#: Seconds before the next bootstrap address is tried beside one that has not answered yet.
+#: Seconds after which the next bootstrap address is tried in parallel with one that has not answered yet.
 STAGGER_S = 0.25
-#: How long a coordinator that has taken over may describe groups as they were (`second_look`).
+#: How long a coordinator that has just taken over may describe groups in an outdated state (see `fresh_describe`).
 TAKEOVER_S = 1.0
 _BACKOFF_S = 0.1
 _BACKOFF_MAX_S = 1.0
@@ -48,7 +48,7 @@ def backoff(attempt: int) -> float:
     import random  # brings hashlib with it; most runs never wait
 
     span = min(_BACKOFF_MAX_S, _BACKOFF_S * (1 << min(attempt, 10)))
-    return span * random.uniform(0.8, 1.2)  # noqa: S311  (no secret hangs on it)
+    return span * random.uniform(0.8, 1.2)  # noqa: S311  (no secret depends on it)
 
 
 class Brokers:
@@ -67,7 +67,7 @@ class Brokers:
         self._closed = False
 
     def close(self) -> None:
-        """Close every connection, also those that a late thread still opens."""
+        """Close every connection, including those that a late thread still opens."""
         with self._lock:
             self._closed = True
             connections, self._connections = list(self._connections.values()), {}
@@ -79,10 +79,11 @@ class Brokers:
         try:
             self.metadata((), deadline)
         except LostError as error:
-            raise self._wants_login(deadline) or error from None
+            raise self._sasl_required_error(deadline) or error from None
 
-    def _wants_login(self, deadline: Deadline) -> AuthenticationError | None:
-        """Whether a listener that tells its versions and then closes is one that wants a login (SASL) first."""
+    def _sasl_required_error(self, deadline: Deadline) -> AuthenticationError | None:
+        """The error for a listener that answers ApiVersions and closes the connection at the next request because it
+        requires SASL; None if it does not."""
         if self._security.name.startswith("SASL"):
             return None
         from kgm.client.transport.sasl_listener import offered_mechanisms
@@ -93,7 +94,7 @@ class Brokers:
         except KgmError:
             return None
         return AuthenticationError(
-            f"{connection.address}: this listener wants a login (SASL), and kgm came without one",
+            f"{connection.address}: this listener requires SASL; no credentials are configured",
             facts=(f"it offers {', '.join(mechanisms)}",),
             hint=f"set security.protocol=SASL_{self._security.name}, sasl.mechanism and sasl.jaas.config in a "
             "--command-config file",
@@ -104,32 +105,34 @@ class Brokers:
     def connection(self, address: Address, deadline: Deadline) -> BrokerConnection:
         """An open connection to an address. Raises KgmError."""
         with self._lock:
-            found = self._connections.get(address)
-            if found is not None and not found.closed:
-                return found
+            open_one = self._connections.get(address)
+            if open_one is not None and not open_one.closed:
+                return open_one
         return self._keep(BrokerConnection.connect(address, deadline, self._security))
 
     def _keep(self, fresh: BrokerConnection) -> BrokerConnection:
         with self._lock:
-            found = self._connections.get(fresh.address)
-            if not self._closed and (found is None or found.closed):
+            open_one = self._connections.get(fresh.address)
+            if not self._closed and (open_one is None or open_one.closed):
                 self._connections[fresh.address] = fresh
                 return fresh
         fresh.close()
-        return found or fresh
+        return open_one or fresh
 
     def _any_connection(self, deadline: Deadline) -> BrokerConnection:
-        """A connection to whatever broker answers first, the one used before if it still lives. Raises KgmError."""
+        """A connection to any broker: the one used before if it is still open, else the first that answers.
+
+        Raises KgmError."""
         if self._any is not None:
             with self._lock:
-                found = self._connections.get(self._any)
-            if found is not None and not found.closed:
-                return found
+                open_one = self._connections.get(self._any)
+            if open_one is not None and not open_one.closed:
+                return open_one
         candidates = list(dict.fromkeys([*self.bootstrap, *(broker.address for broker in self.brokers())]))
         tasks = [self._task(address, deadline) for address in candidates]
         outcome = first_of(tasks, deadline, stagger=STAGGER_S, discard=BrokerConnection.close)
         if isinstance(outcome, list):
-            raise _nobody_answers(self.bootstrap, outcome, deadline)
+            raise _unreachable_error(self.bootstrap, outcome, deadline)
         self._any = outcome.address
         return self._keep(outcome)
 
@@ -167,7 +170,7 @@ class Brokers:
 
         answer = self.on_any(ask, deadline)
         if answer.error_code:
-            raise from_code(answer.error_code, "the cluster does not tell its brokers", api="Metadata")
+            raise from_code(answer.error_code, "the cluster does not report its brokers", api="Metadata")
         self.cluster_id = answer.cluster_id
         self._brokers = {row.node_id: BrokerNode(row.node_id, Address(row.host, row.port)) for row in answer.brokers}
         return answer
@@ -175,7 +178,7 @@ class Brokers:
     # -- one broker ----------------------------------------------------------------------------------------------------
 
     def on_broker(self, broker: BrokerNode, ask: Callable[[BrokerConnection], T], deadline: Deadline) -> T:
-        """Ask one broker, once more when a kept connection turns out to be dead. Raises KgmError."""
+        """Ask one broker, once more if a connection that was open turns out to be dead. Raises KgmError."""
         for last in (False, True):
             connection = self._to(broker, deadline)
             try:
@@ -206,8 +209,8 @@ class Brokers:
         )
 
     def has_moved(self, group_id: str, since_s: float) -> bool:
-        """Whether its coordinator was somebody else, or nobody, after this time (of the monotonic clock), or so shortly
-        before that it may not describe groups as they are; as far as was seen from here."""
+        """Whether the group had another coordinator, or none, after this time (of the monotonic clock), or so shortly
+        before it that the present one may describe an outdated state; only what this client has noticed."""
         at = self._refused_at.get(group_id)
         return at is not None and at > since_s - TAKEOVER_S
 
@@ -217,16 +220,20 @@ class Brokers:
             self._coordinators.pop(group_id, None)
 
     def find_coordinators(self, group_ids: Sequence[str], deadline: Deadline) -> dict[str, BrokerNode | KgmError]:
-        """The coordinator of each group, from what is known or asked now; one attempt. Raises KgmError."""
+        """The coordinator of each group, remembered or looked up now; one attempt. Raises KgmError."""
         unknown = [group_id for group_id in group_ids if group_id not in self._coordinators]
-        found: dict[str, BrokerNode | KgmError] = {}
+        results: dict[str, BrokerNode | KgmError] = {}
         for start in range(0, len(unknown), _CHUNK):
             chunk = unknown[start : start + _CHUNK]
-            found.update(self.on_any(lambda connection, chunk=chunk: _find(connection, chunk, deadline), deadline))  # type: ignore[misc]
-        for group_id, broker in found.items():
+
+            def find(connection: BrokerConnection, chunk: list[str] = chunk) -> dict[str, BrokerNode | KgmError]:
+                return _find_coordinators(connection, chunk, deadline)
+
+            results.update(self.on_any(find, deadline))
+        for group_id, broker in results.items():
             if isinstance(broker, BrokerNode):
                 self._coordinators[group_id] = broker
-        return {group_id: found.get(group_id) or self._coordinators[group_id] for group_id in group_ids}
+        return {group_id: results.get(group_id) or self._coordinators[group_id] for group_id in group_ids}
 
     def on_coordinators(
         self, group_ids: Sequence[str], ask: Callable[[BrokerConnection, list[str]], dict[str, T | KgmError]],
@@ -237,37 +244,40 @@ class Brokers:
         `ask` gets a connection and the groups of that broker. Groups that it answers with a retriable KgmError, and
         all groups of a lost connection, are asked again until the deadline. Only for requests that change nothing."""
         done: dict[str, T | KgmError] = {}
-        told: dict[str, KgmError] = {}
+        broker_errors: dict[str, KgmError] = {}
         pending = list(dict.fromkeys(group_ids))
         attempt = 0
         while True:
             round_of = self._one_round(pending, ask, deadline)
             done.update(round_of)
-            pending = [group_id for group_id in pending if _worth_retrying(round_of[group_id])]
-            self.forget_coordinators(group_id for group_id in pending if _moved(round_of[group_id]))
-            for group_id in pending:  # what a broker said explains more than the time-out that came last
+            pending = [group_id for group_id in pending if _is_retriable(round_of[group_id])]
+            self.forget_coordinators(group_id for group_id in pending if _may_have_moved(round_of[group_id]))
+            for group_id in pending:  # a broker's error explains more than the time-out that came last
                 self._refused_at[group_id] = time.monotonic()
                 error = round_of[group_id]
-                if isinstance(error, KgmError) and (error.kafka_error or group_id not in told):
-                    told[group_id] = error
+                if isinstance(error, KgmError) and (error.kafka_error or group_id not in broker_errors):
+                    broker_errors[group_id] = error
             deadline.sleep(backoff(attempt) if pending else 0)
             if not pending or deadline.expired:
                 break
             attempt += 1
-        return {**done, **{group_id: _given_up(group_id, told[group_id], deadline) for group_id in pending}}
+        return {
+            **done,
+            **{group_id: _timeout_error(group_id, broker_errors[group_id], deadline) for group_id in pending},
+        }
 
     def _one_round(
         self, group_ids: Sequence[str], ask: Callable[[BrokerConnection, list[str]], dict[str, T | KgmError]],
         deadline: Deadline,
     ) -> dict[str, T | KgmError]:  # fmt: skip
-        found: dict[str, BrokerNode | KgmError]
+        coordinators: dict[str, BrokerNode | KgmError]
         try:
-            found = self.find_coordinators(group_ids, deadline)
-        except (ConnectError, LostError) as error:  # everybody is gone for the moment: a restart, perhaps
-            found = dict.fromkeys(group_ids, error)
+            coordinators = self.find_coordinators(group_ids, deadline)
+        except (ConnectError, LostError) as error:  # no broker answers at the moment: a restart, perhaps
+            coordinators = dict.fromkeys(group_ids, error)
         by_broker: dict[BrokerNode, list[str]] = {}
         results: dict[str, T | KgmError] = {}
-        for group_id, broker in found.items():
+        for group_id, broker in coordinators.items():
             if isinstance(broker, BrokerNode):
                 by_broker.setdefault(broker, []).append(group_id)
             else:
@@ -298,7 +308,7 @@ class Brokers:
         return results
 
 
-def _find(
+def _find_coordinators(
     connection: BrokerConnection, group_ids: Sequence[str], deadline: Deadline
 ) -> dict[str, BrokerNode | KgmError]:
     version = connection.version(ApiKey.FIND_COORDINATOR)
@@ -316,38 +326,38 @@ def _find(
 
     if version >= _FIND_BATCHED:
         rows = {row.key: row for row in call(FindCoordinatorRequest(coordinator_keys=list(group_ids))).coordinators}
-        found = {}
+        results = {}
         for group_id in group_ids:
             row = rows.get(group_id)
             if row is None:
                 code = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-                found[group_id] = result(group_id, code, "no answer for this group", BrokerNode(-1, Address("", 0)))
+                results[group_id] = result(group_id, code, "no answer for this group", BrokerNode(-1, Address("", 0)))
             else:
                 broker = BrokerNode(row.node_id, Address(row.host, row.port))
-                found[group_id] = result(group_id, row.error_code, row.error_message, broker)
-        return found
-    found = {}
+                results[group_id] = result(group_id, row.error_code, row.error_message, broker)
+        return results
+    results = {}
     for group_id in group_ids:
         one = call(FindCoordinatorRequest(key=group_id))
         broker = BrokerNode(one.node_id, Address(one.host, one.port))
-        found[group_id] = result(group_id, one.error_code, one.error_message, broker)
-    return found
+        results[group_id] = result(group_id, one.error_code, one.error_message, broker)
+    return results
 
 
-def _worth_retrying(result: object) -> bool:
+def _is_retriable(result: object) -> bool:
     if isinstance(result, (LostError, ConnectError)):
         return True
     return isinstance(result, KgmError) and result.kafka_error in RETRIABLE
 
 
-def _moved(result: object) -> bool:
+def _may_have_moved(result: object) -> bool:
     """Whether the coordinator may be another broker now."""
     return isinstance(result, (LostError, ConnectError)) or (
         isinstance(result, KgmError) and result.kafka_error in MOVED
     )
 
 
-def _given_up(group_id: str, last: KgmError, deadline: Deadline) -> UnreachableError:
+def _timeout_error(group_id: str, last: KgmError, deadline: Deadline) -> UnreachableError:
     return UnreachableError(
         f"the coordinator of group {group_id!r} did not answer within {deadline.budget_ms} ms",
         facts=(f"last: {last.message}", *last.facts), hint=last.hint or "try a longer --timeout", group_id=group_id,
@@ -355,8 +365,8 @@ def _given_up(group_id: str, last: KgmError, deadline: Deadline) -> UnreachableE
     )  # fmt: skip
 
 
-def _nobody_answers(bootstrap: Sequence[Address], failures: list[KgmError], deadline: Deadline) -> KgmError:
-    # A broker that does not want us, or speaks TLS, says more than one that is silent.
+def _unreachable_error(bootstrap: Sequence[Address], failures: list[KgmError], deadline: Deadline) -> KgmError:
+    # A failed login or a wrong protocol says more than a broker that does not answer.
     for error in failures:
         if isinstance(error, AuthenticationError) or not isinstance(error, (ConnectError, LostError)):
             return error

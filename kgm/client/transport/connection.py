@@ -2,8 +2,8 @@
 
 `Security` is the seam where TLS and SASL plug in: it wraps the socket before the first byte and logs in after the
 versions are known, and again when the session that the broker granted is nearly over (KIP-368). A `BrokerConnection`
-is used by one request at a time (it holds a lock); any failure closes it, because after a lost answer nobody knows what
-the next bytes mean."""
+is used by one request at a time (it holds a lock); any failure closes it, because after a lost response the next
+bytes cannot be attributed to a request."""
 
 import contextlib
 import enum
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol, TypeVar, cast
 
-from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongSpeechError, from_code
+from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongProtocolError, from_code
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnsupportedError
@@ -27,11 +27,11 @@ from kgm.version import __version__
 #: Kafka's own ceiling for a frame (socket.request.max.bytes, and librdkafka's receive.message.max.bytes).
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 CLIENT_ID = "kgm"
-#: What is decoded in less than a second, whatever is in it.
+#: A response of this size decodes in less than a second, whatever it contains.
 _QUICKLY_DECODED_BYTES = 1 << 20
 _CHUNK_BYTES = 64 * 1024
 _TLS_RECORDS = {0x14, 0x15, 0x16, 0x17}
-#: The ApiVersions version that every broker answers, also when it does not know the one that was asked with.
+#: The ApiVersions version that every broker supports, and answers with when it does not support the requested one.
 _OLDEST = 0
 
 M = TypeVar("M", bound=Message)
@@ -43,7 +43,7 @@ class Security(Protocol):
     name: str
 
     def wrap(self, sock: socket.socket, host: str, deadline: Deadline) -> socket.socket:
-        """The socket to speak through: itself, or a TLS one after its handshake. Raises AuthenticationError."""
+        """The socket to use: the same one, or a TLS socket after its handshake. Raises AuthenticationError."""
         ...
 
     def authenticate(self, connection: "BrokerConnection", deadline: Deadline) -> int:
@@ -53,12 +53,12 @@ class Security(Protocol):
         ...
 
     def explain(self, error: BaseException | None, where: str) -> KgmError | None:
-        """A better error for what ended a connection, if this knows one: TLS alerts that come after the handshake."""
+        """A more precise error for a closed connection, or None: TLS 1.3 alerts may arrive after the handshake."""
         ...
 
 
-class Step(enum.StrEnum):
-    """What happens, one after the other, until a connection may be used."""
+class ConnectStep(enum.StrEnum):
+    """The steps of opening a connection, in order."""
 
     NAME = "name"
     CONNECT = "connect"
@@ -67,12 +67,12 @@ class Step(enum.StrEnum):
     SASL = "sasl"
 
 
-def _silent(step: Step) -> None:
-    """Nobody wants to know."""
+def _ignore_step(step: ConnectStep) -> None:
+    """The default for `on_step`."""
 
 
 class Plaintext:
-    """No TLS, no login."""
+    """No TLS, no SASL."""
 
     name = "PLAINTEXT"
 
@@ -87,10 +87,10 @@ class Plaintext:
 
 
 def resolve(address: Address, deadline: Deadline) -> list[tuple[int, tuple[str, int]]]:
-    """(family, socket address) of a host, in the system's order. A resolver that hangs is left behind at the deadline.
+    """(family, socket address) of a host, in the system's order. A resolver that hangs is abandoned at the deadline.
 
     Raises ConnectError."""
-    found: list[tuple[int, tuple[str, int]]] = []
+    targets: list[tuple[int, tuple[str, int]]] = []
     failed: list[OSError] = []
 
     def look_up() -> None:
@@ -99,7 +99,7 @@ def resolve(address: Address, deadline: Deadline) -> list[tuple[int, tuple[str, 
         except (OSError, UnicodeError) as error:  # UnicodeError: a label that IDNA cannot write
             failed.append(error if isinstance(error, OSError) else OSError(str(error)))
         else:
-            found.extend((row[0], cast("tuple[str, int]", row[4])) for row in rows)
+            targets.extend((row[0], cast("tuple[str, int]", row[4])) for row in rows)
 
     # getaddrinfo has no timeout; a daemon thread never keeps the process alive.
     thread = threading.Thread(target=look_up, daemon=True, name=f"resolve {address.host}")
@@ -107,20 +107,20 @@ def resolve(address: Address, deadline: Deadline) -> list[tuple[int, tuple[str, 
     thread.join(deadline.remaining())
     if failed:
         raise ConnectError(f"{address}: the host name cannot be resolved", facts=(str(failed[0]),))
-    if not found:
+    if not targets:
         raise ConnectError(f"{address}: the host name was not resolved within {_budget(deadline)}")
-    return found
+    return targets
 
 
 def _budget(deadline: Deadline) -> str:
     return f"the time allowed ({deadline.budget_ms} ms)"
 
 
-def _open_socket(address: Address, deadline: Deadline, told: Callable[[Step], None]) -> socket.socket:
+def _open_socket(address: Address, deadline: Deadline, on_step: Callable[[ConnectStep], None]) -> socket.socket:
     """A connected TCP socket, by the first of the host's addresses that answers. Raises ConnectError."""
-    told(Step.NAME)
+    on_step(ConnectStep.NAME)
     targets = resolve(address, deadline)
-    told(Step.CONNECT)
+    on_step(ConnectStep.CONNECT)
     why = ""
     for index, (family, target) in enumerate(targets):
         # A silent first address must leave time for the others.
@@ -140,9 +140,9 @@ def _open_socket(address: Address, deadline: Deadline, told: Callable[[Step], No
     raise ConnectError(f"{address}: {why}")
 
 
-def _wants_tls(address: Address, fact: str) -> WrongSpeechError:
-    return WrongSpeechError(
-        f"{address}: this port speaks TLS, and kgm came without it", facts=(fact,),
+def _tls_expected_error(address: Address, fact: str) -> WrongProtocolError:
+    return WrongProtocolError(
+        f"{address}: this port expects TLS; kgm connected in plaintext", facts=(fact,),
         hint="add -X security.protocol=SSL (or SASL_SSL), or use the port of a PLAINTEXT listener",
     )  # fmt: skip
 
@@ -165,21 +165,26 @@ class BrokerConnection:
 
     @classmethod
     def connect(
-        cls, address: Address, deadline: Deadline, security: Security, *, told: Callable[[Step], None] = _silent
+        cls,
+        address: Address,
+        deadline: Deadline,
+        security: Security,
+        *,
+        on_step: Callable[[ConnectStep], None] = _ignore_step,
     ) -> "BrokerConnection":
         """Connect, secure, negotiate versions, log in. Raises KgmError; nothing is left open then.
 
-        told: called with each step before it is taken."""
-        sock = _open_socket(address, deadline, told)
+        on_step: called with each step before it is taken."""
+        sock = _open_socket(address, deadline, on_step)
         connection = cls(sock, address)
         connection._security = security
         try:
             connection._peer = sock.getpeername()
-            told(Step.TLS)
+            on_step(ConnectStep.TLS)
             connection._socket = security.wrap(sock, address.host, deadline)
-            told(Step.VERSIONS)
+            on_step(ConnectStep.VERSIONS)
             connection._negotiate(deadline)
-            told(Step.SASL)
+            on_step(ConnectStep.SASL)
             connection._log_in(deadline)
         except BaseException:
             connection.close()
@@ -188,13 +193,13 @@ class BrokerConnection:
 
     def _log_in(self, deadline: Deadline) -> None:
         lifetime_ms = self._security.authenticate(self, deadline)
-        # As Java's client does, at 85 to 95 % of the time that was granted.
+        # Java's client logs in again at 85 to 95 % of the session lifetime.
         self._log_in_at = time.monotonic() + 0.85 * lifetime_ms / 1000 if lifetime_ms else float("inf")
 
     def close(self) -> None:
         """Close; more than once is fine. A thread that waits in `call` gets LostError."""
         self.closed = True
-        with contextlib.suppress(OSError):  # it was never connected, or the other side was faster
+        with contextlib.suppress(OSError):  # never connected, or already closed by the broker
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
@@ -205,12 +210,12 @@ class BrokerConnection:
         return version() or "" if version is not None else ""
 
     def supports(self, key: ApiKey, version: int = 0) -> bool:
-        """Whether kgm and the broker both speak this API at `version` or above."""
+        """Whether kgm and the broker both support this API at `version` or above."""
         best = self.best_version(key)
         return best is not None and best >= version
 
     def best_version(self, key: ApiKey) -> int | None:
-        """The newest version that both sides speak; None when there is none."""
+        """The newest version that both sides support; None when there is none."""
         if key not in self.versions:
             return None
         lowest, highest = self.versions[key]
@@ -224,10 +229,11 @@ class BrokerConnection:
             best = min(best, at_most) if self.versions[key][0] <= at_most else None
         if best is None:
             offered = self.versions.get(key)
-            ours = f"kgm speaks v{API[key].min_version}-v{API[key].max_version}"
-            theirs = "does not have it" if offered is None else f"speaks v{offered[0]}-v{offered[1]}"
+            ours = f"kgm supports v{API[key].min_version}-v{API[key].max_version}"
+            theirs = "does not support it" if offered is None else f"supports v{offered[0]}-v{offered[1]}"
+            problem = "does not support" if offered is None else "is too old or too new for"
             raise UnsupportedError(
-                f"broker {self.address} {theirs if offered is None else 'is too old or too new'}: {API[key].name}",
+                f"broker {self.address} {problem} {API[key].name}",
                 facts=(f"{API[key].name}: the broker {theirs}, {ours}",), kafka_error=ErrorCode.UNSUPPORTED_VERSION,
             )  # fmt: skip
         return best
@@ -248,13 +254,13 @@ class BrokerConnection:
             except (DecodeError, BadAnswerError, LostError):
                 self.close()
                 raise
-            # The broker mutes the connection for so long (KIP-219); to send before that would only queue up.
+            # The broker mutes the connection for this long (KIP-219); requests sent before that would only queue up.
             self._muted_until = time.monotonic() + max(0, getattr(message, "throttle_time_ms", 0)) / 1000
             return message
 
     def _decoded(self, answer: type[M], frame: bytes, version: int, deadline: Deadline) -> M:
-        """The message in a frame. A huge one is decoded by a thread that is left behind at the deadline: who asks must
-        not wait for longer because a broker says more. Raises DecodeError, LostError."""
+        """The message in a frame. A large one is decoded in a thread that is abandoned at the deadline, so that the
+        caller never waits longer. Raises DecodeError, LostError."""
         if len(frame) < _QUICKLY_DECODED_BYTES:
             return wire.decode_response(answer, frame, version=version)[1]
         done: list[M | BaseException] = []
@@ -270,7 +276,7 @@ class BrokerConnection:
         thread.join(deadline.remaining())
         if not done:
             raise LostError(
-                f"broker {self.address} answered with {len(frame)} bytes, more than can be read within "
+                f"broker {self.address} answered with {len(frame)} bytes, more than kgm can decode within "
                 f"{_budget(deadline)}", sent=True, facts=(f"{API[answer.API_KEY].name} v{version}",),
             )  # fmt: skip
         if isinstance(done[0], BaseException):
@@ -306,7 +312,7 @@ class BrokerConnection:
                 f"the connection to broker {self.address} broke",
                 sent=True, facts=(f"{API[request.API_KEY].name} v{version}: {error.strerror or error}",),
             ) from error  # fmt: skip
-        except BaseException:  # also Ctrl-C: the answer may yet come, and would be taken for that of the next request
+        except BaseException:  # also Ctrl-C: a late response would be taken for that of the next request
             self.close()
             raise
 
@@ -325,13 +331,13 @@ class BrokerConnection:
         head = self._read(4, deadline)
         length = int.from_bytes(head, "big", signed=True)
         if head[0] in _TLS_RECORDS and head[1] == 3:
-            raise _wants_tls(self.address, f"the answer begins with a TLS record ({head.hex(' ')})")
+            raise _tls_expected_error(self.address, f"the answer begins with a TLS record ({head.hex(' ')})")
         if head == b"HTTP":
-            raise WrongSpeechError(f"{self.address}: this port speaks HTTP, not Kafka's protocol")
+            raise WrongProtocolError(f"{self.address}: this port serves HTTP, not the Kafka protocol")
         if not 0 < length <= MAX_FRAME_BYTES:
             raise BadAnswerError(
-                f"broker {self.address} announced an answer of {length} bytes",
-                facts=(f"kgm takes 1 to {MAX_FRAME_BYTES} bytes",),
+                f"broker {self.address} announced a response of {length} bytes",
+                facts=(f"kgm accepts 1 to {MAX_FRAME_BYTES} bytes",),
             )
         return self._read(length, deadline)
 
@@ -350,7 +356,8 @@ class BrokerConnection:
         return bytes(data)
 
     def _negotiate(self, deadline: Deadline) -> None:
-        """ApiVersions, newest first. One that does not know that version answers 35, in the form of v0 (KIP-511)."""
+        """ApiVersions, newest version first. A broker that does not support it answers error 35 in the format of v0
+        (KIP-511)."""
         try:
             answer = self._ask_versions(API[ApiKey.API_VERSIONS].max_version, deadline)
             if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -361,24 +368,24 @@ class BrokerConnection:
             raise self._not_understood(error, deadline) from error
         if answer.error_code:
             raise from_code(
-                answer.error_code, f"broker {self.address} does not tell its versions", broker=str(self.address),
+                answer.error_code, f"broker {self.address} does not report its API versions", broker=str(self.address),
                 api="ApiVersions",
             )  # fmt: skip
         self.versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
         self.features = {row.name: row.max_version_level for row in answer.finalized_features}
 
     def _not_understood(self, error: LostError, deadline: Deadline) -> KgmError:
-        """Why the first request got no answer."""
+        """The error for a first request that was not answered."""
         from kgm.client.transport import port_probe
 
         cause, where = error.__cause__, str(self.address)
-        hint = "is this the port of a Kafka listener? if it wants a client certificate: ssl.keystore.location"
+        hint = "is this the port of a Kafka listener? if it requires a client certificate, set ssl.keystore.location"
         if isinstance(self._security, Plaintext):
-            if self._peer is not None and port_probe.speaks_tls(self._peer, deadline):
-                return _wants_tls(self.address, "a TLS handshake that was tried then was answered")
+            if self._peer is not None and port_probe.accepts_tls(self._peer, deadline):
+                return _tls_expected_error(self.address, "a TLS handshake on a second connection was answered")
             hint = "is this the port of a Kafka listener, and one without TLS?"
         elif isinstance(cause, ConnectionError) and self._peer is not None:
-            # A reset overtakes the alert that came before it, so one that sends nothing hears more.
+            # A reset can discard the alert sent before it; a connection that sends nothing receives the alert.
             cause = port_probe.late_alert(self._security.wrap, self.address.host, self._peer, deadline)
         known = self._security.explain(cause, where)
         return known or ConnectError(error.message, facts=error.facts, hint=hint)
@@ -395,14 +402,14 @@ class BrokerConnection:
                 self._check_correlation(frame)
                 return wire.decode_response(ApiVersionsResponse, frame, version=version)[1]
             except DecodeError as error:
-                raise WrongSpeechError(
-                    f"{self.address}: what listens there does not speak Kafka's protocol", facts=(error.message,)
+                raise WrongProtocolError(
+                    f"{self.address}: the server on this port does not use the Kafka protocol", facts=(error.message,)
                 ) from error
 
     def _check_correlation(self, frame: bytes) -> None:
-        found = wire.correlation_of(frame)
-        if found != self._correlation_id:
+        correlation_id = wire.correlation_of(frame)
+        if correlation_id != self._correlation_id:
             raise BadAnswerError(
-                f"broker {self.address} answered another request",
-                facts=(f"correlation id {found} where {self._correlation_id} was asked",),
+                f"broker {self.address} sent the response to another request",
+                facts=(f"correlation id {correlation_id}, expected {self._correlation_id}",),
             )

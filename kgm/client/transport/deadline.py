@@ -26,7 +26,7 @@ class Deadline:
         return self.remaining() <= 0
 
     def part(self, fraction: float) -> "Deadline":
-        """A nearer deadline: this share of what is left. The rest is kept for what has to follow."""
+        """A nearer deadline: this share of what is left. The rest is for what follows."""
         return Deadline(self._clock() + self.remaining() * fraction, budget_ms=self.budget_ms, clock=self._clock)
 
     def within(self, seconds: float) -> "Deadline":

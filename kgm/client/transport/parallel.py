@@ -1,4 +1,4 @@
-"""Several things at once, in threads that never outlive the deadline's patience.
+"""Several things at once, in threads that are not waited for after the deadline.
 
 Plain daemon threads: `concurrent.futures` would cost start-up time and join its threads at exit, also one that hangs
 in a name resolver."""
@@ -16,22 +16,22 @@ T = TypeVar("T")
 
 
 def run_parallel(tasks: Mapping[K, Callable[[], T]], deadline: Deadline, what: str) -> dict[K, T | KgmError]:
-    """The result of each task, or the KgmError that it raised; a task that is not back in time is an error too."""
-    if len(tasks) == 1:  # no thread for the everyday case of one broker
+    """The result of each task, or the KgmError that it raised; a task that has not finished in time is an error too."""
+    if len(tasks) == 1:  # no thread for the usual case of one broker
         ((key, task),) = tasks.items()
-        return {key: _caught(task)}
+        return {key: _result_of(task)}
     results: queue.SimpleQueue[tuple[K, T | KgmError | BaseException]] = queue.SimpleQueue()
     for key, task in tasks.items():
-        threading.Thread(target=_work, args=(key, task, results), daemon=True, name=f"kgm {key}").start()
-    found: dict[K, T | KgmError] = {}
-    while len(found) < len(tasks):
+        threading.Thread(target=_put_result, args=(key, task, results), daemon=True, name=f"kgm {key}").start()
+    finished: dict[K, T | KgmError] = {}
+    while len(finished) < len(tasks):
         try:
             key, result = results.get(timeout=deadline.remaining() + 0.05)
         except queue.Empty:
             break
-        found[key] = _raise_bug(result)
+        finished[key] = _raise_unexpected(result)
     late = UnreachableError(f"{what}: no answer within the time allowed ({deadline.budget_ms} ms)")
-    return {key: found.get(key, late) for key in tasks}
+    return {key: finished.get(key, late) for key in tasks}
 
 
 def first_of(
@@ -56,7 +56,7 @@ def first_of(
                 if deadline.expired:
                     break
                 continue
-            result = _raise_bug(outcome)
+            result = _raise_unexpected(outcome)
             if not isinstance(result, KgmError):
                 return result
             failures.append(result)
@@ -65,14 +65,16 @@ def first_of(
     return failures
 
 
-def _caught(task: Callable[[], T]) -> T | KgmError:
+def _result_of(task: Callable[[], T]) -> T | KgmError:
     try:
         return task()
     except KgmError as error:
         return error
 
 
-def _work(key: K, task: Callable[[], T], results: queue.SimpleQueue[tuple[K, T | KgmError | BaseException]]) -> None:
+def _put_result(
+    key: K, task: Callable[[], T], results: queue.SimpleQueue[tuple[K, T | KgmError | BaseException]]
+) -> None:
     try:
         results.put((key, task()))
     except BaseException as error:  # noqa: BLE001  (handed to the thread that waits)
@@ -109,7 +111,7 @@ class _Race(Generic[T]):
                 self._discard(late)
 
 
-def _raise_bug(result: T | KgmError | BaseException) -> T | KgmError:
+def _raise_unexpected(result: T | KgmError | BaseException) -> T | KgmError:
     """A KgmError is a result; anything else that was raised is a bug, and is raised here."""
     if isinstance(result, BaseException) and not isinstance(result, KgmError):
         raise result

@@ -1,4 +1,4 @@
-"""What a port speaks, asked on a connection of its own, after an attempt in another language has failed."""
+"""Which protocol a port expects, tried on a separate connection after the configured one has failed."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from kgm.model.errors import KgmError
 #: `Security.wrap`: the socket after its TLS handshake.
 Wrap: TypeAlias = Callable[[socket.socket, str, Deadline], socket.socket]
 
-#: Seconds: this only makes an error better.
+#: Seconds; the probe only improves an error message.
 _PATIENCE_S = 2.0
 _LATE_S = 0.5
 _API_VERSIONS = 18
 
 
-def speaks_kafka_in_the_clear(peer: tuple[str, int], deadline: Deadline) -> bool:
+def accepts_plaintext_kafka(peer: tuple[str, int], deadline: Deadline) -> bool:
     """Whether ApiVersions v0 without TLS gets an answer."""
-    asked = 0x6B676D00  # "kgm": the correlation id comes back
-    answer = _exchange(peer, struct.pack(">hhih", _API_VERSIONS, 0, asked, -1), deadline)
-    return answer[:4] == struct.pack(">i", asked)
+    correlation_id = 0x6B676D00  # "kgm"; the response repeats it
+    answer = _exchange(peer, struct.pack(">hhih", _API_VERSIONS, 0, correlation_id, -1), deadline)
+    return answer[:4] == struct.pack(">i", correlation_id)
 
 
-def speaks_tls(peer: tuple[str, int], deadline: Deadline) -> bool:
+def accepts_tls(peer: tuple[str, int], deadline: Deadline) -> bool:
     """Whether a TLS ClientHello gets a TLS record."""
     import ssl
 
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing but the first bytes is looked at
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # only the first bytes of the response matter
     with contextlib.suppress(ssl.SSLWantReadError):
         context.wrap_bio(incoming, outgoing).do_handshake()
     try:
@@ -46,8 +46,8 @@ def speaks_tls(peer: tuple[str, int], deadline: Deadline) -> bool:
 
 
 def late_alert(wrap: Wrap, host: str, peer: tuple[str, int], deadline: Deadline) -> OSError | None:
-    """What ends a connection after its TLS handshake when we say nothing: with TLS 1.3 that is where a broker tells
-    what it thinks of our certificate."""
+    """The error that ends a connection after its TLS handshake while kgm sends nothing: in TLS 1.3 a broker rejects the
+    client certificate there."""
     try:
         with wrap(_connected(peer, deadline), host, deadline.within(_PATIENCE_S)) as sock:
             sock.settimeout(max(deadline.within(_LATE_S).remaining(), 0.001))
@@ -76,4 +76,4 @@ def _exchange(peer: tuple[str, int], request: bytes, deadline: Deadline) -> byte
         return b""
 
 
-__all__ = ["late_alert", "speaks_kafka_in_the_clear", "speaks_tls"]
+__all__ = ["accepts_plaintext_kafka", "accepts_tls", "late_alert"]

@@ -1,4 +1,4 @@
-"""Whether a listener requires SASL, asked when it has closed a connection that came without a login."""
+"""Whether a listener requires SASL, tried after it has closed a connection without credentials."""
 
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline

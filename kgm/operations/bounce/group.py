@@ -42,11 +42,11 @@ def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:
     read.
 
     Raises KgmError if the group cannot be described."""
-    from kgm.client.offsets_topic.last_rebalance import completed_from_log
+    from kgm.client.offsets_topic.last_rebalance import with_logged_timeouts
 
     settings = cluster.broker_settings(group_id, BROKER_SETTINGS)
     settings |= as_broker_settings(cluster.group_settings(group_id, GROUP_SETTINGS))
-    snapshot = completed_from_log(cluster, cluster.describe_group(group_id, offsets=False))
+    snapshot = with_logged_timeouts(cluster, cluster.describe_group(group_id, offsets=False))
     return BounceGroup(snapshot=snapshot, broker_settings=settings)
 
 

@@ -18,7 +18,7 @@ from kgm.operations.groups.selection import select_groups
 
 if TYPE_CHECKING:
     from kgm.client import AdminClient, Listing
-    from kgm.client.offsets_topic.group_tail import Recorded
+    from kgm.client.offsets_topic.group_tail import RecordedGroup
     from kgm.model.snapshot import GroupSnapshot
 
 _CHECKS: Final = (
@@ -131,26 +131,26 @@ class _ClusterQueries:
         answers = zip(group_ids, self.cluster.describe_groups(group_ids), strict=True)
         return {group_id: answer for group_id, answer in answers if not isinstance(answer, KgmError)}
 
-    def recorded(self, group_ids: Sequence[str]) -> Mapping[str, Sequence[Recorded]]:
+    def recorded(self, group_ids: Sequence[str]) -> Mapping[str, Sequence[RecordedGroup]]:
         """What the coordinators wrote of groups that do not use the consumer protocol."""
-        from kgm.client.offsets_topic.group_tail import GroupTail
+        from kgm.client.offsets_topic.group_tail import GroupRecordTail
 
         if not group_ids:
             return {}
-        tail = GroupTail(self.cluster, group_ids)
+        tail = GroupRecordTail(self.cluster, group_ids)
         records = tail.read_back(self.cluster.deadline.part(_LOG_SHARE))
-        if tail.silent_because is not None:
-            self.skipped.append(SkippedChecks(checks=_CHECKS_OF_LOG, why=tail.silent_because))
+        if tail.unreadable_because is not None:
+            self.skipped.append(SkippedChecks(checks=_CHECKS_OF_LOG, why=tail.unreadable_because))
         return records
 
     def facts(
-        self, first: GroupSnapshot, later: GroupSnapshot | None, recorded: Sequence[Recorded], now_ms: int
+        self, first: GroupSnapshot, later: GroupSnapshot | None, recorded: Sequence[RecordedGroup], now_ms: int
     ) -> GroupFacts:
-        from kgm.client.poller import completed
+        from kgm.client.poller import completed_from_record
 
         latest = later or first
         if recorded:
-            latest = completed(latest, recorded[-1].group)
+            latest = completed_from_record(latest, recorded[-1].group)
         history = self.history
         return GroupFacts(
             group=latest,

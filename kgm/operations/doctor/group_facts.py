@@ -10,7 +10,7 @@ from kgm.operations.doctor.findings import Finding, Severity
 from kgm.text.wording import group_command
 
 if TYPE_CHECKING:
-    from kgm.client.offsets_topic.group_tail import Recorded
+    from kgm.client.offsets_topic.group_tail import RecordedGroup
     from kgm.history.rows import AlarmRow, TimeoutAdviceRow
     from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
@@ -26,7 +26,7 @@ class GroupFacts:
     now_ms: int
     earlier: GroupSnapshot | None = None
     window_ms: int = 0
-    recorded: Sequence[Recorded] = ()
+    recorded: Sequence[RecordedGroup] = ()
     retention_ms: int | None = None
     denied_topics: frozenset[str] = frozenset()
     supports_consumer_protocol: bool = False

@@ -31,7 +31,7 @@ from kgm.model.errors import KgmError, RefusedError
 #: A file is renamed once it has reached this; so many older ones are kept. About 500 bytes are one line, and two lines
 #: one removal: the whole holds the last 150,000 or so.
 MAX_BYTES: Final = 16 * 1024 * 1024
-KEPT: Final = 8
+MAX_ROTATED_FILES: Final = 8
 VERSION: Final = 1
 #: How long to wait for another kgm that is writing; it takes milliseconds.
 _LOCK_S: Final = 5.0
@@ -71,7 +71,7 @@ class AuditedRemoval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class AuditLogContents:
     """What the log holds, oldest first. torn: lines that are no records."""
 
     removals: tuple[AuditedRemoval, ...]
@@ -159,7 +159,7 @@ class AuditLog:
     def _rotated(self) -> bool:
         """audit.jsonl.7 -> .8, ..., audit.jsonl -> .1; called with the lock held."""
         try:
-            for number in range(KEPT - 1, 0, -1):
+            for number in range(MAX_ROTATED_FILES - 1, 0, -1):
                 with contextlib.suppress(FileNotFoundError):
                     self._numbered(number).replace(self._numbered(number + 1))
             self.path.replace(self._numbered(1))
@@ -181,7 +181,7 @@ class AuditLog:
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    def read(self) -> Read:
+    def read(self) -> AuditLogContents:
         """Everything that is there, rotated files too. Raises KgmError for a file that may not be read."""
         intents: dict[tuple[str, int], dict[str, Any]] = {}
         outcomes: dict[tuple[str, int], dict[str, Any]] = {}
@@ -196,10 +196,10 @@ class AuditLog:
         # The intent of an outcome may be in a file that is gone.
         keys = list(intents) + [key for key in outcomes if key not in intents]
         found = [_removal(intents.get(key), outcomes.get(key)) for key in keys]
-        return Read(removals=tuple(sorted(found, key=lambda one: one.time)), torn=torn)
+        return AuditLogContents(removals=tuple(sorted(found, key=lambda one: one.time)), torn=torn)
 
     def _lines(self) -> Iterator[bytes]:
-        for path in [*(self._numbered(number) for number in range(KEPT, 0, -1)), self.path]:
+        for path in [*(self._numbered(number) for number in range(MAX_ROTATED_FILES, 0, -1)), self.path]:
             try:
                 with path.open("rb") as file:
                     yield from file

@@ -296,7 +296,7 @@ class _Watch:
         try:
             # One description is not enough to say that a member is gone.
             names = [one.member.group_instance_id for one in self._observations.values()]
-            after = fresh_describe.described(
+            after = fresh_describe.describe_fresh(
                 self._cluster, self._group.group_id, [name for name in names if name is not None],
                 describe=partial(self._cluster.describe_group, offsets=False),
             )  # fmt: skip

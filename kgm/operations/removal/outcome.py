@@ -50,15 +50,15 @@ class MemberResult:
         return self.target.member.assignment if is_gone and self.target.member is not None else {}
 
 
-def absent(target: Target, note: str | None = None) -> MemberResult:
+def absent_result(target: Target, note: str | None = None) -> MemberResult:
     note = note or f"no member has this {target.kind.value}"
     return MemberResult(target=target, result=Result.ABSENT, error=ErrorCode.UNKNOWN_MEMBER_ID, note=note)
 
 
-def planned(plan: RemovalPlan, liveness: Mapping[str, Liveness]) -> list[MemberResult]:
+def planned_results(plan: RemovalPlan, liveness: Mapping[str, Liveness]) -> list[MemberResult]:
     """The results of a dry run that nothing refuses."""
     return [
-        absent(target)
+        absent_result(target)
         if target.member is None
         else MemberResult(target=target, result=Result.PLANNED, liveness=_of(target.member, liveness))
         for target in plan.targets
@@ -69,13 +69,15 @@ def _of(member: MemberSnapshot, liveness: Mapping[str, Liveness]) -> Liveness:
     return liveness.get(member.member_id, NO_MEMBER)
 
 
-def outcomes(
+def results_of_run(
     plan: RemovalPlan, sender: LeaveGroupSender, after: GroupSnapshot | None, liveness: Mapping[str, Liveness]
 ) -> list[MemberResult]:
     """One result for each id, in the order asked. after: the group afterwards, without members when it is gone, None
     when it could not be described."""
     return [
-        absent(target) if target.member is None else _outcome(target, target.member, plan, sender, after, liveness)
+        absent_result(target)
+        if target.member is None
+        else _outcome(target, target.member, plan, sender, after, liveness)
         for target in plan.targets
     ]
 
@@ -114,7 +116,7 @@ def _outcome(
             note = f"{_doubt(target, sender)}; it was there before and is gone"
             return result(Result.REMOVED, _rejoined(note, successor), error=0)
         case ErrorCode.UNKNOWN_MEMBER_ID:
-            return absent(target, "it left by itself before the request arrived")
+            return absent_result(target, "it left by itself before the request arrived")
         case ErrorCode.FENCED_INSTANCE_ID if after is not None and successor is None and not is_there:
             note = "the broker answered that another member has its instance id, and none has it now"
             return result(Result.UNKNOWN, f"{note}; {_SAFE}")
@@ -158,7 +160,7 @@ def _unanswered(
     if target not in sender.in_doubt:
         error = sender.last_error
         if after is not None and not is_there:
-            return absent(target, "it left by itself; no request for it was sent")
+            return absent_result(target, "it left by itself; no request for it was sent")
         why = f": {error.message}" if error is not None else ""
         return result(Result.FAILED, f"no request for it was sent{why}", error.kafka_error if error is not None else 0)
     if target in sender.lost:

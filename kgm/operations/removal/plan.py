@@ -5,7 +5,7 @@ import fnmatch
 from dataclasses import dataclass
 
 from kgm.client.admin_client import AdminClient
-from kgm.client.leave_group import Leaver
+from kgm.client.leave_group import MemberToRemove
 from kgm.model.errors import ErrorCode, RefusedError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.request import RemovalRequest
@@ -30,13 +30,13 @@ class Target:
     member: MemberSnapshot | None
 
     @property
-    def leaver(self) -> Leaver:
+    def leaver(self) -> MemberToRemove:
         """How the member is named in LeaveGroup: with the member id that was seen, so that a process that took over
         the instance id since is not evicted. Only for a target that was found."""
         assert self.member is not None
         if self.kind is IdKind.INSTANCE:
-            return Leaver(group_instance_id=self.id, member_id=self.member.member_id)
-        return Leaver(member_id=self.id)
+            return MemberToRemove(group_instance_id=self.id, member_id=self.member.member_id)
+        return MemberToRemove(member_id=self.id)
 
     @property
     def instance_id(self) -> str | None:

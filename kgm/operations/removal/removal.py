@@ -28,8 +28,8 @@ from kgm.operations.removal.outcome import (
     exit_code,
     has_changed,
     nothing_changed,
-    outcomes,
-    planned,
+    planned_results,
+    results_of_run,
 )
 from kgm.operations.removal.plan import RemovalPlan, check_supported, resolve
 from kgm.operations.removal.preview import ExpectedMoves, preview_moves
@@ -71,7 +71,7 @@ class PreparedRemoval:
     @property
     def results(self) -> list[MemberResult]:
         """One for each id, in the order asked: planned, absent, or refused."""
-        rows = planned(self.plan, self.liveness)
+        rows = planned_results(self.plan, self.liveness)
         if self.refusal is None:
             return rows
         forbidden = {member_id for member_id in self.plan.member_ids if self._is_forbidden(member_id)}
@@ -158,8 +158,8 @@ def _describe(cluster: AdminClient, request: RemovalRequest) -> tuple[GroupSnaps
     names = (*request.instance_ids, *request.identities)
     try:
         if names:
-            return fresh_describe.described(cluster, request.group_id, names), []
-        return fresh_describe.seen_twice(cluster, request.group_id), []
+            return fresh_describe.describe_fresh(cluster, request.group_id, names), []
+        return fresh_describe.describe_twice(cluster, request.group_id), []
     except NotFoundError as error:
         return None, [error]  # which --ignore-missing does not excuse: it is about members
 
@@ -262,7 +262,7 @@ class _Execution:
             after = self._described()
         except KeyboardInterrupt:
             after, self._interrupted = None, True  # what is known must still be said
-        return outcomes(self._plan, self._sender, after, self._prepared.liveness)
+        return results_of_run(self._plan, self._sender, after, self._prepared.liveness)
 
     def _described(self) -> GroupSnapshot | None:
         """The group afterwards; without members when it is gone, None when it cannot be described."""
@@ -272,7 +272,9 @@ class _Execution:
             doubtful = self._doubtful(brief)
             if doubtful:
                 cluster = self._cluster
-                brief = fresh_describe.described(cluster, group_id, doubtful, shown_too=True, describe=cluster.roster)
+                brief = fresh_describe.describe_fresh(
+                    cluster, group_id, doubtful, shown_too=True, describe=cluster.roster
+                )
             return brief
         except NotFoundError:
             return GroupSnapshot(group_id=group_id, type="classic", state="Dead")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.failures import RETRIABLE, ConnectError, LostError, from_code
-from kgm.client.leave_group import LeaveAnswer, Leaver
+from kgm.client.leave_group import LeaveAnswer, MemberToRemove
 from kgm.client.transport.brokers import backoff
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import KgmError, UnreachableError
@@ -117,13 +117,13 @@ class LeaveGroupSender:
     def _look_up_again(self) -> None:
         self._cluster.brokers.forget_coordinators([self._group_id])
 
-    def _leaver(self, target: Target, *, is_first: bool) -> Leaver:
+    def _leaver(self, target: Target, *, is_first: bool) -> MemberToRemove:
         """Whoever holds the instance id is named only in the first request, and only if the operator allowed it."""
         if self._evict and is_first and target.kind is IdKind.INSTANCE:
-            return Leaver(group_instance_id=target.id)
+            return MemberToRemove(group_instance_id=target.id)
         return target.leaver
 
-    def _take(self, answer: LeaveAnswer, leavers: dict[Leaver, Target], fresh: set[Target]) -> KgmError | None:
+    def _take(self, answer: LeaveAnswer, leavers: dict[MemberToRemove, Target], fresh: set[Target]) -> KgmError | None:
         self.version = answer.version
         code = answer.error_code
         if code:

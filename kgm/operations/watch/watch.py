@@ -15,7 +15,7 @@ from kgm.text.durations import show_duration
 from kgm.text.wording import typed
 
 if TYPE_CHECKING:
-    from kgm.client.poller import Look
+    from kgm.client.poller import PolledGroup
 
 #: At most so many reasons are given why groups did not become what was waited for.
 _MOST_REASONS = 20
@@ -29,9 +29,9 @@ class Goal(StrEnum):
 
 
 class Poller(Protocol):
-    """Describes all watched groups; a group that cannot be described has an error in its `Look`."""
+    """Describes all watched groups; a group that cannot be described has an error in its `PolledGroup`."""
 
-    def look(self) -> Mapping[str, Look]: ...
+    def poll(self) -> Mapping[str, PolledGroup]: ...
 
 
 class WatchObserver(Protocol):
@@ -94,7 +94,7 @@ class Watch:
         return self._timekeeper.now_ms()
 
     def _poll(self) -> list[GroupEvent]:
-        looks = self._poller.look()
+        looks = self._poller.poll()
         now_ms = self._now_ms()
         return [event for group in self.groups for event in group.observe(looks[group.group_id], now_ms)]
 

@@ -17,8 +17,8 @@ from kgm.operations.watch.events import EventKind, GroupEvent
 from kgm.text.wording import many, moves_text, partitions_text
 
 if TYPE_CHECKING:
-    from kgm.client.offsets_topic.group_tail import Recorded
-    from kgm.client.poller import Look
+    from kgm.client.offsets_topic.group_tail import RecordedGroup
+    from kgm.client.poller import PolledGroup
     from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
 STABLE: Final = "Stable"
@@ -118,13 +118,13 @@ class WatchedGroup:
 
     # -- polls
 
-    def observe(self, look: Look, now_ms: int) -> list[GroupEvent]:
+    def observe(self, look: PolledGroup, now_ms: int) -> list[GroupEvent]:
         """What is new. now_ms: the time; it never goes back."""
         self._now_ms = now_ms
         self.looks += 1
         events: list[GroupEvent] = []
-        if look.log_silent_because is not None and self.doubt is None:
-            events.append(self._unreadable_log(look.log_silent_because))
+        if look.log_unreadable_because is not None and self.doubt is None:
+            events.append(self._unreadable_log(look.log_unreadable_because))
         if look.skipped:
             self.doubt = CountDoubt(bound="at least", why="the coordinator wrote more records than could be read")
         for record in look.recorded:
@@ -132,7 +132,7 @@ class WatchedGroup:
         if isinstance(look.seen, KgmError):
             events += self._failure(look.seen)
         else:
-            is_logged, is_unlogged = bool(look.recorded), look.log_silent_because is not None
+            is_logged, is_unlogged = bool(look.recorded), look.log_unreadable_because is not None
             events += self._description(look.seen, is_logged=is_logged, is_unlogged=is_unlogged)
         for event in events:
             if event.identity is not None:
@@ -219,7 +219,7 @@ class WatchedGroup:
 
     # -- rebalances
 
-    def _record(self, record: Recorded) -> list[GroupEvent]:
+    def _record(self, record: RecordedGroup) -> list[GroupEvent]:
         """A record of the log, which has everything that became of members and partitions."""
         group = record.group
         events = []

@@ -69,7 +69,7 @@ def test_a_description_that_stays_behind_is_an_error(remove, proxy, form):  # no
     proxy.always(ApiKey.DESCRIBE_GROUPS, Edit(as_it_was))
     code, document, err = remove("--instance-ids", "a", "--yes", quick=("--timeout", "2s"))
     assert (code, document["data"]) == (5, {})
-    assert "does not describe it as it knows it" in err
+    assert "describes an outdated state of it" in err
     assert not proxy.requests(ApiKey.LEAVE_GROUP)
 
 

@@ -439,7 +439,7 @@ def test_hostile_names_do_nothing_to_a_terminal(monkeypatch):
 
     from kgm.cli.options.run_options import RunOptions
     from kgm.cli.output.watch import screen
-    from kgm.client.poller import Look
+    from kgm.client.poller import PolledGroup
     from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
     from kgm.operations.watch.watched_group import WatchedGroup
     from tests.text.hostile import WIRE, hidden
@@ -455,9 +455,10 @@ def test_hostile_names_do_nothing_to_a_terminal(monkeypatch):
         monkeypatch.setattr(sys, "stdout", out)
         with screen.Screen(RunOptions(), [watched], interval_ms=1000, waiting_for=None) as shown:
             monkeypatch.setattr(shown._console, "_width", 300)
-            shown.show(watched.observe(Look(seen=group), 0), 0)
+            shown.show(watched.observe(PolledGroup(seen=group), 0), 0)
             shown.show(
-                watched.observe(Look(seen=GroupSnapshot(group_id=name, type="classic", state="Empty")), 1000), 1000
+                watched.observe(PolledGroup(seen=GroupSnapshot(group_id=name, type="classic", state="Empty")), 1000),
+                1000,
             )
         monkeypatch.undo()
         from rich.text import Text

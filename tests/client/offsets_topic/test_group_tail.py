@@ -8,8 +8,8 @@ import pytest
 
 from kgm.client import connect
 from kgm.client.offsets_topic import group_tail, partition_log
-from kgm.client.offsets_topic.group_tail import GroupTail, as_snapshot
-from kgm.client.poller import Lookout, completed
+from kgm.client.offsets_topic.group_tail import GroupRecordTail, as_snapshot
+from kgm.client.poller import GroupPoller, completed_from_record
 from kgm.model.errors import ErrorCode, KgmError, NotFoundError, UnreachableError
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
@@ -53,21 +53,21 @@ def read(tail, cluster):
 
 @pytest.mark.kafka
 def test_each_generation_is_read_once(cluster, member):
-    tail = GroupTail(cluster, [member.group, "another"])
+    tail = GroupRecordTail(cluster, [member.group, "another"])
     assert read(tail, cluster) == {member.group: [1]}
     assert read(tail, cluster) == {}
     for _ in range(3):
         take(member)
     assert read(tail, cluster) == {member.group: [2, 3, 4]}
     assert tail.last[member.group].group.generation == 4
-    assert (tail.silent_because, tail.skipped) == (None, set())
+    assert (tail.unreadable_because, tail.skipped) == (None, set())
 
 
 @pytest.mark.kafka
 def test_the_past_is_read_back_within_bounds(cluster, member, monkeypatch):
     for _ in range(3):
         take(member)
-    past = GroupTail(cluster, [member.group]).read_back(cluster.deadline)[member.group]
+    past = GroupRecordTail(cluster, [member.group]).read_back(cluster.deadline)[member.group]
     assert [one.group.generation for one in past] == [0, 1, 2, 3, 4] or [one.group.generation for one in past] == [
         1,
         2,
@@ -76,12 +76,12 @@ def test_the_past_is_read_back_within_bounds(cluster, member, monkeypatch):
     ]
     bury(member, 6_000)
     monkeypatch.setattr(group_tail, "PAST_BYTES", 1000)
-    assert GroupTail(cluster, [member.group]).read_back(cluster.deadline) == {}
+    assert GroupRecordTail(cluster, [member.group]).read_back(cluster.deadline) == {}
 
 
 @pytest.mark.kafka
 def test_what_is_too_much_is_skipped_and_said(cluster, member, monkeypatch):
-    tail = GroupTail(cluster, [member.group])
+    tail = GroupRecordTail(cluster, [member.group])
     tail.read(cluster.deadline)
     monkeypatch.setattr(group_tail, "MAX_BYTES", 1000)
     monkeypatch.setattr(partition_log, "_FETCH_BYTES", 20_000)
@@ -96,33 +96,33 @@ def test_what_is_too_much_is_skipped_and_said(cluster, member, monkeypatch):
 
 @pytest.mark.kafka
 def test_a_look_is_completed_by_the_log(broker, cluster, member):
-    lookout = Lookout(cluster, [member.group, "nobody"], budget_ms=PATIENCE_MS)
-    look = lookout.look()
+    lookout = GroupPoller(cluster, [member.group, "nobody"], budget_ms=PATIENCE_MS)
+    look = lookout.poll()
     seen = look[member.group].seen
     assert (seen.generation, seen.session_timeout_ms, seen.rebalance_timeout_ms) == (1, SESSION_MS, SESSION_MS)
     assert isinstance(look["nobody"].seen, NotFoundError)
-    assert look[member.group].log_silent_because is None
+    assert look[member.group].log_unreadable_because is None
 
 
 def test_a_log_that_nobody_serves_is_silent_and_says_why(server, form, group):
     form("a", "b")
     with connect(f"{server.host}:{server.port}", timeout_ms=PATIENCE_MS) as cluster:
-        look = Lookout(cluster, [group], budget_ms=PATIENCE_MS).look()[group]
+        look = GroupPoller(cluster, [group], budget_ms=PATIENCE_MS).poll()[group]
         assert (look.seen.state, look.recorded) == ("Stable", ())
-        assert "__consumer_offsets" in look.log_silent_because
+        assert "__consumer_offsets" in look.log_unreadable_because
 
 
 def test_a_cluster_that_is_gone_is_data(server, form, group):
     form("a")
     with connect(f"{server.host}:{server.port}", timeout_ms=PATIENCE_MS) as cluster:
-        lookout = Lookout(cluster, [group], budget_ms=300)
-        lookout.look()
+        lookout = GroupPoller(cluster, [group], budget_ms=300)
+        lookout.poll()
 
         def fail(*_, **__):
             raise UnreachableError("gone")
 
         cluster.describe_groups = fail
-        assert str(lookout.look()[group].seen) == "gone"
+        assert str(lookout.poll()[group].seen) == "gone"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_cluster_that_is_gone_is_data(server, form, group):
     ],
 )
 def test_what_passes_and_what_stays(error, why):
-    assert group_tail._why_silent(error) == why
+    assert group_tail._why_unreadable(error) == why
 
 
 def test_a_record_as_a_snapshot():
@@ -168,5 +168,5 @@ def test_a_record_as_a_snapshot():
     connect_group = as_snapshot("g", GroupMetadataValue(protocol_type="connect", members=[known]))
     assert connect_group.members[0].assignment == {}
     assert as_snapshot("g", GroupMetadataValue(protocol_type="consumer")).state == "Empty"
-    assert completed(found, connect_group) is found  # other members: it says nothing of these
-    assert completed(connect_group, found) is connect_group
+    assert completed_from_record(found, connect_group) is found  # other members: it says nothing of these
+    assert completed_from_record(connect_group, found) is connect_group

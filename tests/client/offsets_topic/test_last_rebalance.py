@@ -9,7 +9,7 @@ import pytest
 
 from kgm.client import connect
 from kgm.client.offsets_topic import last_rebalance
-from kgm.client.offsets_topic.last_rebalance import completed_from_log
+from kgm.client.offsets_topic.last_rebalance import with_logged_timeouts
 from kgm.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -51,7 +51,7 @@ def seen(kafka, member):
     """(the snapshot, the snapshot with what the log says)"""
     with connect(kafka.bootstrap, timeout_ms=30_000) as cluster:
         snapshot = cluster.describe_group(member.group, offsets=False)
-        return snapshot, completed_from_log(cluster, snapshot)
+        return snapshot, with_logged_timeouts(cluster, snapshot)
 
 
 @pytest.mark.kafka
@@ -78,9 +78,9 @@ def test_a_record_of_other_members_says_nothing(kafka, member):
         snapshot = cluster.describe_group(member.group, offsets=False)
         again = Joiner(member.wire.socket.getpeername()[1], member.group, "a", TOPIC)
         assert again.join().error_code == 0  # the static member has restarted since
-        assert completed_from_log(cluster, snapshot) is snapshot
+        assert with_logged_timeouts(cluster, snapshot) is snapshot
         fresh = cluster.describe_group(member.group, offsets=False)
-        assert completed_from_log(cluster, fresh).session_timeout_ms == SESSION_MS
+        assert with_logged_timeouts(cluster, fresh).session_timeout_ms == SESSION_MS
         again.close()
 
 
@@ -102,4 +102,4 @@ def test_what_cannot_be_read_costs_nothing(server, form, group):
     form("a", "b")
     with connect(f"{server.host}:{server.port}", timeout_ms=10_000) as cluster:
         snapshot = cluster.describe_group(group, offsets=False)
-        assert completed_from_log(cluster, snapshot) is snapshot
+        assert with_logged_timeouts(cluster, snapshot) is snapshot

@@ -97,15 +97,15 @@ def test_a_client_certificate_makes_us_its_subject(kafka):
 @pytest.mark.parametrize(
     ("listener", "as_if", "says"),
     [
-        ("SSL", "PLAINTEXT", "this port speaks TLS"),
-        ("SASL_SSL", "SASL_PLAINTEXT", "this port speaks TLS"),
-        ("PLAINTEXT", "SSL", "this port speaks Kafka's protocol in plaintext"),
-        ("SASL_PLAINTEXT", "SASL_SSL", "this port speaks Kafka's protocol in plaintext"),
-        ("SASL_PLAINTEXT", "PLAINTEXT", "this listener wants a login"),
-        ("SASL_SSL", "SSL", "this listener wants a login"),
-        ("PLAINTEXT", "SASL_PLAINTEXT", "takes no login on this listener"),
-        ("SSL", "SASL_SSL", "takes no login on this listener"),
-        ("MTLS", "SSL", "may want a certificate of ours"),
+        ("SSL", "PLAINTEXT", "this port expects TLS"),
+        ("SASL_SSL", "SASL_PLAINTEXT", "this port expects TLS"),
+        ("PLAINTEXT", "SSL", "this port expects plaintext"),
+        ("SASL_PLAINTEXT", "SASL_SSL", "this port expects plaintext"),
+        ("SASL_PLAINTEXT", "PLAINTEXT", "this listener requires SASL"),
+        ("SASL_SSL", "SSL", "this listener requires SASL"),
+        ("PLAINTEXT", "SASL_PLAINTEXT", "does not use SASL on this listener"),
+        ("SSL", "SASL_SSL", "does not use SASL on this listener"),
+        ("MTLS", "SSL", "may require a client certificate"),
     ],
 )
 def test_the_wrong_kind_of_listener_is_named(kafka, listener, as_if, says):
@@ -127,7 +127,7 @@ def test_certificates_that_do_not_fit(kafka):
     with connect(elsewhere["bootstrap.servers"], timeout_ms=BUDGET_MS, security=security) as cluster:
         assert cluster.cluster_id
     stranger = {"ssl.keystore.location": str(certificates.stranger.both_file)}
-    with pytest.raises(AuthenticationError, match="does not accept our certificate"):
+    with pytest.raises(AuthenticationError, match="does not accept the client certificate"):
         groups(kafka.settings("MTLS") | stranger)
 
 

@@ -14,7 +14,7 @@ import pytest
 from kgm.client.failures import ConnectError
 from kgm.client.security.jaas import parse_jaas
 from kgm.client.security.oauth import tokens_of, unsecured
-from kgm.client.security.sasl import Bearer
+from kgm.client.security.sasl import BearerLogin
 from kgm.client.transport.deadline import Deadline
 from kgm.model.client_settings import TOKEN_COMMAND
 from kgm.model.errors import AuthenticationError, KgmError, UsageError
@@ -107,12 +107,12 @@ def test_a_token_is_fetched_once_and_again_when_it_ends():
         ((500, f"<html>{CANARY}".encode()), "HTTP 500"),
         ((400, f'{{"error": ["{CANARY}"]}}'.encode()), "HTTP 400"),
         ((302, b"", [("Location", "http://127.0.0.1:1/")]), "HTTP 302"),
-        ((200, CANARY.encode()), "no JSON with an access_token"),
+        ((200, CANARY.encode()), "did not return JSON with an access_token"),
         ((400, f'{{"error": "no {CANARY}!"}}'.encode()), "error: no ***!"),
-        ((200, b"[1]"), "no JSON with an access_token"),
-        ((200, b'{"access_token": 1}'), "no JSON with an access_token"),
-        ((200, b"[" * 100_000), "no JSON with an access_token"),
-        ((200, f'{{"access_token": "{CANARY}\\u0001auth=x"}}'.encode()), "no bearer token"),
+        ((200, b"[1]"), "did not return JSON with an access_token"),
+        ((200, b'{"access_token": 1}'), "did not return JSON with an access_token"),
+        ((200, b"[" * 100_000), "did not return JSON with an access_token"),
+        ((200, f'{{"access_token": "{CANARY}\\u0001auth=x"}}'.encode()), "did not return a bearer token"),
     ],
 )
 def test_an_endpoint_that_gives_no_token(endpoint, says):
@@ -134,7 +134,7 @@ def test_an_endpoint_that_does_not_answer():
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("ftp://x/", "no http"), ("http:///x", "no http"), (f"https://u:{CANARY}@x/", "holds a login"),
+        ("ftp://x/", "is not an http"), ("http:///x", "is not an http"), (f"https://u:{CANARY}@x/", "contains credentials"),
         ("http://idp.example/token", "to idp.example in plaintext"), ("https://x/", "a client id and a client secret"),
     ],
 )  # fmt: skip
@@ -178,11 +178,11 @@ def test_a_token_command():
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        (command(f"import sys; print('{CANARY}', file=sys.stderr); sys.exit(3)"), "ended with code 3"),
-        (command(f"print('two words {CANARY}')"), "no bearer token"),
+        (command(f"import sys; print('{CANARY}', file=sys.stderr); sys.exit(3)"), "exited with code 3"),
+        (command(f"print('two words {CANARY}')"), "did not return a bearer token"),
         ("/no/such/program x", "cannot be run: No such file"),
-        ("'unclosed", "not a command line"),
-        (command("import time; time.sleep(60)"), "did not end within"),
+        ("'unclosed", "not a valid command line"),
+        (command("import time; time.sleep(60)"), "did not finish within"),
     ],
 )
 def test_a_token_command_that_fails(line, says):
@@ -213,22 +213,22 @@ def test_unsecured_tokens_only_when_kafkas_option_asks():
     ):
         with pytest.raises(UsageError):
             unsecured({"unsecuredLoginStringClaim_sub": "a", **bad}, 0)
-    with pytest.raises(UsageError, match="nothing says"):
+    with pytest.raises(UsageError, match="no token source"):
         tokens_of({}, parse_jaas(f"{MODULE};"))
 
 
 def test_the_message_and_its_extensions(tmp_path):
     path = tmp_path / "t"
     path.write_text("abc")
-    bearer = Bearer({URL: path.as_uri()}, parse_jaas(f'{MODULE} extension_logicalCluster="lkc-1";'))
+    bearer = BearerLogin({URL: path.as_uri()}, parse_jaas(f'{MODULE} extension_logicalCluster="lkc-1";'))
     talk = bearer.exchange(Deadline.after(60_000))
     assert next(talk) == b"n,,\x01auth=Bearer abc\x01logicalCluster=lkc-1\x01\x01"
     assert talk.send(b'{"status":"invalid_token"}') == b"\x01"
-    bearer = Bearer({URL: path.as_uri(), "sasl.oauthbearer.extensions": "a=b,c=d"}, None)
+    bearer = BearerLogin({URL: path.as_uri(), "sasl.oauthbearer.extensions": "a=b,c=d"}, None)
     talk = bearer.exchange(Deadline.after(60_000))
     assert next(talk) == b"n,,\x01auth=Bearer abc\x01a=b\x01c=d\x01\x01"
     with pytest.raises(StopIteration):
         talk.send(b"")
     for bad in ("auth=x", "a1=b", "a=\x01"):
-        with pytest.raises(UsageError, match="no extension"):
-            Bearer({URL: path.as_uri(), "sasl.oauthbearer.extensions": bad}, None)
+        with pytest.raises(UsageError, match="not a valid extension"):
+            BearerLogin({URL: path.as_uri(), "sasl.oauthbearer.extensions": bad}, None)

@@ -10,7 +10,7 @@ import pytest
 from kgm.client import connect
 from kgm.client.failures import ConnectError
 from kgm.client.security import make_security
-from kgm.client.transport.connection import BrokerConnection, Step
+from kgm.client.transport.connection import BrokerConnection, ConnectStep
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import AuthenticationError, BrokerError, UnsupportedError
 from kgm.protocol import wire
@@ -66,9 +66,9 @@ def ask(connection):
     connection.call(ListGroupsRequest(), ListGroupsResponse, version=version, deadline=Deadline.after(10_000))
 
 
-def log_in(broker, mechanism="PLAIN", told=lambda step: None):
+def log_in(broker, mechanism="PLAIN", on_step=lambda step: None):
     security, _ = make_security({**SETTINGS, "sasl.mechanism": mechanism})
-    connection = BrokerConnection.connect(broker.address, Deadline.after(10_000), security, told=told)
+    connection = BrokerConnection.connect(broker.address, Deadline.after(10_000), security, on_step=on_step)
     connection.close()
     return connection
 
@@ -84,10 +84,10 @@ def refused(error):
 def test_a_login_in_order():
     with Broker(OK, Answer()) as broker:
         steps = []
-        log_in(broker, told=steps.append)
+        log_in(broker, on_step=steps.append)
     assert [one.mechanism for one in broker.seen[:1]] == ["PLAIN"]
     assert broker.seen[1].auth_bytes == f"\0alice\0{PASSWORD}".encode()
-    assert steps == [Step.NAME, Step.CONNECT, Step.TLS, Step.VERSIONS, Step.SASL]
+    assert steps == [ConnectStep.NAME, ConnectStep.CONNECT, ConnectStep.TLS, ConnectStep.VERSIONS, ConnectStep.SASL]
 
 
 def test_a_mechanism_that_is_not_offered():
@@ -112,13 +112,13 @@ def test_a_broker_that_repeats_the_password_is_not_repeated():
 def test_another_error_of_the_handshake():
     with (
         Broker(SaslHandshakeResponse(error_code=42)) as broker,
-        pytest.raises(BrokerError, match="refuses to begin a login"),
+        pytest.raises(BrokerError, match="refuses the SASL handshake"),
     ):
         log_in(broker)
 
 
 def test_a_broker_without_saslauthenticate():
-    with Broker(old=True) as broker, pytest.raises(UnsupportedError, match="too old to log in to"):
+    with Broker(old=True) as broker, pytest.raises(UnsupportedError, match="does not support SaslAuthenticate"):
         log_in(broker)
 
 
@@ -137,10 +137,10 @@ def scram_first(request):
 @pytest.mark.parametrize(
     ("script", "says"),
     [
-        ((Answer(auth_bytes=b"r=stolen,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"),), "nonce does not go on from ours"),
+        ((Answer(auth_bytes=b"r=stolen,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"),), "nonce does not extend the client's"),
         ((scram_first, Answer(auth_bytes=b"v=AAAA")), "signature is wrong"),
-        ((scram_first, Answer(auth_bytes=b"")), "last message is not SCRAM"),
-        ((Answer(auth_bytes=b""),), "first message is not SCRAM"),
+        ((scram_first, Answer(auth_bytes=b"")), "final message is not valid SCRAM"),
+        ((Answer(auth_bytes=b""),), "first message is not valid SCRAM"),
         ((scram_first, Answer(auth_bytes=b"e=other-error")), "refuses the login: other-error"),
     ],
 )
@@ -172,7 +172,7 @@ def test_a_session_that_ends_is_renewed_on_the_same_connection():
 def test_who_comes_without_a_login_is_told(server):
     """The embedded server takes no login; a broker that wants one closes after the first request without."""
     mechanisms = SaslHandshakeResponse(error_code=33, mechanisms=MECHANISMS)
-    with Broker(*[None] * 5, mechanisms) as broker, pytest.raises(AuthenticationError, match="wants a login") as caught:
+    with Broker(*[None] * 5, mechanisms) as broker, pytest.raises(AuthenticationError, match="requires SASL") as caught:
         connect(f"127.0.0.1:{broker.address.port}", timeout_ms=20_000)
     assert "it offers PLAIN, SCRAM-SHA-256" in refused(caught.value)
     security, _ = make_security(SETTINGS)

@@ -35,19 +35,19 @@ def test_the_exchange_of_rfc_7677():
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (b"", "not SCRAM"),
+        (b"", "not valid SCRAM"),
         (b"\xff", "not UTF-8"),
         (b"e=unknown-user", "refuses the login: unknown-user"),
-        (FIRST.replace(b"r=rO", b"r=xO"), "does not go on from ours"),
-        (f"r={NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096".encode(), "does not go on from ours"),
+        (FIRST.replace(b"r=rO", b"r=xO"), "does not extend the client's"),
+        (f"r={NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096".encode(), "does not extend the client's"),
         (FIRST.replace(b"i=4096", b"i=4095"), "4095 iterations"),
         (FIRST.replace(b"i=4096", b"i=0"), "0 iterations"),
         (FIRST.replace(b"i=4096", f"i={MAX_ITERATIONS + 1}".encode()), "iterations"),
-        (FIRST.replace(b"i=4096", b"i=99999999999999999999"), "not SCRAM"),
-        (FIRST.replace(b"i=4096", b"i=-1"), "not SCRAM"),
-        (FIRST.replace(b"s=W22ZaJ0SNY7soEsUEjb6gQ==", b"s="), "not SCRAM"),
-        (FIRST.replace(b"s=W22ZaJ0SNY7soEsUEjb6gQ==", b"s=a"), "no base64"),
-        (b"m=must-know," + FIRST, "not SCRAM"),
+        (FIRST.replace(b"i=4096", b"i=99999999999999999999"), "not valid SCRAM"),
+        (FIRST.replace(b"i=4096", b"i=-1"), "not valid SCRAM"),
+        (FIRST.replace(b"s=W22ZaJ0SNY7soEsUEjb6gQ==", b"s="), "not valid SCRAM"),
+        (FIRST.replace(b"s=W22ZaJ0SNY7soEsUEjb6gQ==", b"s=a"), "invalid base64"),
+        (b"m=must-know," + FIRST, "not valid SCRAM"),
     ],
 )
 def test_a_first_message_that_no_honest_server_sends(answer, says):
@@ -59,9 +59,9 @@ def test_a_first_message_that_no_honest_server_sends(answer, says):
     ("answer", "says"),
     [
         (PROOF[:2] + b"A" + PROOF[3:], "signature is wrong"),
-        (b"v=", "not SCRAM"),
-        (b"v=a", "no base64"),
-        (b"", "not SCRAM"),
+        (b"v=", "not valid SCRAM"),
+        (b"v=a", "invalid base64"),
+        (b"", "not valid SCRAM"),
         (b"e=invalid-proof", "refuses the login: invalid-proof"),
     ],
 )

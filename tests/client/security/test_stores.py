@@ -97,9 +97,9 @@ def test_encrypted_keys(certificates, source):
 
 def test_files_that_are_something_else(certificates, tmp_path):
     client = certificates.client
-    with pytest.raises(UsageError, match="do not belong together"):
+    with pytest.raises(UsageError, match="do not match"):
         make_security(SSL | {"ssl.keystore.certificate.chain": certificates.ca, "ssl.keystore.key": client.key})
-    with pytest.raises(UsageError, match="holds no PEM private key"):
+    with pytest.raises(UsageError, match="contains no PEM private key"):
         make_security(SSL | {"ssl.keystore.location": str(client.chain_file)})
     with pytest.raises(UsageError, match="cannot be read"):
         make_security(SSL | {"ssl.truststore.location": str(tmp_path)})

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from kgm.client.failures import ConnectError, WrongSpeechError
+from kgm.client.failures import ConnectError, WrongProtocolError
 from kgm.client.security import make_security
 from kgm.client.transport import port_probe
 from kgm.client.transport.bootstrap import Address
@@ -105,10 +105,10 @@ def test_a_broker_that_wants_a_certificate(certificates, trust, version):
             security, _ = make_security({"security.protocol": "SSL", **trust, **settings})
             BrokerConnection.connect(server.address, Deadline.after(PATIENCE_MS), security)
 
-        with pytest.raises(AuthenticationError, match="may want a certificate of ours") as caught:
+        with pytest.raises(AuthenticationError, match="may require a client certificate") as caught:
             connect({})
         assert "ssl.keystore.location" in caught.value.hint
-        with pytest.raises(AuthenticationError, match="does not accept our certificate"):
+        with pytest.raises(AuthenticationError, match="does not accept the client certificate"):
             connect({"ssl.keystore.location": str(certificates.stranger.both_file)})
         with pytest.raises(ConnectError):  # it hangs up, but it knows us
             connect({"ssl.keystore.location": str(certificates.client.both_file)})
@@ -124,7 +124,7 @@ def test_a_broker_of_yesterday(certificates, trust):
 
 
 def test_a_port_that_speaks_kafka_in_the_clear(server, trust):
-    with pytest.raises(WrongSpeechError, match="in plaintext, and kgm came with TLS") as caught:
+    with pytest.raises(WrongProtocolError, match="expects plaintext; kgm connected with TLS") as caught:
         shake(Address(server.host, server.port), trust)
     assert caught.value.exit_code == 5
     assert "security.protocol=PLAINTEXT" in caught.value.hint
@@ -147,18 +147,18 @@ def test_silence_ends_at_the_deadline(trust):
 def test_a_tls_port_is_known_even_when_it_just_hangs_up(certificates):
     """Not every server answers plaintext with an alert."""
     security, _ = make_security({})
-    with TlsServer(certificates.broker) as server, pytest.raises(WrongSpeechError, match="this port speaks TLS"):
+    with TlsServer(certificates.broker) as server, pytest.raises(WrongProtocolError, match="this port expects TLS"):
         BrokerConnection.connect(server.address, Deadline.after(PATIENCE_MS), security)
 
 
 def test_what_a_port_speaks(server, certificates):
     deadline = Deadline.after(PATIENCE_MS)
     plain = (server.host, server.port)
-    assert port_probe.speaks_kafka_in_the_clear(plain, deadline)
-    assert not port_probe.speaks_tls(plain, deadline)
+    assert port_probe.accepts_plaintext_kafka(plain, deadline)
+    assert not port_probe.accepts_tls(plain, deadline)
     with TlsServer(certificates.broker) as tls:
         where = (tls.address.host, tls.address.port)
-        assert port_probe.speaks_tls(where, deadline)
-        assert not port_probe.speaks_kafka_in_the_clear(where, deadline)
-    assert not port_probe.speaks_tls(where, deadline)
-    assert not port_probe.speaks_kafka_in_the_clear(where, deadline)
+        assert port_probe.accepts_tls(where, deadline)
+        assert not port_probe.accepts_plaintext_kafka(where, deadline)
+    assert not port_probe.accepts_tls(where, deadline)
+    assert not port_probe.accepts_plaintext_kafka(where, deadline)

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from kgm.client import connect
-from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongSpeechError
+from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongProtocolError
 from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.connection import MAX_FRAME_BYTES, BrokerConnection, Plaintext, resolve
 from kgm.client.transport.deadline import Deadline
@@ -74,8 +74,8 @@ def test_an_api_that_the_broker_lacks_is_named(proxy, open_to):
     connection = open_to(proxy.port)
     with pytest.raises(UnsupportedError, match="ListGroups") as caught:
         ask(connection)
-    assert caught.value.facts == ("ListGroups: the broker speaks v7-v9, kgm speaks v0-v5",)
-    with pytest.raises(UnsupportedError, match="does not have it: DescribeGroups"):
+    assert caught.value.facts == ("ListGroups: the broker supports v7-v9, kgm supports v0-v5",)
+    with pytest.raises(UnsupportedError, match="does not support DescribeGroups"):
         connection.version(ApiKey.DESCRIBE_GROUPS)
     proxy.ranges = {}
     with pytest.raises(UnsupportedError):
@@ -98,19 +98,19 @@ def test_versions_go_down_to_what_an_old_broker_knows(proxy, told, open_to):
 @pytest.mark.parametrize(
     ("answer", "kind", "says"),
     [
-        (bytes.fromhex("15030300020246"), WrongSpeechError, "this port speaks TLS"),
-        (bytes.fromhex("160303002a02000026"), WrongSpeechError, "this port speaks TLS"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", WrongSpeechError, "speaks HTTP"),
+        (bytes.fromhex("15030300020246"), WrongProtocolError, "this port expects TLS"),
+        (bytes.fromhex("160303002a02000026"), WrongProtocolError, "this port expects TLS"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", WrongProtocolError, "serves HTTP"),
         (struct.pack(">i", 0x7FFFFFFF), BadAnswerError, "2147483647 bytes"),
         (struct.pack(">i", MAX_FRAME_BYTES + 1), BadAnswerError, "bytes"),
         (struct.pack(">i", 0), BadAnswerError, "0 bytes"),
         (struct.pack(">i", -1), BadAnswerError, "-1 bytes"),
         (struct.pack(">ii", 4, 99), BadAnswerError, "another request"),
-        (struct.pack(">ih", 2, 1), WrongSpeechError, "does not speak Kafka's protocol"),
-        (struct.pack(">iih", 6, 1, 0), WrongSpeechError, "does not speak Kafka's protocol"),
+        (struct.pack(">ih", 2, 1), WrongProtocolError, "does not use the Kafka protocol"),
+        (struct.pack(">iih", 6, 1, 0), WrongProtocolError, "does not use the Kafka protocol"),
         (struct.pack(">ii", 10, 1), ConnectError, "broke"),
         (b"", ConnectError, "broke"),
-        (struct.pack(">iih", 12, 1, 0) + b"\xff" * 6, WrongSpeechError, "does not speak Kafka's protocol"),
+        (struct.pack(">iih", 12, 1, 0) + b"\xff" * 6, WrongProtocolError, "does not use the Kafka protocol"),
     ],
 )
 def test_bytes_that_no_broker_should_send(answer, kind, says, open_to):
@@ -239,7 +239,7 @@ def test_nobody_at_any_address_tells_each():
 
 
 def test_tls_says_more_than_silence():
-    with Scripted(bytes.fromhex("15030300020246")) as tls, pytest.raises(KgmError, match="speaks TLS") as caught:
+    with Scripted(bytes.fromhex("15030300020246")) as tls, pytest.raises(KgmError, match="expects TLS") as caught:
         connect(f"127.0.0.1:{dead_port()},{tls.bootstrap}", timeout_ms=30_000)
     assert caught.value.exit_code == 5
     assert "security.protocol=SSL" in (caught.value.hint or "")

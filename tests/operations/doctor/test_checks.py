@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.client.offsets_topic.group_tail import Recorded
+from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.history.rows import AlarmRow, TimeoutAdviceRow
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.operations.doctor.diagnosis import run_checks
@@ -58,7 +58,7 @@ def with_members(*members, **more):
 
 def test_a_healthy_group_has_nothing():
     assert found() == []
-    assert found(earlier=HEALTHY, window_ms=6000, recorded=[Recorded(at_ms=NOW, group=HEALTHY)]) == []
+    assert found(earlier=HEALTHY, window_ms=6000, recorded=[RecordedGroup(at_ms=NOW, group=HEALTHY)]) == []
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ EMPTY = replace(HEALTHY, state="Empty", members=(), offsets=(offset(0, 7, owner=
 
 
 def emptied(ago_ms):
-    return [Recorded(at_ms=NOW - ago_ms, group=replace(EMPTY, offsets=()))]
+    return [RecordedGroup(at_ms=NOW - ago_ms, group=replace(EMPTY, offsets=()))]
 
 
 def test_an_empty_group_with_lag():
@@ -216,7 +216,7 @@ def record(ago_ms, generation, *members, session_ms=10_000):
     group = replace(
         HEALTHY, members=members, generation=generation, session_timeout_ms=session_ms, state=state, offsets=()
     )
-    return Recorded(at_ms=NOW - ago_ms, group=group)
+    return RecordedGroup(at_ms=NOW - ago_ms, group=group)
 
 
 def test_one_instance_id_and_several_processes():

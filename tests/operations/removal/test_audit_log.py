@@ -54,7 +54,7 @@ def test_an_outcome_whose_intent_was_rotated_away_is_shown(log):
 
 
 def test_nothing_is_there_before_the_first_removal(log):
-    assert log.read() == audit_log.Read(removals=(), torn=0)
+    assert log.read() == audit_log.AuditLogContents(removals=(), torn=0)
 
 
 def test_only_the_owner_reads_it(log):
@@ -101,7 +101,7 @@ def test_a_torn_last_line_is_counted_and_does_not_swallow_the_next(log, end):
 def test_lines_of_another_shape_are_no_records(log, record):
     log.prepare()
     log.path.write_text(record + "\n")
-    assert log.read() == audit_log.Read(removals=(), torn=1)
+    assert log.read() == audit_log.AuditLogContents(removals=(), torn=1)
 
 
 def test_fields_of_another_type_are_left_out(log):
@@ -212,7 +212,7 @@ def test_another_process_that_holds_the_lock_for_long(log, monkeypatch):
 
 def test_it_is_rotated_and_bounded(log, monkeypatch):
     monkeypatch.setattr(audit_log, "MAX_BYTES", 1000)
-    monkeypatch.setattr(audit_log, "KEPT", 3)
+    monkeypatch.setattr(audit_log, "MAX_ROTATED_FILES", 3)
     for number in range(40):
         log.append(intents(f"r{number:02}", [A], COMMON))
     names = sorted(path.name for path in log.path.parent.iterdir())

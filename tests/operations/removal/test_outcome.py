@@ -8,7 +8,7 @@ import pytest
 
 from kgm.model.errors import BrokerError, ErrorCode, KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
-from kgm.operations.removal.outcome import Result, exit_code, nothing_changed, outcomes
+from kgm.operations.removal.outcome import Result, exit_code, nothing_changed, results_of_run
 from kgm.operations.removal.plan import Target, resolve
 from kgm.operations.removal.request import RemovalRequest
 
@@ -47,7 +47,7 @@ def result_of(code, after, *, doubt=None, kind="classic"):
         sent.lost.add(target)
     if doubt == "refused":
         sent.refusal = sent.last_error = REFUSAL
-    (one,) = outcomes(plan, sent, AFTER[after], {})
+    (one,) = results_of_run(plan, sent, AFTER[after], {})
     return one, nothing_changed([one], sent)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.client.poller import Look
+from kgm.client.poller import PolledGroup
 from kgm.model.errors import NotFoundError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.watch.watch import Goal, Watch, WatchLimits
@@ -29,9 +29,9 @@ class Polls:
     def __init__(self, *polls):
         self._polls = list(polls)
 
-    def look(self):
+    def poll(self):
         seen = self._polls.pop(0) if len(self._polls) > 1 else self._polls[0]
-        return {one.group_id: Look(seen=one) for one in (seen if isinstance(seen, tuple) else (seen,))}
+        return {one.group_id: PolledGroup(seen=one) for one in (seen if isinstance(seen, tuple) else (seen,))}
 
 
 class Recorder:
@@ -118,8 +118,8 @@ def test_an_observer_that_leaves_ends_it():
 @pytest.mark.parametrize("error", [NotFoundError("group 'g' does not exist"), UnreachableError("no broker")])
 def test_a_group_that_cannot_be_described_at_first_is_an_error(error):
     class Failing:
-        def look(self):
-            return {"g": Look(seen=error)}
+        def poll(self):
+            return {"g": PolledGroup(seen=error)}
 
     watch = Watch(Failing(), [WatchedGroup("g")], WatchLimits(interval_ms=500), VirtualTime())
     with pytest.raises(type(error)):

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.client.offsets_topic.group_tail import Recorded
-from kgm.client.poller import Look
+from kgm.client.offsets_topic.group_tail import RecordedGroup
+from kgm.client.poller import PolledGroup
 from kgm.model.errors import NotFoundError, UnreachableError
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot
 from kgm.operations.watch.watched_group import Expectations, WatchedGroup
@@ -38,7 +38,7 @@ def rebalancing(*members):
 
 
 def recorded(generation, *members):
-    return Recorded(at_ms=1, group=group(*members, generation=generation, state="Stable" if members else "Empty"))
+    return RecordedGroup(at_ms=1, group=group(*members, generation=generation, state="Stable" if members else "Empty"))
 
 
 class Watch:
@@ -50,7 +50,7 @@ class Watch:
 
     def see(self, seen, *records, silent=None, skipped=False):
         self.now_ms += 1000
-        look = Look(seen=seen, recorded=records, log_silent_because=silent, skipped=skipped)
+        look = PolledGroup(seen=seen, recorded=records, log_unreadable_because=silent, skipped=skipped)
         return [(event.kind, event.text) for event in self.group.observe(look, self.now_ms)]
 
     def kinds(self, *args, **more):

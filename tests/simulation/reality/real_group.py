@@ -11,7 +11,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from kgm.client import Leaver, connect
+from kgm.client import MemberToRemove, connect
 from kgm.model.errors import DecodeError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.struct import Message
@@ -128,17 +128,17 @@ class RealGroup:
         closed = member.of_kind("closed")
         self.down_since_s[position] = closed[-1].at_s if closed else asked_s
 
-    def leavers(self, positions: Sequence[int]) -> list[Leaver]:
+    def leavers(self, positions: Sequence[int]) -> list[MemberToRemove]:
         """Whom `kgm remove-members` names: static members by instance id alone, dynamic ones (which must be alive still)
         by member id."""
         return [
-            Leaver(member_id=self.alive[position].member_id)
+            MemberToRemove(member_id=self.alive[position].member_id)
             if (name := self.instance_id(position)) is None
-            else Leaver(group_instance_id=name)
+            else MemberToRemove(group_instance_id=name)
             for position in positions
         ]
 
-    def remove(self, leavers: Sequence[Leaver]) -> None:
+    def remove(self, leavers: Sequence[MemberToRemove]) -> None:
         """One LeaveGroup, as `kgm remove-members` sends it."""
         with connect(self.kafka.bootstrap, timeout_ms=20_000) as cluster:
             cluster.leave_group(self.group_id, list(leavers), reason="test", deadline=cluster.deadline)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from kgm.cli.output.redaction import ShownSetting
-    from kgm.client.connection_test import Check
+    from kgm.client.connection_test import ConnectionCheck
 
 FORMS: Final[dict[str, dict[str, Any]]] = {
     "config-view": {
@@ -27,7 +27,7 @@ def setting_json(setting: ShownSetting) -> dict[str, Any]:
     return {"key": setting.key, "value": setting.value, "secret": setting.is_secret, "origin": setting.origin}
 
 
-def check_json(check: Check) -> dict[str, Any]:
+def check_json(check: ConnectionCheck) -> dict[str, Any]:
     """One of `data.checks` of `config test`."""
     return {
         "step": check.step,
