@@ -1,16 +1,16 @@
-"""The audit log: which removals were sent from this machine, by whom, and what came of them.
+"""The audit log: which removals were sent from this machine, by whom, and their results.
 
-Theory of operation. Before a LeaveGroup is sent, one `intent` line for each member is appended and flushed to disk;
+Before a LeaveGroup is sent, one `intent` line for each member is appended and flushed to disk;
 after it, one `outcome` line for each. Both carry the run's id and the member's place in it, by which `read` puts them
-together: an intent without an outcome is a kgm that ended before it knew (kill -9, power), and its result is unknown.
+together: an intent without an outcome is a run that ended before it knew the result (kill -9, power failure).
 Lines are ASCII JSON, one object each, so that no id can break them.
 
 Several kgm processes append at once: a batch is one write under flock, on a file opened with O_APPEND. A batch that
-does not fit (disk full) is taken back by cutting the file to where it was; where that is not possible either, the next
-batch starts on a line of its own and `read` skips the torn one, and counts it.
+does not fit (disk full) is undone by truncating the file; if that fails too, the next batch starts on a new line, and
+`read` skips and counts the torn one.
 
-The file is bounded: beyond MAX_BYTES it becomes `audit.jsonl.1`, and so on up to KEPT; the oldest goes. Where it cannot
-be renamed it grows on, because a removal without a record is worse."""
+The size is bounded: a file of MAX_BYTES is renamed to `audit.jsonl.1`, and so on up to MAX_ROTATED_FILES; the oldest is
+deleted. A file that cannot be renamed keeps growing, because a removal without a record is worse."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from typing import Any, Final
 
 from kgm.model.errors import KgmError, RefusedError
 
-#: A file is renamed once it has reached this; so many older ones are kept. About 500 bytes are one line, and two lines
-#: one removal: the whole holds the last 150,000 or so.
+#: The size at which a file is renamed, and the number of renamed files. A line has about 500 bytes and a removal two
+#: lines, so the files together have about the last 150,000 removals.
 MAX_BYTES: Final = 16 * 1024 * 1024
 MAX_ROTATED_FILES: Final = 8
 VERSION: Final = 1
@@ -37,16 +37,16 @@ VERSION: Final = 1
 _LOCK_S: Final = 5.0
 _LOCK_POLL_S: Final = 0.01
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-#: What stands for a result when no outcome was written.
+#: The result of a removal without an outcome.
 UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedRemoval:
-    """One member that was to be removed, and what came of it.
+    """One member that was to be removed, and the result.
 
     result: as `remove-members` names it; `unknown` without an outcome. finished_at: None then. Times are RFC 3339.
-    verdict: whether the member was known to be alive when it was removed, and evidence, what said so."""
+    verdict, evidence: whether the member was known to be alive when it was removed, and why."""
 
     run: str
     time: str
@@ -72,7 +72,7 @@ class AuditedRemoval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLogContents:
-    """What the log holds, oldest first. torn: lines that are no records."""
+    """The contents of the log, oldest first. torn: the number of lines that are not records."""
 
     removals: tuple[AuditedRemoval, ...]
     torn: int
@@ -81,14 +81,14 @@ class AuditLogContents:
 def default_path(environment: Mapping[str, str]) -> pathlib.Path:
     """`$XDG_STATE_HOME/kgm/audit.jsonl`. A relative XDG_STATE_HOME is ignored, as the specification demands.
 
-    Raises RefusedError where there is no home at all."""
+    Raises RefusedError without a home directory."""
     home = environment.get("XDG_STATE_HOME", "")
     if home.startswith("/"):
         return pathlib.Path(home) / "kgm" / "audit.jsonl"
     try:
         return pathlib.Path.home() / ".local" / "state" / "kgm" / "audit.jsonl"
     except RuntimeError as error:
-        raise RefusedError(f"there is no place for the audit log: {error}", hint=_HINT) from None
+        raise RefusedError(f"there is no directory for the audit log: {error}", hint=_HINT) from None
 
 
 _HINT = "export XDG_STATE_HOME=/a/folder/of/yours; --no-audit removes without a record"
@@ -123,11 +123,11 @@ class AuditLog:
             if size < MAX_BYTES or not self._rotated():
                 _write(file, data, size, self.path)
                 return
-        self._append(data)  # to the new file: what was open is the old one
+        self._append(data)  # to the new file: the open one was renamed
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
-        """The file, open and ours alone. It may be renamed while we wait for it: then it is another one."""
+        """The file, open and locked. If it is renamed while kgm waits for the lock, the new file is opened."""
         deadline = time.monotonic() + _LOCK_S
         while True:
             file = self._open()
@@ -182,7 +182,7 @@ class AuditLog:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def read(self) -> AuditLogContents:
-        """Everything that is there, rotated files too. Raises KgmError for a file that may not be read."""
+        """All removals, including those in rotated files. Raises KgmError for a file that cannot be read."""
         intents: dict[tuple[str, int], dict[str, Any]] = {}
         outcomes: dict[tuple[str, int], dict[str, Any]] = {}
         torn = 0
@@ -191,12 +191,12 @@ class AuditLog:
             if record is None:
                 torn += 1
                 continue
-            kept = outcomes if record["event"] == "outcome" else intents
-            kept.setdefault((record["run"], record["seq"]), record)
-        # The intent of an outcome may be in a file that is gone.
+            events = outcomes if record["event"] == "outcome" else intents
+            events.setdefault((record["run"], record["seq"]), record)
+        # The intent of an outcome may be in a file that was deleted.
         keys = list(intents) + [key for key in outcomes if key not in intents]
-        found = [_removal(intents.get(key), outcomes.get(key)) for key in keys]
-        return AuditLogContents(removals=tuple(sorted(found, key=lambda one: one.time)), torn=torn)
+        removals = [_removal(intents.get(key), outcomes.get(key)) for key in keys]
+        return AuditLogContents(removals=tuple(sorted(removals, key=lambda one: one.time)), torn=torn)
 
     def _lines(self) -> Iterator[bytes]:
         for path in [*(self._numbered(number) for number in range(MAX_ROTATED_FILES, 0, -1)), self.path]:
@@ -217,7 +217,7 @@ def timestamp(seconds: float) -> str:
 
 
 def intents(run: str, members: Sequence[Mapping[str, Any]], common: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The lines to append before sending. members: what names each; common: what all have."""
+    """The lines to append before sending. members: the ids of each; common: the fields of all."""
     return [{"event": "intent", "run": run, "seq": seq, **common, **one} for seq, one in enumerate(members)]
 
 
@@ -250,7 +250,7 @@ def _same(file: int, path: pathlib.Path) -> bool:
 
 
 def _write(file: int, data: bytes, size: int, path: pathlib.Path) -> None:
-    """Append and flush; on failure take back what was written of it. The lock is held."""
+    """Append and flush; on failure truncate the file to its former size. The lock is held."""
     if _is_torn(path, size):
         data = b"\n" + data
     try:
@@ -265,7 +265,7 @@ def _write(file: int, data: bytes, size: int, path: pathlib.Path) -> None:
 
 
 def _is_torn(path: pathlib.Path, size: int) -> bool:
-    """Whether the last line has no end: whoever wrote it was killed."""
+    """Whether the last line is incomplete: its writer was killed."""
     if not size:
         return False
     try:
@@ -273,26 +273,26 @@ def _is_torn(path: pathlib.Path, size: int) -> bool:
             file.seek(size - 1)
             return file.read(1) != b"\n"
     except OSError:
-        return True  # an empty line costs nothing
+        return True  # an empty line does no harm
 
 
 def _check_file(file: int) -> None:
-    """A regular file that nobody else reads."""
-    found = os.fstat(file)
-    if not stat.S_ISREG(found.st_mode):
+    """Raises OSError unless it is a regular file. Removes the permissions of other users."""
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
-    if found.st_mode & 0o077:
+    if status.st_mode & 0o077:
         os.fchmod(file, 0o600)
 
 
 def _tighten(folder: pathlib.Path, mode: int) -> None:
-    found = folder.stat()
-    if found.st_uid == os.geteuid() and found.st_mode & 0o077:
+    status = folder.stat()
+    if status.st_uid == os.geteuid() and status.st_mode & 0o077:
         folder.chmod(mode)
 
 
 def _flush_folder(folder: pathlib.Path) -> None:
-    """The name of a new file is on disk only when its folder is."""
+    """Flush the folder: only then is the name of a new file on disk."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -305,13 +305,13 @@ def _flush_folder(folder: pathlib.Path) -> None:
 
 def _record(line: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or found.get("event") not in ("intent", "outcome"):
+    if not isinstance(record, dict) or record.get("event") not in ("intent", "outcome"):
         return None
-    is_named = isinstance(found.get("run"), str) and type(found.get("seq")) is int
-    return found if is_named and isinstance(found.get("time"), str) else None
+    has_key = isinstance(record.get("run"), str) and type(record.get("seq")) is int
+    return record if has_key and isinstance(record.get("time"), str) else None
 
 
 def _removal(intent: dict[str, Any] | None, outcome: dict[str, Any] | None) -> AuditedRemoval:

@@ -1,7 +1,7 @@
 """The record of one removal in the audit log: an intent before it is sent, an outcome after it.
 
-A removal that cannot be recorded is not sent. Once it was sent, what came of it is told whether or not it can be
-written down."""
+A removal that cannot be recorded is not sent. After it was sent, the results are reported whether or not they can be
+recorded."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RemovalRecord:
             }
             for member in plan.members
         ]  # fmt: skip
-        #: Why the outcome is not in the log; None while it is, or none was written yet.
+        #: Why the outcome is not in the log; None if it is, or nothing was written yet.
         self.unwritten_because: str | None = None
 
     def write_intent(self) -> None:
@@ -55,7 +55,7 @@ class RemovalRecord:
             raise
 
     def write_results(self, results: Sequence[MemberResult]) -> None:
-        """What became of each member; ids that no member had are in no record."""
+        """The result of each member; ids that no member had are not recorded."""
         present = [one for one in results if one.target.member is not None]
         self._write([_outcome(str(one.result), error_name(one.error), one.note) for one in present])
 
@@ -65,23 +65,23 @@ class RemovalRecord:
         self._write([outcome] * len(self._members))
 
     def write_unknown(self, why: str) -> None:
-        """Kgm ends without knowing what became of the members."""
+        """Kgm ends without knowing the results."""
         self._write([_outcome(UNKNOWN, None, why)] * len(self._members))
 
-    def _write(self, found: Sequence[Mapping[str, Any]]) -> None:
+    def _write(self, member_outcomes: Sequence[Mapping[str, Any]]) -> None:
         if self._log is None:
             return
-        lines = [{**member, **outcome} for member, outcome in zip(self._members, found, strict=True)]
+        lines = [{**member, **outcome} for member, outcome in zip(self._members, member_outcomes, strict=True)]
         try:
             self._log.append(outcomes(self._run, lines, self._common))
         except KgmError as error:
             self.unwritten_because = "; ".join(error.facts)
 
 
-def _liveness(found: Liveness | None) -> dict[str, Any]:
-    if found is None:
+def _liveness(liveness: Liveness | None) -> dict[str, Any]:
+    if liveness is None:
         return {"verdict": None, "evidence": []}
-    return {"verdict": str(found.verdict), "evidence": list(found.evidence)}
+    return {"verdict": str(liveness.verdict), "evidence": list(liveness.evidence)}
 
 
 def _outcome(result: str, error: str | None, note: str | None) -> dict[str, Any]:

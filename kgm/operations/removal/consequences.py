@@ -1,4 +1,4 @@
-"""What a removal causes beside the partitions that move: a rebalance that is held up, a group that changes its type."""
+"""Side effects of a removal: a rebalance that has to wait, a group that changes its type."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kgm.operations.removal.liveness import LivenessVerdict
 
 #: Broker settings: which groups with members may change their protocol, and how many members a classic group may have.
 MIGRATION_POLICY, CLASSIC_MAX_SIZE = "group.consumer.migration.policy", "group.max.size"
-_MOST_NAMES = 8
+_NAMES_SHOWN = 8
 
 
 def becomes_classic(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> bool:
     """Whether a removal takes away the last members that use the consumer protocol (KIP-848), and others stay.
 
-    Brokers before 4.0 do not tell which protocol a member uses: then no."""
+    Brokers before 4.0 do not report the protocol of a member: then False."""
     removed = set(removed_member_ids)
     staying = {member.protocol for member in group.members if member.member_id not in removed}
     going = {member.protocol for member in group.members if member.member_id in removed}
@@ -26,7 +26,7 @@ def becomes_classic(group: GroupSnapshot, removed_member_ids: Iterable[str]) -> 
 def downgrade_warning(
     group: GroupSnapshot, removed_member_ids: Iterable[str], settings: Mapping[str, str]
 ) -> str | None:
-    """That the group becomes a classic one, and rebalances, if it does. settings: of the broker, as far as it tells."""
+    """A warning if the group becomes a classic group. settings: of the broker, as far as it reports them."""
     removed = set(removed_member_ids)
     if not becomes_classic(group, removed):
         return None
@@ -54,7 +54,7 @@ def static_members_that_stay(group: GroupSnapshot, removed_member_ids: Iterable[
 
 
 def stall_warnings(group: GroupSnapshot, removed_member_ids: Iterable[str], guard: GuardReport) -> list[str]:
-    """For whom everybody would wait: static members that stay in a classic group and are not known to be alive.
+    """Warnings about static members that stay in a classic group and are not known to be alive.
 
     The rebalance that a removal starts ends when every member has rejoined, or else after the smaller of the rebalance
     timeout (max.poll.interval.ms) and the session timeout of the member that is absent."""
@@ -94,5 +94,5 @@ def _them(members: Sequence[MemberSnapshot]) -> str:
 
 def _names(members: Sequence[MemberSnapshot]) -> str:
     names = sorted(member.identity for member in members)
-    rest = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - _NAMES_SHOWN
+    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

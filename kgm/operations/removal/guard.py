@@ -1,13 +1,13 @@
-"""Watching members for signs of life, and saying which of them may be removed.
+"""Watches members for signs of life, and decides which of them may be removed.
 
-Theory of operation. `watch_members` looks at a group again and again for a while: committed and end offsets (which move
-when a member commits), the group's records in `__consumer_offsets` (which show commits that change nothing, and
-rebalances), and at the end who is still a member. What that means for one member is `liveness.Observation`'s business.
-`decide` holds the verdicts against what the operator allowed.
+`watch_members` polls a group for a while: committed and end offsets (which move when a member commits), the group's
+records in `__consumer_offsets` (which show commits that change no offset, and rebalances), and at the end who is still
+a member. `liveness.Observation` turns that into a verdict for each member. `decide` compares the verdicts with what the
+operator allowed.
 
-kgm looks as long as the window says, or until all verdicts are beyond doubt; by default only for a moment where nothing
-more can be learnt. A longer window proves more: five commit intervals that a member is silent, a session timeout that
-it is alive."""
+kgm watches for the length of the window, or until all verdicts are certain; by default only briefly where nothing more
+can be learned. A longer window proves more: five commit intervals that a member is silent, a session timeout that it is
+alive."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ from kgm.operations.removal.liveness import (
 from kgm.operations.removal.plan import RemovalPlan
 from kgm.operations.removal.request import RemovalRequest
 
-#: How long kgm looks by default: a little more than the 5 s between the automatic commits of Java's and librdkafka's
+#: How long kgm watches by default: a little more than the 5 s between the automatic commits of Java's and librdkafka's
 #: consumers.
 WINDOW_MS: Final = 6_000
-#: A member that has read everything and gets nothing new shows no more in a long look than in a short one.
+#: For a member that has read all records and gets no new ones, watching longer shows nothing more.
 _IDLE_MS: Final = 1_200
 _POLL_S: Final = 0.4
-#: What one look at offsets and log may take, in ms.
+#: The budget of one poll of offsets and log, in ms.
 _REQUEST_MS: Final = 5_000
 _CONSUMER_SESSION: Final = "group.consumer.session.timeout.ms"
-#: Commits of each member that are looked for in the log.
+#: The number of commits of each member to read from the log.
 _ENOUGH_COMMITS: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardReport:
-    """Verdicts by member id, of the members asked for and of others that were looked at on the way.
+    """Verdicts by member id, of the members to be removed and of others that were watched with them.
 
-    left: members that are gone from the group since. Session timeouts by member id and the group's rebalance timeout,
-    in ms, as far as the group's log or the broker tells them."""
+    left: members that left the group meanwhile. Session timeouts by member id and the group's rebalance timeout,
+    in ms, as far as they are known from the group's log or the broker."""
 
     liveness: Mapping[str, Liveness]
     watched_ms: int = 0
@@ -61,7 +61,7 @@ class GuardReport:
     rebalance_timeout_ms: int | None = None
 
     def verdict_of(self, member_id: str) -> LivenessVerdict:
-        """`unknown` for a member that was not looked at."""
+        """`unknown` for a member that was not watched."""
         return self.liveness[member_id].verdict if member_id in self.liveness else LivenessVerdict.UNKNOWN
 
 
@@ -75,10 +75,10 @@ def watch_members(
     stop_when_alive: bool = True,
     clock: Callable[[], float] = time.monotonic,
 ) -> GuardReport:
-    """Watch these members, and `also` others on the way, for whom nobody waits. Reads only; never raises KgmError:
-    what cannot be read is missing evidence. stop_when_alive: one member that is seen alive ends the watching.
+    """Watch these members, and those of `also` without extending the watch for them. Reads only; never raises
+    KgmError: what cannot be read is missing evidence. stop_when_alive: one member that is seen alive ends the watching.
 
-    The budget of the cluster client is renewed for each look, so that watching takes nothing from it."""
+    The budget of the cluster client is renewed for each poll, so that watching does not use it up."""
     watch = _Watch(
         cluster, group, set(member_ids), set(also),
         window_ms=window_ms, stop_when_alive=stop_when_alive, clock=clock,
@@ -90,7 +90,7 @@ class _Watch:
     """One run of `watch_members`."""
 
     def __init__(
-        self, cluster: AdminClient, group: GroupSnapshot, asked: set[str], also: set[str], *,
+        self, cluster: AdminClient, group: GroupSnapshot, member_ids: set[str], also: set[str], *,
         window_ms: int | None, stop_when_alive: bool, clock: Callable[[], float],
     ) -> None:  # fmt: skip
         self._cluster, self._group = cluster, group
@@ -102,9 +102,9 @@ class _Watch:
         self._last_rebalance: RebalanceRecord | None = None
         self._left: set[str] = set()
         self._missing: list[str] = []
-        wanted = [member for member in group.members if member.member_id in asked | also]
-        self._observations = {member.member_id: self._observation(member) for member in wanted}
-        self._asked = [self._observations[member.member_id] for member in wanted if member.member_id in asked]
+        watched = [member for member in group.members if member.member_id in member_ids | also]
+        self._observations = {member.member_id: self._observation(member) for member in watched}
+        self._targets = [self._observations[member.member_id] for member in watched if member.member_id in member_ids]
 
     def _observation(self, member: MemberSnapshot) -> Observation:
         committed = {
@@ -116,22 +116,22 @@ class _Watch:
         )  # fmt: skip
 
     def _owned(self, member: MemberSnapshot) -> Partitions | None:
-        """None where the description does not tell: brokers up to 3.x tell no assignment unless the group is Stable."""
+        """None if not known: brokers up to 3.x describe assignments only while the group is Stable."""
         if self._group.type == "classic" and self._group.state != "Stable" and not count(member.assignment):
             return None
         return member.assignment
 
     def run(self) -> GuardReport:
-        if not self._asked or all(one.member.status == "away" for one in self._asked):
+        if not self._targets or all(one.member.status == "away" for one in self._targets):
             return self._report()
         self._renew()
         self._read_past()
         while True:
-            self._look()
+            self._poll()
             if self._is_over():
                 break
             self._cluster.deadline.sleep(min(_POLL_S, self._remaining_s()))
-        self._look_at_members()
+        self._describe_again()
         self._renew(self._budget_ms)
         return self._report()
 
@@ -172,7 +172,7 @@ class _Watch:
             self._missing.append(
                 f"the group is rebalancing ({self._group.state}), and members commit nothing meanwhile"
             )
-        self._ask_session_timeout()
+        self._fetch_session_timeout()
         for one in self._observations.values():
             self._take_past(one)
 
@@ -180,8 +180,8 @@ class _Watch:
         """Whether the records read so far show how often each member commits, and the timeouts of a classic group."""
         if self._group.type == "classic" and not any(isinstance(one, RebalanceRecord) for one in records):
             return False
-        found = [commit_interval(one.member.member_id, one.owned or {}, records)[0] for one in self._asked]
-        return all(interval is not None and interval.commits >= _ENOUGH_COMMITS for interval in found)
+        intervals = [commit_interval(one.member.member_id, one.owned or {}, records)[0] for one in self._targets]
+        return all(interval is not None and interval.commits >= _ENOUGH_COMMITS for interval in intervals)
 
     def _note_timeouts(self, records: Iterable[ActivityRecord]) -> None:
         for record in records:
@@ -196,7 +196,7 @@ class _Watch:
                 if one.owned is None and count(recorded.assignment):
                     one.owned = recorded.assignment
 
-    def _ask_session_timeout(self) -> None:
+    def _fetch_session_timeout(self) -> None:
         """The session timeout of a consumer group that has none of its own is the broker's (KIP-848)."""
         if self._group.type != "consumer" or self._group.session_timeout_ms is not None:
             return
@@ -213,9 +213,9 @@ class _Watch:
         if one.session_timeout_ms is None:
             one.missing.append("its session timeout is not known")
 
-    # -- looking
+    # -- polling
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._renew()
         pairs = {pair for one in self._observations.values() for pair in one.pairs}
         try:
@@ -227,11 +227,11 @@ class _Watch:
             for one in self._observations.values():
                 one.see_offsets(committed, ends, self._now_s())
         now_s = self._now_s()
-        self._look_at_log(now_s)
+        self._poll_log(now_s)
         self._see_heartbeats_without_commits()
         self._see_logged_silence()
 
-    def _look_at_log(self, now_s: float) -> None:
+    def _poll_log(self, now_s: float) -> None:
         if self._activity.unreadable_because is not None:
             return
         records = self._activity.read_on(self._cluster.deadline)
@@ -245,7 +245,7 @@ class _Watch:
             self._disturb("the coordinator moved while kgm watched")
 
     def _see_logged_silence(self) -> None:
-        """How long silent members have been silent by the coordinator's clock, where records waited all that time."""
+        """How long members have been silent by the coordinator's clock, if records waited during all that time."""
         newest_ms = self._activity.newest_ms
         for one in self._observations.values():
             if None in (newest_ms, one.last_commit_ms) or one.interval is None or not one.waiting:
@@ -258,7 +258,7 @@ class _Watch:
                 one.logged_silence_ms = needed_ms
 
     def _waited(self, one: Observation, since_ms: int) -> bool:
-        """Whether a record has waited for it since then: the first one that it has not read is older."""
+        """Whether a record has waited for it since then: its first unread record is older."""
         try:
             first = self._cluster.offsets_at(one.pairs, since_ms)
         except KgmError:
@@ -269,8 +269,8 @@ class _Watch:
         )
 
     def _see_heartbeats_without_commits(self) -> None:
-        """A member that is in the group for longer than its session after its last commit has sent heartbeats since,
-        unless a rebalance or a coordinator that took over started its session again."""
+        """A member that is in the group more than a session timeout after its last commit has sent heartbeats since,
+        unless a rebalance or a new coordinator restarted its session."""
         newest, began = self._activity.newest_ms, self._activity.epoch_began_ms
         for one in self._observations.values():
             if None in (newest, began, one.last_commit_ms, one.session_timeout_ms) or one.interval is None:
@@ -290,11 +290,11 @@ class _Watch:
         for one in self._observations.values():
             one.disturbed(why, now_s)
 
-    def _look_at_members(self) -> None:
-        """Who is still a member, now that kgm has watched."""
+    def _describe_again(self) -> None:
+        """Describe the group again: who is still a member after watching."""
         self._renew(max(self._budget_ms, _REQUEST_MS))
         try:
-            # One description is not enough to say that a member is gone.
+            # One description is not enough to conclude that a member is gone.
             names = [one.member.group_instance_id for one in self._observations.values()]
             after = fresh_describe.describe_fresh(
                 self._cluster, self._group.group_id, [name for name in names if name is not None],
@@ -324,7 +324,7 @@ class _Watch:
             else:
                 self._left.add(member_id)
 
-    # -- how long
+    # -- when to stop
 
     @property
     def _bound_ms(self) -> int:
@@ -337,9 +337,9 @@ class _Watch:
         now_s, watched_ms = self._now_s(), self._watched_ms
         if watched_ms >= self._bound_ms:
             return True
-        if self._stop_when_alive and any(one.sign_of_life for one in self._asked):
+        if self._stop_when_alive and any(one.sign_of_life for one in self._targets):
             return True
-        undecided = [one for one in self._asked if one.verdict(now_s).verdict is LivenessVerdict.UNKNOWN]
+        undecided = [one for one in self._targets if one.verdict(now_s).verdict is LivenessVerdict.UNKNOWN]
         if not undecided:
             return True
         is_quiet = not any(one.waiting or one.interval is not None for one in undecided)
@@ -352,9 +352,9 @@ class _Watch:
 def decide(request: RemovalRequest, plan: RemovalPlan, report: GuardReport) -> RefusedError | None:
     """Why the removal is refused; None when every member may be removed.
 
-    Each flag allows its own verdict: `allow_live` members that are alive, `assume_stopped` those of which it is not
-    known. One member that may not be removed stops the whole batch: to remove the rest would cost a second rebalance
-    later."""
+    Each flag allows one verdict: `allow_live` members that are alive, `assume_stopped` members of which it is not
+    known. One member that may not be removed stops the whole batch: removing the others now would cost a second
+    rebalance later."""
     alive = _with(plan, report, LivenessVerdict.ALIVE) if not request.allow_live else []
     unknown = _with(plan, report, LivenessVerdict.UNKNOWN) if not request.assume_stopped else []
     if not alive and not unknown:
@@ -388,7 +388,7 @@ def _listed(members: Sequence[MemberSnapshot]) -> str:
 
 
 def missing_flags(request: RemovalRequest, plan: RemovalPlan, report: GuardReport) -> tuple[str, ...]:
-    """The flags that the request lacks to remove these members."""
+    """The flags that are missing in the request to remove these members."""
     verdicts = {report.verdict_of(member_id) for member_id in plan.member_ids}
     flags = []
     if LivenessVerdict.ALIVE in verdicts and not request.allow_live:
@@ -398,8 +398,8 @@ def missing_flags(request: RemovalRequest, plan: RemovalPlan, report: GuardRepor
     return tuple(flags)
 
 
-def telling_window_ms(plan: RemovalPlan, report: GuardReport) -> int | None:
-    """How long to watch so that the session timeout tells who is alive, in ms; None where it is not known."""
+def session_window_ms(plan: RemovalPlan, report: GuardReport) -> int | None:
+    """How long to watch until the session timeout shows who is alive, in ms; None where it is not known."""
     unknown = _with(plan, report, LivenessVerdict.UNKNOWN)
     sessions = [report.session_timeouts_ms.get(member.member_id) for member in unknown]
     known = [ms for ms in sessions if ms is not None]

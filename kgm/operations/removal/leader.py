@@ -1,6 +1,7 @@
-"""Who hands the partitions out after a removal: the leader of a classic group, whose library decides some ties.
+"""Who assigns the partitions after a removal: the leader of a classic group, whose library decides ties.
 
-No API tells who leads. Where all members that stay run on librdkafka it is assumed to lead, otherwise Java's client."""
+No API returns the leader. If all members that stay run on librdkafka, a librdkafka client is assumed to lead, otherwise
+a Java client."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from kgm.assignors import MemberSpec
     from kgm.simulation.plan.client_library import Library
 
-#: What a leader hands out, by member id: (assignor, members, partition counts) -> partitions by topic.
+#: What a leader assigns, by member id: (assignor, members, partition counts) -> partitions by topic.
 LeaderAssignor: TypeAlias = "Callable[[str, Sequence[MemberSpec], Mapping[str, int]], Assignment]"
 
 
@@ -26,8 +27,8 @@ def assumed_leader(group: GroupSnapshot, removed_member_ids: Collection[str]) ->
 
 
 def other_possible_leader(group: GroupSnapshot, removed_member_ids: Collection[str]) -> LeaderAssignor | None:
-    """How a leader of librdkafka would assign, where Java is assumed although some of those who stay run on librdkafka;
-    None where only one library may lead."""
+    """How a librdkafka leader would assign, where a Java leader is assumed although some members that stay run on
+    librdkafka; None where only one library can lead."""
     from kgm.assignors.client.librdkafka import ASSIGNORS
     from kgm.simulation.plan.client_library import Library
 

@@ -1,16 +1,16 @@
-"""Is a member's process alive? The verdict on what was seen of one member, and the evidence for it.
+"""Is a member's process alive? The verdict on one member, and the evidence for it.
 
-No Kafka API tells when a member was heard of last. What can be seen is what it does:
+No Kafka API tells when a member last sent a heartbeat. Only these can be observed:
 
 - `alive`: it committed, rejoined or reported while kgm watched, or it was still a member after a whole session timeout
   of watching, which takes heartbeats.
-- `stopped`: it left with the intention to come back (member epoch -2, KIP-848); or it committed nothing for at least
+- `stopped`: it left with the intention to return (member epoch -2, KIP-848); or it committed nothing for at least
   five times its own commit interval, as the group's log shows it, while records waited for it all that time, a commit
-  was due while kgm watched, and nothing says that heartbeats went on.
-- `unknown`: everything else. Evidence that cannot be had (a rebalance under way, a broker that does not tell, a missing
-  right, a coordinator that has just moved) is said to be missing; it never counts as absence of life.
+  was due while kgm watched, and nothing indicates that it still sent heartbeats.
+- `unknown`: everything else. Evidence that is not available (a rebalance in progress, an old broker, no permission, a
+  coordinator that has just moved) is reported as missing; it never counts as evidence that a member has stopped.
 
-Pure: times come in as numbers, and nothing is asked here. `guard` does the watching."""
+Pure: times are arguments, and no request is sent here. `guard` does the watching."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from kgm.client.offsets_topic.member_activity import ActivityRecord, CommitRecor
 from kgm.model.assignment import Partitions, count
 from kgm.model.snapshot import MemberSnapshot
 
-#: A member is silent once it has skipped so many of its own commits.
+#: A member is silent once it has missed this many of its own commits.
 SILENT_INTERVALS = 5
-#: The shortest silence that says anything: a consumer that commits every record may pause for longer than five records.
+#: The shortest silence that counts: a consumer that commits every record may pause for longer than five records.
 SHORTEST_SILENCE_MS = 10_000
-#: Intervals between commits that it takes to speak of a commit interval.
+#: The number of intervals between commits from which a commit interval is known.
 LEAST_INTERVALS = 3
-#: Of that silence, so much at least is watched.
+#: The part of the silence that kgm has to watch itself, at least.
 SHORTEST_WATCH_MS = 3_000
-#: What a coordinator may be late in expiring a session, and kgm in noticing.
+#: How late a coordinator may expire a session, and kgm may notice it.
 SESSION_MARGIN_MS = 1_000
 
 Offsets = Mapping[tuple[str, int], int]
@@ -47,7 +47,7 @@ class LivenessVerdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Liveness:
-    """A verdict and what says so: sentences, the decisive one first."""
+    """A verdict and its evidence: sentences, the decisive one first."""
 
     verdict: LivenessVerdict
     evidence: tuple[str, ...]
@@ -75,7 +75,7 @@ class CommitInterval:
 
     @property
     def watch_ms(self) -> int:
-        """How much of that silence has to be watched: a commit was due while kgm looked on."""
+        """How much of that silence has to be watched: a commit was due while kgm watched."""
         return max(self.longest_ms, SHORTEST_WATCH_MS)
 
 
@@ -85,8 +85,8 @@ def commit_interval(
     """(commit interval of a member, time of its last commit in ms of the coordinator's clock), from the records of its
     group without a gap up to now, oldest first. owned: what it owns now.
 
-    A commit does not name its member, so it is taken for the member's own while the log shows the partition in its
-    hands. None for either that the records do not show; an interval takes `LEAST_INTERVALS` at least."""
+    A commit does not name its member, so it is taken for the member's own while the log shows it as
+    the owner. Each is None if the records do not show it; an interval needs at least `LEAST_INTERVALS`."""
     mine: Partitions | None = owned
     if any(isinstance(one, RebalanceRecord) for one in records):
         mine = None  # who owned what before the first rebalance in the records is not known
@@ -121,7 +121,7 @@ def commit_interval(
 class Observation:
     """What is seen of one member while kgm watches. Times that end in _s are of a monotonic clock, in seconds.
 
-    owned: what it owns, None while nobody tells. missing: evidence that cannot be had, in words."""
+    owned: what it owns, None if not known. missing: evidence that is not available, in words."""
 
     member: MemberSnapshot
     began_s: float
@@ -131,16 +131,16 @@ class Observation:
     session_timeout_ms: int | None = None
     last_commit_ms: int | None = None
     missing: list[str] = field(default_factory=list)
-    #: Since when records have been waiting for it without a break, by what was seen.
+    #: Since when records have been waiting for it without a break, as far as kgm watched.
     waiting_since_s: float | None = None
     waiting: int = 0
     lagging: list[tuple[str, int]] = field(default_factory=list)
     #: For how long it has committed nothing by the coordinator's clock, and records that waited all that time, in ms:
     #: by the log and the timestamps of records, so that kgm need not watch the whole of it.
     logged_silence_ms: float = 0.0
-    #: Since when nothing but its own requests could have kept its session going.
+    #: Since when only its own heartbeats can have kept its session alive.
     session_since_s: float = 0.0
-    #: Whether commits went on having been due after its session had run out: it heartbeats without committing.
+    #: Whether it is still a member a session timeout after its commits ended: it sends heartbeats without committing.
     heartbeats_without_commits: bool = False
     sign_of_life: str | None = None
     was_disturbed: str | None = None
@@ -153,7 +153,7 @@ class Observation:
         owned = self.owned or {}
         return [(topic, partition) for topic in sorted(owned) for partition in owned[topic]]
 
-    # -- what is seen
+    # -- observations
 
     def see_offsets(self, committed: Offsets, ends: Offsets, now_s: float) -> None:
         """Committed and end offsets, as they are now."""
@@ -163,7 +163,7 @@ class Observation:
             if now is not None and now != before:
                 topic, partition = pair
                 was = "nothing" if before is None else str(before)
-                self._lives(f"it committed offset {now} of {topic}-{partition} while kgm watched, after {was}")
+                self._note_life(f"it committed offset {now} of {topic}-{partition} while kgm watched, after {was}")
             if now is not None and end is not None and end > now:
                 waiting += end - now
                 self.lagging.append(pair)
@@ -180,23 +180,23 @@ class Observation:
             match record:
                 case CommitRecord(topic=topic, partition=partition):
                     if (topic, partition) in pairs:
-                        self._lives(f"it committed {topic}-{partition} while kgm watched, as the group's log shows")
+                        self._note_life(f"it committed {topic}-{partition} while kgm watched, as the group's log shows")
                 case MemberRecord(member_id=member_id, member_epoch=epoch):
                     if member_id == self.member.member_id:
                         suffix = "" if epoch is None else f", at member epoch {epoch}"
-                        self._lives(f"it reported to the coordinator while kgm watched{suffix}")
+                        self._note_life(f"it reported to the coordinator while kgm watched{suffix}")
                 case RebalanceRecord(generation=generation, members=members):
                     self.see_rebalance(generation, present=self.member.member_id in members, now_s=now_s)
 
     def see_rebalance(self, generation: int, *, present: bool, now_s: float) -> None:
-        """A rebalance ended, or a static member was replaced: sessions were started again, and partitions changed."""
+        """A rebalance ended, or a static member was replaced: sessions were restarted, and partitions changed."""
         if present and self.member.group_instance_id is None:
-            # A dynamic member that does not rejoin is thrown out.
-            self._lives(f"it rejoined for generation {generation} while kgm watched")
+            # A dynamic member that does not rejoin is removed.
+            self._note_life(f"it rejoined for generation {generation} while kgm watched")
         self.disturbed("the group rebalanced while kgm watched", now_s)
 
     def disturbed(self, why: str, now_s: float) -> None:
-        """Silence up to now says nothing, and its session may have been started again by somebody else."""
+        """Silence up to now does not count, and its session may have been restarted by the coordinator."""
         self.was_disturbed = why
         self.session_since_s = now_s
         self.waiting_since_s = None
@@ -208,33 +208,33 @@ class Observation:
             if member.status == "away":
                 return
             if member.member_epoch != self.member.member_epoch:
-                self._lives(
+                self._note_life(
                     f"its member epoch went from {self.member.member_epoch} to {member.member_epoch} while kgm watched"
                 )
 
     def see_still_member(self, now_s: float) -> None:
-        """It is a member now, under the same member id; whether that takes heartbeats."""
+        """It is a member now, under the same member id; whether that proves heartbeats."""
         if self.session_timeout_ms is None:
             return
         watched_ms = (now_s - self.session_since_s) * 1000
         if watched_ms >= self.session_timeout_ms + SESSION_MARGIN_MS:
-            self._lives(
+            self._note_life(
                 f"it is still a member after {watched_ms / 1000:.0f} s of watching, "
                 f"and its session timeout is {_seconds(self.session_timeout_ms)}"
             )
 
     def see_return(self, new_member_id: str) -> None:
         """Its instance id belongs to another member now."""
-        self._lives(f"it came back as member {new_member_id} while kgm watched")
+        self._note_life(f"it came back as member {new_member_id} while kgm watched")
 
-    def _lives(self, sentence: str) -> None:
+    def _note_life(self, sentence: str) -> None:
         if self.sign_of_life is None:
             self.sign_of_life = sentence
 
-    # -- what it means
+    # -- the verdict
 
     def watched_silence_ms(self, now_s: float) -> float:
-        """For how long records have waited for it under kgm's eyes without a commit."""
+        """For how long records have waited for it without a commit while kgm watched."""
         return 0.0 if self.waiting_since_s is None else (now_s - self.waiting_since_s) * 1000
 
     def silence_ms(self, now_s: float) -> float:
@@ -243,7 +243,7 @@ class Observation:
         return max(watched_ms, self.logged_silence_ms) if watched_ms else 0.0
 
     def is_silent(self, now_s: float) -> bool:
-        """Whether it has skipped enough of its own commits to count as stopped."""
+        """Whether it has missed enough of its own commits to count as stopped."""
         interval = self.interval
         if interval is None or self.heartbeats_without_commits:
             return False

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kgm.operations.removal.request import MAX_REASON_CHARACTERS
 from kgm.text.sanitize import clean
 
-#: What a name may take of the reason, which is short.
+#: The most characters of user name and host name in the reason.
 _NAME_CHARACTERS, _HOST_CHARACTERS = 40, 60
 
 
@@ -17,7 +17,7 @@ _NAME_CHARACTERS, _HOST_CHARACTERS = 40, 60
 class HumanOperator:
     """Whoever runs kgm: the name behind sudo, the user id that the process has, and the machine.
 
-    The name comes from the environment and is no proof; the user id is the kernel's."""
+    The name comes from the environment and can be set by the user; the user id comes from the kernel."""
 
     name: str
     uid: int
@@ -45,7 +45,7 @@ def _name_of(uid: int) -> str:
 
 
 def signed(reason: str, operator: HumanOperator) -> str:
-    """The reason with the operator's name behind it, short enough for Kafka."""
+    """The reason followed by the operator's name, cut to Kafka's limit."""
     tail = f" (by {operator})"
     room = MAX_REASON_CHARACTERS - len(tail)
     return (reason if len(reason) <= room else f"{reason[: room - 3]}...") + tail

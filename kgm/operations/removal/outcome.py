@@ -1,4 +1,4 @@
-"""What became of each member: the broker's answers, held against the group as it was described afterwards."""
+"""The result of each member: the broker's responses, compared with the description of the group afterwards."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kgm.operations.removal.send import LeaveGroupSender
 
 
 class Result(enum.StrEnum):
-    """What became of one id.
+    """The result for one id.
 
-    planned: it would be removed. removed: it is gone. returned: it was removed and is there again. absent: no member
-    has the id. refused: a guard, or the broker, said no. failed: it was not removed. unknown: nobody can tell."""
+    planned: it would be removed. removed: it is gone. returned: it was removed and has rejoined. absent: no member has
+    the id. refused: by a guard or the broker. failed: it was not removed. unknown: it may have been removed."""
 
     PLANNED = "planned"
     REMOVED = "removed"
@@ -33,9 +33,9 @@ class Result(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberResult:
-    """What became of one id. error: Kafka's error code, 0 for none; note: what a person should know, or None.
+    """The result for one id. error: Kafka's error code, 0 for none; note: an explanation, or None.
 
-    in_doubt: a request for it may have been carried out whatever the result is."""
+    in_doubt: a request for it may have been carried out, whatever the result is."""
 
     target: Target
     result: Result
@@ -72,8 +72,8 @@ def _of(member: MemberSnapshot, liveness: Mapping[str, Liveness]) -> Liveness:
 def results_of_run(
     plan: RemovalPlan, sender: LeaveGroupSender, after: GroupSnapshot | None, liveness: Mapping[str, Liveness]
 ) -> list[MemberResult]:
-    """One result for each id, in the order asked. after: the group afterwards, without members when it is gone, None
-    when it could not be described."""
+    """One result for each id, in the order of the request. after: the group afterwards, without members if it is gone,
+    None if it could not be described."""
     return [
         absent_result(target)
         if target.member is None
@@ -143,7 +143,7 @@ _SAFE = "running the command again is safe"
 
 
 def _doubt(target: Target, sender: LeaveGroupSender) -> str:
-    """Why nobody knows what a request did."""
+    """Why the effect of a request is not known."""
     if target in sender.lost or sender.refusal is None:
         return "an answer was lost"
     return f"the broker first answered {error_name(sender.refusal.kafka_error)}"
@@ -168,7 +168,7 @@ def _unanswered(
             return result(Result.REMOVED, _rejoined("its answer was lost; it was there before and is gone", successor))
         seen = "it is still in the group, but the request may yet be carried out" if is_there else "the answer was lost"
         return result(Result.UNKNOWN, f"{seen}; {_SAFE}")
-    if sender.refusal is None:  # the request was answered without a word of this member
+    if sender.refusal is None:  # the response does not contain this member
         if after is None:
             return result(Result.UNKNOWN, f"the broker's answer does not mention it; {_SAFE}")
         if not is_there:
@@ -184,7 +184,7 @@ def _unanswered(
 
 
 def _successor(member: MemberSnapshot, after: GroupSnapshot | None) -> MemberSnapshot | None:
-    """Who has the member's instance id now, under another member id."""
+    """The member that now has the instance id under another member id."""
     if after is None or member.group_instance_id is None:
         return None
     holders = (one for one in after.members if one.group_instance_id == member.group_instance_id)

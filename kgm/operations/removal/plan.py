@@ -1,4 +1,4 @@
-"""Who is meant: the ids and patterns of a request, resolved against the group as it was described just before."""
+"""The members that a request names: its ids and patterns, resolved against a description of the group."""
 
 import enum
 import fnmatch
@@ -15,7 +15,7 @@ BATCH_VERSION = 3
 
 
 class IdKind(enum.Enum):
-    """What an id that was asked for is."""
+    """The kind of an id in a request."""
 
     INSTANCE = "group instance id"
     MEMBER = "member id"
@@ -23,16 +23,16 @@ class IdKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Target:
-    """One id that was asked for, and the member that it meant when the group was described. Equal only to itself."""
+    """One id of a request, and the member that had it when the group was described. Equal only to itself."""
 
     kind: IdKind
     id: str
     member: MemberSnapshot | None
 
     @property
-    def leaver(self) -> MemberToRemove:
-        """How the member is named in LeaveGroup: with the member id that was seen, so that a process that took over
-        the instance id since is not evicted. Only for a target that was found."""
+    def to_remove(self) -> MemberToRemove:
+        """The member as named in LeaveGroup: with its member id, so that a process that has taken over the instance id
+        since is not evicted. Only for a target with a member."""
         assert self.member is not None
         if self.kind is IdKind.INSTANCE:
             return MemberToRemove(group_instance_id=self.id, member_id=self.member.member_id)
@@ -40,14 +40,14 @@ class Target:
 
     @property
     def instance_id(self) -> str | None:
-        """Of the member, or what was asked for as one."""
+        """Of the member, or as given in the request."""
         if self.member is not None:
             return self.member.group_instance_id
         return self.id if self.kind is IdKind.INSTANCE else None
 
     @property
     def member_id(self) -> str | None:
-        """Of the member, or what was asked for as one."""
+        """Of the member, or as given in the request."""
         if self.member is not None:
             return self.member.member_id
         return self.id if self.kind is IdKind.MEMBER else None
@@ -55,8 +55,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalPlan:
-    """What is to be removed, in the order asked. group: None when it does not exist; repeated: ids that meant a member
-    named before."""
+    """What is to be removed, in the order of the request. group: None when it does not exist; repeated: ids of members
+    that were named before."""
 
     group_id: str
     group: GroupSnapshot | None
@@ -79,32 +79,32 @@ class RemovalPlan:
 
 
 def resolve(request: RemovalRequest, group: GroupSnapshot | None) -> RemovalPlan:
-    """Resolve the ids of a request against a snapshot, in the order asked, each member once."""
+    """Resolve the ids of a request against a snapshot, in the order of the request, each member once."""
     members = group.members if group is not None else ()
     by_instance = {member.group_instance_id: member for member in members if member.group_instance_id is not None}
     by_id = {member.member_id: member for member in members}
-    asked = [Target(kind=IdKind.INSTANCE, id=name, member=by_instance.get(name)) for name in request.instance_ids]
-    asked += [Target(kind=IdKind.MEMBER, id=name, member=by_id.get(name)) for name in request.member_ids]
+    targets = [Target(kind=IdKind.INSTANCE, id=name, member=by_instance.get(name)) for name in request.instance_ids]
+    targets += [Target(kind=IdKind.MEMBER, id=name, member=by_id.get(name)) for name in request.member_ids]
     for name in request.identities:
         is_member_id = name not in by_instance and name in by_id
         kind, member = (IdKind.MEMBER, by_id[name]) if is_member_id else (IdKind.INSTANCE, by_instance.get(name))
-        asked.append(Target(kind=kind, id=name, member=member))
+        targets.append(Target(kind=kind, id=name, member=member))
     for pattern in request.patterns:
         for one in sorted(members, key=lambda one: one.identity):
             if fnmatch.fnmatchcase(one.identity, pattern):
                 kind = IdKind.MEMBER if one.group_instance_id is None else IdKind.INSTANCE
-                asked.append(Target(kind=kind, id=one.identity, member=one))
-    targets: dict[tuple[str, str], Target] = {}
+                targets.append(Target(kind=kind, id=one.identity, member=one))
+    distinct: dict[tuple[str, str], Target] = {}
     repeated: list[str] = []
-    for target in asked:
-        # Two names of one member are one target; an absent id is known by its name alone.
+    for target in targets:
+        # Two ids of one member are one target; an id without a member is only itself.
         key = ("member", target.member.member_id) if target.member else (target.kind.value, target.id)
-        if key in targets:
+        if key in distinct:
             repeated.append(target.id)
         else:
-            targets[key] = target
+            distinct[key] = target
     return RemovalPlan(
-        group_id=request.group_id, group=group, targets=tuple(targets.values()), repeated=tuple(repeated)
+        group_id=request.group_id, group=group, targets=tuple(distinct.values()), repeated=tuple(repeated)
     )
 
 

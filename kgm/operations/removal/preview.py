@@ -1,8 +1,7 @@
-"""Who gets the freed partitions, before a removal is done.
+"""Who gets the partitions that a removal frees, computed before it.
 
-The assignor that the group uses is run on the members that stay, with what they own now. Where the answer cannot be
-known (a custom assignor that is not installed, a group in the middle of a rebalance) there is none rather than a
-guess."""
+The group's assignor is run on the members that stay, with the partitions that they own now. Where the result cannot be
+known (a custom assignor that is not installed, a group that is rebalancing) there is none, rather than a guess."""
 
 from __future__ import annotations
 
@@ -19,33 +18,33 @@ from kgm.operations.removal.leader import LeaderAssignor, assumed_leader, other_
 if TYPE_CHECKING:
     from kgm.assignors import MemberSpec
 
-#: A cooperative group gives a partition away in one round and hands it on in the next (KIP-429).
+#: A cooperative group revokes a partition in one rebalance and assigns it in the next (KIP-429).
 _MAX_ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedMoves:
-    """Every partition that is to change hands, owners by identity; None where that cannot be computed.
+    """Every partition that will change its owner, owners by identity; None where that cannot be computed.
 
-    notes: why not, or what the answer assumes, where somebody could wonder."""
+    notes: why not, or what the result assumes."""
 
     moves: tuple[Move, ...] | None
     notes: tuple[str, ...] = ()
 
 
 def preview_moves(group: GroupSnapshot, removed_member_ids: Collection[str]) -> ExpectedMoves:
-    """What a removal will move, with whoever is assumed to lead, and a note where another leader would do otherwise."""
+    """The moves that a removal causes with the assumed leader; a note if another leader would assign differently."""
     if not removed_member_ids:
         return ExpectedMoves(moves=())
-    found = expected_moves(group, removed_member_ids, leader=assumed_leader(group, removed_member_ids))
-    other = other_possible_leader(group, removed_member_ids) if found.moves is not None else None
-    if other is None or expected_moves(group, removed_member_ids, leader=other).moves == found.moves:
-        return found
+    expected = expected_moves(group, removed_member_ids, leader=assumed_leader(group, removed_member_ids))
+    other = other_possible_leader(group, removed_member_ids) if expected.moves is not None else None
+    if other is None or expected_moves(group, removed_member_ids, leader=other).moves == expected.moves:
+        return expected
     note = (
         "the expected moves assume that a Java consumer leads the group; "
         "a librdkafka consumer, which may lead it as well, assigns the partitions differently"
     )
-    return replace(found, notes=(*found.notes, note))
+    return replace(expected, notes=(*expected.notes, note))
 
 
 def expected_moves(
@@ -62,10 +61,10 @@ def expected_moves(
     if foreign is not None:
         return _unknown(f"group {group.group_id} {foreign}")
     if name is None or not has_assignment or becomes_classic(group, removed):
-        return ExpectedMoves(moves=None)  # no API tells what members of a group that becomes classic would choose
+        return ExpectedMoves(moves=None)  # no API tells what the members of a group that becomes classic will choose
     staying = [member for member in group.in_listed_order().members if member.member_id not in removed]
     if any(not member.topics and not member.regex for member in staying):
-        return ExpectedMoves(moves=None)  # a subscription that could not be read
+        return ExpectedMoves(moves=None)  # a subscription that cannot be decoded
     before = {member.identity: member.assignment for member in group.members}
     try:
         if not is_known(name):
@@ -103,7 +102,7 @@ def _assigned(
             for member in staying
         )
         if group.type == "consumer":
-            result = _by_the_broker(name, group, members, staying)
+            result = _assigned_by_broker(name, group, members, staying)
         elif leader is not None:
             result = leader(name, members, counts)
         else:
@@ -116,10 +115,10 @@ def _assigned(
     return {identity[member_id]: partitions for member_id, partitions in result.items()}
 
 
-def _by_the_broker(
+def _assigned_by_broker(
     name: str, group: GroupSnapshot, members: tuple[MemberSpec, ...], staying: list[MemberSnapshot]
 ) -> Assignment:
-    """What the assignor of a consumer group says."""
+    """The result of the assignor of a consumer group."""
     from kgm.assignors import TopicSpec, assign
     from kgm.assignors.server.broker_view import as_the_broker_sees
     from kgm.assignors.server.uniform import assign_uniform
@@ -136,7 +135,8 @@ def _by_the_broker(
 
 
 def _owned(group: GroupSnapshot, member: MemberSnapshot) -> Partitions:
-    """What the assignor is told: the target on the server's side, what it owns on the client's."""
+    """The partitions that the assignor takes as owned: the target assignment for a server-side assignor, the owned
+    partitions for a client-side one."""
     if group.type == "consumer" and member.listed_target is not None:
         return member.listed_target
     source = member.assignment
@@ -146,7 +146,7 @@ def _owned(group: GroupSnapshot, member: MemberSnapshot) -> Partitions:
 
 
 def _topics(group: GroupSnapshot, member: MemberSnapshot) -> list[str]:
-    """Subscribed names, with a regular expression resolved over the topics that the group is known to use."""
+    """Subscribed names, with a regular expression resolved over the topics that members own."""
     names = set(member.topics)
     if member.regex:
         names |= {topic for other in group.members for topic in (*other.assignment, *(other.target_assignment or {}))}

@@ -1,8 +1,9 @@
-"""Removing members from a group: look, say what will happen, send one LeaveGroup, and say what became of each.
+"""Removing members from a group: predict what will happen, send one LeaveGroup, report the result of each member.
 
 `prepare` only reads: it describes the group, resolves the ids, watches the members for signs of life, and computes who
-gets the partitions and who would hold the rebalance up. `execute` carries a prepared removal out: it writes the intent
-to the audit log, sends, looks at the group again, and writes the outcome. Between the two somebody may be asked."""
+gets the partitions and which members the rebalance would wait for. `execute` carries a prepared removal out: it writes
+the intent to the audit log, sends, describes the group again, and writes the outcome. Between the two the operator may
+be asked."""
 
 from __future__ import annotations
 
@@ -36,16 +37,16 @@ from kgm.operations.removal.preview import ExpectedMoves, preview_moves
 from kgm.operations.removal.request import RemovalRequest
 from kgm.operations.removal.send import REASON_VERSION, LeaveGroupSender
 
-#: Shows what takes a moment: called with what is done, entered while it is.
+#: Shows progress: called with the name of a phase, entered while it lasts.
 Phase = Callable[[str], AbstractContextManager[object]]
 
-#: The least time for looking at the group after a request was sent, whatever is left of the budget.
+#: The least time for describing the group after a request was sent, whatever is left of the budget.
 _LOOK_MS: Final = 5_000
-#: How long a member that may be alive is given to come back: it hears of its removal with its next heartbeat, 3 s
-#: (classic) or 5 s (KIP-848) after the last one unless set otherwise.
+#: How long kgm waits for a member that may be alive to rejoin: it learns of its removal with its next heartbeat, by
+#: default 3 s (classic) or 5 s (KIP-848) after the last one.
 _RETURN_MS: Final = {"classic": 4_000, "consumer": 6_000}
 _RETURN_POLL_S: Final = 0.25
-#: The same after Ctrl-C: somebody waits for the prompt of the shell.
+#: The time for describing the group after Ctrl-C: the operator waits for the shell prompt.
 _INTERRUPTED_LOOK_MS: Final = 2_000
 
 
@@ -53,8 +54,8 @@ _INTERRUPTED_LOOK_MS: Final = 2_000
 class PreparedRemoval:
     """What a removal would do, and whether it may be done.
 
-    moves: who is to get which partitions, and what is not known of that. warnings: what else will happen. refusal: why
-    a guard forbids it, None if it may be done. errors: ids or groups that are not there."""
+    moves: who gets which partitions, as far as it is known. warnings: what else will happen. refusal: why a guard
+    forbids it, None if it may be done. errors: ids or groups that do not exist."""
 
     request: RemovalRequest
     plan: RemovalPlan
@@ -70,7 +71,7 @@ class PreparedRemoval:
 
     @property
     def results(self) -> list[MemberResult]:
-        """One for each id, in the order asked: planned, absent, or refused."""
+        """One for each id, in the order of the request: planned, absent, or refused."""
         rows = planned_results(self.plan, self.liveness)
         if self.refusal is None:
             return rows
@@ -94,9 +95,9 @@ class PreparedRemoval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalReport:
-    """What became of a removal.
+    """The result of a removal.
 
-    results: one for each id, in the order asked. error: one for the run, None if all went as it was wanted. exit_code:
+    results: one for each id, in the order of the request. error: one for the run, None if all succeeded. exit_code:
     what the command exits with. has_changed: whether the group was changed, or may have been. interrupted: by Ctrl-C
     after a request was sent."""
 
@@ -161,7 +162,7 @@ def _describe(cluster: AdminClient, request: RemovalRequest) -> tuple[GroupSnaps
             return fresh_describe.describe_fresh(cluster, request.group_id, names), []
         return fresh_describe.describe_twice(cluster, request.group_id), []
     except NotFoundError as error:
-        return None, [error]  # which --ignore-missing does not excuse: it is about members
+        return None, [error]  # --ignore-missing is about members only
 
 
 def _watch(
@@ -177,7 +178,7 @@ def _watch(
 
 
 def _without(plan: RemovalPlan, left: frozenset[str]) -> RemovalPlan:
-    """The plan without members that left while kgm watched: their ids are absent now."""
+    """The plan without members that left while kgm watched: no member has their ids now."""
     targets = tuple(
         replace(target, member=None) if target.member is not None and target.member.member_id in left else target
         for target in plan.targets
@@ -202,11 +203,11 @@ def execute(
     cluster: AdminClient, prepared: PreparedRemoval, *, operator: HumanOperator, audit: AuditLog | None,
     phase: Phase = _no_phase, sleep: Callable[[float], None] | None = None,
 ) -> RemovalReport:  # fmt: skip
-    """Carry the removal out, and say what became of each id. audit: None to write no record.
+    """Carry the removal out; the result of each id. audit: None to write no record.
 
     Raises KgmError only if nothing can have changed: RefusedError where a guard forbids it or the intent cannot be
-    written down, others where no request was sent, or where one was answered with an error and every member is still
-    there. Ctrl-C after a request was sent ends in a report as well."""
+    recorded, others where no request was sent, or where one was answered with an error and every member is still in
+    the group. Ctrl-C after a request was sent ends in a report as well."""
     if prepared.refusal is not None:
         raise prepared.refusal
     if not prepared.plan.present:
@@ -246,7 +247,7 @@ class _Execution:
             if not self._sender.was_sent:
                 raise
             self._interrupted = True
-        results = self._look(_INTERRUPTED_LOOK_MS if self._interrupted else None)
+        results = self._results(_INTERRUPTED_LOOK_MS if self._interrupted else None)
         error = nothing_changed(results, self._sender)
         if error is not None and not self._interrupted:
             raise error
@@ -254,14 +255,14 @@ class _Execution:
         self._record.write_results(results)
         return _report(self._prepared, results, self._warnings(), interrupted=self._interrupted)
 
-    def _look(self, budget_ms: int | None) -> list[MemberResult]:
-        """What became of each id, by the answers and by the group as it is described now."""
+    def _results(self, budget_ms: int | None) -> list[MemberResult]:
+        """The result of each id, by the responses and the present description of the group."""
         remaining_ms = round(self._cluster.deadline.remaining() * 1000)
         self._cluster.renew(max(remaining_ms, _LOOK_MS) if budget_ms is None else budget_ms)
         try:
             after = self._described()
         except KeyboardInterrupt:
-            after, self._interrupted = None, True  # what is known must still be said
+            after, self._interrupted = None, True  # what is known is still reported
         return results_of_run(self._plan, self._sender, after, self._prepared.liveness)
 
     def _described(self) -> GroupSnapshot | None:
@@ -282,21 +283,21 @@ class _Execution:
             return None
 
     def _doubtful(self, brief: GroupSnapshot) -> list[str]:
-        """Instance ids of which one description is not enough: a coordinator that has just taken over describes groups
-        as they were a moment ago."""
+        """Instance ids for which one description is not enough: a coordinator that has just taken over may describe an
+        outdated state."""
         shown = {member.member_id for member in brief.members}
-        found = []
+        instance_ids = []
         for target in self._plan.present:
             member = target.member
             if member is None or member.group_instance_id is None:
                 continue
             is_clear = self._sender.codes.get(target) == 0 and target not in self._sender.in_doubt
             if not is_clear or member.member_id in shown:
-                found.append(member.group_instance_id)
-        return found
+                instance_ids.append(member.group_instance_id)
+        return instance_ids
 
     def _wait_for_returns(self, results: list[MemberResult]) -> list[MemberResult]:
-        """Members that were not known to have stopped may come back with their next heartbeat: wait for that long."""
+        """Members that were not known to have stopped may rejoin with their next heartbeat: wait for that long."""
         suspects = [
             one
             for one in results
@@ -309,15 +310,15 @@ class _Execution:
         if not suspects or group is None or self._interrupted:
             return results
         window_ms = _RETURN_MS.get(group.type, 0)
-        asked_ms = self._prepared.request.guard_window_ms
-        end_s = time.monotonic() + (window_ms if asked_ms is None else min(window_ms, asked_ms)) / 1000
+        requested_ms = self._prepared.request.guard_window_ms
+        end_s = time.monotonic() + (window_ms if requested_ms is None else min(window_ms, requested_ms)) / 1000
         try:
-            with self._phase("looking whether they come back"):
+            with self._phase("waiting for members that rejoin"):
                 while time.monotonic() < end_s and any(one.result is Result.REMOVED for one in suspects):
                     time.sleep(min(_RETURN_POLL_S, max(0.0, end_s - time.monotonic())))
-                    results = self._look(_LOOK_MS)
-                    wanted = {one.target for one in suspects}
-                    suspects = [one for one in results if one.target in wanted]
+                    results = self._results(_LOOK_MS)
+                    targets = {one.target for one in suspects}
+                    suspects = [one for one in results if one.target in targets]
         except KeyboardInterrupt:
             self._interrupted = True
         return results
@@ -337,7 +338,7 @@ def _report(
     code = exit_code(results, ignore_missing=prepared.request.ignore_missing)
     error: KgmError | None = None
     if prepared.errors:
-        error = prepared.errors[0]  # says all there is to say of the members too
+        error = prepared.errors[0]  # which covers the members too
         code = code or error.exit_code
     elif code:
         error = summary(prepared.request, results, code)
@@ -350,7 +351,7 @@ def _report(
 def summary(
     request: RemovalRequest, results: Sequence[MemberResult], code: int, *, is_dry_run: bool = False
 ) -> KgmError:
-    """One error for the run; its facts are the members that are not as they were wanted."""
+    """One error for the run; its facts are the members that were not removed."""
     removed = sum(one.result is Result.REMOVED for one in results)
     rest = [one for one in results if one.result not in (Result.REMOVED, Result.PLANNED)]
     facts = [f"{one.target.id}: {one.result}{f', {one.note}' if one.note else ''}" for one in rest]

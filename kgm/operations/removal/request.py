@@ -1,4 +1,4 @@
-"""What somebody wants removed, before any cluster was asked."""
+"""A request to remove members, before it is resolved against a cluster."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,12 @@ MAX_REASON_CHARACTERS = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalRequest:
-    """Which members of a group to remove, and what may be removed without further questions.
+    """Which members of a group to remove, and which verdicts allow it.
 
     identities: instance ids, or member ids of members. patterns: globs over identities.
-    allow_live: members whose verdict is `alive` may be removed, and whoever holds an instance id when the request
-    arrives. assume_stopped: the operator vouches for members whose verdict is `unknown`.
-    guard_window_ms: how long to look for signs of life; None for as long as it takes, within bounds (see `guard`).
+    allow_live: members whose verdict is `alive` may be removed, and any member that has the instance id when the
+    request arrives. assume_stopped: the operator vouches for members whose verdict is `unknown`.
+    guard_window_ms: how long to watch for signs of life; None for the default of `guard`.
 
     Raises UsageError when nothing is named: an empty list never means all members."""
 
@@ -44,7 +44,7 @@ class RemovalRequest:
 
 
 def check_reason(text: str) -> None:
-    """Raises UsageError for a reason that Kafka's log could not show as it is."""
+    """Raises UsageError for a reason that the broker's log could not show unchanged."""
     if not text.strip():
         raise UsageError("--reason: the text is empty", hint="omit the option for the default reason")
     if len(text) > MAX_REASON_CHARACTERS:

@@ -1,11 +1,11 @@
-"""LeaveGroup, sent until it is answered or the time is over; and what is known of each member afterwards.
+"""LeaveGroup, sent until it is answered or the time runs out, and what is known of each member afterwards.
 
 A LeaveGroup request is not idempotent on the wire (the second answer is UNKNOWN_MEMBER_ID), but it is in effect. So a
-request whose answer was lost is sent again, with the member id that was seen: a process that took over the instance id
+request whose answer was lost is sent again, with the described member id: a process that took over the instance id
 meanwhile is answered FENCED_INSTANCE_ID instead of being evicted.
 
-From the moment at which a request may have reached the broker nobody can say any more that nothing has changed: answers
-that cannot be understood, and error codes too, may come from a broker that has removed the member all the same."""
+Once a request may have reached the broker, kgm no longer claims that nothing has changed: a broker that has removed the
+member may still send a response that cannot be decoded, or an error code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kgm.operations.removal.plan import BATCH_VERSION, IdKind, Target
 
 #: LeaveGroup with a reason (KIP-800, Kafka 3.2).
 REASON_VERSION = 5
-#: The share of the budget for sending; the rest is for looking at the group afterwards.
+#: The share of the budget for sending; the rest is for describing the group afterwards.
 _SENDING_SHARE = 0.75
 
 
@@ -52,7 +52,7 @@ class LeaveGroupSender:
         return bool(self.codes or self.in_doubt)
 
     def send(self, targets: Sequence[Target]) -> None:
-        """Raises KgmError if no request was sent at all; otherwise the fields tell what is known."""
+        """Raises KgmError if no request was sent at all; otherwise the fields have what is known."""
         deadline = self._cluster.deadline.part(_SENDING_SHARE)
         try:
             is_batch = self._cluster.leave_version(self._group_id, deadline) >= BATCH_VERSION
@@ -86,12 +86,12 @@ class LeaveGroupSender:
             attempt += 1
 
     def _attempt(self, batch: list[Target], deadline: Deadline, *, is_first: bool) -> KgmError | None:
-        """None when the batch is answered, else why it is to be tried again. Raises what no retry can help."""
-        leavers = {self._leaver(target, is_first=is_first): target for target in batch}
+        """None when the batch is answered, else the error to retry after. Raises errors that a retry cannot fix."""
+        members = {self._member_to_remove(target, is_first=is_first): target for target in batch}
         fresh = {target for target in batch if target not in self.in_doubt}
         self.in_doubt |= fresh  # until it is known that the request was not sent
         try:
-            answer = self._cluster.leave_group(self._group_id, list(leavers), reason=self._reason, deadline=deadline)
+            answer = self._cluster.leave_group(self._group_id, list(members), reason=self._reason, deadline=deadline)
         except LostError as error:
             self._look_up_again()
             if error.sent:
@@ -109,21 +109,22 @@ class LeaveGroupSender:
                 raise
             self._look_up_again()
             return error
-        except BaseException:  # Ctrl-C, or a bug: nobody reads the answer any more
+        except BaseException:  # Ctrl-C, or a bug: the response is not read
             self.lost.update(batch)
             raise
-        return self._take(answer, leavers, fresh)
+        return self._take(answer, members, fresh)
 
     def _look_up_again(self) -> None:
         self._cluster.brokers.forget_coordinators([self._group_id])
 
-    def _leaver(self, target: Target, *, is_first: bool) -> MemberToRemove:
-        """Whoever holds the instance id is named only in the first request, and only if the operator allowed it."""
+    def _member_to_remove(self, target: Target, *, is_first: bool) -> MemberToRemove:
+        """Without a member id, which removes any holder of the instance id, only in the first request, and only if the
+        operator allowed it."""
         if self._evict and is_first and target.kind is IdKind.INSTANCE:
             return MemberToRemove(group_instance_id=target.id)
-        return target.leaver
+        return target.to_remove
 
-    def _take(self, answer: LeaveAnswer, leavers: dict[MemberToRemove, Target], fresh: set[Target]) -> KgmError | None:
+    def _take(self, answer: LeaveAnswer, members: dict[MemberToRemove, Target], fresh: set[Target]) -> KgmError | None:
         self.version = answer.version
         code = answer.error_code
         if code:
@@ -136,6 +137,6 @@ class LeaveGroupSender:
                 raise error
             self._look_up_again()
             return error
-        self.codes.update((leavers[leaver], code) for leaver, code in answer.codes.items())
+        self.codes.update((members[member], code) for member, code in answer.codes.items())
         self.in_doubt -= fresh & self.codes.keys()
         return None

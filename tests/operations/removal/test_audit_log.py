@@ -320,7 +320,7 @@ def test_the_folder_is_that_of_xdg(monkeypatch, tmp_path):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(audit_log.pathlib.Path, "home", home)
-    with pytest.raises(RefusedError, match="no place for the audit log"):
+    with pytest.raises(RefusedError, match="no directory for the audit log"):
         default_path({})
 
 

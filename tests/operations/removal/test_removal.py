@@ -88,9 +88,9 @@ def test_identities_and_patterns():
 
 def test_a_static_member_may_be_meant_by_its_member_id():
     (target,) = plan_of(GROUP, member_ids=["m-a"]).targets
-    assert (target.leaver.group_instance_id, target.leaver.member_id) == (None, "m-a")
+    assert (target.to_remove.group_instance_id, target.to_remove.member_id) == (None, "m-a")
     (target,) = plan_of(GROUP, instance_ids=["a"]).targets
-    assert (target.leaver.group_instance_id, target.leaver.member_id) == ("a", "m-a")
+    assert (target.to_remove.group_instance_id, target.to_remove.member_id) == ("a", "m-a")
 
 
 @pytest.mark.parametrize(
