@@ -1,9 +1,9 @@
 """From the owners of numbers to the answer: partitions by member and topic.
 
 A large answer has a million entries, and most are alike: partition 7 of this topic and of all the others. So tuples are
-cut once from one run of integers and shared. And where most members have something of most topics the answer is kept as
-columns, one list for each topic with an entry for each member, whose `AnswerRow`s read like dictionaries: topics that
-are handed out alike share one column."""
+cut once from one run of integers and shared. And where most members have something of most topics the answer is stored
+as columns, one list for each topic with an entry for each member, whose `AnswerRow`s read like dictionaries: topics
+that are assigned alike share one column."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
@@ -248,8 +248,8 @@ def with_changes(
             left = set(row.pop(name, ())).difference(lost.get(key, ())).union(gained.get(key, ()))
             if left:
                 row[name] = tuple(sorted(left))
-    kept: Assigned = {member.member_id: member.owned for member in members}  # type: ignore[misc]  # tuples
-    return kept | {members[position].member_id: row for position, row in rows.items()}
+    unchanged: Assigned = {member.member_id: member.owned for member in members}  # type: ignore[misc]  # tuples
+    return unchanged | {members[position].member_id: row for position, row in rows.items()}
 
 
 def by_member(layout: Layout, members: Sequence[MemberSpec], numbers: Sequence[Sequence[int]]) -> Assigned:

@@ -1,6 +1,6 @@
 """Compaction: keeps the last record of every key (Kafka: org.apache.kafka.storage.internals.log.Cleaner).
 
-What is kept. Offsets never change; removed records leave gaps. A tombstone is kept until the delete retention has
+What is retained. Offsets never change; removed records leave gaps. A tombstone is kept until the delete retention has
 passed since the first compaction that saw it; that time is written into its batch (KAFKA-8522). Records of aborted
 transactions are removed at once. A marker is kept as long as there is a record of its transaction, and then as long as
 a tombstone. The active segment is not changed, nor is any segment from the first open transaction on. The last batch of
@@ -112,7 +112,7 @@ class _Cleaning:
     records_after: int = 0
 
     def cleaned(self, batch: Batch) -> bytes | None:
-        """What is kept of a batch; None: nothing."""
+        """The batch after compaction; None if nothing is left."""
         self.records_before += batch.record_count
         data = self._control(batch) if batch.is_control else self._data(batch)
         return _empty(batch) if data is None and batch.last_offset == self.last_offset else data
@@ -124,10 +124,10 @@ class _Cleaning:
         if batch.record_count == 0:
             return None
         if ends_something or batch.marker is None:
-            return self._keep(batch, batch.records, horizon)
+            return self._rewrite(batch, batch.records, horizon)
         if horizon is None:
-            return self._keep(batch, batch.records, self.now_ms + self.delete_retention_ms)
-        return None if horizon <= self.now_ms else self._keep(batch, batch.records, horizon)
+            return self._rewrite(batch, batch.records, self.now_ms + self.delete_retention_ms)
+        return None if horizon <= self.now_ms else self._rewrite(batch, batch.records, horizon)
 
     def _data(self, batch: Batch) -> bytes | None:
         if batch.transactional:
@@ -136,28 +136,28 @@ class _Cleaning:
             return None
         horizon = batch.delete_horizon_ms
         tombstones_stay = horizon is None or self.now_ms < horizon
-        kept = [
+        retained = [
             record
             for record in batch.records
             if record.key is not None
             and record.offset >= self.latest[record.key]
             and (record.value is not None or tombstones_stay)
         ]
-        if horizon is None and any(record.value is None for record in kept):
+        if horizon is None and any(record.value is None for record in retained):
             horizon = self.now_ms + self.delete_retention_ms
-        return self._keep(batch, kept, horizon) if kept else None
+        return self._rewrite(batch, retained, horizon) if retained else None
 
-    def _keep(self, batch: Batch, kept: Sequence[RawRecord], horizon: int | None) -> bytes:
-        self.records_after += len(kept)
-        if len(kept) == batch.record_count and horizon == batch.delete_horizon_ms:
+    def _rewrite(self, batch: Batch, retained: Sequence[RawRecord], horizon: int | None) -> bytes:
+        self.records_after += len(retained)
+        if len(retained) == batch.record_count and horizon == batch.delete_horizon_ms:
             return batch.data
         by_append_time = batch.attributes & LOG_APPEND_TIME
         return encode_batch(
-            kept,
+            retained,
             base_offset=batch.base_offset,
             last_offset=batch.last_offset,
-            base_timestamp=kept[0].timestamp if horizon is None else horizon,
-            max_timestamp=batch.max_timestamp if by_append_time else max(record.timestamp for record in kept),
+            base_timestamp=retained[0].timestamp if horizon is None else horizon,
+            max_timestamp=batch.max_timestamp if by_append_time else max(record.timestamp for record in retained),
             attributes=batch.attributes & ~CODEC_MASK | (0 if horizon is None else DELETE_HORIZON),
             leader_epoch=batch.leader_epoch,
             producer_id=batch.producer_id,
@@ -264,7 +264,7 @@ def _groups(segments: Sequence[Segment], segment_bytes: int) -> Iterator[list[Se
 
 
 def _clean_group(directory: Path, group: list[Segment], segments: list[Segment], cleaning: _Cleaning) -> int:
-    """Write what is kept of a group into one segment, which replaces the group. Returns its size."""
+    """Write what is retained of a group into one segment, which replaces the group. Returns its size."""
     first = group[0]
     path = directory / file_name(first.base_offset, LOG + CLEANED)
     try:

@@ -115,19 +115,20 @@ def _plain(
 def _cleaned(
     owned: Sequence[Mapping[str, Sequence[int]]], sizes: Mapping[str, int]
 ) -> tuple[list[_Row], list[int], list[_Run]]:
-    """Likewise for whatever members claim, without what is not there, not subscribed to, or claimed before."""
+    """Likewise for what members claim, except for partitions that do not exist, are not subscribed to, or were claimed
+    before."""
     taken = {name: bytearray(size) for name, size in sizes.items()}
     rows: list[_Row] = []
     for mine in owned:
         row = {}
         for name in filter(sizes.__contains__, mine):
-            marks, kept = taken[name], []
+            marks, valid = taken[name], []
             for partition in mine[name]:
                 if 0 <= partition < len(marks) and not marks[partition]:
                     marks[partition] = 1
-                    kept.append(partition)
-            if kept:
-                row[name] = tuple(kept)
+                    valid.append(partition)
+            if valid:
+                row[name] = tuple(valid)
         rows.append(row)
     free = [(name, p, p + 1) for name, marks in taken.items() for p, mark in enumerate(marks) if not mark]
     return rows, [sum(map(len, row.values())) for row in rows], free
@@ -179,7 +180,7 @@ class _Walk:
 
     def _trim(self, position: int, quota: int) -> None:
         """Topic by topic, a member keeps the first partitions in the order of the Java set that they come in."""
-        row, kept = self._rows[position], {}
+        row, trimmed = self._rows[position], {}
         is_listed = self._is_listed or len(row) < 2
         for name in row if is_listed else [name for name in self._sizes if name in row]:
             partitions = row[name]
@@ -190,9 +191,9 @@ class _Walk:
                     self._gains += [(name, p, p + 1, position, NO_OWNER) for p in ordered[quota:]]
                 partitions = tuple(sorted(ordered[:quota]))
             if partitions:
-                kept[name] = partitions
+                trimmed[name] = partitions
             quota -= len(partitions)
-        self._rows[position] = kept
+        self._rows[position] = trimmed
 
     def _fill(self, unfilled: Sequence[tuple[int, int]]) -> None:
         numbers = numbers_below(max(self._sizes.values()))

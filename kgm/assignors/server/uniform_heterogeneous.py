@@ -59,10 +59,10 @@ class HeterogeneousBuilder:
     def _columns_of_lines(self) -> list[list[int]] | None:
         """The same, and faster, if what members own comes from one earlier answer, in which no partition has two
         owners."""
-        found = lines_of(self._members)
-        if found is None:
+        reused = lines_of(self._members)
+        if reused is None:
             return None
-        before, lines = found
+        before, lines = reused
         changed: dict[int, int] = {}
         columns = []
         for topic, start, subscribers in zip(self._layout.topics, self._layout.starts, self._subscribers, strict=False):

@@ -1,5 +1,5 @@
 """What the snapshots, changes and rebalances of a classic group and its commits mean: one step for each of its records,
-in the order of their offsets. What is still open is kept."""
+in the order of their offsets. What is still open is part of the state."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ CLASSIC = "classic"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicGroupState:
-    """What has to be kept of a group; the last snapshot is kept elsewhere (`partition_replay`). session_timeout_ms: the
+    """The state of a group between two runs; its last snapshot is in `partition_replay`. session_timeout_ms: the
     longest of its members. unassigned: partitions that a rebalance took from a member and gave to no member yet."""
 
     leader_epoch: int | None = None
@@ -60,7 +60,7 @@ class ClassicGroupState:
 
 
 class ClassicGroupFacts:
-    """A group on its way through its records."""
+    """A group, record by record."""
 
     def __init__(
         self, rows: RowCollector, partition: int, group_id: str, restarts: Restarts, state: ClassicGroupState
@@ -78,7 +78,7 @@ class ClassicGroupFacts:
         self.recent = RecentRebalances(rows, state.recent)
 
     def state(self) -> ClassicGroupState:
-        """What has to be kept."""
+        """The state for the next run."""
         return ClassicGroupState(
             leader_epoch=self.leader_epoch, timestamp=self.timestamp, session_timeout_ms=self.session,
             tenures=self.tenures.open, owners=list(self.ownership.open.values()), commits=self.commits.state(),
@@ -117,7 +117,7 @@ class ClassicGroupFacts:
         self.previous = None if snapshot.kind is SnapshotKind.TOMBSTONE else snapshot
 
     def timed(self, rebalances: Sequence[Rebalance]) -> None:
-        """What later commits tell of how long rebalances stopped the group."""
+        """Add what later commits show of how long rebalances stopped the group."""
         by_offset = {each.offset: each for each in rebalances}
 
         def with_bounds(row: RebalanceRow) -> RebalanceRow:

@@ -1,7 +1,7 @@
 """Who owned which partition of a classic group: a row of `silver_owner` for as long as an identity keeps it.
 
-The group's records tell who has which partition from the end of a rebalance on, and that members had given up what they
-did not keep when its join phase ended; the last commit before that tells until when they consumed at least."""
+The group's records show who owns which partition from the end of a rebalance on, and that members had revoked the
+others when its join phase ended; the last commit before that shows until when they consumed at least."""
 
 from collections.abc import Mapping
 from dataclasses import replace

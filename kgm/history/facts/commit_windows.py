@@ -98,7 +98,7 @@ class CommitTimes:
         self._times = {(topic, partition): seen for topic, partition, seen in times}
 
     def state(self) -> list[tuple[str, int, Times]]:
-        """What has to be kept."""
+        """The state for the next run."""
         return [(topic, partition, seen) for (topic, partition), seen in self._times.items()]
 
     def add(self, window: CommitWindow) -> None:

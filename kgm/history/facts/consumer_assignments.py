@@ -54,20 +54,20 @@ class ConsumerAssignments:
             plan_key(place): state.identity(member_id) for member_id, places in state.target.items() for place in places
         }
         both = state.planned.keys() & planned.keys()
-        kept = sum(state.planned[place] == planned[place] for place in both)
-        self.recent.update(partial(self._with_moves, epoch, len(both) - kept, kept, planned))
+        unmoved = sum(state.planned[place] == planned[place] for place in both)
+        self.recent.update(partial(self._with_moves, epoch, len(both) - unmoved, unmoved, planned))
         state.planned = planned
         self.epochs.assigned(record, epoch)
         state.group.lagging = [each for each in state.members if not self._has_target(each, epoch)]
         self._check_reached(record)
 
     def _with_moves(
-        self, epoch: int, moved: int, kept: int, planned: Mapping[str, str], row: RebalanceRow
+        self, epoch: int, moved: int, unmoved: int, planned: Mapping[str, str], row: RebalanceRow
     ) -> RebalanceRow:
         if row.to_generation != epoch:
             return row
         self.days.of(row.timestamp).moved += moved
-        return self._with_new_partitions(replace(row, moved=moved, kept=kept, assigned=len(planned)), planned)
+        return self._with_new_partitions(replace(row, moved=moved, kept=unmoved, assigned=len(planned)), planned)
 
     def _with_new_partitions(self, row: RebalanceRow, planned: Mapping[str, str]) -> RebalanceRow:
         """Where topic metadata changed: did a topic get more partitions?"""

@@ -95,7 +95,7 @@ class ConsumerGroupFacts:
         self.assignments = ConsumerAssignments(rows, self.group, names, state, self.days, self.recent)
 
     def state(self) -> ConsumerGroupState:
-        """What has to be kept."""
+        """The state for the next run."""
         assignments = self.assignments
         return replace(
             self._state, owners=assignments.ownership.state(), tenures=self.tenures.open, days=self.days.state(),

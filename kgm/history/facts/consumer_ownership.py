@@ -11,9 +11,9 @@ from kgm.history.reconstruct.classic_snapshots import TopicPartition
 from kgm.history.row_tables import RowCollector
 from kgm.history.rows import GroupKey, GroupRecord, OwnerRow
 
-#: The name of a topic id (in hex), if a record up to an offset tells it.
+#: The name of a topic id (in hex), if a record up to an offset has it.
 TopicNames = Callable[[str, int], str | None]
-#: After all that was read.
+#: An offset after all records.
 _END = 1 << 62
 
 
@@ -27,7 +27,7 @@ class ConsumerOwnership:
         self.commits = CommitTimes(state.commits)
 
     def state(self) -> OwnershipState:
-        """What has to be kept."""
+        """The state for the next run."""
         return OwnershipState(
             open=[(*place, row) for place, row in self.open.items()],
             free=[(*place, *since) for place, since in self.free.items()],
@@ -77,11 +77,11 @@ class ConsumerOwnership:
                 row = self.open[place] = replace(row, topic=self.names(place[0], _END))  # noqa: PLW2901
             self.rows.put(row)
 
-    def _release(self, member_id: str, kept: set[TopicIdPartition], record: GroupRecord, generation: int) -> None:
-        """The member has no other partitions than these any more."""
+    def _release(self, member_id: str, remaining: set[TopicIdPartition], record: GroupRecord, generation: int) -> None:
+        """The member now owns only these partitions."""
         owned = [place for place, row in self.open.items() if row.member_id == member_id]
         for place in owned:
-            if place not in kept:
+            if place not in remaining:
                 self._close(place, record, generation)
 
     def _open(

@@ -1,4 +1,4 @@
-"""What is kept of a group of the consumer protocol from record to record, and between two runs (`state_json`).
+"""The state of a group of the consumer protocol, from record to record and between two runs (`state_json`).
 
 Topics are ids here, in hex. Times are in ms."""
 
@@ -50,9 +50,9 @@ def flat_partitions(topics: Iterable[_IdPartitions]) -> list[TopicIdPartition]:
 
 @dataclass(slots=True, kw_only=True)
 class LoggedMember:
-    """A member by its own record. classic_session_ms: the session timeout of one that speaks the classic protocol, None
-    for the others; heard_at: the time of its last record; away_since, unrevoked_since: since when it is away, or was
-    asked to revoke partitions and has not done it."""
+    """A member by its own record. classic_session_ms: the session timeout of one that uses the classic protocol, None
+    for the others; heard_at: the time of its last record; away_since, unrevoked_since: since when it is away, or has
+    had partitions to revoke."""
 
     instance_id: str | None = field(metadata=json_name("instance"))
     client_id: str

@@ -34,7 +34,7 @@ class DailyTotals:
         self.days = {int(day): totals for day, totals in days.items()}
 
     def state(self) -> dict[str, DayTotals]:
-        """What has to be kept."""
+        """The state for the next run."""
         return {str(day): totals for day, totals in self.days.items()}
 
     def of(self, timestamp: int) -> DayTotals:

@@ -15,12 +15,12 @@ from kgm.history.state_json import json_name
 
 #: A process that is back after this time is a new one.
 _FORGET_MS = 3_600_000
-#: So many restarts are kept for the advice on the session timeout.
-_KEPT = 2_000
+#: The number of restarts on which the advice on the session timeout is based.
+_MAX_RESTARTS = 2_000
 
 
 def process_key(member: SnapshotMember) -> str:
-    """What a process has again when it is started again."""
+    """What identifies a process across restarts."""
     record = member.record
     if record.group_instance_id is not None:
         return f"i{record.group_instance_id}"
@@ -29,8 +29,8 @@ def process_key(member: SnapshotMember) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absence:
-    """A process that went. at: when the group was without it, in ms; offset: of the record that says so, None if that
-    is the record with which it is back. down_min, down_max: when it stopped, at the earliest and at the latest."""
+    """A process that left. at: when the group was without it, in ms; offset: of the record that shows it, None if that
+    is the record with which it returned. down_min, down_max: when it stopped, at the earliest and at the latest."""
 
     member_id: str
     at: int
@@ -106,18 +106,18 @@ class Restarts:
     def stays(self, member: SnapshotMember) -> None:
         """It was not away."""
         key = process_key(member)
-        kept = [each for each in self.state.gone.get(key, ()) if each.member_id != member.record.member_id]
-        self.state.gone[key] = kept
-        if not kept:
+        others = [each for each in self.state.gone.get(key, ()) if each.member_id != member.record.member_id]
+        self.state.gone[key] = others
+        if not others:
             del self.state.gone[key]
 
     def forget(self, at: int) -> None:
         """Drop those that have been away for too long."""
         gone = self.state.gone
         for key, waiting in list(gone.items()):
-            kept = [each for each in waiting if at - each.at <= _FORGET_MS]
-            if kept:
-                gone[key] = kept
+            recent = [each for each in waiting if at - each.at <= _FORGET_MS]
+            if recent:
+                gone[key] = recent
             else:
                 del gone[key]
 
@@ -141,7 +141,7 @@ class Restarts:
         )  # fmt: skip
         if most is not None:
             restart = (most, int(bool(back.absorbed)), int(static))
-            self.state.absences = [*self.state.absences[-_KEPT + 1 :], restart]
+            self.state.absences = [*self.state.absences[-_MAX_RESTARTS + 1 :], restart]
 
 
 def returns(

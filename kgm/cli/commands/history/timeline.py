@@ -73,8 +73,9 @@ def _tenures(group: str, tenures: Sequence[TenureRow], window: tuple[int, int]) 
         for row in tenures
     ]  # fmt: skip
     here = sum(row.to_timestamp is None for row in tenures)
-    seats = many(len({row.seat for row in tenures}), "seat")
-    notes = [f"{many(len(tenures), 'member id')} in {seats}, {here} at the end"]
+    identities = len({row.seat for row in tenures})
+    identities_text = f"{identities} {'identity' if identities == 1 else 'identities'}"
+    notes = [f"{many(len(tenures), 'member id')} of {identities_text}, {here} at the end"]
     return Table(columns=columns, rows=rows, heading=f"{group}  members, {at(first)} to {at(last)}", notes=notes)
 
 
