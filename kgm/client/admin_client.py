@@ -35,7 +35,7 @@ class AdminClient:
         self.bootstrap = bootstrap
         self.deadline = Deadline.after(timeout_ms)
         self.brokers = Brokers(parse_bootstrap(bootstrap), security or Plaintext())
-        #: Topics on which the principal has no DESCRIBE, as far as they were asked for.
+        #: Topics on which the principal has no DESCRIBE, of those that were described.
         self.denied_topics: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -73,7 +73,7 @@ class AdminClient:
     # -- list ----------------------------------------------------------------------------------------------------------
 
     def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> Listing:
-        """Groups of all brokers, asked at once. states and types: any of these, in any case; empty means all.
+        """Groups of all brokers, which are asked in parallel. states and types: any of these, in any case; empty means all.
 
         A broker that does not answer is an error in the listing; raises KgmError when none answers."""
         wanted_states, wanted_types = {s.lower() for s in states}, {t.lower() for t in types}
@@ -128,7 +128,7 @@ class AdminClient:
     # -- describe ------------------------------------------------------------------------------------------------------
 
     def describe_groups(self, group_ids: Sequence[str], *, offsets: bool = True) -> list[GroupSnapshot | KgmError]:
-        """A snapshot or an error for each group, in the order asked (NotFoundError, AuthorizationError, ...).
+        """A snapshot or an error for each group, in the order of the ids (NotFoundError, AuthorizationError, ...).
 
         offsets: read committed and end offsets too; where they cannot be read they are None. Topics and their
         partition counts are always there. Raises KgmError only when no broker answers at all."""
@@ -170,7 +170,8 @@ class AdminClient:
         return results
 
     def rosters(self, group_ids: Sequence[str]) -> list[GroupSnapshot | KgmError]:
-        """Type, state and coordinator of each group and the ids of its members, or an error, in the order asked."""
+        """Type, state and coordinator of each group and the ids of its members, or an error, in the order of the
+        ids."""
         described = self._describe(group_ids) if group_ids else {}
         return [self._brief(group_id, described[group_id]) for group_id in group_ids]
 
@@ -346,7 +347,7 @@ class AdminClient:
             return {}  # worth a column, not an error
 
     def broker_settings(self, group_id: str, names: Sequence[str]) -> dict[str, str]:
-        """Settings of the broker that coordinates a group, by name; those that it does not tell are left out."""
+        """Settings of the broker that coordinates a group, by name; those that it does not report are left out."""
 
         def ask(connection: BrokerConnection, deadline: Deadline) -> dict[str, str]:
             coordinator = self.brokers.coordinator(group_id)
@@ -357,7 +358,7 @@ class AdminClient:
         return self._settings(group_id, ask)
 
     def group_settings(self, group_id: str, names: Sequence[str]) -> dict[str, str]:
-        """What is in force for one group, by name; what the broker does not tell is left out."""
+        """Effective settings of one group, by name; those that the broker does not report are left out."""
 
         def ask(connection: BrokerConnection, deadline: Deadline) -> dict[str, str]:
             return requests.fetch_group_settings(connection, [group_id], list(names), deadline).get(group_id, {})
@@ -380,7 +381,7 @@ class AdminClient:
     # -- leave ---------------------------------------------------------------------------------------------------------
 
     def leave_version(self, group_id: str, deadline: Deadline) -> int:
-        """The LeaveGroup version that the group's coordinator speaks. Raises KgmError."""
+        """The LeaveGroup version that the group's coordinator supports. Raises KgmError."""
 
         def ask(connection: BrokerConnection, chunk: list[str]) -> dict[str, int | KgmError]:
             return dict.fromkeys(chunk, connection.version(ApiKey.LEAVE_GROUP))

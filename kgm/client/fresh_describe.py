@@ -80,7 +80,7 @@ def _describe_if_fresh(
 
 
 def _in_use(cluster: AdminClient, group_id: str, instance_ids: set[str]) -> set[str] | None:
-    """None if the coordinator does not tell."""
+    """None if the coordinator does not report it."""
     try:
         return cluster.instance_ids_in_use(group_id, instance_ids)
     except (AuthorizationError, UnsupportedError):

@@ -1,1 +1,1 @@
-"""What the topic `__consumer_offsets` tells of a group that no API does: its last rebalance, new records, commits."""
+"""What the topic `__consumer_offsets` has of a group and no API returns: its last rebalance, new records, commits."""

@@ -55,7 +55,7 @@ def fetch_records(
 def fetch_batches(
     connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline
 ) -> Iterator[list[Batch]]:
-    """The record batches of each fetch, from the one that holds offset `first` to the one before `end`.
+    """The record batches of each fetch, from the one with offset `first` to the one before `end`.
 
     Raises KgmError."""
     from kgm.records.batch import whole_batches

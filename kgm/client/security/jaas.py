@@ -24,7 +24,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jaas:
-    """One login module. Options may hold secrets, so they do not show in `repr`."""
+    """One login module. Options may contain secrets, so they are not in `repr`."""
 
     module: str
     options: Mapping[str, str] = field(repr=False)

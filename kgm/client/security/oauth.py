@@ -53,7 +53,7 @@ class Tokens:
 
 
 def tokens_of(settings: Mapping[str, str], jaas: Jaas | None) -> Tokens:
-    """Where the settings say that tokens come from. Raises UsageError."""
+    """The configured source of tokens. Raises UsageError."""
     options = {} if jaas is None else dict(jaas.options)
     extensions = _extensions(settings, options)
     command = settings.get(TOKEN_COMMAND)
@@ -123,7 +123,7 @@ def from_command(command: str, deadline: Deadline) -> Token:
     if done.returncode:
         raise AuthenticationError(
             f"the token command exited with code {done.returncode}",
-            hint=f"run it by hand to see why: {TOKEN_COMMAND}; kgm config view --show-origin says where it is set",
+            hint=f"run it manually to see why: {TOKEN_COMMAND}; kgm config view --show-origin shows where it is set",
         )
     text = done.stdout.decode("utf-8", "replace").strip()
     return _from_json(text, "the token command") if text.startswith("{") else _plain(text, "the token command")

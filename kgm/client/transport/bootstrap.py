@@ -21,7 +21,7 @@ class Address:
 def parse_bootstrap(text: str) -> tuple[Address, ...]:
     """`host:port[,host:port...]` with optional `PROTOCOL://` in front; IPv6 in brackets; port 9092 when left out.
 
-    Repeated addresses are kept once. Raises UsageError that names the part that is wrong."""
+    Repeated addresses are removed. Raises UsageError that names the invalid part."""
     addresses = [_parse_one(part.strip()) for part in text.split(",") if part.strip()]
     if not addresses:
         raise UsageError(

@@ -366,7 +366,7 @@ def _timeout_error(group_id: str, last: KgmError, deadline: Deadline) -> Unreach
 
 
 def _unreachable_error(bootstrap: Sequence[Address], failures: list[KgmError], deadline: Deadline) -> KgmError:
-    # A failed login or a wrong protocol says more than a broker that does not answer.
+    # A failed login or a wrong protocol explains more than a broker that does not answer.
     for error in failures:
         if isinstance(error, AuthenticationError) or not isinstance(error, (ConnectError, LostError)):
             return error

@@ -241,7 +241,7 @@ class BrokerConnection:
     def call(self, request: Message, answer: type[M], *, version: int, deadline: Deadline) -> M:
         """Send one request and read its answer.
 
-        Raises LostError (its `sent` tells whether the broker may have acted), WrongSpeechError, BadAnswerError,
+        Raises LostError (its `sent`: whether the broker may have acted), WrongProtocolError, BadAnswerError,
         DecodeError; the connection is closed then. EncodeError leaves it open."""
         with self._lock:
             if time.monotonic() >= self._log_in_at:

@@ -22,10 +22,10 @@ def plan_removal(
     6 s at most by default, for signs of life of the members.
 
     patterns: globs over instance ids, and over member ids of dynamic members. allow_live: members that are alive may be
-    removed; assume_stopped: the caller knows that members of which kgm cannot tell have stopped. Without the flag that
+    removed; assume_stopped: the caller knows that members whose verdict is unknown have stopped. Without the flag that
     its verdict needs a member is refused, and the whole batch with it: see `refusal` and `liveness` of the answer.
 
-    Raises UsageError if no member is named, and KgmError if the cluster cannot be asked. A group that does not exist is
+    Raises UsageError if no member is named, and KgmError if the cluster does not answer. A group that does not exist is
     one of the `errors` of the answer."""
     request = RemovalRequest(
         group_id=group_id, instance_ids=tuple(instance_ids), member_ids=tuple(member_ids), patterns=tuple(patterns),
@@ -35,7 +35,7 @@ def plan_removal(
 
 
 def execute_removal(cluster: AdminClient, prepared: PreparedRemoval, *, audit: bool = True) -> RemovalReport:
-    """Remove the members with one LeaveGroup (KIP-345), look at the group again, and report what became of each.
+    """Remove the members with one LeaveGroup (KIP-345), describe the group again, and report the result of each.
 
     audit: record the removal in the audit log of `kgm audit`, before it is sent and after.
 

@@ -128,7 +128,7 @@ def prepare(
     clock: Callable[[], float] = time.monotonic,
 ) -> PreparedRemoval:  # fmt: skip
     """What the removal would do. Reads only. Watching for signs of life may take up to a minute, or as long as the
-    request says; that takes nothing from the cluster client's budget.
+    request says; that does not count against the cluster client's budget.
 
     Raises KgmError: the group cannot be described, or its type or broker has no such removal."""
     group, errors = _describe(cluster, request)

@@ -26,7 +26,7 @@ _SENDING_SHARE = 0.75
 
 
 class LeaveGroupSender:
-    """The requests of one removal. The fields say what is known, at any time: also after an exception or Ctrl-C.
+    """The requests of one removal. The fields have what is known at any time, also after an exception or Ctrl-C.
 
     codes: the error code of each member that was answered. in_doubt: members in a request that may have reached the
     broker without such an answer. lost: of these, those with an answer that was lost or cannot be understood; the
