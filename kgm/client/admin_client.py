@@ -73,7 +73,7 @@ class AdminClient:
     # -- list ----------------------------------------------------------------------------------------------------------
 
     def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> Listing:
-        """Groups of all brokers, which are asked in parallel. states and types: any of these, in any case; empty means all.
+        """Groups of all brokers, asked in parallel. states and types: any of these, in any case; empty means all.
 
         A broker that does not answer is an error in the listing; raises KgmError when none answers."""
         wanted_states, wanted_types = {s.lower() for s in states}, {t.lower() for t in types}
