@@ -356,7 +356,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --cause --source --store --out --since --until --broker-log --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --cause --follow --source --store --out --since --until --broker-log --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'history explain')
@@ -380,7 +380,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --generation --report --source --store --out --since --until --broker-log --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --generation --report --follow --source --store --out --since --until --broker-log --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'history timeline')

@@ -5,21 +5,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import pathlib
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kgm.cli.options.run_options import RunOptions
 from kgm.model.errors import RefusedError, UsageError
 from kgm.text.durations import parse_duration
 
 if TYPE_CHECKING:
+    from kgm.operations.history.live import LiveHistory
     from kgm.operations.history.source import History, HistorySource
     from kgm.pipeline import SparkOptions
 
@@ -93,24 +96,52 @@ class HistoryOptions:
 
         if self.kind == "kafka":
             raise RefusedError(
-                "kgm history does not query the live topic: it would read all of it each time",
-                hint="kgm history build --source kafka -b HOST:PORT --out DIR, then use --store DIR",
+                "this command does not read the live topic",
+                hint="kgm history capture --source kafka -b HOST:PORT --once --out DIR, then use --store DIR",
             )
         if self.kind is not None and self.path is not None:
             return HistorySource(path=self.path, kind=SourceKind(self.kind))
         if self.store is None:
             raise UsageError(
                 "no history is given",
-                hint="--source segments:DIR for a copy of a broker's folders, or --store DIR for a built history",
+                hint="-b HOST:PORT for the live topic, --source segments:DIR for a copy of a broker's folders, "
+                "or --store DIR for a built history",
             )
         return HistorySource(path=self.store)
 
-    def open(self) -> History:
-        """The history to ask. Raises UsageError, NotFoundError; RefusedError for a source that one process should not
-        read."""
+    def is_live(self, run: RunOptions) -> bool:
+        """Whether the live topic is meant: it is named, or a cluster is and no history."""
+        return self.kind == "kafka" or (self.kind is None and self.store is None and run.bootstrap is not None)
+
+    def open(self, run: RunOptions, group_id: str | None = None) -> History:
+        """The history to ask. group_id: the only group that is asked about, None for all. Raises UsageError,
+        NotFoundError; RefusedError for a source that is too large for one process; for the live topic KgmError."""
+        if self.is_live(run):
+            with self.live(run, group_id) as live:
+                return live.read()
         from kgm.operations.history.source import open_history
 
         return open_history(self.source(), since_ms=self.since_ms, until_ms=self.until_ms, broker_logs=self.broker_logs)
+
+    @contextlib.contextmanager
+    def live(
+        self, run: RunOptions, group_id: str | None = None, text: str = "reading __consumer_offsets"
+    ) -> Iterator[LiveHistory]:
+        """The live topic, with a line of progress while it is read; notes on stderr say what was not read."""
+        from kgm.cli.output.notices import Notices
+        from kgm.cli.output.progress import progress
+        from kgm.operations.history.live import LiveHistory, LiveRequest
+
+        request = LiveRequest(
+            group_id=group_id, since_ms=self.since_ms, until_ms=self.until_ms, broker_logs=self.broker_logs,
+            connection=f"-b {run.bootstrap_for(reads_only=True)}",
+        )  # fmt: skip
+        with run.cluster(reads_only=True) as cluster, progress(run, text) as line:
+            live = LiveHistory(cluster, request, line.count)
+            yield live
+        notices = Notices()
+        for note in live.notes:
+            notices.note(note)
 
     def spark_options(self) -> SparkOptions:
         """How to start Spark."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
-from kgm.model.errors import DecodeError, ErrorCode, KgmError
+from kgm.model.errors import DecodeError, ErrorCode, KgmError, error_name
 from kgm.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -68,6 +68,27 @@ def fetch_batches(
         yield fetched
 
 
+def fetch_log(
+    connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline, *, fetch_bytes: int
+) -> Iterator[tuple[bytes, int]]:
+    """(whole record batches as they are in the log, the offset after them) of each fetch, from the batch with offset
+    `first` to the one before `end`. fetch_bytes: of one fetch, about. Raises KgmError."""
+    from kgm.records.batch import whole_batches
+
+    while first < end:
+        data = _fetch(connection, partition, first, deadline, fetch_bytes)
+        batches = whole_batches(data)
+        if not batches:
+            raise DecodeError(f"partition {partition} of {OFFSETS_TOPIC} has no records from offset {first} on")
+        first = batches[-1].last_offset + 1
+        yield data[: sum(len(batch.data) for batch in batches)], first
+
+
+def offset_at(connection: BrokerConnection, partition: int, at_ms: int, deadline: Deadline) -> int:
+    """The offset of the first record of that time or later, -1 if there is none. Raises KgmError."""
+    return _offset(connection, partition, at_ms, deadline)
+
+
 def end_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
     """The offset of the next record. Raises KgmError."""
     return _offset(connection, partition, _LATEST, deadline)
@@ -89,13 +110,15 @@ def _offset(connection: BrokerConnection, partition: int, at: int, deadline: Dea
     return next((_checked(one.error_code, one.offset) for topic in answer.topics for one in topic.partitions), 0)
 
 
-def _fetch(connection: BrokerConnection, partition: int, offset: int, deadline: Deadline) -> bytes:
+def _fetch(
+    connection: BrokerConnection, partition: int, offset: int, deadline: Deadline, fetch_bytes: int = _FETCH_BYTES
+) -> bytes:
     from kgm.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
     from kgm.protocol.messages.fetch_response import FetchResponse
 
-    row = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
+    row = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=fetch_bytes)
     topics = [FetchTopic(topic=OFFSETS_TOPIC, partitions=[row])]
-    request = FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=1, max_bytes=_FETCH_BYTES, topics=topics)
+    request = FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=1, max_bytes=fetch_bytes, topics=topics)
     version = connection.version(ApiKey.FETCH, at_most=_NEWEST_FETCH)
     answer = connection.call(request, FetchResponse, version=version, deadline=deadline)
     _checked(answer.error_code, 0)
@@ -108,5 +131,5 @@ def _fetch(connection: BrokerConnection, partition: int, offset: int, deadline: 
 
 def _checked(error_code: int, value: int) -> int:
     if error_code != ErrorCode.NONE:
-        raise KgmError(f"{OFFSETS_TOPIC} cannot be read", kafka_error=error_code)
+        raise KgmError(f"{OFFSETS_TOPIC} cannot be read: {error_name(error_code)}", kafka_error=error_code)
     return value

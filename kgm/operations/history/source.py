@@ -26,10 +26,12 @@ _EXTRAS = dict.fromkeys(("numpy", "pyarrow"), "history") | dict.fromkeys(("panda
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySource:
-    """Where a history is. kind: of raw records that are derived in this process; None for a built store."""
+    """Where a history is. kind: of raw records that are derived in this process; None for a built store. connection:
+    the options that name the cluster, for the live topic."""
 
     path: Path
     kind: SourceKind | None = None
+    connection: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "HistorySource":
@@ -44,6 +46,8 @@ class HistorySource:
         """The option of `kgm history` that names it."""
         if self.kind is None:
             return f"--store {shlex.quote(str(self.path))}"
+        if self.kind is SourceKind.KAFKA:
+            return self.connection
         return f"--source {shlex.quote(f'{self.kind}:{self.path}')}"
 
     @property

@@ -41,7 +41,7 @@ def churn(
     member id."""
     from kgm.operations.history.churn import rank_churn
 
-    history = options.open()
+    history = options.open(common)
     ranked = rank_churn(history, match=match, limit=limit)
     warn_of(history.tables.origin.damages)
     window = window_json(history)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgm.cli.commands.history import following
 from kgm.cli.commands.history.damages import warn_of
+from kgm.cli.commands.history.following import Follow
 from kgm.cli.options.history import GroupOption, HistoryOptions, ReportFile, TheGroup, history_options, one_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
@@ -32,7 +36,7 @@ from kgm.text.wording import many, moves_text
 
 if TYPE_CHECKING:
     from kgm.history.rows import MemberChangeRow, RebalanceRow
-    from kgm.operations.history import Explanation
+    from kgm.operations.history import Explanation, History
 
 _SCHEMA = "kgm.history-explain/v1"
 _SHOWN = 12
@@ -49,16 +53,21 @@ def explain(
         int | None, typer.Option("--generation", metavar="N", help="The rebalance that led to it. [the last one]")
     ] = None,
     report: ReportFile = None,
+    follow: Follow = False,
     options: HistoryOptions,
     common: RunOptions,
 ) -> None:
-    """Explain a rebalance of a group: why, how sure that is and from what, who, how long, what moved, what to do
-    next."""
+    """Explain a rebalance of a group: why, how sure that is and from what, who, how long, what moved, what to do next.
+
+    With -b HOST:PORT and neither --source nor --store the group's partition of the live topic is read: READ on
+    __consumer_offsets is required, but neither Spark nor Java. --follow explains each rebalance as it happens."""
     name = one_group(group, group_option)
+    if follow:
+        following.follow(options, common, name, partial(_followed, name))
     from kgm.operations.history import explain_group
     from kgm.operations.history.group_rows import owners as owners_of
 
-    history = options.open()
+    history = options.open(common, name)
     explained = explain_group(history, name, generation)
     owners = [] if report is None else owners_of(history, name)
     warn_of(history.tables.origin.damages)
@@ -80,6 +89,23 @@ def explain(
         from kgm.cli.output.pages.page import write
 
         write(report, explain_page(explained, owners, window))
+
+
+def _followed(group_id: str, history: History, rows: Sequence[RebalanceRow]) -> Report:
+    """New rebalances of a group, one after the other."""
+    from kgm.operations.history import explain_group
+
+    explained = [explain_group(history, group_id, row.to_generation) for row in rows]
+    items = [explanation_json(one, window_json(history)) for one in explained]
+    shown = [one for one in explained if one.rebalance is not None]
+    return Report(
+        schema=_SCHEMA,
+        data={},
+        tables=[_detail(one.rebalance, one.moves) for one in shown if one.rebalance is not None],
+        names=[f"{row.to_generation}" for row in rows],
+        items=[item["rebalance"] for item in items],
+        cluster=cluster_json(history),
+    )
 
 
 def _tables(explained: Explanation) -> list[Table]:

@@ -35,7 +35,7 @@ def movement(
     name = one_group(group, group_option)
     from kgm.operations.history.group_rows import owners as owners_of
 
-    history = options.open()
+    history = options.open(common, name)
     rows = owners_of(history, name)
     warn_of(history.tables.origin.damages)
     items = [owner_json(row) for row in rows]

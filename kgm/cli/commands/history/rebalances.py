@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgm.cli.commands.history import following
 from kgm.cli.commands.history.damages import warn_of
+from kgm.cli.commands.history.following import Follow
 from kgm.cli.options.history import Group, GroupOption, HistoryOptions, Match, history_options, maybe_group
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
@@ -36,6 +39,7 @@ def rebalances(
     group_option: GroupOption = None,
     match: Match = None,
     cause: Annotated[list[str] | None, typer.Option("--cause", help="Only with this cause; repeatable or a,b.")] = None,
+    follow: Follow = False,
     options: HistoryOptions,
     common: RunOptions,
 ) -> None:
@@ -44,34 +48,47 @@ def rebalances(
     WHO: + joined, - left, ~ came back, = took over what others gave up in the round before, * changed its subscription.
     STOPPED: the bounds that the log gives; for a consumer group the exact sum over partitions. MOVED: partitions with
     another owner than before, of those that had an owner before and after. A ? after the generation: compaction has
-    removed records in between, so the row is the difference between the two ends."""
+    removed records in between, so the row is the difference between the two ends.
+
+    With -b HOST:PORT and neither --source nor --store the live topic is read: one partition for one group, otherwise
+    all. That requires READ on __consumer_offsets. --follow prints each rebalance as it happens."""
     name = maybe_group(group, group_option)
     wanted = {word.strip().lower() for text in cause or () for word in text.split(",") if word.strip()}
     from kgm.operations.history import group_rows
 
-    history = options.open()
-    rows = group_rows.rebalances(history, name, match)
+    def has_cause(row: RebalanceRow) -> bool:
+        return not wanted or bool({in_words(row.cause), row.cause} & wanted)
+
+    if follow:
+        pattern = match or "*"
+        following.follow(
+            options, common, name,
+            lambda history, rows: _report(
+                [row for row in rows if fnmatchcase(row.group_id, pattern) and has_cause(row)], history, notes=()
+            ),
+        )  # fmt: skip
+    history = options.open(common, name)
+    rows = [row for row in group_rows.rebalances(history, name, match) if has_cause(row)]
     warn_of(history.tables.origin.damages)
-    if wanted:
-        rows = [row for row in rows if {in_words(row.cause), row.cause} & wanted]
+    emit(_report(rows, history, notes=_notes(rows, history)), common)
+
+
+def _report(rows: Sequence[RebalanceRow], history: History, *, notes: Sequence[str]) -> Report:
     items = [rebalance_json(row) for row in rows]
-    emit(
-        Report(
-            schema=_SCHEMA,
-            data={"window": window_json(history), "rebalances": items},
-            tables=[_table(rows, history)],
-            names=list(dict.fromkeys(row.group_id for row in rows)),
-            items=items,
-            cluster=cluster_json(history),
-        ),
-        common,
+    return Report(
+        schema=_SCHEMA,
+        data={"window": window_json(history), "rebalances": items},
+        tables=[_table(rows, notes)],
+        names=list(dict.fromkeys(row.group_id for row in rows)),
+        items=items,
+        cluster=cluster_json(history),
     )
 
 
-def _table(rows: Sequence[RebalanceRow], history: History) -> Table:
+def _table(rows: Sequence[RebalanceRow], notes: Sequence[str]) -> Table:
     columns = [Column(title=title) for title in REBALANCE_TITLES] + [Column(title=title, data=True) for title in _DATA]
     cells: list[list[Cell]] = [[*rebalance_cells(row), *_data_cells(row)] for row in rows]
-    return Table(columns=columns, rows=cells, notes=_notes(rows, history))
+    return Table(columns=columns, rows=cells, notes=notes)
 
 
 def _data_cells(row: RebalanceRow) -> list[Cell]:

@@ -67,7 +67,7 @@ def simulate_fleet(
         scenarios=_words(scenario) or ("rolling",), restart_time_ms=parse_duration(restart_time, "--restart-time"),
         draws=draws, seed=seed, settings=parse_settings(settings or ()),
     )  # fmt: skip
-    history = options.open()
+    history = options.open(common)
     groups = groups_to_simulate(history, name, match)
     warn_of(history.tables.origin.damages)
     costs = _costs(groups, plan, options, common)

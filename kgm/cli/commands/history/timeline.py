@@ -33,7 +33,7 @@ def timeline(
     name = one_group(group, group_option)
     from kgm.operations.history.group_rows import tenures_and_events
 
-    history = options.open()
+    history = options.open(common, name)
     answer = tenures_and_events(history, name)
     warn_of(history.tables.origin.damages)
     seats = [tenure_json(row) for row in answer.tenures]

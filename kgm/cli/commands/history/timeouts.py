@@ -36,7 +36,7 @@ def timeouts(
     name = maybe_group(group, group_option)
     from kgm.operations.history.group_rows import timeout_advice
 
-    history = options.open()
+    history = options.open(common, name)
     rows = timeout_advice(history, name, match)
     warn_of(history.tables.origin.damages)
     items = [advice_json(row) for row in rows]

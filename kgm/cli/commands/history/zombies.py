@@ -32,7 +32,7 @@ def zombies(
     name = maybe_group(group, group_option)
     from kgm.operations.history.group_rows import alarms as alarms_of
 
-    history = options.open()
+    history = options.open(common, name)
     rows = alarms_of(history, name, match)
     warn_of(history.tables.origin.damages)
     items = [alarm_json(row) for row in rows]

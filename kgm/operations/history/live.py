@@ -1,0 +1,119 @@
+"""The history of a live cluster: the topic `__consumer_offsets`, read by kgm's own client and derived in this process.
+
+For one group only its partition is read, otherwise all. The answers are those that a copy of the brokers' segments
+gives; where a partition is too large to be read from its beginning, what was before `since` is missing, and rebalances
+whose previous state it had are marked as incomplete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kgm.client.admin_client import AdminClient
+from kgm.client.offsets_topic.topic_reader import LogPart, TopicReader
+from kgm.history.rows import RebalanceRow
+from kgm.operations.history.source import MOST_BYTES, History, HistorySource, extra_needed
+from kgm.pipeline.options import SourceKind
+
+if TYPE_CHECKING:
+    from kgm.history.growing import GrowingTables
+
+#: Between two reads of `follow`.
+POLL_S: Final = 0.5
+_GROUP_SESSION: Final = "consumer.session.timeout.ms"
+_BROKER_SESSION: Final = "group.consumer.session.timeout.ms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveRequest:
+    """What to read. group_id: None for all groups. since_ms, until_ms: the rows that are asked for, by time.
+    connection: the options that name the cluster, for commands that continue with the same history."""
+
+    group_id: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    broker_logs: tuple[Path, ...] = ()
+    connection: str = ""
+    max_bytes: int = MOST_BYTES
+
+
+class LiveHistory:
+    """The history as far as it was read, and what follows. on_progress: gets offsets read and offsets in all."""
+
+    def __init__(
+        self, cluster: AdminClient, request: LiveRequest, on_progress: Callable[[int, int], None] = lambda *_: None
+    ) -> None:
+        self._cluster, self._request, self._on_progress = cluster, request, on_progress
+        self._reader = TopicReader(
+            cluster, group_id=request.group_id, max_bytes=request.max_bytes, since_ms=request.since_ms
+        )
+        self._tables: GrowingTables | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was not read."""
+        if not self._reader.shortened:
+            return ()
+        numbers = ", ".join(map(str, sorted(self._reader.shortened)))
+        return (f"partition {numbers} was read from --since on only: it is too large to be read from its beginning",)
+
+    def read(self) -> History:
+        """The history with everything that the brokers have now. Raises KgmError: see `TopicReader.read`; UsageError if
+        numpy or pyarrow is not installed."""
+        with extra_needed():
+            self._add(self._reader.read(self._cluster.deadline, self._on_progress))
+        return self._history()
+
+    def follow(self, sleep: Callable[[float], None]) -> Iterator[tuple[History, Sequence[RebalanceRow]]]:
+        """The history each time that groups have rebalanced since the last read, and the new rebalances, oldest first.
+        It has no end. The cluster client's budget is renewed for each read. Raises what `read` does."""
+        start = self._history() if self._tables is not None else self.read()
+        seen = {_key(row) for row in start.rebalances(self._request.group_id)}
+        while True:
+            sleep(POLL_S)
+            self._cluster.renew()
+            parts = self._reader.read(self._cluster.deadline)
+            if not parts:
+                continue
+            self._add(parts)
+            history = self._history()
+            new = [row for row in history.rebalances(self._request.group_id) if _key(row) not in seen]
+            seen |= {_key(row) for row in new}
+            if new:
+                yield history, new
+
+    def _history(self) -> History:
+        assert self._tables is not None
+        request = self._request
+        source = HistorySource(path=Path(), kind=SourceKind.KAFKA, connection=request.connection)
+        return History(
+            source=source, tables=self._tables.tables, since_ms=request.since_ms, until_ms=request.until_ms,
+            broker_logs=request.broker_logs,
+        )  # fmt: skip
+
+    def _add(self, parts: Iterable[LogPart]) -> None:
+        if self._tables is None:
+            from kgm.history.growing import GrowingTables
+
+            self._tables = GrowingTables(
+                cluster=self._cluster.cluster_id, source="kafka", consumer_session_ms=self._consumer_session_ms()
+            )
+        self._tables.add((part.partition, part.first_offset, part.data) for part in parts)
+
+    def _consumer_session_ms(self) -> int:
+        """The session timeout of consumer groups: that of the group, else that of the brokers, else their default where
+        the rights to ask are missing."""
+        from kgm.history.facts.consumer_groups import SESSION_MS
+
+        group_id = self._request.group_id
+        settings = self._cluster.broker_settings(group_id or "any", [_BROKER_SESSION])
+        if group_id is not None:
+            settings |= self._cluster.group_settings(group_id, [_GROUP_SESSION])
+        value = settings.get(_GROUP_SESSION) or settings.get(_BROKER_SESSION) or ""
+        return int(value) if value.isascii() and value.isdigit() else SESSION_MS
+
+
+def _key(row: RebalanceRow) -> tuple[int, int, str]:
+    return row.partition, row.offset, row.group_id
