@@ -46,9 +46,8 @@ NEVER = {
     "it ends at once": {"config view": {1, 130}, "audit": {130}},
 }  # fmt: skip
 _OF_HISTORY = (
-    "`kgm history` exits with the same codes. Its queries do not connect to a cluster; `capture` and `build` with "
-    "`--source kafka` exit with 1, 4 and 5 as the commands above. Tested by "
-    "`tests/cli/commands/history/test_exit_codes.py`:"
+    "`kgm history` exits with the same codes; on a live cluster (`-b`, or `--source kafka`) with 1, 4 and 5 as the "
+    "commands above. Tested by `tests/cli/commands/history/test_exit_codes.py`:"
 )
 #: Replaced by a group of two static members, a and b, for this case only.
 GROUP, TOPIC, FREE = "{group}", "orders", "127.0.0.1:1"

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 GROUP = "rights"
 assert CANARY in KEY_PASSWORD
 assert CANARY in STORE_PASSWORD
-#: History queries do not connect, but read the settings; capture is refused before it starts Spark.
+#: Most history queries read the live topic; capture is refused before it starts Spark.
 HISTORY = {
     f"history {name}": ["history", name, "--source", "kafka", *more]
     for name, more in {

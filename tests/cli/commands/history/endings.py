@@ -20,7 +20,10 @@ def endings():
         )
         yield Ending(name, 2, "no history is given", words)
         yield Ending(name, 3, "the directory is not there", f"{words} --source segments:{{none}}")
-        yield Ending(name, 6, "a question to the live topic", f"{words} --source kafka")
+        if name in _RAW:
+            yield Ending(name, 6, "the live topic is named", f"{words} --source kafka")
+        else:
+            yield Ending(name, 5, "no broker answers", f"{words} -b 127.0.0.1:1 --timeout 2s")
     for name in _NAMED:
         yield Ending(name, 3, "the group is not in the history", "none-such --store {store}")
     yield Ending("verify", 8, "something cannot be read, with --fail-if-unsound", "--source {bad} --fail-if-unsound")

@@ -41,10 +41,10 @@ def test_what_is_not_there_is_3_and_what_is_not_understood_is_2(capsys, asked, t
     assert said(capsys, "capture", "--out", str(tmp_path))[0] == 2
 
 
-def test_a_question_to_the_live_topic_is_refused_and_says_what_to_do(capsys):
-    code, _, err = said(capsys, "rebalances", "--source", "kafka")
+def test_records_of_the_live_topic_are_refused_and_the_error_says_what_to_do(capsys):
+    code, _, err = said(capsys, "decode", "--source", "kafka")
     assert code == 6
-    assert "kgm history build --source kafka" in err
+    assert "kgm history capture --source kafka" in err
 
 
 def test_a_large_source_is_refused_and_says_what_to_do(capsys, monkeypatch):
