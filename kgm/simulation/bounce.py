@@ -284,6 +284,7 @@ def _ranges(draws: Sequence[Draw], extremes: Sequence[Draw]) -> Ranges:
         generations=over(lambda draw: draw.generations),
         rebalances=over(lambda draw: draw.rebalances),
         moved_partitions=over(lambda draw: draw.moved_partitions),
+        handovers=over(lambda draw: draw.handovers),
         stopped_partition_ms=over(lambda draw: draw.stopped_partition_ms),
         draws=len(draws) + len(extremes),
     )

@@ -35,8 +35,14 @@ COLUMNS = (
     ("static_members", "int"), ("partitions", "int"), ("session_timeout_ms", "bigint"),
     ("rebalances_min", "int"), ("rebalances", "int"), ("rebalances_max", "int"),
     ("moved_min", "int"), ("moved", "int"), ("moved_max", "int"),
+    ("handovers_min", "int"), ("handovers", "int"), ("handovers_max", "int"),
     ("stopped_partition_ms_min", "bigint"), ("stopped_partition_ms", "bigint"), ("stopped_partition_ms_max", "bigint"),
     ("exact", "boolean"), ("worst", "string"), ("played", "int"), ("caveats", "array<string>"), ("reason", "string"),
+)  # fmt: skip
+#: The columns with minimum, median and maximum, and what they are of a draw.
+_MEASURES = (
+    ("rebalances", "rebalances"), ("moved", "moved_partitions"), ("handovers", "handovers"),
+    ("stopped_partition_ms", "stopped_partition_ms"),
 )  # fmt: skip
 Row = dict[str, Any]
 
@@ -143,7 +149,7 @@ def _row(by_member: Sequence[tuple[str | None, Prediction]], members: int) -> Ro
         caveats.append(f"{len(by_member)} of {members} members were simulated, evenly spread by name")
     row: Row = {"worst": worst, "played": len(by_member), "caveats": caveats}
     row["exact"] = all(prediction.exact for prediction in predictions)
-    for column, name in (("rebalances", "rebalances"), ("moved", "moved_partitions"), ("stopped_partition_ms",) * 2):
+    for column, name in _MEASURES:
         ranges = [_range(prediction, name) for prediction in predictions]
         row[f"{column}_min"] = min(low for low, _, _ in ranges)
         row[column] = median_low([median for _, median, _ in ranges])

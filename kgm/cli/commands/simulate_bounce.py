@@ -136,7 +136,7 @@ def simulate_bounce(
         ),
     ] = False,
     fail_if_moves: Annotated[
-        int | None, typer.Option("--fail-if-moves", metavar="N", help="Exit 8 if more than N partitions may move.")
+        int | None, typer.Option("--fail-if-moves", metavar="N", help="Exit 8 if there may be more than N handovers.")
     ] = None,
     fail_if_rebalances: Annotated[
         int | None,
@@ -153,6 +153,10 @@ def simulate_bounce(
     common: RunOptions,
 ) -> None:
     """Predict what a bounce would do to a group: rebalances, moved partitions, time without a consumer.
+
+    MOVED counts the partitions that another member owns in the end than at the start. HANDOVERS counts each time that a
+    partition passes from one member to another: away and back again is two handovers and no move. --fail-if-moves
+    counts handovers, and fails also if more than N partitions are moved, such as those left without a consumer.
 
     The group is live (GROUP, which is only read), a snapshot (--from-file), or made up (--members N --topic
     NAME:PARTITIONS).
@@ -201,7 +205,7 @@ def simulate_bounce(
             bounce_group,
             request,
             compares=compare,
-            gates=Gates(moved_partitions=fail_if_moves, rebalances=fail_if_rebalances),
+            gates=Gates(handovers=fail_if_moves, rebalances=fail_if_rebalances),
             draws=draws,
             seed=seed,
             keeps_holdings=report_file is not None,

@@ -17,6 +17,9 @@ SCHEMA = "kgm.simulate-bounce/v1"
 _MOVES_SHOWN = 40
 _EVENTS_SHOWN = 40
 _STOPPED_NOTE = "STOPPED: partition-seconds without a consumer; 2 (1-3) is typical (min-max)"
+_HANDOVERS_NOTE = (
+    "MOVED: partitions with another owner in the end; HANDOVERS: how often one passes to another consumer on the way"
+)
 _WAIT_NOTE = "NEW WAIT: the longest time from the start of a new member to its first partitions"
 _REFUSED_NOTE = "REFUSED: starts that the broker refused"
 _CONSUMER_NOTE = (
@@ -57,6 +60,7 @@ def _summary(predicted: PredictedBounce) -> Table:
         Column(title="REBALANCES", right=True),
         Column(title="GENERATIONS", right=True),
         Column(title="MOVED", right=True),
+        Column(title="HANDOVERS", right=True),
         Column(title="STOPPED", right=True),
         *([Column(title="NEW WAIT", right=True)] if has_new else []),
         *([Column(title="REFUSED", right=True)] if has_refused else []),
@@ -74,6 +78,7 @@ def _summary(predicted: PredictedBounce) -> Table:
                 _with_range(typical.rebalances, ranges.rebalances if ranges else None),
                 _with_range(typical.generations, ranges.generations if ranges else None),
                 _with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
+                _with_range(typical.handovers, ranges.handovers if ranges else None),
                 _seconds(typical.stopped_partition_ms),
                 *([_seconds(typical.newcomers_wait_ms)] if has_new else []),
                 *([typical.refused_joins] if has_refused else []),
@@ -81,7 +86,8 @@ def _summary(predicted: PredictedBounce) -> Table:
                 None if ranges is None else ranges.draws,
             ]
         )
-    notes = [_STOPPED_NOTE]
+    has_handovers = any(_most_handovers(prediction) for prediction in predictions)
+    notes = [*([_HANDOVERS_NOTE] if has_handovers else []), _STOPPED_NOTE]
     notes += [_WAIT_NOTE] if has_new else []
     notes += [_CONSUMER_NOTE] if any(prediction.protocol == "consumer" for prediction in predictions) else []
     notes += [_REFUSED_NOTE] if has_refused else []
@@ -94,6 +100,10 @@ def _summary(predicted: PredictedBounce) -> Table:
     ]
     heading = f"{predicted.group.group_id}  {in_words(predicted.plan)}"
     return Table(columns=columns, rows=rows, heading=heading, notes=notes)
+
+
+def _most_handovers(prediction: Prediction) -> int:
+    return prediction.typical.handovers if prediction.ranges is None else prediction.ranges.handovers.max
 
 
 def _standby(predictions: Sequence[Prediction]) -> list[Prediction]:

@@ -10,32 +10,35 @@ from kgm.simulation import bounce
 from kgm.simulation.bounce import DRAWS, SEED
 from kgm.simulation.compare import Comparison, compare, side_by_side
 from kgm.simulation.plan.bounce_plan import Plan
-from kgm.simulation.report.prediction import Prediction
+from kgm.simulation.report.prediction import Prediction, Range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gates:
-    """The most that may be predicted for the plan as it stands, in any draw. None: no limit."""
+    """The most that may be predicted for the plan as it stands, in any draw. None: no limit.
 
-    moved_partitions: int | None = None
+    handovers: also the most moved partitions. These are fewer, unless partitions have no consumer before or after."""
+
+    handovers: int | None = None
     rebalances: int | None = None
 
     def failures(self, prediction: Prediction) -> tuple[ConditionNotMet, ...]:
         """One for each limit that the prediction exceeds."""
-        typical, ranges = prediction.typical, prediction.ranges
+        most = prediction.ranges or prediction.typical
+        handovers, moved, rebalances = map(_most, (most.handovers, most.moved_partitions, most.rebalances))
         failures = []
         for limit, predicted, what in (
-            (
-                self.moved_partitions,
-                ranges.moved_partitions.max if ranges else typical.moved_partitions,
-                "moved partitions",
-            ),
-            (self.rebalances, ranges.rebalances.max if ranges else typical.rebalances, "rebalances"),
+            (self.handovers, handovers, "handovers") if handovers >= moved else (self.handovers, moved, "moves"),
+            (self.rebalances, rebalances, "rebalances"),
         ):
             if limit is not None and predicted > limit:
-                up_to = "up to " if ranges else ""
+                up_to = "up to " if prediction.ranges else ""
                 failures.append(ConditionNotMet(f"{up_to}{predicted} {what} are predicted, more than {limit}"))
         return tuple(failures)
+
+
+def _most(predicted: Range | int) -> int:
+    return predicted if isinstance(predicted, int) else predicted.max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,7 @@ class FleetCost:
     session_timeout_ms: int | None
     rebalances: Spread | None
     moved_partitions: Spread | None
+    handovers: Spread | None
     stopped_partition_ms: Spread | None
     exact: bool | None
     worst: str | None
@@ -112,6 +113,6 @@ def _cost(row: Mapping[str, Any]) -> FleetCost:
         group_id=row["group_id"], scenario=row["scenario"], assignor=row["assignor"], members=row["members"],
         static_members=row["static_members"], partitions=row["partitions"],
         session_timeout_ms=row["session_timeout_ms"], rebalances=spread("rebalances"), moved_partitions=spread("moved"),
-        stopped_partition_ms=spread("stopped_partition_ms"), exact=row["exact"], worst=row["worst"],
-        played=row["played"], caveats=tuple(row["caveats"] or ()), reason=row["reason"],
+        handovers=spread("handovers"), stopped_partition_ms=spread("stopped_partition_ms"), exact=row["exact"],
+        worst=row["worst"], played=row["played"], caveats=tuple(row["caveats"] or ()), reason=row["reason"],
     )  # fmt: skip

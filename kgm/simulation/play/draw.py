@@ -50,7 +50,8 @@ class Draw:
     generations: by how much the coordinator's counter rose. epoch_in_new_group: where the counter stands if it started
     again on the way; it does when a classic group is empty before its first member with the consumer protocol joins.
     rebalances: the generations (target assignments of a consumer group) that reached an assignment. handovers: how
-    often a partition came to another owner, on the way too. became_stable: whether the group was stable at the end; if
+    often a partition passed from one consumer to another, there and back being two; one that comes back to the consumer
+    that had it before is not counted. became_stable: whether the group was stable at the end; if
     not, the simulation stopped because of a limit. has_random_ids: whether the final assignment names ids that nobody
     can know before. was_empty: whether the group had no members for a while. took_ms: from the start of the plan to
     the end. requests: how many the coordinator handled. newcomers_wait_ms: the longest time that a new member was
@@ -85,6 +86,7 @@ class Draw:
             self.generations,
             self.rebalances,
             tuple((move.topic, move.partition, move.owner_before, move.owner_after) for move in self.moves),
+            self.handovers,
             self.fenced,
             self.refused_joins,
             self.became_stable,

@@ -25,6 +25,7 @@ class Ranges:
     generations: Range
     rebalances: Range
     moved_partitions: Range
+    handovers: Range
     stopped_partition_ms: Range
     draws: int
 
@@ -33,6 +34,7 @@ class Ranges:
             "generations": self.generations.to_json(),
             "rebalances": self.rebalances.to_json(),
             "moved_partitions": self.moved_partitions.to_json(),
+            "handovers": self.handovers.to_json(),
             "stopped_partition_ms": self.stopped_partition_ms.to_json(),
             "draws": self.draws,
         }

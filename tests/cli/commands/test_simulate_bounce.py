@@ -107,6 +107,8 @@ def test_gates():
         == 0
     )
     assert kgm("simulate-bounce", *SYNTHETIC, "--scale-in", "member-4", "--fail-if-moves", "1").code == 8
+    late = ("-i", "member-1", "--restart-time", "60s", "--session-timeout", "30s")
+    assert kgm("simulate-bounce", *SYNTHETIC, *late, "--fail-if-moves", "0").code == 8
     assert kgm("simulate-bounce", *SYNTHETIC, "--scale-in", "member-4", "--fail-if-rebalances", "0").code == 8
 
 

@@ -10,7 +10,7 @@ from kgm.operations.bounce.group import BounceGroup, made_up_group
 from kgm.operations.bounce.prediction import Gates, predict_bounce, simulate
 from kgm.operations.bounce.request import BounceRequest
 from kgm.simulation import bounce
-from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Rolling, Stop
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Rolling, Stop, WhatIf
 
 TOPICS = [TopicSnapshot(name="t", partitions=12)]
 STATIC = made_up_group(3, TOPICS)
@@ -87,12 +87,11 @@ def test_gates_of_an_exact_prediction_count_what_it_predicts():
     request = BounceRequest(scale_in=("member-3",))
     prediction = predict_bounce(STATIC, request).predictions[0]
     assert prediction.exact
-    moved = prediction.typical.moved_partitions
-    passed = Gates(moved_partitions=moved, rebalances=1)
+    passed = Gates(handovers=6, rebalances=1)  # partitions 8-11 of the removed member, and 4-5 to keep ranges in a row
     assert predict_bounce(STATIC, request, gates=passed).failed_gates == ()
-    failed = predict_bounce(STATIC, request, gates=Gates(moved_partitions=moved - 1, rebalances=0)).failed_gates
+    failed = predict_bounce(STATIC, request, gates=Gates(handovers=5, rebalances=0)).failed_gates
     assert [error.message for error in failed] == [
-        f"{moved} moved partitions are predicted, more than {moved - 1}",
+        "6 handovers are predicted, more than 5",
         "1 rebalances are predicted, more than 0",
     ]
     assert all(isinstance(error, ConditionNotMet) for error in failed)
@@ -106,6 +105,39 @@ def test_gates_of_ranges_count_the_most():
     assert predict_bounce(DYNAMIC, request, draws=12, gates=Gates(rebalances=most)).failed_gates == ()
     (failed,) = predict_bounce(DYNAMIC, request, draws=12, gates=Gates(rebalances=most - 1)).failed_gates
     assert failed.message == f"up to {most} rebalances are predicted, more than {most - 1}"
+
+
+def test_a_partition_that_goes_and_comes_back_is_two_handovers_and_no_move():
+    """Range over 6 partitions: while member-1 is away, 0-1 go to member-2 and 3 goes from there to member-3."""
+    group = made_up_group(3, [TopicSnapshot(name="t", partitions=6)])
+    late = BounceRequest(
+        instance_ids=("member-1",), restart_time_ms=60_000, what_if=WhatIf(session_timeout_ms=30_000)
+    )  # fmt: skip
+    predicted = predict_bounce(group, late, gates=Gates(handovers=5))
+    (prediction,) = predicted.predictions
+    assert (prediction.exact, prediction.typical.rebalances) == (True, 2)
+    assert (prediction.typical.moved_partitions, prediction.typical.handovers) == (0, 6)
+    assert [error.message for error in predicted.failed_gates] == ["6 handovers are predicted, more than 5"]
+    assert predict_bounce(group, late, gates=Gates(handovers=6)).failed_gates == ()
+
+
+def test_gates_of_handovers_count_the_most_of_all_draws():
+    request = BounceRequest(everyone=True, rolling=Rolling())
+    ranges = predict_bounce(DYNAMIC, request, draws=12).predictions[0].ranges
+    most = ranges.handovers.max
+    assert most > ranges.handovers.min >= ranges.moved_partitions.max
+    assert predict_bounce(DYNAMIC, request, draws=12, gates=Gates(handovers=most)).failed_gates == ()
+    (failed,) = predict_bounce(DYNAMIC, request, draws=12, gates=Gates(handovers=most - 1)).failed_gates
+    assert failed.message == f"up to {most} handovers are predicted, more than {most - 1}"
+
+
+def test_partitions_that_no_other_consumer_takes_are_not_let_through():
+    """No handover, and yet no partition is consumed any more."""
+    request = BounceRequest(scale_in=("member-1", "member-2", "member-3"))
+    predicted = predict_bounce(STATIC, request, gates=Gates(handovers=11))
+    assert predicted.predictions[0].typical.final_assignment == {}
+    assert [error.message for error in predicted.failed_gates] == ["12 moves are predicted, more than 11"]
+    assert predict_bounce(STATIC, request, gates=Gates(handovers=12)).failed_gates == ()
 
 
 def test_gates_look_at_the_plan_as_it_stands():

@@ -1,5 +1,7 @@
 """Holdings against the ledger's own numbers, which are counted another way."""
 
+from itertools import pairwise
+
 import pytest
 
 from kgm.simulation.bounce import simulate
@@ -45,6 +47,14 @@ def without_a_bar_ms(holdings, end_ms):
     return stopped
 
 
+def changes_of_hands(holdings):
+    """From the bars alone: how often the next bar of a partition is another member's."""
+    return sum(
+        (one.topic, one.partition) == (then.topic, then.partition) and one.owner != then.owner
+        for one, then in pairwise(holdings)
+    )
+
+
 @pytest.mark.parametrize("assignor", ["range", "sticky", "cooperative-sticky"])
 @pytest.mark.parametrize("membership", [STATIC, DYNAMIC])
 @pytest.mark.parametrize("stop", [Stop.CLEAN, Stop.CRASH])
@@ -56,6 +66,7 @@ def test_the_bars_of_the_typical_draw_add_up(assignor, membership, stop):
     assert plain.to_json() == drawn.to_json()
     outcome = drawn.typical
     stopped = without_a_bar_ms(outcome.holdings, outcome.took_ms)
+    assert changes_of_hands(outcome.holdings) == outcome.handovers >= outcome.moved_partitions
     assert stopped == pytest.approx(outcome.stopped_partition_ms, abs=2 * len(outcome.holdings))
     last = {(each.topic, each.partition): each.owner for each in outcome.holdings if each.to_ms == outcome.took_ms}
     final = outcome.final_assignment

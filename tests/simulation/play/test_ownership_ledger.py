@@ -1,4 +1,12 @@
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from kgm.simulation.play.ownership_ledger import OwnershipLedger
+
+CONSUMERS = st.sampled_from(["a", "b", "c"])
+STEPS = st.lists(st.tuples(st.booleans(), CONSUMERS, st.lists(st.integers(0, 2), unique=True)), max_size=25)
 
 
 def ledger():
@@ -48,3 +56,30 @@ def test_a_partition_beyond_the_topic_is_left_out():
     book.take("b", {"t": (7,)}, 10.0)
     assert book.handovers == 0
     assert [(move.partition, move.at_ms) for move in book.moves({"a": {"t": (0,)}})] == [(7, 0)]
+
+
+def test_a_partition_that_comes_back_to_the_consumer_that_had_it_is_not_handed_over():
+    book = ledger()
+    book.drop("a", {"t": (0, 1)}, 1100.0)
+    book.take("a", {"t": (0,)}, 1200.0)
+    book.take("b", {"t": (1,)}, 1200.0)
+    assert book.handovers == 1
+
+
+@given(STEPS)
+def test_handovers_are_the_changes_in_the_list_of_those_who_took_a_partition(steps):
+    """And there are at least as many as moves from one consumer to another, whatever happens on the way."""
+    book = ledger()
+    taken_by = {0: ["a"], 1: ["a"], 2: []}
+    for number, (takes, identity, partitions) in enumerate(steps):
+        (book.take if takes else book.drop)(identity, {"t": tuple(partitions)}, 1000.0 + number)
+        for partition in partitions if takes else ():
+            taken_by[partition].append(identity)
+    changes = [(one, then) for names in taken_by.values() for one, then in pairwise(names)]
+    assert book.handovers == sum(one != then for one, then in changes)
+    final: dict[str, dict[str, tuple[int, ...]]] = {}
+    for partition, names in taken_by.items():
+        if names:
+            final.setdefault(names[-1], {"t": ()})["t"] += (partition,)
+    between_consumers = [move for move in book.moves(final) if move.owner_before is not None]
+    assert book.handovers >= len(between_consumers)

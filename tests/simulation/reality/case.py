@@ -69,7 +69,8 @@ class Outcome:
     """What was predicted (from `before`, for `plan`), and what really happened. Owners are identities.
 
     generations, rebalances: epochs and target assignments of a consumer group. restarts_ms, retries_ms: how long each
-    process was really away, after it was stopped or refused, until the next one was ready to join."""
+    process was really away, after it was stopped or refused, until the next one was ready to join. handovers: how often
+    the members themselves said that they had got a partition that another one had before."""
 
     before: GroupSnapshot
     plan: Plan
@@ -79,6 +80,7 @@ class Outcome:
     generations: int
     rebalances: int
     moved_partitions: int
+    handovers: int
     refused: int
     final: Mapping[str, Mapping[str, tuple[int, ...]]]
     stopped_partition_ms: int

@@ -95,6 +95,7 @@ def _play(group: RealGroup) -> Outcome:
         generations=generations,
         rebalances=rebalances,
         moved_partitions=len(moves({m.identity: m.assignment for m in before.members}, owners)),
+        handovers=group.handovers(started),
         refused=group.refused,
         final=owners,
         stopped_partition_ms=group.stopped_ms(started, ended),

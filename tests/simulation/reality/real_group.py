@@ -267,6 +267,23 @@ class RealGroup:
             total += max(ended - covered, 0.0) if covered < ended and self.alive else 0.0
         return round(total * 1000)
 
+    def handovers(self, started: float) -> int:
+        """How often since then a member got a partition that another one had before, by what they say themselves. A
+        process with the instance id of an earlier one is the same consumer."""
+        taken = []
+        for member in self.everyone:
+            before: frozenset[Any] = frozenset()
+            for event in member.events:
+                identity = member.options.instance_id or f"process {member.name}"
+                taken += [(event.at_s, partition, identity) for partition in event.assignment - before]
+                before = event.assignment
+        owner_of: dict[Any, str] = {}
+        count = 0
+        for at_s, partition, identity in sorted(taken):
+            count += at_s >= started and owner_of.get(partition, identity) != identity
+            owner_of[partition] = identity
+        return count
+
     def story(self, started: float) -> tuple[str, ...]:
         """What the members say happened, in ms since then."""
         rows = []

@@ -18,7 +18,7 @@ from tests.simulation.reality.case import Case, Outcome
 
 #: How often an exact prediction is played to see by how much its times differ.
 _DRAWS = 40
-COUNTS = ("generations", "rebalances", "moved_partitions")
+COUNTS = ("generations", "rebalances", "moved_partitions", "handovers")
 
 
 def plans_carried_out(outcome: Outcome) -> tuple[Plan, Plan]:

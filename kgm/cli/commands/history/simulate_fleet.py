@@ -54,9 +54,11 @@ def simulate_fleet(
 ) -> None:
     """Simulate a planned bounce of every group as it is at the end of the history (or at --until); rank groups by cost.
 
-    rolling: every member restarts, one after another. each: one member restarts, each in turn; MOVED and STOPPED have
-    the median and the range over all members. scale-in: one member stops and stays away, each in turn. Uses Spark with
-    --master or for many groups, otherwise this process. A group that cannot be simulated is listed with the reason."""
+    rolling: every member restarts, one after another. each: one member restarts, each in turn; MOVED, HANDOVERS and
+    STOPPED have the median and the range over all members. scale-in: one member stops and stays away, each in turn.
+    MOVED counts the partitions that another member owns in the end than at the start; HANDOVERS counts each time that a
+    partition passes from one member to another. Uses Spark with --master or for many groups, otherwise this process. A
+    group that cannot be simulated is listed with the reason."""
     from kgm.operations.history.fleet_costs import groups_to_simulate
     from kgm.simulation.fleet import FleetPlan
 
@@ -106,7 +108,8 @@ def _table(costs: Sequence[FleetCost], count: int, history: History) -> Table:
     columns = [
         Column(title="GROUP"), Column(title="SCENARIO"), Column(title="MEMBERS", right=True),
         Column(title="STATIC", right=True), Column(title="PARTITIONS", right=True),
-        Column(title="REBALANCES", right=True), Column(title="MOVED", right=True), Column(title="STOPPED", right=True),
+        Column(title="REBALANCES", right=True), Column(title="MOVED", right=True),
+        Column(title="HANDOVERS", right=True), Column(title="STOPPED", right=True),
         Column(title="EXACT"), Column(title="WORST", data=not any(cost.worst for cost in costs)),
         Column(title="ASSIGNOR", wide=True),
         Column(title="NOT PLAYED BECAUSE", data=not any(cost.reason for cost in costs)),
@@ -114,7 +117,8 @@ def _table(costs: Sequence[FleetCost], count: int, history: History) -> Table:
     rows: list[list[Cell]] = [
         [
             cost.group_id, cost.scenario, cost.members, cost.static_members, cost.partitions,
-            _spread(cost.rebalances), _spread(cost.moved_partitions), _seconds(cost.stopped_partition_ms),
+            _spread(cost.rebalances), _spread(cost.moved_partitions), _spread(cost.handovers),
+            _seconds(cost.stopped_partition_ms),
             None if cost.exact is None else "yes" if cost.exact else "no", cost.worst and short(cost.worst),
             cost.assignor, cost.reason,
         ]

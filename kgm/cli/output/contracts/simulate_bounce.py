@@ -32,6 +32,7 @@ _SCENARIO: Final[dict[str, Any]] = {
             "generations": _RANGE,
             "rebalances": _RANGE,
             "moved_partitions": _RANGE,
+            "handovers": _RANGE,
             "stopped_partition_ms": _RANGE,
             "draws": "int",
         },

@@ -131,6 +131,7 @@ _COST: dict[str, Any] = {
     "session_timeout_ms": "int?",
     "rebalances": _SPREAD,
     "moved_partitions": _SPREAD,
+    "handovers": _SPREAD,
     "stopped_partition_ms": _SPREAD,
     "exact": "bool?",
     "worst": "str?",

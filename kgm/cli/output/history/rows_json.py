@@ -226,7 +226,7 @@ def cost_json(cost: FleetCost) -> Json:
         "group_id": cost.group_id, "scenario": cost.scenario, "assignor": cost.assignor, "members": cost.members,
         "static_members": cost.static_members, "partitions": cost.partitions,
         "session_timeout_ms": cost.session_timeout_ms, "rebalances": _spread_json(cost.rebalances),
-        "moved_partitions": _spread_json(cost.moved_partitions),
+        "moved_partitions": _spread_json(cost.moved_partitions), "handovers": _spread_json(cost.handovers),
         "stopped_partition_ms": _spread_json(cost.stopped_partition_ms), "exact": cost.exact, "worst": cost.worst,
         "played": cost.played, "caveats": list(cost.caveats), "reason": cost.reason,
     }  # fmt: skip

@@ -47,7 +47,7 @@ def _about(snapshot: GroupSnapshot, where: dict[str, str | None] | None) -> Mark
 
 
 def _side_by_side(predictions: Sequence[Prediction]) -> Markup:
-    titles = ["scenario", "protocol", "assignor", "rebalances", "moved", "stopped", "duration", "exact"]
+    titles = ["scenario", "protocol", "assignor", "rebalances", "moved", "handovers", "stopped", "duration", "exact"]
     rows = []
     for prediction in predictions:
         typical, ranges = prediction.typical, prediction.ranges
@@ -58,14 +58,19 @@ def _side_by_side(predictions: Sequence[Prediction]) -> Markup:
                 prediction.assignor,
                 _with_range(typical.rebalances, ranges.rebalances if ranges else None),
                 _with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
+                _with_range(typical.handovers, ranges.handovers if ranges else None),
                 _stopped(typical.stopped_partition_ms, ranges.stopped_partition_ms if ranges else None),
                 show_duration(typical.took_ms),
                 "yes" if prediction.exact else f"no, {ranges.draws} draws" if ranges else "no",
             ]
         )
-    note = "Stopped: partition-seconds without a consumer. 2 (1-3) is typical (min-max)."
+    note = (
+        "Moved: partitions with another owner in the end. Handovers: how often a partition passes to another consumer "
+        "on the way. Stopped: partition-seconds without a consumer. 2 (1-3) is typical (min-max)."
+    )
     return Markup(
-        table(titles, rows, right=("rebalances", "moved", "stopped", "duration")) + element("p", note, class_="soft")
+        table(titles, rows, right=("rebalances", "moved", "handovers", "stopped", "duration"))
+        + element("p", note, class_="soft")
     )
 
 
