@@ -49,7 +49,7 @@ def watch(
         typer.Option("--baseline", metavar="SNAPSHOT", help="Compare with this `kgm describe -o json`, not with now."),
     ] = None,
     expect_no_moves: Annotated[
-        bool, typer.Option("--expect-no-moves", help="Exit 8 as soon as a partition changes its owner.")
+        bool, typer.Option("--expect-no-moves", help="Exit 8 as soon as a partition passes to another consumer.")
     ] = False,
     max_rebalances: Annotated[
         int | None, typer.Option("--max-rebalances", metavar="K", help="Exit 8 after more than K rebalances.")
@@ -75,6 +75,11 @@ def watch(
     --settle time. A static member of a classic group that has stopped stays in the group until its session expires, and
     Kafka does not show that it is gone: start watching, restart the fleet, and use --until bounced, which is stable
     after every member from before has been restarted.
+
+    --expect-no-moves counts handovers: each time that a consumer gets a partition that another one had before. A
+    partition that goes away and comes back is two of them; one that has no consumer for a while and then the same one
+    again is none. A partition that has another owner than before, or none, in a stable group breaks the expectation
+    too.
 
     Rebalances are counted by generation (from __consumer_offsets, which needs READ on it) or by assignment epoch, so
     none between two polls is missed. Without that right kgm counts those that two polls show, and says so. --timeout is

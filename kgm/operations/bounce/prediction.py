@@ -17,7 +17,7 @@ from kgm.simulation.report.prediction import Prediction, Range
 class Gates:
     """The most that may be predicted for the plan as it stands, in any draw. None: no limit.
 
-    handovers: also the most moved partitions. These are fewer, unless partitions have no consumer before or after."""
+    handovers: also the most moved partitions, which are fewer unless some have no consumer before or after the plan."""
 
     handovers: int | None = None
     rebalances: int | None = None

@@ -118,8 +118,11 @@ class Watch:
             return True
         if not self._is_at_limit(now_ms):
             return False
+        broken = [(group, reason) for group in self.groups if (reason := group.breach(is_over=True)) is not None]
         if goal is not None:
             self.error = self._not_reached(goal, now_ms)
+        elif broken:
+            self.error = _breach(*broken[0])
         observer.show([self._final(group, EventKind.ENDED, group.summary()) for group in self.groups], now_ms)
         return True
 

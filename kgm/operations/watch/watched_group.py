@@ -38,6 +38,8 @@ _LAG_NOISE: Final = 100
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectations:
     """What is expected of a group. quiet_ms: for how long nothing may happen until the group counts as stable.
+    expect_no_moves: that no partition passes from one consumer to another, and that the owners of a stable group are
+    those of the baseline.
 
     bounced: every member of the baseline has to be replaced before that. members: how many there have to be; None:
     those of the baseline. max_rebalances: None is any number."""
@@ -65,7 +67,8 @@ class WatchVerdict:
     """How a group stands at the end of a watch. reached: whether it became what was waited for; None: nothing was.
 
     moves: from the owners of the baseline to those seen last; moved_partitions: those that had another owner at any
-    time since the baseline."""
+    time since the baseline. handovers: how often a partition passed from one consumer to another; if not
+    handovers_exact, perhaps more often."""
 
     group_id: str
     reached: bool | None
@@ -75,6 +78,8 @@ class WatchVerdict:
     rebalances: int
     rebalances_doubt: CountDoubt | None
     moved_partitions: int
+    handovers: int
+    handovers_exact: bool
     moves: tuple[Move, ...]
     replaced: tuple[str, ...]
     generation: int | None
@@ -99,6 +104,8 @@ class WatchedGroup:
     doubt: CountDoubt | None = None
     #: Partitions that had another owner than in the baseline at any time, with the first such move.
     moved: dict[tuple[str, int], Move] = field(default_factory=dict)
+    #: How often a partition has passed from one consumer to another since the baseline.
+    handovers: int = 0
     #: Since when nothing is missing and nothing has happened.
     quiet_since_ms: int | None = None
     replaced: set[str] = field(default_factory=set)
@@ -107,6 +114,12 @@ class WatchedGroup:
     last_events: dict[str, GroupEvent] = field(default_factory=dict)
     _members: GroupSnapshot | None = None
     _owners: GroupSnapshot | None = None
+    #: The latest consumer of each partition since the baseline, also while it has none.
+    _consumers: dict[tuple[str, int], str] = field(default_factory=dict)
+    #: The first handover of each partition.
+    _first_handovers: dict[tuple[str, int], Move] = field(default_factory=dict)
+    #: Whether partitions of a consumer group may have been handed over between two polls and back.
+    _may_miss_handovers: bool = False
     _is_rebalancing: bool = False
     _reported_lag: int | None = None
     _now_ms: int = 0
@@ -194,6 +207,7 @@ class WatchedGroup:
                     continue  # reported with the assignment epoch, by the log, and with the type
                 case "assignment_epoch":
                     events.append(self._epoch(int(one.before or 0), int(one.after or 0)))
+                    self._may_miss_handovers |= before.state != STABLE
                 case name:
                     text = f"{one.before} -> {one.after}"
                     events.append(self._event(EventKind(name), text, before=one.before, after=one.after))
@@ -313,6 +327,14 @@ class WatchedGroup:
             return
         for move in moves(owned(self.baseline), owned(now)):
             self.moved.setdefault((move.topic, move.partition), move)
+        self._consumers = self._consumers or owners(owned(self.baseline))
+        for (topic, partition), owner in owners(owned(now)).items():
+            before = self._consumers.get((topic, partition), owner)
+            self._consumers[topic, partition] = owner
+            if before != owner:
+                self.handovers += 1
+                move = Move(topic=topic, partition=partition, owner_before=before, owner_after=owner)
+                self._first_handovers.setdefault((topic, partition), move)
 
     # -- the verdict
 
@@ -323,10 +345,19 @@ class WatchedGroup:
             return ()
         return moves(owned(self.baseline), owned(self._owners))
 
-    def breach(self) -> str | None:
-        """Which expectation is broken, and by what."""
-        if self.expectations.expect_no_moves and self.moved:
-            return f"{many(len(self.moved), 'partition')} moved: {moves_text(sorted(self.moved.values()))}"
+    @property
+    def handovers_exact(self) -> bool:
+        """Whether there were no handovers but those that were seen."""
+        return self.doubt is None and not self._may_miss_handovers
+
+    def breach(self, *, is_over: bool = False) -> str | None:
+        """Which expectation is broken, and by what. is_over: a partition without a consumer will not get one."""
+        if self.expectations.expect_no_moves:
+            if self.handovers:
+                return f"{many(self.handovers, 'handover')}: {moves_text(sorted(self._first_handovers.values()))}"
+            is_final = is_over or (self.latest is not None and self.latest.state == STABLE)
+            if is_final and self.moves_now:
+                return f"{many(len(self.moves_now), 'partition')} moved: {moves_text(self.moves_now)}"
         most = self.expectations.max_rebalances
         if most is not None and self.rebalances > most:
             doubt = f" ({self.doubt})" if self.doubt else ""
@@ -390,12 +421,14 @@ class WatchedGroup:
         return WatchVerdict(
             group_id=self.group_id,
             reached=reached,
-            breach=self.breach(),
+            breach=self.breach(is_over=True),
             missing=tuple(self.missing()),
             looks=self.looks,
             rebalances=self.rebalances,
             rebalances_doubt=self.doubt,
             moved_partitions=len(self.moved),
+            handovers=self.handovers,
+            handovers_exact=self.handovers_exact,
             moves=self.moves_now,
             replaced=tuple(sorted(self.replaced)),
             generation=self.generation,
@@ -403,9 +436,11 @@ class WatchedGroup:
         )
 
     def summary(self) -> str:
-        """`2 rebalances, 0 partitions moved, 3 members replaced`."""
+        """`2 rebalances, 0 partitions moved, 3 members replaced`; handovers only if there were any."""
         least = "at least " if self.doubt is not None and self.doubt.bound == "at least" else ""
         parts = [f"{least}{many(self.rebalances, 'rebalance')}", f"{many(len(self.moved), 'partition')} moved"]
+        if self.handovers:
+            parts.append(("" if self.handovers_exact else "at least ") + many(self.handovers, "handover"))
         parts.append(f"{many(len(self.replaced), 'member')} replaced")
         return ", ".join(parts)
 

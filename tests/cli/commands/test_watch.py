@@ -164,7 +164,7 @@ def test_a_rolling_restart_of_dynamic_members_breaks_the_expectation(cluster):
             assert watch.end() == 8
     (error,) = [line for line in watch.err if line.startswith("error: ")]
     assert f"group {group!r}: " in error
-    assert " partitions moved: " in error
+    assert " handovers: " in error
     assert first in error
     assert "  breach  " in watch.lines[-1]
 
@@ -345,7 +345,7 @@ def test_a_snapshot_can_be_the_baseline(quiet, tmp_path):
     path.write_text(json.dumps(document))
     done = kgm("watch", group, "-b", bootstrap, "--baseline", str(path), "--expect-no-moves", "--until", "stable")
     assert done.code == 8
-    assert "6 partitions moved: t[" in done.err
+    assert "6 handovers: t[" in done.err
     assert kgm("watch", "another", "-b", bootstrap, "--baseline", str(path)).code == 3
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kgm.client.offsets_topic.group_tail import RecordedGroup
 from kgm.client.poller import PolledGroup
@@ -89,7 +92,66 @@ def test_moves_that_are_undone_between_two_polls_are_in_the_log():
     assert [kind for kind, _ in events] == ["generation", "left", "moved", "generation", "joined", "moved"]
     assert events[2] == ("moved", "t[0-1] a -> b")
     assert watch.group.moves_now == ()
-    assert watch.group.breach() == "2 partitions moved: t[0-1] a -> b"
+    assert watch.group.breach() == "4 handovers: t[0-1] a -> b"
+
+
+def test_a_partition_that_comes_back_to_its_consumer_is_not_handed_over():
+    """All members are gone for a while, and each then gets what it had."""
+    watch = Watch(expect_no_moves=True)
+    watch.see(group(A, B), recorded(4, A, B))
+    empty = group(state="Empty")
+    assert "moved" in watch.kinds(empty, recorded(5))
+    assert (watch.group.breach(), watch.group.handovers) == (None, 0)
+    assert (
+        watch.group.verdict(reached=None).breach == "3 partitions moved: t[0-1] a -> no consumer, t[2] b -> no consumer"
+    )
+    a, b = static("a", 2, [0, 1]), static("b", 2, [2])
+    watch.see(group(a, b), recorded(6, a, b))
+    assert (watch.group.breach(), watch.group.handovers) == (None, 0)
+    watch.see(empty, recorded(7))
+    a, b = static("a", 3, [0]), static("b", 3, [1, 2])
+    watch.see(group(a, b), recorded(8, a, b))
+    assert watch.group.breach() == "1 handover: t[1] a -> b"
+    assert watch.group.summary().endswith(", 3 partitions moved, 1 handover, 0 members replaced")
+
+
+def test_a_partition_without_a_consumer_breaks_the_expectation_once_the_group_is_stable():
+    watch = Watch(expect_no_moves=True)
+    watch.see(consumer(A, B, epoch=5))
+    shrunk = static("a", 1, [0])
+    watch.see(consumer(shrunk, B, epoch=6, state="Reconciling"))
+    assert watch.group.breach() is None  # another member, or the same, may get it yet
+    watch.see(consumer(shrunk, B, epoch=6))
+    assert watch.group.breach() == "1 partition moved: t[1] a -> no consumer"
+
+
+def test_handovers_between_two_polls_of_a_consumer_group_may_be_more():
+    """Its log is not read. After one new epoch of a group that was stable, a partition can have moved once at most."""
+    watch = Watch()
+    watch.see(consumer(A, B, epoch=5))
+    swapped = static("a", 1, [0]), static("b", 1, [1, 2])
+    watch.see(consumer(*swapped, epoch=6, state="Reconciling"))
+    assert (watch.group.handovers, watch.group.handovers_exact) == (1, True)
+    watch.see(consumer(A, B, epoch=7))
+    assert (watch.group.handovers, watch.group.handovers_exact) == (2, False)
+    watch = Watch()
+    watch.see(consumer(A, B, epoch=5))
+    watch.see(consumer(A, B, epoch=7))
+    assert (watch.group.handovers, watch.group.handovers_exact) == (0, False)
+
+
+@given(st.lists(st.lists(st.sampled_from("abc-"), min_size=3, max_size=3), min_size=1, max_size=8))
+def test_handovers_are_the_changes_in_the_list_of_consumers_of_each_partition(generations):
+    """Whatever the log says. A dash: the partition has no consumer."""
+    watch = Watch()
+    watch.see(group(A, B), recorded(0, A, B))
+    for number, owners in enumerate(generations):
+        members = [static(name, 1, [p for p in range(3) if owners[p] == name]) for name in sorted({*owners} - {"-"})]
+        watch.see(group(*members, state="Stable" if members else "Empty"), recorded(number + 1, *members))
+    lists = [[one for one in taken if one != "-"] for taken in zip("aab", *generations, strict=True)]
+    assert watch.group.handovers == sum(one != then for taken in lists for one, then in pairwise(taken))
+    between_consumers = [move for move in watch.group.moves_now if move.owner_after is not None]
+    assert watch.group.handovers >= len(between_consumers)
 
 
 def test_without_the_log_visible_rebalances_are_counted():
@@ -103,7 +165,7 @@ def test_without_the_log_visible_rebalances_are_counted():
     assert watch.kinds(group(A, static("b", 1), c), silent=SILENT) == ["joined", "moved"]
     assert watch.group.rebalances == 2  # one that was not, but must have been
     assert watch.group.doubt.bound == "at least"
-    assert watch.group.summary() == "at least 2 rebalances, 1 partition moved, 0 members replaced"
+    assert watch.group.summary() == "at least 2 rebalances, 1 partition moved, at least 1 handover, 0 members replaced"
 
 
 def test_a_rebalance_in_progress_at_the_first_poll_is_not_counted():
@@ -268,7 +330,7 @@ def test_a_baseline_from_a_file_shows_what_has_happened_since():
         "generation", "left", "replaced", "moved", "watching",
     ]  # fmt: skip
     assert watch.group.rebalances == 2
-    assert watch.group.breach().startswith("2 partitions moved")
+    assert watch.group.breach() == "2 handovers: t[0-1] a -> b"
     assert watch.group.missing() == ["a has not rejoined"]
 
 

@@ -24,6 +24,8 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
                 "rebalances_exact": "bool",
                 "rebalances_doubt": "str?",
                 "moved_partitions": "int",
+                "handovers": "int",
+                "handovers_exact": "bool",
                 "moves": [MOVE],
                 "replaced": ["str"],
                 "type": "str?",
@@ -54,6 +56,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
                 "lag": "int?",
                 "rebalances": "int",
                 "moved_partitions": "int",
+                "handovers": "int",
             }
         ],
     }
@@ -82,6 +85,7 @@ def event_json(event: GroupEvent, group: WatchedGroup) -> dict[str, Any]:
         "lag": None if latest is None else latest.lag,
         "rebalances": group.rebalances,
         "moved_partitions": len(group.moved),
+        "handovers": group.handovers,
     }
 
 
@@ -98,6 +102,8 @@ def verdict_json(verdict: WatchVerdict) -> dict[str, Any]:
         "rebalances_exact": doubt is None,
         "rebalances_doubt": None if doubt is None else str(doubt),
         "moved_partitions": verdict.moved_partitions,
+        "handovers": verdict.handovers,
+        "handovers_exact": verdict.handovers_exact,
         "moves": moves_json(verdict.moves),
         "replaced": list(verdict.replaced),
         "type": None if latest is None else latest.type,
