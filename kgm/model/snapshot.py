@@ -143,12 +143,24 @@ class GroupSnapshot:
 
     @property
     def lag(self) -> int | None:
-        """The lag of the group in records, over the partitions for which it is known; None if it is known for none.
+        """The lag of the group in records, over the partitions for which it is known; None if it is known for none, or
+        if a committed offset is past the end, so that the rest does not pass for all of it.
 
         An empty partition (end 0) without a committed offset has no lag."""
+        if self.past_end:
+            return None
         lags = [0 if row.committed is None and row.end == 0 else row.lag for row in self.offsets]
         known = [lag for lag in lags if lag is not None]
         return sum(known) if known else None
+
+    @property
+    def past_end(self) -> dict[str, tuple[int, ...]]:
+        """The partitions whose committed offset is past the end."""
+        beyond: dict[str, list[int]] = {}
+        for row in self.offsets:
+            if row.is_past_end:
+                beyond.setdefault(row.topic, []).append(row.partition)
+        return {topic: tuple(sorted(numbers)) for topic, numbers in beyond.items()}
 
     @property
     def knows_listed_order(self) -> bool:

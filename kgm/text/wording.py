@@ -3,14 +3,14 @@
 import shlex
 from collections.abc import Iterable
 
-from kgm.model.assignment import Move, Partitions, as_ranges
+from kgm.model.assignment import Move, Partitions, as_ranges, count
 
 _MOST_HANDOVERS = 8
 
 
-def many(count: int, noun: str) -> str:
+def many(number: int, noun: str) -> str:
     """`1 move`, `2 moves`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def typed(group_id: str) -> str:
@@ -26,6 +26,13 @@ def group_command(command: str, group_id: str, *words: str) -> str:
 def partitions_text(partitions: Partitions) -> str:
     """`orders[0-2,5] users[1]`."""
     return " ".join(f"{topic}[{as_ranges(partitions[topic])}]" for topic in sorted(partitions) if partitions[topic])
+
+
+def past_end_text(partitions: Partitions) -> str:
+    """`1 committed offset is past the end: topic recreated or records lost`, of these partitions."""
+    offsets = count(partitions)
+    verb = "is" if offsets == 1 else "are"
+    return f"{many(offsets, 'committed offset')} {verb} past the end: topic recreated or records lost"
 
 
 def moves_text(moves: Iterable[Move]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,6 +59,7 @@ def doctor(
     from kgm.cli.output.progress import progress
     from kgm.operations.doctor.diagnosis import diagnose
     from kgm.operations.doctor.findings import Severity
+    from kgm.operations.doctor.known_removals import known_removals
 
     if fail_on not in (*Severity, _NEVER):
         raise UsageError(f"--fail-on: {fail_on!r} is not one of {', '.join(Severity)}, {_NEVER}")
@@ -66,8 +68,9 @@ def doctor(
     facts = _history_facts(history)
     with options.cluster(reads_only=True) as connected:
         diagnosis = diagnose(
-            connected, names, match, window_ms=window_ms, history=facts, phase=functools.partial(progress, options)
-        )
+            connected, names, match, window_ms=window_ms, history=facts,
+            removals=known_removals(os.environ), phase=functools.partial(progress, options),
+        )  # fmt: skip
         if diagnosis.listing is not None:
             warn_of_unseen_groups(connected, diagnosis.listing)
         warn_of_unseen_topics(connected)

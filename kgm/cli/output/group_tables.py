@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kgm.cli.output.report import Cell, Column, Table
 from kgm.model.assignment import count
 from kgm.text.durations import show_duration
-from kgm.text.wording import many, partitions_text
+from kgm.text.wording import many, partitions_text, past_end_text
 
 if TYPE_CHECKING:
     from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot
@@ -51,7 +51,7 @@ def members_table(snapshot: GroupSnapshot, *, verbose: bool = False) -> Table:
         Column(title="TARGET", wide=extra),
     ]
     rows = [_member_row(snapshot, member) for member in sorted(snapshot.members, key=lambda member: member.identity)]
-    return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_unowned_partitions(snapshot))
+    return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_notes(snapshot))
 
 
 def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
@@ -73,6 +73,16 @@ def _member_row(snapshot: GroupSnapshot, member: MemberSnapshot) -> list[Cell]:
         partitions_text(member.assignment) or None,
         None if target is None else partitions_text(target) or None,
     ]
+
+
+def _notes(snapshot: GroupSnapshot) -> list[str]:
+    return [*_unowned_partitions(snapshot), *_past_end(snapshot)]
+
+
+def _past_end(snapshot: GroupSnapshot) -> list[str]:
+    """A note on committed offsets that say nothing of the lag."""
+    beyond = snapshot.past_end
+    return [f"{past_end_text(beyond)}: {partitions_text(beyond)}"] if beyond else []
 
 
 def _unowned_partitions(snapshot: GroupSnapshot) -> list[str]:
@@ -106,7 +116,7 @@ def offsets_table(snapshot: GroupSnapshot) -> Table:
     for row in sorted(snapshot.offsets, key=lambda row: (row.topic, row.partition)):
         owner = [row.group_instance_id, row.member_id]
         rows.append([snapshot.group_id, row.topic, row.partition, row.committed, row.end, row.lag, *owner])
-    return Table(columns=columns, rows=rows, heading=heading(snapshot))
+    return Table(columns=columns, rows=rows, heading=heading(snapshot), notes=_past_end(snapshot))
 
 
 def state_table(snapshots: Sequence[GroupSnapshot]) -> Table:
@@ -122,7 +132,8 @@ def state_table(snapshots: Sequence[GroupSnapshot]) -> Table:
         Column(title="LAG", right=True),
         Column(title="COORDINATOR"),
     ]
-    return Table(columns=columns, rows=[_state_row(snapshot) for snapshot in snapshots])
+    notes = [f"{snapshot.group_id}: {note}" for snapshot in snapshots for note in _past_end(snapshot)]
+    return Table(columns=columns, rows=[_state_row(snapshot) for snapshot in snapshots], notes=notes)
 
 
 def _state_row(snapshot: GroupSnapshot) -> list[Cell]:

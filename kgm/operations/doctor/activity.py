@@ -10,7 +10,7 @@ from kgm.model.snapshot import OffsetSnapshot
 from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.durations import show_duration
-from kgm.text.wording import many
+from kgm.text.wording import many, past_end_text
 
 _IN_TRANSITION: Final = REBALANCING | {"Assigning", "Reconciling"}
 _STATES: Final = _IN_TRANSITION | {"Stable", "Empty"}
@@ -110,16 +110,10 @@ def _member_name(facts: GroupFacts, owner: str) -> str:
 def odd_offsets(facts: GroupFacts) -> Iterator[Finding]:
     """Committed offsets that cannot be right, that no member uses, or that are missing."""
     group = facts.group
-    beyond = [
-        (r.topic, r.partition)
-        for r in group.offsets
-        if r.committed is not None and r.end is not None and r.committed > r.end
-    ]
+    beyond = [(row.topic, row.partition) for row in group.offsets if row.is_past_end]
     if beyond:
         yield facts.finding(
-            "committed-beyond-end", Severity.ERROR,
-            f"{many(len(beyond), 'committed offset')} {'is' if len(beyond) == 1 else 'are'} past the end: topic "
-            "recreated or records lost",
+            "committed-beyond-end", Severity.ERROR, past_end_text(group.past_end),
             f"in {grouped(beyond)}", about=partition_names(beyond), run=("describe", "--offsets"),
         )  # fmt: skip
     subscribed = {topic for member in group.members for topic in member.topics}

@@ -19,7 +19,9 @@ from kgm.operations.groups.selection import select_groups
 if TYPE_CHECKING:
     from kgm.client import AdminClient, Listing
     from kgm.client.offsets_topic.group_tail import RecordedGroup
+    from kgm.client.offsets_topic.member_activity import CommitRecord
     from kgm.model.snapshot import GroupSnapshot
+    from kgm.operations.doctor.known_removals import KnownRemoval
 
 _CHECKS: Final = (
     *identity.CHECKS,
@@ -29,6 +31,7 @@ _CHECKS: Final = (
     *history_findings.CHECKS,
 )
 _RETENTION: Final = "offsets.retention.minutes"
+_MAX_SESSION: Final = "group.max.session.timeout.ms"
 #: The share of the remaining time that reading the coordinators' logs may take.
 _LOG_SHARE: Final = 0.3
 _CHECKS_OF_LOG: Final = (
@@ -68,15 +71,22 @@ def diagnose(
     *,
     window_ms: int,
     history: HistoryFacts | None = None,
+    removals: Sequence[KnownRemoval] = (),
     phase: Phase = lambda _: nullcontext(),
 ) -> Diagnosis:
     """Examine the named groups and those that match the pattern; all groups when there is neither.
 
-    Describes groups again `window_ms` later where time tells more; 0 is not at all. Raises KgmError when no broker
-    answers."""
+    removals: those that the audit log of this machine has. Describes groups again `window_ms` later where time tells
+    more; 0 is not at all. Raises KgmError when no broker answers."""
     with phase("examining groups"):
         selection = select_groups(cluster, names, pattern, all_groups=not names and pattern is None)
-        queries = _ClusterQueries(cluster=cluster, window_ms=window_ms, history=history, errors=list(selection.errors))
+        queries = _ClusterQueries(
+            cluster=cluster,
+            window_ms=window_ms,
+            history=history,
+            removals=removals,
+            errors=list(selection.errors),
+        )
         first = queries.described(selection.group_ids)
         recorded = queries.recorded(sorted(first))
     later: Mapping[str, GroupSnapshot] = {}
@@ -111,6 +121,7 @@ class _ClusterQueries:
     cluster: AdminClient
     window_ms: int
     history: HistoryFacts | None
+    removals: Sequence[KnownRemoval]
     errors: list[KgmError]
     findings: list[Finding] = field(default_factory=list)
     skipped: list[SkippedChecks] = field(default_factory=list)
@@ -152,12 +163,16 @@ class _ClusterQueries:
         if recorded:
             latest = completed_from_record(latest, recorded[-1].group)
         history = self.history
+        were_absent = recent_records.has_absences(recorded)
         return GroupFacts(
             group=latest,
             now_ms=now_ms,
             earlier=None if later is None else first,
             window_ms=self.window_ms,
             recorded=recorded,
+            commits=self._commits(latest.group_id, since_ms=recorded[0].at_ms) if were_absent else (),
+            removals=[one for one in self.removals if one.is_of(self.cluster.cluster_id, latest.group_id)],
+            max_session_timeout_ms=self._broker_number(latest, _MAX_SESSION) if were_absent else None,
             retention_ms=self._retention_ms(latest) if latest.state == "Empty" and latest.offsets else None,
             denied_topics=frozenset(self.cluster.denied_topics),
             supports_consumer_protocol=self._supports_consumer_protocol(),
@@ -166,9 +181,24 @@ class _ClusterQueries:
             history=None if history is None else history.folder,
         )
 
+    def _commits(self, group_id: str, *, since_ms: int) -> Sequence[CommitRecord]:
+        """The commits in the group's log since then, as far as they can be read."""
+        from kgm.client.offsets_topic.member_activity import CommitRecord, GroupActivity
+
+        activity = GroupActivity(self.cluster, group_id)
+        records = activity.read_back(
+            lambda records: bool(records) and records[0].at_ms < since_ms, self.cluster.deadline.part(_LOG_SHARE)
+        )
+        return [record for record in records if isinstance(record, CommitRecord)]
+
     def _retention_ms(self, group: GroupSnapshot) -> int | None:
-        minutes = self.cluster.broker_settings(group.group_id, [_RETENTION]).get(_RETENTION, "")
-        return int(minutes) * 60_000 if minutes.isascii() and minutes.isdigit() else None
+        minutes = self._broker_number(group, _RETENTION)
+        return None if minutes is None else minutes * 60_000
+
+    def _broker_number(self, group: GroupSnapshot, name: str) -> int | None:
+        """A setting of the coordinator's broker; None if it does not tell."""
+        text = self.cluster.broker_settings(group.group_id, [name]).get(name, "")
+        return int(text) if text.isascii() and text.isdigit() else None
 
     def _supports_consumer_protocol(self) -> bool:
         from kgm.protocol.apis import ApiKey

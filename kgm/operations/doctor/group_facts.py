@@ -11,15 +11,19 @@ from kgm.text.wording import group_command
 
 if TYPE_CHECKING:
     from kgm.client.offsets_topic.group_tail import RecordedGroup
+    from kgm.client.offsets_topic.member_activity import CommitRecord
     from kgm.history.rows import AlarmRow, TimeoutAdviceRow
     from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+    from kgm.operations.doctor.known_removals import KnownRemoval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
     """One group. earlier: the description before `group`, `window_ms` earlier, if there was one.
 
-    recorded: the group's records, oldest first. retention_ms: the retention of offsets of an empty group; None where
+    recorded: the group's records, oldest first. commits: those in its log, if it is known that static members were gone
+    and came back. removals: those that this machine's audit log has. max_session_timeout_ms: what the broker allows.
+    retention_ms: the retention of offsets of an empty group; None where
     the broker does not say. advice, alarms: of the built history in folder `history`."""
 
     group: GroupSnapshot
@@ -27,6 +31,9 @@ class GroupFacts:
     earlier: GroupSnapshot | None = None
     window_ms: int = 0
     recorded: Sequence[RecordedGroup] = ()
+    commits: Sequence[CommitRecord] = ()
+    removals: Sequence[KnownRemoval] = ()
+    max_session_timeout_ms: int | None = None
     retention_ms: int | None = None
     denied_topics: frozenset[str] = frozenset()
     supports_consumer_protocol: bool = False

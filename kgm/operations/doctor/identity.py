@@ -43,10 +43,15 @@ def generated_form(name: str) -> str | None:
 def mixed_membership(facts: GroupFacts) -> Iterator[Finding]:
     """Static and dynamic members in one group: restarts of the latter move partitions of the former."""
     if facts.static and facts.dynamic:
+        costs = (
+            "makes members give up and take over partitions, one after another"
+            if facts.group.type == "consumer"
+            else "rebalances the whole group"
+        )
         yield facts.finding(
             "mixed-membership", Severity.WARNING,
             f"only {len(facts.static)} of {len(facts.group.members)} members are static: every restart of a dynamic "
-            "member rebalances the whole group",
+            f"member {costs}",
             f"dynamic: {some(one.member_id for one in facts.dynamic)}",
             about=[one.member_id for one in facts.dynamic],
             run=("simulate-bounce", "--all", "--rolling", "--compare"),

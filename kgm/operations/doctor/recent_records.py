@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kgm.model.changes import by_identity
 from kgm.operations.doctor.findings import Finding, Severity, some
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.text.durations import show_duration
 from kgm.text.wording import many
+
+if TYPE_CHECKING:
+    from kgm.client.offsets_topic.group_tail import RecordedGroup
+    from kgm.model.snapshot import MemberSnapshot
 
 #: So many takeovers of an instance id within this time are two processes that fence each other.
 _DUPLICATE_COUNT: Final = 3
@@ -20,6 +24,8 @@ _OFTEN_COUNT: Final = 6
 _OFTEN_WINDOW_MS: Final = 600_000
 #: What is longer ago than this is not recent.
 _RECENT_MS: Final = 3_600_000
+#: By how much the clock of the coordinator may differ from that of the machine with the audit log.
+_CLOCK_SKEW_MS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +38,17 @@ class _Takeover:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class _Absence:
-    """A static member that was removed and came back. duration_ms: from its last sign of life, about."""
+    """A static member whose session expired and that came back. duration_ms: from its last heartbeat, about."""
 
     duration_ms: int
+    session_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GoneMember:
+    """A static member that is in one record and not in the next one, which was written at at_ms."""
+
+    at_ms: int
     session_timeout_ms: int
 
 
@@ -72,10 +86,18 @@ def short_sessions(facts: GroupFacts) -> Iterator[Finding]:
     if not absences:
         return
     longest = max(absences.values())
+    most_ms = facts.max_session_timeout_ms
+    is_allowed = most_ms is None or longest.duration_ms < most_ms
+    advice = (
+        f"session.timeout.ms above {longest.duration_ms} would have avoided them"
+        if is_allowed
+        else f"the longest is more than group.max.session.timeout.ms ({most_ms}) lets a session.timeout.ms be"
+    )
+    tried_ms = longest.duration_ms + 10_000 if most_ms is None else min(longest.duration_ms + 10_000, most_ms)
     yield facts.finding(
         "session-too-short", Severity.WARNING,
         f"{many(len(absences), 'static member')} rejoined after the session had expired: each such restart costs two "
-        f"rebalances; session.timeout.ms above {longest.duration_ms} would have avoided them",
+        f"rebalances; {advice}",
         *(
             f"{name} was away for about {show_duration(one.duration_ms // 1000 * 1000)}; "
             f"its session timeout is {show_duration(one.session_timeout_ms)}"
@@ -84,26 +106,71 @@ def short_sessions(facts: GroupFacts) -> Iterator[Finding]:
         about=sorted(absences),
         run=("simulate-bounce", "--instance-ids", min(absences),
              "--restart-time", f"{longest.duration_ms // 1000}s",
-             "--session-timeout", f"{longest.duration_ms // 1000 + 10}s"),
+             "--session-timeout", f"{tried_ms // 1000}s"),
     )  # fmt: skip
 
 
+def has_absences(recorded: Sequence[RecordedGroup]) -> bool:
+    """Whether a static member is missing in some record and there again in a later one."""
+    gone: set[str] = set()
+    for before, after in pairwise(recorded):
+        old, new = by_identity(before.group), by_identity(after.group)
+        if gone & new.keys():
+            return True
+        gone |= {name for name in old.keys() - new.keys() if old[name].group_instance_id is not None}
+    return False
+
+
 def _longest_absences(facts: GroupFacts) -> dict[str, _Absence]:
-    """The longest absence of each static member that came back, by instance id."""
-    removed: dict[str, tuple[int, int]] = {}  # (time of removal, session timeout)
+    """The longest absence of each static member that came back after its session had expired, by instance id.
+
+    A member that gave a sign of life less than a session before it was gone did not expire: it has left, or was
+    removed. The last heartbeat of any other was a session earlier."""
+    gone: dict[str, _GoneMember] = {}
+    last_signs_ms: dict[str, int] = {}
     longest: dict[str, _Absence] = {}
     for before, after in pairwise(facts.recorded):
         old, new = by_identity(before.group), by_identity(after.group)
         session_timeout_ms = before.group.session_timeout_ms
         for name in sorted(old.keys() - new.keys()):
-            if old[name].group_instance_id is not None and session_timeout_ms:
-                removed[name] = (after.at_ms, session_timeout_ms)
-        for name in sorted((new.keys() - old.keys()) & removed.keys()):
-            removed_ms, timeout_ms = removed.pop(name)
-            absence = _Absence(duration_ms=after.at_ms - removed_ms + timeout_ms, session_timeout_ms=timeout_ms)
-            if name not in longest or absence.duration_ms > longest[name].duration_ms:
+            if old[name].group_instance_id is None or not session_timeout_ms:
+                continue
+            sign_ms = max(last_signs_ms.get(name, 0), _last_commit_ms(facts, old[name], until_ms=after.at_ms))
+            if after.at_ms - sign_ms >= session_timeout_ms and not _was_removed(facts, name, before, after):
+                gone[name] = _GoneMember(at_ms=after.at_ms, session_timeout_ms=session_timeout_ms)
+        for name in sorted((new.keys() - old.keys()) & gone.keys()):
+            since = gone.pop(name)
+            absence = _Absence(
+                duration_ms=after.at_ms - since.at_ms + since.session_timeout_ms,
+                session_timeout_ms=since.session_timeout_ms,
+            )
+            if name not in longest or absence > longest[name]:
                 longest[name] = absence
+        for name, member in new.items():
+            if name not in old or old[name].member_id != member.member_id:
+                last_signs_ms[name] = after.at_ms  # it has joined
     return longest
+
+
+def _last_commit_ms(facts: GroupFacts, member: MemberSnapshot, *, until_ms: int) -> int:
+    """When an offset was committed last for one of its partitions; 0 if that is not known."""
+    return max(
+        (
+            commit.at_ms
+            for commit in facts.commits
+            if commit.at_ms <= until_ms and commit.partition in member.assignment.get(commit.topic, ())
+        ),
+        default=0,
+    )
+
+
+def _was_removed(facts: GroupFacts, name: str, before: RecordedGroup, after: RecordedGroup) -> bool:
+    """Whether the audit log of this machine has a removal of the member between two records."""
+    return any(
+        removal.group_instance_id == name
+        and before.at_ms - _CLOCK_SKEW_MS <= removal.at_ms <= after.at_ms + _CLOCK_SKEW_MS
+        for removal in facts.removals
+    )
 
 
 def frequent_rebalances(facts: GroupFacts) -> Iterator[Finding]:

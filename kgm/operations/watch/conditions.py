@@ -12,7 +12,7 @@ from typing import Final
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.watch.watched_group import AWAY, RECONCILING, STABLE
-from kgm.text.wording import many
+from kgm.text.wording import many, partitions_text, past_end_text
 
 _FORM: Final = re.compile(r"(members|lag)\s*(<=|>=|==|=)\s*(\d+)")
 _COMPARE: Final[dict[str, Callable[[int, int], bool]]] = {
@@ -76,6 +76,9 @@ class Condition:
         """Over all partitions that the group owns or has committed offsets for. A partition with unknown lag keeps the
         condition from being met; an empty partition without a committed offset has no lag."""
         rows = group.offsets
+        if group.past_end:
+            where = partitions_text(group.past_end)
+            return ConditionState(met=False, seen=f"unknown lag, because {past_end_text(group.past_end)} ({where})")
         unknown = [row for row in rows if row.lag is None and not (row.committed is None and row.end == 0)]
         known = sum(row.lag for row in rows if row.lag is not None)
         if unknown:

@@ -17,6 +17,8 @@ from kgm.text.wording import typed
 #: The time limit of one poll in ms. A poll that takes longer has failed, and the next one tries again.
 _POLL_MS: Final = 5_000
 _SHORTEST_POLL_MS: Final = 100
+#: The time that is left for the last poll.
+_LAST_POLL_MS: Final = 500
 
 
 class GroupSource(Protocol):
@@ -39,6 +41,11 @@ class WaitLimits:
     hold_ms: int
     interval_ms: int
     must_exist: bool = False
+
+    @property
+    def last_poll_ms(self) -> int:
+        """How long before the timeout the last poll begins, whatever the interval is."""
+        return min(_LAST_POLL_MS, self.timeout_ms // 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +91,10 @@ def wait_for(
         now_ms = timekeeper.now_ms()
         if state.has_held(now_ms):
             return state.result(now_ms, met=True)
-        if now_ms - state.started_ms + limits.interval_ms > limits.timeout_ms:
+        left_ms = limits.timeout_ms - (now_ms - state.started_ms) - limits.last_poll_ms
+        if left_ms <= 0:
             return state.result(now_ms, met=False)
-        timekeeper.sleep_ms(limits.interval_ms)
+        timekeeper.sleep_ms(min(limits.interval_ms, left_ms))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from kgm.model.assignment import Move, as_ranges, moves, owners
+from kgm.model.assignment import Move, Partitions, as_ranges, less, moves, owners
 from kgm.model.changes import REBALANCING, Changes, by_identity, changes, knows_owners, owned
 from kgm.model.errors import KgmError, NotFoundError
 from kgm.operations.watch.events import EventKind, GroupEvent
-from kgm.text.wording import many, moves_text, partitions_text
+from kgm.text.wording import many, moves_text, partitions_text, past_end_text
 
 if TYPE_CHECKING:
     from kgm.client.offsets_topic.group_tail import RecordedGroup
@@ -184,6 +184,7 @@ class WatchedGroup:
         if before is None:
             events.append(self._event(EventKind.WATCHING, _state_of(now), after=now.state))
             self._reported_lag = now.lag
+            events += self._past_end({}, now.past_end)
             if self.generation is None:
                 self.generation = now.generation
         else:
@@ -217,7 +218,14 @@ class WatchedGroup:
             moved = changed.coordinator
             text = f"broker {moved.before} -> {moved.after} ({at.host}:{at.port})"
             events.append(self._event(EventKind.COORDINATOR, text, before=moved.before, after=moved.after))
-        return events + self._lag(now)
+        return [*events, *self._lag(now), *self._past_end(before.past_end, now.past_end)]
+
+    def _past_end(self, before: Partitions, now: Partitions) -> Iterable[GroupEvent]:
+        """Committed offsets that are past the end now and were not before."""
+        if new := less(now, before):
+            yield self._event(
+                EventKind.NOTE, f"{past_end_text(new)} ({partitions_text(new)}); the lag there is unknown"
+            )
 
     def _lag(self, now: GroupSnapshot) -> list[GroupEvent]:
         """When it starts, ends, doubles or halves; a little lag is always there."""

@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from kgm.client.offsets_topic.group_tail import RecordedGroup
+from kgm.client.offsets_topic.member_activity import CommitRecord
 from kgm.history.rows import AlarmRow, TimeoutAdviceRow
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.operations.doctor.diagnosis import run_checks
 from kgm.operations.doctor.findings import Severity, some
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.doctor.identity import generated_form
+from kgm.operations.doctor.known_removals import KnownRemoval
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000
@@ -84,6 +86,12 @@ def test_random_instance_ids_are_found_with_what_they_look_like():
 def test_static_and_dynamic_members_in_one_group():
     (one,) = found(with_members(member("seat-1", [0, 1]), member("x", [2, 3], is_static=False)))
     assert (one.check, one.about) == ("mixed-membership", ("x",))
+    assert one.message.endswith("every restart of a dynamic member rebalances the whole group")
+    members = member("seat-1", [0, 1]), member("x", [2, 3], is_static=False)
+    mixed = [each for each in found(with_members(*members, type="consumer")) if each.check == "mixed-membership"]
+    assert [each.message.partition("every restart ")[2] for each in mixed] == [  # reconciled member by member (KIP-848)
+        "of a dynamic member makes members give up and take over partitions, one after another"
+    ]
 
 
 def test_confusable_ids_and_hidden_characters():
@@ -239,6 +247,40 @@ def test_restarts_longer_than_the_session():
     assert one.evidence == ("seat-1 was away for about 17s; its session timeout is 10s",)
     assert "--restart-time 17s --session-timeout 27s" in one.next_command
     assert found(recorded=past[:2]) == []
+
+
+def test_members_that_left_or_were_removed_were_not_absent():
+    """A session of 25 minutes that did not expire: the member joined, or committed, less than that ago."""
+    a, b = member("seat-1", [0, 1]), member("seat-2", [2, 3])
+    long = {"session_ms": 1_500_000}
+    back = [record(60_000, 3, b, **long), record(57_000, 4, member("seat-1", [0, 1], start=2), b, **long)]
+    past = [record(HOUR, 2, a, b, **long), *back]
+    (one,) = found(recorded=past)
+    assert "above 1503000 " in one.message
+    joined = [record(HOUR, 1, b, **long), record(600_000, 2, a, b, **long), *back]
+    assert found(recorded=joined) == []
+    commit = CommitRecord(at_ms=NOW - 90_000, topic="t", partition=1)
+    assert found(recorded=past, commits=[commit]) == []
+    for other in (
+        replace(commit, partition=2), replace(commit, at_ms=NOW - 1_600_000), replace(commit, at_ms=NOW - 58_000)
+    ):  # another member's, too old, and of the process that came back  # fmt: skip
+        assert [finding.check for finding in found(recorded=past, commits=[other])] == ["session-too-short"]
+    removal = KnownRemoval(cluster_id=None, group_id="g", group_instance_id="seat-1", at_ms=NOW - 60_500)
+    assert found(recorded=past, removals=[removal]) == []
+    assert found(recorded=past, removals=[replace(removal, group_instance_id="seat-2")]) != []
+    assert found(recorded=past, removals=[replace(removal, at_ms=NOW - 2 * HOUR)]) != []
+
+
+def test_no_session_timeout_is_advised_that_the_broker_refuses():
+    a, b = member("seat-1", [0, 1]), member("seat-2", [2, 3])
+    past = [record(60_000, 1, a, b), record(40_000, 2, b), record(32_500, 3, member("seat-1", [0, 1], start=2), b)]
+    (one,) = found(recorded=past, max_session_timeout_ms=20_000)
+    assert "session.timeout.ms above 17500 would" in one.message
+    assert "--session-timeout 20s" in one.next_command
+    (one,) = found(recorded=past, max_session_timeout_ms=15_000)
+    assert "above 17500" not in one.message
+    assert "more than group.max.session.timeout.ms (15000)" in one.message
+    assert "--session-timeout 15s" in one.next_command
 
 
 def test_a_group_that_keeps_rebalancing():

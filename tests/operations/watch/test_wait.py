@@ -74,6 +74,16 @@ def test_conditions_must_hold():
     assert late.error.facts == ("met at the last poll, but not for 1m",)
 
 
+@pytest.mark.parametrize("interval_ms", [9_000, 10_000, 3_600_000])
+def test_an_interval_as_long_as_the_timeout_does_not_end_it_early(interval_ms):
+    limits = WaitLimits(timeout_ms=10_000, hold_ms=0, interval_ms=interval_ms)
+    late = wait_for(Script(EMPTY, GROUP), "g", [parse_condition("stable")], limits, VirtualTime())
+    assert late.met
+    never = wait_for(Script(EMPTY), "g", [parse_condition("stable")], limits, VirtualTime())
+    assert not never.met
+    assert 9_000 <= never.waited_ms <= 10_000
+
+
 def test_a_group_without_members_must_stay_so_for_a_moment():
     """A coordinator that has just taken over may describe a group as it was before its members joined."""
     assert not waited([EMPTY] * 3 + [GROUP], "empty", timeout_ms=5_000).met

@@ -154,6 +154,26 @@ def test_handovers_are_the_changes_in_the_list_of_consumers_of_each_partition(ge
     assert watch.group.handovers >= len(between_consumers)
 
 
+def offset(partition, committed, end):
+    lag = end - committed if end >= committed else None
+    return OffsetSnapshot(
+        topic="t", partition=partition, committed=committed, end=end, lag=lag, group_instance_id="a", member_id="a-1"
+    )
+
+
+def test_a_committed_offset_past_the_end_is_no_lag_and_is_said_once():
+    watch = Watch()
+    sane, beyond = (offset(0, 5, 5), offset(1, 5, 5)), (offset(0, 5, 5), offset(1, 5, 0))
+    watch.see(group(A, B, offsets=sane), recorded(1, A, B))
+    assert watch.see(group(A, B, offsets=beyond)) == [
+        ("note", "1 committed offset is past the end: topic recreated or records lost (t[1]); the lag there is unknown")
+    ]
+    assert watch.group.latest.lag is None
+    assert watch.see(group(A, B, offsets=beyond)) == []
+    late = Watch()
+    assert late.kinds(group(A, B, offsets=beyond), recorded(1, A, B)) == ["watching", "note"]
+
+
 def test_without_the_log_visible_rebalances_are_counted():
     watch = Watch(max_rebalances=9)
     assert watch.kinds(group(A, B), silent=SILENT) == ["note", "watching"]
