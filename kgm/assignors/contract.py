@@ -1,12 +1,15 @@
 """What goes into an assignor, and what comes out: members with subscriptions and owned partitions, topics,
 assignments."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kgm.java.strings import string_order
 from kgm.model.errors import UsageError
 
+#: How many partitions the topics of a group may have together: as many as Kafka's brokers manage in a whole cluster
+#: without being tuned for it.
+MOST_PARTITIONS = 200_000
 #: The answer of an assignor: partitions by member id and topic, sorted; every member, no empty topic. Parts of it may
 #: be shared between members and with what the members own, so it must not be changed.
 Assigned = dict[str, Mapping[str, tuple[int, ...]]]
@@ -83,3 +86,10 @@ def by_identity(members: Sequence[MemberSpec]) -> list[MemberSpec]:
 def by_member_id(members: Sequence[MemberSpec]) -> list[MemberSpec]:
     """By member id, whether static or not."""
     return [members[position] for position in string_order([member.member_id for member in members])]
+
+
+def refuse_too_many_partitions(topics: Iterable[TopicSpec]) -> None:
+    """Raises UsageError for a group that would take gigabytes of memory."""
+    partitions = sum(topic.partitions for topic in topics)
+    if partitions > MOST_PARTITIONS:
+        raise UsageError(f"the topics of the group have {partitions} partitions, more than {MOST_PARTITIONS}")

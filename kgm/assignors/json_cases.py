@@ -1,13 +1,13 @@
 """Groups to assign, as JSON: a case as `kgm assign` reads it, or a group as `kgm describe` prints it."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec
+from kgm.assignors.contract import GroupSpec, MemberSpec, TopicSpec, refuse_too_many_partitions
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.unsupported_groups import refuse_unsupported
+from kgm.java.re2j import compiled
 from kgm.model.assignment import Partitions
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, snapshot_from_json
@@ -44,6 +44,7 @@ def _case(data: Mapping[str, Any], assignor: str | None) -> AssignmentCase:
     members = tuple(
         _member(_object(item, f"members[{i}]"), f"members[{i}]") for i, item in enumerate(_list(data, "members"))
     )
+    refuse_too_many_partitions(topics)
     return AssignmentCase(
         case=data.get("case"),
         assignor=assignor or _text(data, "assignor"),
@@ -104,6 +105,7 @@ def _snapshot_case(snapshot: GroupSnapshot, assignor: str | None) -> AssignmentC
 def group_of(snapshot: GroupSnapshot) -> GroupSpec:
     """A described group as its assignor sees it: every member claims its assignment, at the current generation."""
     topics = tuple(TopicSpec(name=topic.name, partitions=topic.partitions) for topic in snapshot.topics)
+    refuse_too_many_partitions(topics)
     names = [topic.name for topic in topics]
     members = tuple(
         MemberSpec(
@@ -133,13 +135,15 @@ def _owned(member: MemberSnapshot) -> Partitions:
 def subscribed_topics(member: MemberSnapshot, names: Sequence[str]) -> tuple[str, ...]:
     """The known topics that a member subscribes to, by name or by its regular expression.
 
-    Raises UsageError for an expression that is not valid in Python (the broker's are RE2/J)."""
+    Raises UsageError for an expression that brokers do not accept."""
     wanted = dict.fromkeys(name for name in member.topics if name in names)
     if member.regex:
-        try:
-            pattern = re.compile(member.regex)
-        except re.error as error:
-            raise UsageError(f"member {member.member_id} subscribes to {member.regex!r}: {error}") from error
+        pattern = compiled(member.regex)
+        if pattern is None:
+            raise UsageError(
+                f"member {member.member_id} subscribes to {member.regex!r}, which is not a valid regular expression",
+                facts=("Kafka's brokers take the syntax of RE2/J: no look-around and no back references",),
+            )
         wanted.update(dict.fromkeys(name for name in names if pattern.fullmatch(name)))
     return tuple(wanted)
 

@@ -36,6 +36,12 @@ def string_length(text: str) -> int:
     return len(text) + sum(character > _LAST_SINGLE_UNIT for character in text)
 
 
+def is_blank(text: str) -> bool:
+    """`String.trim().isEmpty()`: whether it has nothing but spaces and control characters of ASCII. Other white space,
+    which Python's `strip` takes away too, counts as text."""
+    return all(character <= " " for character in text)
+
+
 def utf16_key(text: str) -> bytes:
     """Sort key with which Python orders strings as `String.compareTo` does: by UTF-16 code unit."""
     return text.encode("utf-16-be", "surrogatepass")

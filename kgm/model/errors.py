@@ -7,7 +7,7 @@ from kgm.model.error_code import ErrorCode, error_name
 
 __all__ = [
     "AuthenticationError", "AuthorizationError", "BrokerError", "ConditionNotMet", "DecodeError", "EncodeError",
-    "ErrorCode", "KgmError", "NotFoundError", "PartialError", "RefusedError", "UnreachableError",
+    "ErrorCode", "KgmError", "NotFoundError", "PartialError", "RefusedError", "TimedOutError", "UnreachableError",
     "UnsupportedError", "UsageError", "error_name",
 ]  # fmt: skip
 
@@ -95,6 +95,13 @@ class UnreachableError(KgmError):
 
     exit_code = 5
     code = "UNREACHABLE"
+
+
+class TimedOutError(KgmError):
+    """The time limit of the command has passed, and nothing was changed."""
+
+    exit_code = 5
+    code = "TIMED_OUT"
 
 
 class RefusedError(KgmError):

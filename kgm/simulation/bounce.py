@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import median_low
 
 from kgm.coordinator.contract.settings import BrokerSettings
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import NotFoundError, TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.client_library import Library, usual_heartbeat_interval_ms
@@ -24,6 +24,11 @@ SEED = 1
 _BUDGET = 300_000
 _MEMBERS_PER_COST = 100
 _FEWEST_DRAWS = 3
+#: What they may cost if the first draw was not like the others.
+_MOST_SPENT = 2 * _BUDGET
+#: When the group has not become stable in any of so many draws, it will not do so in others.
+_HOPELESS_DRAWS = 10
+_FEWER_DRAWS = "the time limit (--timeout) has passed: there are fewer draws than asked for"
 #: How large the hash map of a consumer group may be: for as many members as now, two or four times as many.
 _MAP_SIZES = 3
 #: For the network, and for what is slow for once.
@@ -35,24 +40,31 @@ CONSUMER_INTERVAL_MS = BrokerSettings().group_consumer_heartbeat_interval_ms
 MIN_SESSION, MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
 
 
+def _never() -> bool:
+    """The time limit of a simulation that has none."""
+    return False
+
+
 def simulate(
     snapshot: GroupSnapshot, plan: Plan, *, name: str = "as-is", draws: int = DRAWS, seed: int = SEED,
-    keeps_holdings: bool = False,
+    keeps_holdings: bool = False, is_out_of_time: Callable[[], bool] = _never,
 ) -> Prediction:  # fmt: skip
     """Predict what the plan does to the group.
 
     draws: how often to play what is left to chance, at most. The same seed gives the same prediction. keeps_holdings:
-    record `holdings` in the typical draw.
+    record `holdings` in the typical draw. is_out_of_time: asked now and then, and if so there are fewer draws.
     Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
-    UsageError for a plan that does not fit the group."""
-    simulation = Simulation.of(snapshot, plan, seed)
+    UsageError for a plan that does not fit the group, TimedOutError if the time is not enough for one draw."""
+    simulation = replace(Simulation.of(snapshot, plan, seed), is_out_of_time=is_out_of_time)
     drawn = simulation.play(draws)
     shorter = _with_shorter_session(snapshot, simulation, drawn)
     led = _led_by_each(simulation, drawn)
     every = (*drawn, *shorter, *led)
     exact = all(draw.without_times == every[0].without_times for draw in every) and not _is_open(every)
     number = _typical(drawn)
-    typical = simulation.runner(number, keeps_holdings=True).play() if keeps_holdings else drawn[number]
+    typical = drawn[number]
+    if keeps_holdings:
+        typical = replace(simulation, is_out_of_time=_never).runner(number, keeps_holdings=True).play()
     group = simulation.group
     return Prediction(
         name=name,
@@ -63,6 +75,7 @@ def simulate(
         caveats=(
             *session_caveats(shorter, SHORTEST_SESSION_MS),
             *caveats(group, simulation.plan, simulation.settings, drawn),
+            *((_FEWER_DRAWS,) if is_out_of_time() else ()),
         ),
         ranges=None if exact else _ranges(drawn, (*shorter, *led)),
         protocol=group.protocol.value,
@@ -77,6 +90,7 @@ class Simulation:
     plan: Plan
     settings: BrokerSettings
     seed: int
+    is_out_of_time: Callable[[], bool] = _never
 
     @classmethod
     def of(cls, snapshot: GroupSnapshot, plan: Plan, seed: int = SEED) -> "Simulation":
@@ -92,14 +106,25 @@ class Simulation:
         return cls(group=group, plan=plan, settings=_broker_settings(group, plan), seed=seed)
 
     def play(self, draws: int) -> Sequence[Draw]:
-        """As many draws as are asked for; fewer if one is costly, and only one if nothing is left to chance."""
+        """As many draws as are asked for; fewer if they are costly or the time is over, and only one if nothing is left
+        to chance. Raises TimedOutError if the time is not enough for one."""
         first = self.runner(0).play()
         if _is_certain(self.group, self.plan, first):
             return (first,)
-        cost = first.requests * (1 + len(self.group.members) / _MEMBERS_PER_COST)
-        affordable = max(_FEWEST_DRAWS, round(_BUDGET / max(cost, 1)))
-        rest = range(1, min(draws, affordable))
-        return (first, *(self.runner(number).play() for number in rest))
+        per_request = 1 + len(self.group.members) / _MEMBERS_PER_COST
+        affordable = max(_FEWEST_DRAWS, round(_BUDGET / max(first.requests * per_request, 1)))
+        drawn, spent = [first], first.requests * per_request
+        while len(drawn) < min(draws, affordable):
+            is_costly = spent > _MOST_SPENT and len(drawn) >= _FEWEST_DRAWS
+            is_hopeless = len(drawn) >= _HOPELESS_DRAWS and not any(draw.became_stable for draw in drawn)
+            if is_costly or is_hopeless:
+                break
+            try:
+                drawn.append(self.runner(len(drawn)).play())
+            except TimedOutError:
+                break
+            spent += drawn[-1].requests * per_request
+        return tuple(drawn)
 
     def runner(self, number: int, *, keeps_holdings: bool = False) -> PlanRunner:
         """A draw by its number: it is the same each time. Draw 0 takes the group and the broker as they are described,
@@ -110,7 +135,10 @@ class Simulation:
             group = _shuffled(group, name, becomes_consumer=self.plan.migrate)
             if _has_no_delay(self.plan, number):
                 settings = replace(settings, group_initial_rebalance_delay_ms=0)
-        return PlanRunner(group, self.plan, settings, name, keeps_holdings=keeps_holdings, has_usual_timing=not number)
+        return PlanRunner(
+            group, self.plan, settings, name, keeps_holdings=keeps_holdings, has_usual_timing=not number,
+            is_out_of_time=self.is_out_of_time,
+        )  # fmt: skip
 
 
 def _broker_settings(group: StartingGroup, plan: Plan) -> BrokerSettings:
@@ -211,9 +239,11 @@ def _with_shorter_session(snapshot: GroupSnapshot, simulation: Simulation, drawn
     is_known = snapshot.session_timeout_ms is not None or simulation.plan.what_if.session_timeout_ms is not None
     if is_known or not simulation.plan.bounce or simulation.group.protocol is GroupProtocol.CONSUMER:
         return ()
-    shorter = replace(simulation, group=replace(simulation.group, session_timeout_ms=SHORTEST_SESSION_MS)).play(
-        _FEWEST_DRAWS
-    )
+    other = replace(simulation, group=replace(simulation.group, session_timeout_ms=SHORTEST_SESSION_MS))
+    try:
+        shorter = other.play(_FEWEST_DRAWS)
+    except TimedOutError:
+        return ()
     seen = {draw.without_times for draw in drawn}
     return () if all(draw.without_times in seen for draw in shorter) else shorter
 
@@ -225,12 +255,20 @@ def _led_by_each(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw
     has_no_leader = simulation.group.protocol is GroupProtocol.CONSUMER
     if has_no_leader or len(libraries) == 1 or not any(draw.rebalances for draw in drawn):
         return ()
-    led = [
-        PlanRunner(
-            simulation.group, simulation.plan, simulation.settings, f"{simulation.seed}/led", led_by=library
-        ).play()
-        for library in Library
-    ]
+    try:
+        led = [
+            PlanRunner(
+                simulation.group,
+                simulation.plan,
+                simulation.settings,
+                f"{simulation.seed}/led",
+                led_by=library,
+                is_out_of_time=simulation.is_out_of_time,
+            ).play()
+            for library in Library
+        ]
+    except TimedOutError:
+        return ()
     seen = {draw.without_times for draw in drawn}
     return () if all(draw.without_times in seen for draw in led) else led
 

@@ -1,5 +1,6 @@
 """The same plan in several scenarios, side by side."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kgm.model.errors import KgmError
@@ -20,19 +21,35 @@ class Comparison:
 
 
 def compare(
-    snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False
+    snapshot: GroupSnapshot,
+    plan: Plan,
+    *,
+    draws: int = DRAWS,
+    seed: int = SEED,
+    keeps_holdings: bool = False,
+    is_out_of_time: Callable[[], bool] = lambda: False,
 ) -> Comparison:
     """The scenarios of `side_by_side`, and the plan with static members, dynamic members, the cooperative assignor, and
     the consumer protocol (KIP-848), or the classic protocol for a group that has that.
 
     Raises what `simulate` raises for the plan as it stands; an error in another scenario is data."""
-    predictions = side_by_side(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+    predictions = side_by_side(
+        snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, is_out_of_time=is_out_of_time
+    )
     errors: list[KgmError] = []
     for name, what_if in _others(plan.what_if, plan.what_if.protocol or GroupProtocol(snapshot.type)):
         try:
             other = replace(plan, what_if=what_if)
             predictions.append(
-                simulate(snapshot, other, name=name, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+                simulate(
+                    snapshot,
+                    other,
+                    name=name,
+                    draws=draws,
+                    seed=seed,
+                    keeps_holdings=keeps_holdings,
+                    is_out_of_time=is_out_of_time,
+                )
             )
         except KgmError as error:
             errors.append(error)
@@ -40,12 +57,20 @@ def compare(
 
 
 def side_by_side(
-    snapshot: GroupSnapshot, plan: Plan, *, draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False
+    snapshot: GroupSnapshot,
+    plan: Plan,
+    *,
+    draws: int = DRAWS,
+    seed: int = SEED,
+    keeps_holdings: bool = False,
+    is_out_of_time: Callable[[], bool] = lambda: False,
 ) -> list[Prediction]:
     """The scenario `as-is`, which is the plan with Apache Kafka. Also `freed`, if the broker would refuse killed
     members that return: each is removed before it starts again. And `standby`, if the plan has a target size or
     pre-registered ids: with a broker that follows them."""
-    as_is = simulate(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+    as_is = simulate(
+        snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, is_out_of_time=is_out_of_time
+    )
     what_ifs = {}
     if as_is.protocol == GroupProtocol.CONSUMER.value and plan.bounce and as_is.typical.refused_joins:
         what_ifs["freed"] = replace(plan.what_if, freed=True)
@@ -53,7 +78,13 @@ def side_by_side(
         what_ifs["standby"] = replace(plan.what_if, standby=True)
     return [as_is] + [
         simulate(
-            snapshot, replace(plan, what_if=what_if), name=name, draws=draws, seed=seed, keeps_holdings=keeps_holdings
+            snapshot,
+            replace(plan, what_if=what_if),
+            name=name,
+            draws=draws,
+            seed=seed,
+            keeps_holdings=keeps_holdings,
+            is_out_of_time=is_out_of_time,
         )
         for name, what_if in what_ifs.items()
     ]

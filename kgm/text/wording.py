@@ -1,9 +1,9 @@
 """Partitions, moves, counts and commands in the words that every command uses."""
 
-import shlex
 from collections.abc import Iterable
 
 from kgm.model.assignment import Move, Partitions, as_ranges, count
+from kgm.text.shell import shell_word
 
 _MOST_HANDOVERS = 8
 
@@ -15,12 +15,12 @@ def many(number: int, noun: str) -> str:
 
 def typed(group_id: str) -> str:
     """A group id as an argument of a command that can be run: quoted for a shell, and never taken for an option."""
-    return shlex.quote(group_id) if not group_id.startswith("-") else f"--group={shlex.quote(group_id)}"
+    return shell_word(group_id) if not group_id.startswith("-") else f"--group={shell_word(group_id)}"
 
 
 def group_command(command: str, group_id: str, *words: str) -> str:
     """`kgm describe GROUP --offsets`: a command about a group that can be run as it is."""
-    return " ".join(["kgm", command, typed(group_id), *map(shlex.quote, words)])
+    return " ".join(["kgm", command, typed(group_id), *map(shell_word, words)])
 
 
 def partitions_text(partitions: Partitions) -> str:

@@ -161,6 +161,9 @@ def simulate_bounce(
     The group is live (GROUP, which is only read), a snapshot (--from-file), or made up (--members N --topic
     NAME:PARTITIONS).
 
+    --timeout, if it is given, also limits the simulation: what has been drawn by then counts, and a note says so; exit
+    5 if the plan was not simulated once. A group may have up to 200000 partitions.
+
     With --target-size or --pre-registered a second scenario, `standby`, shows the same plan on a broker that lets new
     members wait until all planned ones have joined. Apache Kafka cannot do this; `kgm serve --set
     kgm.group.target.size.GROUP=N` and `kgm.group.pre.registered.instance.ids.GROUP=ID,ID` can. Gates apply to the first
@@ -209,6 +212,7 @@ def simulate_bounce(
             draws=draws,
             seed=seed,
             keeps_holdings=report_file is not None,
+            timeout_ms=common.timeout_ms if common.origins.get("timeout") == "flag" else None,
         )
     _show(predicted, where, report_file, common)
 

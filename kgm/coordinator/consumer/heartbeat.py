@@ -18,6 +18,7 @@ from kgm.coordinator.groups.consumer_member import AWAY, LEAVING, NOTHING, Consu
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.coordinator.groups.foreign_group import ForeignGroup
 from kgm.coordinator.groups.group import Group
+from kgm.java.strings import is_blank
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from kgm.protocol.messages.consumer_group_heartbeat_response import (
@@ -126,11 +127,11 @@ def request_error(message: ConsumerGroupHeartbeatRequest, version: int, settings
 
 def _invalid(message: ConsumerGroupHeartbeatRequest, version: int) -> str:
     epoch = message.member_epoch
-    if (version >= HEARTBEAT_REQUIRES_MEMBER_ID or epoch > 0 or epoch == LEAVING) and not message.member_id.strip():
+    if (version >= HEARTBEAT_REQUIRES_MEMBER_ID or epoch > 0 or epoch == LEAVING) and is_blank(message.member_id):
         return "MemberId is empty."
     for name in ("group_id", "instance_id", "rack_id"):
         value = getattr(message, name)
-        if value is not None and not value.strip():
+        if value is not None and is_blank(value):
             return f"{name.title().replace('_', '')} is empty."
     if epoch == _JOINING:
         if message.rebalance_timeout_ms == _NO_TIMEOUT:

@@ -1,12 +1,10 @@
-"""Subscriptions by regular expression (KIP-848): RE2's syntax, matched in linear time.
+"""Subscriptions by regular expression (KIP-848), in the syntax of RE2/J.
 
 A heartbeat with a new expression is answered at once. An alarm that is due immediately then resolves the expressions of
 the group, where Kafka does this in another thread (GroupMetadataManager.maybeUpdateRegularExpressions,
 TopicRegexResolver)."""
 
 import enum
-from functools import lru_cache
-from typing import Any
 
 from kgm.coordinator.consumer import records
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
@@ -14,6 +12,7 @@ from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.coordinator.groups.consumer_group import ConsumerGroup, MetadataRefresh, ResolvedRegex, counted
 from kgm.coordinator.groups.consumer_member import ConsumerMember
 from kgm.coordinator.groups.event_draft import EventDraft
+from kgm.java.re2j import compiled
 
 #: The least time between two resolutions (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS).
 _MIN_INTERVAL_MS = 10_000
@@ -28,19 +27,6 @@ class RegexChange(enum.Enum):
     UPDATED = enum.auto()
     UPDATED_AND_RESOLVED = enum.auto()
     INVALID = enum.auto()
-
-
-@lru_cache(maxsize=1024)
-def compiled(regex: str) -> Any | None:
-    """The compiled expression; None if it is not valid in RE2's syntax."""
-    import re2  # type: ignore[import-untyped]
-
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(regex, options)
-    except (re2.error, UnicodeError):
-        return None
 
 
 def update(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, event: EventDraft) -> RegexChange:

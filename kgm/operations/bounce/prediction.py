@@ -1,5 +1,7 @@
 """Predict a bounce: `simulate` for a plan, `predict_bounce` for what an operator asks for."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kgm.model.errors import ConditionNotMet, KgmError, UsageError
@@ -74,17 +76,23 @@ def simulate(
 
 def predict_bounce(
     group: BounceGroup, request: BounceRequest, *, compares: bool = False, gates: Gates | None = None,
-    draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False,
+    draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False, timeout_ms: int | None = None,
 ) -> PredictedBounce:  # fmt: skip
     """Predict what an operator asks for, in the scenarios of `side_by_side`, or of `compare` if `compares`.
 
-    Raises what `plan_for` and `simulate` raise."""
+    timeout_ms: when this time is over, no more draws are played. Raises what `plan_for` and `simulate` raise, and
+    TimedOutError if the time is not enough for one draw of the plan as it stands."""
+    is_out_of_time = _time_limit(timeout_ms)
     plan, snapshot = plan_for(request, group), group.snapshot
     _refuse_no_draws(draws)
     if compares:
-        compared = compare(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+        compared = compare(
+            snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, is_out_of_time=is_out_of_time
+        )
     else:
-        predictions = side_by_side(snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+        predictions = side_by_side(
+            snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, is_out_of_time=is_out_of_time
+        )
         compared = Comparison(predictions=tuple(predictions), errors=())
     return PredictedBounce(
         group=snapshot,
@@ -93,6 +101,12 @@ def predict_bounce(
         errors=compared.errors,
         failed_gates=(gates or Gates()).failures(compared.predictions[0]),
     )
+
+
+def _time_limit(timeout_ms: int | None) -> Callable[[], bool]:
+    """Whether the time is over, which begins now."""
+    started_s = time.monotonic()
+    return lambda: timeout_ms is not None and (time.monotonic() - started_s) * 1000 >= timeout_ms
 
 
 def _refuse_no_draws(draws: int) -> None:

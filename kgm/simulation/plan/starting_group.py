@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign
+from kgm.assignors.contract import refuse_too_many_partitions
 from kgm.assignors.server.broker_view import as_the_broker_sees
 from kgm.assignors.unsupported_groups import STREAMS, refuse_unsupported
 from kgm.coordinator.contract.topic_image import Topic, TopicImage, topic_id
@@ -192,6 +193,8 @@ def _timeout(supposed: int | None, seen: int | None, default: int, what: str, ca
     if supposed is not None:
         return supposed
     if seen is not None:
+        if seen < 1:
+            raise UsageError(f"the {what} timeout in the snapshot is {seen}, the lowest is 1")
         return seen
     assumed = f"{default // 1000} s is assumed (set it with --{what}-timeout)"
     caveats.append(f"the {what} timeout is not in the snapshot: {assumed}")
@@ -208,7 +211,9 @@ def _topics(snapshot: GroupSnapshot, caveats: list[str]) -> dict[str, int]:
                 assumed = f"{known[name]} partitions are assumed, as many as are assigned"
                 caveats.append(f"topic {name} is not in the snapshot: {assumed}")
     wanted = {name for member in snapshot.members for name in member.topics}
-    return {name: known[name] for name in sorted(known) if name in wanted or not wanted}
+    topics = {name: known[name] for name in sorted(known) if name in wanted or not wanted}
+    refuse_too_many_partitions(TopicSpec(name=name, partitions=partitions) for name, partitions in topics.items())
+    return topics
 
 
 def _assignor(snapshot: GroupSnapshot, what_if: WhatIf, protocol: GroupProtocol) -> str:

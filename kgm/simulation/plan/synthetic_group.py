@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kgm.assignors.contract import TopicSpec, refuse_too_many_partitions
 from kgm.model.errors import UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 from kgm.protocol.subscription import PROTOCOL_TYPE
@@ -19,6 +20,8 @@ from kgm.simulation.plan.starting_group import (
 )
 
 _CLIENT_ID = "consumer"
+#: Far more than the largest groups there are.
+MOST_MEMBERS = 20_000
 
 
 def synthetic_group(
@@ -35,10 +38,13 @@ def synthetic_group(
     Raises UsageError for no member, no topic, or a topic that is given twice."""
     if members < 1:
         raise UsageError(f"--members is {members}, the lowest is 1")
+    if members > MOST_MEMBERS:
+        raise UsageError(f"--members is {members}, the highest is {MOST_MEMBERS}")
     if not topics:
         raise UsageError("a made-up group needs topics", hint="--topic orders:12")
     if len({topic.name for topic in topics}) != len(topics):
         raise UsageError("a topic is given twice")
+    refuse_too_many_partitions([TopicSpec(name=topic.name, partitions=topic.partitions) for topic in topics])
     chance = random.Random("kgm")  # noqa: S311  (a simulation)
     is_static, is_classic = membership is Membership.STATIC, protocol is GroupProtocol.CLASSIC
     width = len(str(members))

@@ -127,11 +127,15 @@ class ScriptedConsumerMember(ScriptedMember):
             case ErrorCode.FENCED_INSTANCE_ID:
                 self._fenced()
             case (
-                ErrorCode.UNRELEASED_INSTANCE_ID
-                | ErrorCode.GROUP_MAX_SIZE_REACHED
-                | ErrorCode.UNSUPPORTED_ASSIGNOR
-                | ErrorCode.GROUP_ID_NOT_FOUND
-            ) as code:
+                (
+                    ErrorCode.UNRELEASED_INSTANCE_ID
+                    | ErrorCode.GROUP_MAX_SIZE_REACHED
+                    | ErrorCode.UNSUPPORTED_ASSIGNOR
+                    | ErrorCode.GROUP_ID_NOT_FOUND
+                    | ErrorCode.INVALID_REQUEST  # a blank instance id or rack, which the classic protocol accepts
+                )
+                as code
+            ):
                 self.world.refuse(self, f"the heartbeat to join is refused with {error_name(code)}")
                 self._die()
                 self.world.observer.start_refused(self)

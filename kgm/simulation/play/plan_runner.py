@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import Partitions
+from kgm.model.errors import TimedOutError
 from kgm.model.ids import Millis
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.records.messages.group_metadata_value import GroupMetadataValue
@@ -35,6 +36,12 @@ _LOOK_MS = 1_000.0
 _HOPELESS_REBALANCES = 30
 #: How long a group may take to become stable, besides its own timeouts.
 _PATIENCE_MS = 600_000
+#: For how many requests of each member, besides its heartbeats, somebody waits for a group to be stable.
+_HOPELESS_REQUESTS = 5_000
+#: Heartbeats more often than this are not taken for a reason to wait for more requests.
+_SHORTEST_INTERVAL_MS = 100
+#: The time limit is checked once in so many events.
+_EVENTS_PER_CHECK = 256
 
 
 class RemovalSender:
@@ -50,13 +57,15 @@ class PlanRunner:
     """One draw of a plan, and the observer of its world.
 
     led_by: of which library the first leader is; None: of any. keeps_holdings: whether to record `Draw.holdings`.
-    has_usual_timing: see `DrawTiming`."""
+    has_usual_timing: see `DrawTiming`. is_out_of_time: asked now and then; the play ends with TimedOutError if so."""
 
     def __init__(
         self, group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: Library | None = None,
         keeps_holdings: bool = False, has_usual_timing: bool = False,
+        is_out_of_time: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
         self.group = group
+        self._is_out_of_time = is_out_of_time
         self.plan = plan
         self.world = World(
             group,
@@ -88,7 +97,7 @@ class PlanRunner:
     # -- the plan
 
     def play(self) -> Draw:
-        """Play the plan to its end."""
+        """Play the plan to its end. Raises TimedOutError."""
         self._load_group()
         is_stable = self._scale_and_remove()
         rolling = self.plan.rolling
@@ -230,10 +239,19 @@ class PlanRunner:
         patience_ms = 2 * group.session_timeout_ms + 3 * group.rebalance_timeout_ms + self.plan.restart_time_ms
         deadline = world.now_ms + _PATIENCE_MS + patience_ms
         most = world.rebalances + _HOPELESS_REBALANCES + 3 * len(self.members)
+        interval_ms = max(world.timing.heartbeat_interval_ms, _SHORTEST_INTERVAL_MS)
+        most_requests = world.requests + (len(self.members) + 4) * (_HOPELESS_REQUESTS + patience_ms // interval_ms)
+        events = 0
         while self._scheduled or world.in_flight or not self._is_stable(with_lingering=with_lingering):
-            if world.clock.now_ms > deadline or world.rebalances > most:
+            if world.clock.now_ms > deadline or world.rebalances > most or world.requests > most_requests:
                 return False
             world.run_next()
+            events += 1
+            if not events % _EVENTS_PER_CHECK and self._is_out_of_time():
+                raise TimedOutError(
+                    "the time limit has passed before the plan was simulated once",
+                    hint="give it more with --timeout, or simulate fewer members",
+                )
         return True
 
     def _is_stable(self, *, with_lingering: bool) -> bool:

@@ -1,6 +1,5 @@
 """What a reader has to know before trusting a prediction, in words."""
 
-import shlex
 from collections.abc import Sequence
 
 from kgm.assignors import is_cooperative
@@ -11,6 +10,7 @@ from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library
 from kgm.simulation.plan.starting_group import StartingGroup
 from kgm.simulation.play.draw import Draw
 from kgm.text.braces import as_list
+from kgm.text.shell import shell_word
 from kgm.text.wording import many, typed
 
 #: A suggested command names at most so many ids.
@@ -169,7 +169,7 @@ def _refused(group: StartingGroup, plan: Plan, settings: BrokerSettings, draws: 
 
 
 def _removal_command(group_id: str, instance_ids: Sequence[str]) -> str:
-    ids = shlex.quote(as_list(instance_ids)) if len(instance_ids) <= _MOST_IDS else "ID,ID..."
+    ids = shell_word(as_list(instance_ids)) if len(instance_ids) <= _MOST_IDS else "ID,ID..."
     return f"kgm remove-members {typed(group_id)} --instance-ids {ids}"
 
 

@@ -7,6 +7,7 @@ import subprocess
 import uuid
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.server import serve_in_thread
@@ -108,6 +109,29 @@ def test_lag_is_waited_for(kafka):
         assert member.commit().kind == "committed"
         code, document, err = waiting.end()
     assert (code, document["data"]["lag"]) == (0, 0), err
+
+
+def test_a_committed_offset_past_the_end_is_no_lag_of_zero():
+    """As after a topic was deleted and created again."""
+    with serve_in_thread(topics={"t": 2}) as server:
+        consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "g"})
+        committed = consumer.commit(offsets=[TopicPartition("t", 0, 0), TopicPartition("t", 1, 5)], asynchronous=False)
+        consumer.close()
+        assert [one.error for one in committed] == [None, None]
+        where = ("g", "-b", server.bootstrap)
+        late = kgm("wait", *where, "--for", "lag=0", "--timeout", "1s", "--interval", "200ms")
+        assert late.code == 8
+        why = "1 committed offset is past the end: topic recreated or records lost"
+        assert f"lag=0: unknown lag, because {why} (t[1])" in late.err
+        for view in ("--members", "--offsets", "--state"):
+            assert f"{why}: t[1]" in kgm("describe", *where, view).out
+        (group,) = json.loads(kgm("describe", *where, "-o", "json").out)["data"]["groups"]
+        assert [(row["partition"], row["lag"]) for row in group["offsets"]] == [(0, 0), (1, None)]
+        watched = json.loads(kgm("watch", *where, "--count", "1", "-o", "json").out)["data"]
+        assert watched["groups"][0]["lag"] is None
+        assert f"{why} (t[1]); the lag there is unknown" in [event["text"] for event in watched["events"]]
+        (finding,) = json.loads(kgm("doctor", *where, "-o", "json").out)["data"]["findings"]
+        assert (finding["check"], finding["message"]) == ("committed-beyond-end", why)
 
 
 def test_a_group_that_does_not_exist():

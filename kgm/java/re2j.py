@@ -1,0 +1,60 @@
+"""Regular expressions in the syntax of RE2/J, with which Kafka's brokers resolve subscriptions, matched in linear time.
+
+They are matched by RE2, which is RE2/J in C++. What RE2 accepts and RE2/J refuses is refused here (`_is_foreign`). The
+other way round, RE2 refuses a few expressions that RE2/J accepts: those that take too much memory, such as a thousand
+letters of any script, and escapes of characters beyond ASCII, which topics cannot have."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Final, Protocol
+
+#: A quoted part, an escape, a class of characters, or a number of repetitions.
+_PART: Final = re.compile(
+    r"\\Q.*?(?:\\E|\Z) | \\. | \(\?P?<[^>]*> | \[\^?\]?(?:\\.|\[:[^\[\]]*:\]|[^\]\\])*\] | \{[0-9]+(?:,[0-9]*)?\} | .",
+    re.VERBOSE | re.DOTALL,
+)
+_REPETITION: Final = re.compile(r"[*+?]|\{[0-9]+(?:,[0-9]*)?\}")
+
+
+class TopicPattern(Protocol):
+    """A compiled expression."""
+
+    def fullmatch(self, text: str) -> object | None:
+        """None unless the whole text matches."""
+        ...
+
+
+@lru_cache(maxsize=1024)
+def compiled(regex: str) -> TopicPattern | None:
+    """The compiled expression; None if Kafka's brokers do not accept it."""
+    import re2  # type: ignore[import-untyped]
+
+    if _is_foreign(regex):
+        return None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        pattern: Any = re2.compile(regex, options)
+    except (re2.error, UnicodeError):
+        return None
+    checked: TopicPattern = pattern
+    return checked
+
+
+def _is_foreign(regex: str) -> bool:
+    """Whether RE2/J refuses what RE2 accepts: a byte of any value (C, escaped), the repetition of a literal brace,
+    and two groups of one name."""
+    before, names = "", set[str]()
+    for match in _PART.finditer(regex):
+        part = match[0]
+        if part == "\\C" or (before == "{" and _REPETITION.fullmatch(part)):
+            return True
+        if part.startswith("(?"):
+            name = part.removeprefix("(?").removeprefix("P")
+            if name in names:
+                return True
+            names.add(name)
+        before = part
+    return False
