@@ -103,6 +103,11 @@ def test_a_described_consumer_group():
 def test_a_described_group_that_cannot_be_assigned():
     with pytest.raises(UsageError, match="group g has no assignor"):
         cases_from_json(described(assignor=None))
+    with pytest.raises(UsageError, match="1000000000 partitions, more than 200000"):
+        cases_from_json(described(topics=[{"name": "t", "partitions": 1_000_000_000}]))
+    look_ahead = {"member_id": "m", "subscription": {"topics": [], "regex": "(?=t).*"}, "assignment": {}}
+    with pytest.raises(UsageError, match="which is not a valid regular expression"):
+        cases_from_json(described(members=[look_ahead]))
     member = {"member_id": "m", "subscription": {"topics": [], "regex": "("}, "assignment": {}}
     with pytest.raises(UsageError, match="member m subscribes to"):
         cases_from_json(described(members=[member]))

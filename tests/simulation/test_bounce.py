@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.model.errors import NotFoundError, RefusedError, TimedOutError, UsageError
 from kgm.model.snapshot import snapshot_from_json
-from kgm.simulation.bounce import simulate
+from kgm.simulation.bounce import Simulation, simulate
+from kgm.simulation.compare import compare
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up, member
@@ -30,6 +31,45 @@ def counts(scenario):
         return scenario.typical.rebalances, scenario.typical.moved_partitions
     ranges = scenario.ranges
     return (ranges.rebalances.min, ranges.rebalances.max), (ranges.moved_partitions.min, ranges.moved_partitions.max)
+
+
+# -- what a simulation may cost
+
+
+def test_a_group_that_cannot_become_stable_is_given_up():
+    """Members that heartbeat when their session of 2 ms is over already: they join again and again."""
+    group = made_up(3, 6)
+    plan = Plan(bounce=ids(group, 0), what_if=WhatIf(session_timeout_ms=2))
+    drawn = Simulation.of(group, plan).play(200)
+    assert len(drawn) == 10
+    assert not any(draw.became_stable for draw in drawn)
+    assert max(draw.requests for draw in drawn) < 150_000
+
+
+def test_a_time_limit_ends_it():
+    group = made_up(3, 12, DYNAMIC)
+    plan = Plan(bounce=ids(group), rolling=Rolling())
+    with pytest.raises(TimedOutError, match="before the plan was simulated once"):
+        simulate(group, plan, is_out_of_time=lambda: True)
+    in_time = iter([False] * 20)
+    short = simulate(group, plan, is_out_of_time=lambda: next(in_time, True))
+    assert 1 < short.ranges.draws < 200
+    note = "the time limit (--timeout) has passed: there are fewer draws than asked for"
+    assert note in short.caveats
+    assert note not in simulate(group, plan, draws=3).caveats
+
+
+@pytest.mark.parametrize("blank", [" ", "\u2028", "\u3000"])
+def test_blank_names_are_simulated_with_the_other_protocol_too(blank):
+    """The classic protocol takes any instance id and rack. The other one refuses those that Java's `trim` empties."""
+    group = made_up(3, 6)
+    first, second, third = group.members
+    group = replace(group, members=(replace(first, group_instance_id=blank), replace(second, rack=blank), third))
+    compared = compare(group, Plan(bounce=ids(group)), draws=2)
+    assert compared.errors == ()
+    refused = {one.name: one.typical.refused_joins for one in compared.predictions}
+    assert refused.pop("consumer") == (2 if blank == " " else 0)
+    assert set(refused.values()) == {0}
 
 
 # -- static members

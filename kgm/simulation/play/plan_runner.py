@@ -66,6 +66,7 @@ class PlanRunner:
     ) -> None:  # fmt: skip
         self.group = group
         self._is_out_of_time = is_out_of_time
+        self._events = 0
         self.plan = plan
         self.world = World(
             group,
@@ -98,6 +99,7 @@ class PlanRunner:
 
     def play(self) -> Draw:
         """Play the plan to its end. Raises TimedOutError."""
+        self._check_time()
         self._load_group()
         is_stable = self._scale_and_remove()
         rolling = self.plan.rolling
@@ -241,18 +243,22 @@ class PlanRunner:
         most = world.rebalances + _HOPELESS_REBALANCES + 3 * len(self.members)
         interval_ms = max(world.timing.heartbeat_interval_ms, _SHORTEST_INTERVAL_MS)
         most_requests = world.requests + (len(self.members) + 4) * (_HOPELESS_REQUESTS + patience_ms // interval_ms)
-        events = 0
         while self._scheduled or world.in_flight or not self._is_stable(with_lingering=with_lingering):
             if world.clock.now_ms > deadline or world.rebalances > most or world.requests > most_requests:
                 return False
             world.run_next()
-            events += 1
-            if not events % _EVENTS_PER_CHECK and self._is_out_of_time():
-                raise TimedOutError(
-                    "the time limit has passed before the plan was simulated once",
-                    hint="give it more with --timeout, or simulate fewer members",
-                )
+            self._events += 1
+            if not self._events % _EVENTS_PER_CHECK:
+                self._check_time()
         return True
+
+    def _check_time(self) -> None:
+        """Raises TimedOutError if the time is over."""
+        if self._is_out_of_time():
+            raise TimedOutError(
+                "the time limit has passed before the plan was simulated once",
+                hint="give it more with --timeout, or simulate fewer members",
+            )
 
     def _is_stable(self, *, with_lingering: bool) -> bool:
         world = self.world

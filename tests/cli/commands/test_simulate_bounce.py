@@ -91,6 +91,15 @@ def test_the_same_seed_gives_the_same_answer():
 
 
 @pytest.mark.slow
+def test_a_session_too_short_to_heartbeat_in():
+    flags = (*SYNTHETIC, "-i", "member-1", "--session-timeout")
+    late = kgm("simulate-bounce", *flags, "1ms", "--timeout", "100ms")
+    assert (late.code, late.out) == (5, "")
+    assert "error: the time limit has passed before the plan was simulated once" in late.err
+    assert kgm("simulate-bounce", *flags, "0s").code == 2
+
+
+@pytest.mark.slow
 def test_gates():
     assert (
         kgm(
@@ -179,8 +188,8 @@ def test_the_table_says_what_a_wait_costs():
     assert "timeline of standby" in run.out
     assert "waits until all pre-registered members have joined (1 waiting)" in run.out
     rows = {line.split()[0]: line.split() for line in run.out.splitlines() if line.startswith(("as-is", "standby"))}
-    assert float(rows["as-is"][6].removesuffix("s")) < 20
-    assert float(rows["standby"][6].removesuffix("s")) >= 300
+    assert float(rows["as-is"][7].removesuffix("s")) < 20
+    assert float(rows["standby"][7].removesuffix("s")) >= 300
 
 
 @pytest.mark.slow

@@ -40,6 +40,13 @@ def test_an_invalid_request(h, fields):
 
 
 @rule("B088")
+def test_what_java_does_not_trim_is_a_name(h):
+    for name in ("\u2028", "\u3000", "\xa0"):
+        assert h.error(member="m1", group=f"g{name}", instance=name, rack_id=name) == E.NONE
+        assert h.error(member="m1", group="blank", instance=" \t\x00") == E.INVALID_REQUEST
+
+
+@rule("B088")
 def test_a_joining_member_sends_subscription_and_owned_partitions(h):
     wanted = {"rebalance_timeout_ms": 60_000, "member_id": "m", "group_id": "g"}
     for more in ({"topic_partitions": []}, {"subscribed_topic_names": ["a"]}):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.model.errors import ConditionNotMet, NotFoundError, UsageError
+from kgm.model.errors import ConditionNotMet, NotFoundError, TimedOutError, UsageError
 from kgm.model.snapshot import TopicSnapshot
 from kgm.operations.bounce.group import BounceGroup, made_up_group
 from kgm.operations.bounce.prediction import Gates, predict_bounce, simulate
@@ -73,6 +73,13 @@ def test_a_prediction_needs_a_draw(draws):
         simulate(STATIC, Plan(scale_out=1), draws=draws)
     with pytest.raises(UsageError, match=f"the number of draws is {draws}"):
         predict_bounce(STATIC, BounceRequest(scale_out=1), draws=draws)
+
+
+def test_a_time_limit_that_is_not_enough_for_one_draw():
+    request = BounceRequest(instance_ids=("member-1",), what_if=WhatIf(session_timeout_ms=1))
+    with pytest.raises(TimedOutError):
+        predict_bounce(STATIC, request, timeout_ms=0)
+    assert predict_bounce(STATIC, BounceRequest(everyone=True), timeout_ms=60_000).predictions[0].exact
 
 
 def test_members_that_are_not_there_are_named():

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.model.errors import NotFoundError, RefusedError
+from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import Membership, WhatIf
 from kgm.simulation.plan.client_library import Library
@@ -44,6 +44,28 @@ def test_a_topic_that_is_missing_has_as_many_partitions_as_are_assigned():
     origin = starting_group_of(seen, WhatIf())
     assert origin.topics == {"t": 4, "u": 6}
     assert "topic u is not in the snapshot" in origin.caveats[0]
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -5])
+@pytest.mark.parametrize("name", ["session", "rebalance"])
+def test_timeouts_that_no_group_can_have_are_refused(name, timeout_ms):
+    with pytest.raises(UsageError, match=f"the {name} timeout in the snapshot is {timeout_ms}, the lowest is 1"):
+        starting_group_of(group(member("a"), **{f"{name}_timeout_ms": timeout_ms}), WhatIf())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"topics": (TopicSnapshot(name="t", partitions=1_000_000_000),)},
+        {"topics": (), "members": (member("a", assignment={"t": (999_999_999,)}),)},
+    ],
+)
+def test_more_partitions_than_a_cluster_has_are_refused(change):
+    with pytest.raises(UsageError, match="1000000000 partitions, more than 200000"):
+        starting_group_of(replace(group(member("a")), **change), WhatIf())
+    assert starting_group_of(
+        replace(group(member("a")), topics=(TopicSnapshot(name="t", partitions=200_000),)), WhatIf()
+    )
 
 
 def test_topics_without_a_subscription_are_left_out():

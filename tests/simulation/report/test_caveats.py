@@ -23,6 +23,7 @@ CONSUMERS = synthetic_group(3, [TopicSnapshot(name="t", partitions=6)], Membersh
         ("$(reboot)", "a,b"),
         ("it's", "app-{1..3}"),
         ("-b", "back\\slash"),
+        ("a'$(touch X)'", "b'$(touch Y)'"),
     ],
 )
 def test_a_suggested_command_means_the_group_and_the_member_whatever_their_names_are(group_id, instance_id):
@@ -34,6 +35,14 @@ def test_a_suggested_command_means_the_group_and_the_member_whatever_their_names
     assert words[2] in (group_id, f"--group={group_id}")
     assert words[3] == "--instance-ids"
     assert expand_list(words[4], "--instance-ids") == [instance_id]
+
+
+def test_control_characters_are_written_as_a_shell_reads_them():
+    first, *others = CONSUMERS.members
+    group = replace(CONSUMERS, group_id="a\x1b[31m", members=(replace(first, group_instance_id="b\tc"), *others))
+    scenario = simulate(group, Plan(bounce=("b\tc",), stop=Stop.CRASH, restart_time_ms=5_000), draws=2)
+    (caveat,) = [caveat for caveat in scenario.caveats if "UNRELEASED_INSTANCE_ID" in caveat]
+    assert caveat.endswith(r"kgm remove-members $'a\x1b[31m' --instance-ids $'b\x09c'")
 
 
 def test_a_what_if_says_under_what_the_group_is_assumed_to_be_stable():
