@@ -159,10 +159,7 @@ def simulate_bounce(
     counts handovers, and fails also if more than N partitions are moved, such as those left without a consumer.
 
     The group is live (GROUP, which is only read), a snapshot (--from-file), or made up (--members N --topic
-    NAME:PARTITIONS).
-
-    --timeout, if it is given, also limits the simulation: what has been drawn by then counts, and a note says so; exit
-    5 if the plan was not simulated once. A group may have up to 200000 partitions.
+    NAME:PARTITIONS), with up to 200000 partitions. --timeout, if given, limits the draws too (exit 5 without any).
 
     With --target-size or --pre-registered a second scenario, `standby`, shows the same plan on a broker that lets new
     members wait until all planned ones have joined. Apache Kafka cannot do this; `kgm serve --set
@@ -212,7 +209,7 @@ def simulate_bounce(
             draws=draws,
             seed=seed,
             keeps_holdings=report_file is not None,
-            timeout_ms=common.timeout_ms if common.origins.get("timeout") == "flag" else None,
+            timeout_ms=_time_limit_ms(common),
         )
     _show(predicted, where, report_file, common)
 
@@ -294,6 +291,11 @@ def _group(
 
 
 # -- words into values
+
+
+def _time_limit_ms(common: RunOptions) -> int | None:
+    """That of the simulation, which has none by default: the same seed is to give the same prediction everywhere."""
+    return common.timeout_ms if common.origins.get("timeout") == "flag" else None
 
 
 def _topic(text: str) -> TopicSnapshot:

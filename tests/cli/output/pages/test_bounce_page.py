@@ -41,8 +41,9 @@ def test_the_page_says_what_the_json_says(reported):
         row = rows[scenario["name"]]
         assert int(row[3].split(" ")[0]) == scenario["rebalances"]
         assert int(row[4].split(" ")[0]) == scenario["moved_partitions"]
-        assert seconds(row[5]) == pytest.approx(scenario["stopped_partition_ms"] / 1000, abs=0.06)
-        assert row[7].startswith("yes" if scenario["exact"] else "no")
+        assert int(row[5].split(" ")[0]) == scenario["handovers"]
+        assert seconds(row[6]) == pytest.approx(scenario["stopped_partition_ms"] / 1000, abs=0.06)
+        assert row[8].startswith("yes" if scenario["exact"] else "no")
     assert len(found.all("svg")) - len(found.all("p", "legend")[0].all("svg")) == len(rows)
     moves = [heading.text for heading in found.all("h3") if heading.text.startswith("Moves:")]
     assert moves == [f"Moves: {s['moved_partitions']}" for s in data["scenarios"] if s["moved_partitions"]]
