@@ -52,8 +52,8 @@ def assign_command(
     A line: {"assignor": NAME, "topics": [{"name", "partitions", "racks"?}], "members": [{"member_id",
     "group_instance_id"?, "rack"?, "topics", "owned"?, "generation"?}], "case"?}. The output of `kgm describe -o json`
     is accepted too. NAME: range, roundrobin, sticky, cooperative-sticky, consumer-uniform, consumer-range, or an
-    assignor of your own that is installed beside kgm. With -o table, loads and moves of a single case are shown too.
-    """
+    assignor of your own that is installed beside kgm. A group has 200000 partitions at most.
+    With -o table, loads and moves of a single case are shown too."""
     from kgm.cli.output.contracts.assign import line_json
 
     with _opened(from_file) as source:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kgm.cli.output.report import Cell, Column, Report, Table
 from kgm.text.durations import show_duration
+from kgm.text.wording import many
 
 if TYPE_CHECKING:
     from kgm.operations.bounce.prediction import PredictedBounce
@@ -69,7 +70,7 @@ def _summary(predicted: PredictedBounce) -> Table:
     ]
     rows: list[list[Cell]] = []
     for prediction in predictions:
-        typical, ranges = prediction.typical, prediction.ranges
+        typical, ranges = prediction.typical, prediction.meaningful_ranges
         rows.append(
             [
                 prediction.name,
@@ -82,8 +83,8 @@ def _summary(predicted: PredictedBounce) -> Table:
                 _seconds(typical.stopped_partition_ms),
                 *([_seconds(typical.newcomers_wait_ms)] if has_new else []),
                 *([typical.refused_joins] if has_refused else []),
-                "yes" if prediction.exact else "no",
-                None if ranges is None else ranges.draws,
+                "yes" if prediction.exact else f"no, {_draws(prediction)}" if ranges is None else "no",
+                None if prediction.ranges is None else prediction.ranges.draws,
             ]
         )
     has_handovers = any(_most_handovers(prediction) for prediction in predictions)
@@ -100,6 +101,10 @@ def _summary(predicted: PredictedBounce) -> Table:
     ]
     heading = f"{predicted.group.group_id}  {in_words(predicted.plan)}"
     return Table(columns=columns, rows=rows, heading=heading, notes=notes)
+
+
+def _draws(prediction: Prediction) -> str:
+    return many(1 if prediction.ranges is None else prediction.ranges.draws, "draw")
 
 
 def _most_handovers(prediction: Prediction) -> int:

@@ -5,6 +5,9 @@ from typing import Any
 
 from kgm.simulation.play.draw import Draw
 
+#: Of fewer draws there is no range that people should rely on.
+_FEWEST_FOR_RANGE = 5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
@@ -63,6 +66,11 @@ class Prediction:
         if self.typical.epoch_in_new_group is not None or self.generation_before is None:
             return self.typical.epoch_in_new_group
         return self.generation_before + self.typical.generations
+
+    @property
+    def meaningful_ranges(self) -> Ranges | None:
+        """The ranges, unless so few draws say little of what else may happen."""
+        return None if self.ranges is None or self.ranges.draws < _FEWEST_FOR_RANGE else self.ranges
 
     def to_json(self) -> dict[str, Any]:
         typical, before = self.typical, self.generation_before

@@ -91,6 +91,16 @@ def test_the_same_seed_gives_the_same_answer():
 
 
 @pytest.mark.slow
+def test_few_draws_are_no_range():
+    flags = (*SYNTHETIC, "--as", "dynamic", "--all", "--rolling", "--seed", "3")
+    few, enough = (kgm("simulate-bounce", *flags, "--draws", draws).out.splitlines()[2] for draws in ("4", "5"))
+    assert "(" not in few
+    assert few.endswith("  no, 4 draws")
+    assert "(" in enough
+    assert enough.endswith("  no")
+
+
+@pytest.mark.slow
 def test_a_session_too_short_to_heartbeat_in():
     flags = (*SYNTHETIC, "-i", "member-1", "--session-timeout")
     late = kgm("simulate-bounce", *flags, "1ms", "--timeout", "100ms")

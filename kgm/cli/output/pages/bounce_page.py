@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kgm.cli.output.pages.bars import colours_of, legend, ownership
 from kgm.cli.output.pages.page import Markup, cut, document, element, facts, section, table
 from kgm.text.durations import show_duration
+from kgm.text.wording import many
 
 if TYPE_CHECKING:
     from kgm.model.snapshot import GroupSnapshot
@@ -50,7 +51,7 @@ def _side_by_side(predictions: Sequence[Prediction]) -> Markup:
     titles = ["scenario", "protocol", "assignor", "rebalances", "moved", "handovers", "stopped", "duration", "exact"]
     rows = []
     for prediction in predictions:
-        typical, ranges = prediction.typical, prediction.ranges
+        typical, ranges = prediction.typical, prediction.meaningful_ranges
         rows.append(
             [
                 prediction.name,
@@ -61,7 +62,11 @@ def _side_by_side(predictions: Sequence[Prediction]) -> Markup:
                 _with_range(typical.handovers, ranges.handovers if ranges else None),
                 _stopped(typical.stopped_partition_ms, ranges.stopped_partition_ms if ranges else None),
                 show_duration(typical.took_ms),
-                "yes" if prediction.exact else f"no, {ranges.draws} draws" if ranges else "no",
+                "yes"
+                if prediction.exact
+                else f"no, {many(prediction.ranges.draws, 'draw')}"
+                if prediction.ranges
+                else "no",
             ]
         )
     note = (
