@@ -125,7 +125,7 @@ def _cases():
     yield Case(
         "simulate-bounce",
         8,
-        "more would move than --fail-if-moves allows",
+        "there may be more handovers than --fail-if-moves allows",
         f"simulate-bounce {GROUP} --scale-in a --fail-if-moves 0 --draws 2",
     )
     yield Case(
