@@ -5,10 +5,11 @@ their time, not the processor's."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from kgm.client import connect
+from kgm.client import Security, connect
+from kgm.client.security import make_security
 from kgm.model.errors import RefusedError
 from kgm.operations.removal import removal
 from kgm.operations.removal.operator import HumanOperator
@@ -51,8 +53,13 @@ class Outcome:
 class Stage:
     """A group of two static members of its own, v (the one to be removed) and n, and a topic of two partitions."""
 
-    def __init__(self, kafka: Any, members: RdMembers | JavaMembers, name: str) -> None:
+    def __init__(
+        self, kafka: Any, members: RdMembers | JavaMembers, name: str, *, protocol: str = "classic",
+        admin: tuple[str, Security | None] | None = None,
+    ) -> None:  # fmt: skip
+        """admin: the bootstrap server and login that kgm uses, if they are not those of the consumers."""
         self.kafka, self.members, self.group, self.topic = kafka, members, name, name
+        self.protocol, self._admin = protocol, admin
         self.fleet: dict[str, Member] = {}
         self._fed = threading.Event()
         kafka.create_topics({self.topic: 2})
@@ -60,8 +67,8 @@ class Stage:
     def start(self, instance_id: str, **config: str) -> Member:
         auto = {"enable.auto.commit": "true", "auto.commit.interval.ms": str(COMMIT_MS)}
         self.fleet[instance_id] = self.members.start(
-            group=self.group, topics=[self.topic], instance_id=instance_id, assignor="range",
-            session_timeout_ms=SESSION_MS, max_poll_interval_ms=SESSION_MS * 2, config=auto | config,
+            group=self.group, topics=[self.topic], instance_id=instance_id, protocol=self.protocol,
+            assignor="range", session_timeout_ms=SESSION_MS, max_poll_interval_ms=SESSION_MS * 2, config=auto | config,
         )  # fmt: skip
         return self.fleet[instance_id]
 
@@ -108,7 +115,8 @@ class Stage:
 
     def remove(self, **flags: Any) -> Outcome:
         """`kgm remove-members GROUP --instance-ids v --yes`, with these flags."""
-        with connect(self.kafka.bootstrap, timeout_ms=30_000) as cluster:
+        bootstrap, security = self._admin or (self.kafka.bootstrap, None)
+        with connect(bootstrap, timeout_ms=30_000, security=security) as cluster:
             request = RemovalRequest(group_id=self.group, instance_ids=("v",), **flags)
             prepared = removal.prepare(cluster, request)
             try:
@@ -211,6 +219,13 @@ def closed(stage: Stage) -> Outcome:
     return stage.remove()
 
 
+def away(stage: Stage) -> Outcome:
+    """A static member of a consumer group that closes says with member epoch -2 that it will be back."""
+    victim = stage.form()
+    victim.close()
+    return stage.remove()
+
+
 def killed_just_now(stage: Stage) -> Outcome:
     victim = stage.form()
     stage.commit_for_a_while()
@@ -248,7 +263,8 @@ def alive_and_allowed(stage: Stage) -> Outcome:
 
 @dataclass(frozen=True)
 class Situation:
-    """play: sets it up and runs kgm. verdicts: what may be said of a member of each client."""
+    """play: sets it up and runs kgm. librdkafka, java: the verdicts on a member of each client that are right; which of
+    several it is depends on when kgm looks."""
 
     play: Callable[[Stage], Outcome]
     text: str
@@ -256,6 +272,7 @@ class Situation:
     librdkafka: str
     java: str
     flags: str = ""
+    protocol: str = "classic"
 
     def verdict(self, client: str) -> str:
         return self.librdkafka if client == "librdkafka" else self.java
@@ -269,7 +286,7 @@ SITUATIONS = (
     Situation(commits_never, "never commits", True, "unknown", "unknown"),
     Situation(paused, "is paused, and records wait", True, "unknown", "alive"),
     Situation(slow_handler, "handles one record for a minute", True, "unknown", "unknown"),
-    Situation(rebalancing, "is in a group that rebalances", True, "unknown", "unknown"),
+    Situation(rebalancing, "is in a group that rebalances", True, "unknown", "unknown or alive"),
     Situation(killed, f"was killed {SILENCE_S} s ago, and records wait", False, "stopped", "stopped"),
     Situation(closed, f"was closed {SILENCE_S} s ago, and records wait", False, "stopped", "stopped"),
     Situation(killed_just_now, "was killed just now", False, "unknown", "unknown"),
@@ -280,30 +297,70 @@ SITUATIONS = (
     Situation(alive_and_vouched_for, "consumes", True, "alive", "alive", "--assume-stopped"),
     Situation(alive_and_allowed, "consumes", True, "alive", "alive", "--allow-live"),
 )
-CASES = [(version, client, situation) for version in VERSIONS for client in CLIENTS for situation in SITUATIONS]
+#: Of groups that use the consumer protocol, on brokers that have it.
+KIP_848 = (
+    Situation(idle, "idle: there was never a record", True, "unknown", "alive", protocol="consumer"),
+    Situation(consuming, "consumes", True, "alive", "alive", protocol="consumer"),
+    Situation(away, "was closed, and is to come back", False, "stopped", "stopped", protocol="consumer"),
+    Situation(alive_and_allowed, "consumes", True, "alive", "alive", "--allow-live", protocol="consumer"),
+)
+#: kgm's login has READ on the group, and nothing on `__consumer_offsets`.
+WITHOUT_THE_LOG = (
+    Situation(caught_up, "has read everything", True, "unknown", "unknown"),
+    Situation(consuming, "consumes", True, "alive", "alive"),
+    Situation(killed, f"was killed {SILENCE_S} s ago, and records wait", False, "unknown", "unknown"),
+)
+
+
+Played = dict[tuple[str, Situation], Future[Outcome]]
+
+
+@contextlib.contextmanager
+def play_all(
+    kafka: Any, situations: Sequence[Situation], prefix: str, admin: tuple[str, Security | None] | None = None
+) -> Iterator[Played]:
+    """Every situation with both clients, each in a thread."""
+    with (
+        RdMembers(kafka.bootstrap) as rd,
+        JavaMembers(kafka.bootstrap, heap_mb=400) as java,
+        ThreadPoolExecutor(max_workers=2 * len(situations)) as pool,
+    ):
+        futures: Played = {}
+        for number, situation in enumerate(situations):
+            for client, members in (("librdkafka", rd), ("Java", java)):
+                name = f"{prefix}-{client.lower()}-{number}"
+                futures[client, situation] = pool.submit(_play, kafka, members, name, situation, admin)
+        for future in futures.values():
+            future.exception()
+        yield futures
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def played(request):
-    """Every situation of one version, each in a thread: futures by (client, situation)."""
-    with (
-        broker_of(request.param) as kafka,
-        RdMembers(kafka.bootstrap) as rd,
-        JavaMembers(kafka.bootstrap, heap_mb=400) as java,
-        ThreadPoolExecutor(max_workers=2 * len(SITUATIONS)) as pool,
-    ):
-        futures: dict[tuple[str, Situation], Future[Outcome]] = {}
-        for number, situation in enumerate(SITUATIONS):
-            for client, members in (("librdkafka", rd), ("Java", java)):
-                name = f"{client.lower()}-{number}"
-                futures[client, situation] = pool.submit(_play, kafka, members, name, situation)
-        for future in futures.values():
-            future.exception()
-        yield request.param, futures
+    """Every situation of one version: futures by (client, situation)."""
+    has_consumer_groups = request.param.startswith("4.")
+    with broker_of(request.param) as kafka:
+        situations = (*SITUATIONS, *(KIP_848 if has_consumer_groups else ()))
+        with play_all(kafka, situations, "matrix") as futures:
+            yield request.param, futures
 
 
-def _play(kafka: Any, members: RdMembers | JavaMembers, name: str, situation: Situation) -> Outcome:
-    stage = Stage(kafka, members, name)
+@pytest.fixture(scope="module")
+def played_without_the_log(secured):
+    secured.allow("matrix", "READ", group="nolog", prefixed=True)
+    for operation in ("DESCRIBE", "READ"):
+        secured.allow("matrix", operation, topic="nolog", prefixed=True)
+    security, _ = make_security(secured.settings("SASL_SSL", user="matrix"))
+    admin = (secured.settings("SASL_SSL")["bootstrap.servers"], security)
+    with play_all(secured, WITHOUT_THE_LOG, "nolog", admin) as futures:
+        yield futures
+
+
+def _play(
+    kafka: Any, members: RdMembers | JavaMembers, name: str, situation: Situation,
+    admin: tuple[str, Security | None] | None,
+) -> Outcome:  # fmt: skip
+    stage = Stage(kafka, members, name, protocol=situation.protocol, admin=admin)
     try:
         return situation.play(stage)
     finally:
@@ -315,15 +372,33 @@ def _play(kafka: Any, members: RdMembers | JavaMembers, name: str, situation: Si
 @pytest.mark.alone
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.play.__name__)
+@pytest.mark.parametrize("situation", [*SITUATIONS, *KIP_848], ids=lambda one: f"{one.protocol}-{one.play.__name__}")
 def test_the_verdict_is_true_and_no_live_member_is_removed_without_a_flag(played, client, situation):
     version, futures = played
-    outcome = futures[client, situation].result()
+    if (client, situation) not in futures:
+        pytest.skip(f"Kafka {version} has no consumer groups by default")
+    check(futures[client, situation].result(), client, situation, version)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("situation", WITHOUT_THE_LOG, ids=lambda one: one.play.__name__)
+def test_what_cannot_be_read_is_no_absence_of_life(played_without_the_log, client, situation):
+    outcome = played_without_the_log[client, situation].result()
+    check(outcome, client, situation, "with ACLs")
+    if outcome.verdict == "unknown":
+        assert "no READ on Topic '__consumer_offsets'" in outcome.why
+
+
+def check(outcome: Outcome, client: str, situation: Situation, version: str) -> None:
     if situation.is_alive:
         assert outcome.verdict != "stopped", outcome
     else:
         assert outcome.verdict != "alive", outcome
-    assert outcome.verdict == situation.verdict(client), (version, outcome)
+    assert outcome.verdict in situation.verdict(client).split(" or "), (version, outcome)
     wanted = what_follows(outcome.verdict, situation)
     assert (outcome.result, outcome.exit_code) == wanted, outcome
     assert outcome.is_there == (wanted[0] != "removed"), outcome
@@ -337,6 +412,9 @@ def what_follows(verdict: str, situation: Situation) -> tuple[str, int]:
     return ("returned", 7) if situation.is_alive else ("removed", 0)
 
 
+COLUMNS = """| the member | client | flags | verdict | what kgm does | exit code |
+|---|---|---|---|---|---|
+"""
 HEAD = """# Who may be removed: what the guard says, and what kgm does
 
 Made by `tests/operations/removal/test_guard_matrix.py`, which plays every row on real brokers with real consumers:
@@ -376,23 +454,34 @@ alive, because it is still a member after that time, and one that is gone has le
 "Records wait" means: in its partitions, behind its committed offset. The member is static; without an instance id it is
 the same, but Kafka itself removes a dynamic member after its session timeout.
 
-| the member | client | flags | verdict | what kgm does | exit code |
-|---|---|---|---|---|---|
 """
 
 
+SECTIONS = (
+    (SITUATIONS, COLUMNS),
+    (KIP_848, "\nIn a group that uses the consumer protocol (KIP-848), on Kafka 4.3.0:\n\n" + COLUMNS),
+    (WITHOUT_THE_LOG, "\nWhere the login of kgm has READ on the group, but not on `__consumer_offsets`:\n\n" + COLUMNS),
+)
+
+
 def page() -> str:
+    return HEAD.format(versions=", ".join(DEFAULT_VERSIONS)) + "".join(
+        heading + rows_of(situations) for situations, heading in SECTIONS
+    )
+
+
+def rows_of(situations: Sequence[Situation]) -> str:
     rows = []
-    for situation in SITUATIONS:
+    for situation in situations:
         verdicts = {client: situation.verdict(client) for client in CLIENTS}
         for clients in [list(CLIENTS)] if len(set(verdicts.values())) == 1 else [[one] for one in CLIENTS]:
             verdict = verdicts[clients[0]]
-            result, code = what_follows(verdict, situation)
+            ((result, code),) = {what_follows(one, situation) for one in verdict.split(" or ")}
             did = {"refused": "refuses", "removed": "removes it", "returned": "removes it; it joins again: `returned`"}
             cells = (situation.text, " and ".join(clients), f"`{situation.flags}`" if situation.flags else "none",
-                     f"`{verdict}`", did[result], str(code))  # fmt: skip
+                     " or ".join(f"`{one}`" for one in verdict.split(" or ")), did[result], str(code))  # fmt: skip
             rows.append(f"| {' | '.join(cells)} |\n")
-    return HEAD.format(versions=", ".join(DEFAULT_VERSIONS)) + "".join(rows)
+    return "".join(rows)
 
 
 def test_the_page_is_fresh():
@@ -402,7 +491,8 @@ def test_the_page_is_fresh():
 
 
 def test_no_row_removes_a_live_member_without_a_flag():
-    for situation in SITUATIONS:
+    for situation in (*SITUATIONS, *KIP_848, *WITHOUT_THE_LOG):
         for client in CLIENTS:
-            result, _ = what_follows(situation.verdict(client), situation)
-            assert result == "refused" or not situation.is_alive or situation.flags == "--allow-live"
+            for verdict in situation.verdict(client).split(" or "):
+                result, _ = what_follows(verdict, situation)
+                assert result == "refused" or not situation.is_alive or situation.flags == "--allow-live"
