@@ -127,6 +127,18 @@ def is_torn_tail(file: BinaryIO, bad: BadBatch, size: int, next_offset: int) -> 
     return True
 
 
+def is_start_of_batch(file: BinaryIO, base_offset: int) -> bool:
+    """Whether a file without a complete batch is the start of one, as far as it goes: then a crash has left it. So are
+    zeros, which some file systems leave when the power fails. Anything else may be a file of another kind."""
+    file.seek(0)
+    start = file.read(MAGIC_AT + 1)
+    offset = base_offset.to_bytes(LENGTH_AT, "big")
+    if start[:LENGTH_AT] == offset[: len(start)] and start[MAGIC_AT:] in (b"", bytes([MAGIC])):
+        return True
+    file.seek(0)
+    return all(not piece.strip(b"\0") for piece in iter(lambda: file.read(_WINDOW), b""))
+
+
 def sync_directory(directory: Path) -> None:
     """Make new, renamed and removed files of a directory durable."""
     fd = os.open(directory, os.O_RDONLY)

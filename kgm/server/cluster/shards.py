@@ -254,7 +254,10 @@ class Shards:
         shard.leader = shard.active_on = NO_BROKER
         shard.log.close()
         self.placement.fail(shard.partition)
-        why = error.message if isinstance(error, KgmError) else error.strerror or str(error)
+        if isinstance(error, KgmError):
+            why = error.message + (f" ({error.hint})" if error.hint else "")
+        else:
+            why = error.strerror or str(error)
         self._warn(f"{OFFSETS_TOPIC}-{shard.partition} is offline, its groups have no coordinator: {why}")
         return replies
 
