@@ -21,6 +21,7 @@ SWAP = ".swap"
 INDEXES = (".index", ".timeindex", ".txnindex", ".snapshot")
 _NAME_DIGITS = 20
 _WINDOW = 1 << 20
+_LONGEST_TAIL = 128 << 20
 _PLAUSIBLE_OFFSETS = 1 << 40
 
 
@@ -108,8 +109,8 @@ def is_torn_tail(file: BinaryIO, bad: BadBatch, size: int, next_offset: int) -> 
     """Whether no complete batch follows a bad one: then it is what was being written when the writer failed.
 
     Looks for a batch at every byte: if the length of the bad one is wrong, it is not known where the next one
-    starts."""
-    if bad.whole:
+    starts. What is longer than any batch is no torn one."""
+    if bad.whole or size - bad.position > _LONGEST_TAIL:
         return False
     file.seek(bad.position)
     data = file.read(size - bad.position)
