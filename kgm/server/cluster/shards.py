@@ -109,6 +109,10 @@ class Shards:
         """Those that were created, by partition."""
         return (shard for _, shard in sorted(self._shards.items()))
 
+    def held_bytes(self) -> int:
+        """What all groups keep for their members."""
+        return sum(shard.engine.held_bytes() for shard in self._shards.values() if shard.engine is not None)
+
     def _new_engine(self, partition: int) -> Coordinator:
         engine = Coordinator(
             settings=self.settings,

@@ -35,6 +35,8 @@ class Limits:
     max_partitions: int = 20_000
     """Partitions of all topics together that clients can create."""
     max_groups: int = 10_000
+    group_members_max_bytes: int = 64 * MIB
+    """Ids, subscriptions and assignments that all groups keep for their members, whether these are connected or not."""
     max_transactional_ids: int = 1_000
     offsets_topic_segment_bytes: int = 4 * MIB
     """A partition of `__consumer_offsets` on disk is compacted by segments; the one that is written to is left out."""
@@ -54,6 +56,7 @@ _SETTABLE = (
     "connections_max_idle_ms",
     "incomplete_request_max_ms",
     "fetch_max_bytes",
+    "group_members_max_bytes",
     "offsets_topic_segment_bytes",
     "log_cleaner_backoff_ms",
     "log_cleaner_delete_retention_ms",
