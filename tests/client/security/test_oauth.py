@@ -205,7 +205,7 @@ def test_unsecured_tokens_only_when_kafkas_option_asks():
     }  # fmt: skip
     before = time.monotonic()
     token = unsecured(options, 1000.0009)
-    assert before + 60 <= token.ends <= time.monotonic() + 60
+    assert before + 60 <= token.expires_at <= time.monotonic() + 60
     assert claims_of(token.value) == {"iat": 1000.0, "exp": 1060.0, "sub": "alice", "n": 5.0, "scope": ["a", "b"]}
     with pytest.raises(UsageError, match="unsecuredLoginStringClaim_sub"):
         unsecured({"unsecuredLoginNumberClaim_n": "1"}, 0)
