@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from kgm.coordinator import append_failure
+from kgm.coordinator.admin.held_bytes import held_bytes
 from kgm.coordinator.admin.view import GroupView, view_of
 from kgm.coordinator.classic import rebalance, standby
 from kgm.coordinator.consumer import timers
@@ -218,6 +219,10 @@ class Coordinator:
         """One group, or None if there is no such group."""
         group = self._state.groups.get(group_id)
         return None if group is None else view_of(group, self._deadlines, self._image)
+
+    def held_bytes(self) -> int:
+        """What all groups keep for their members, in bytes as clients send it."""
+        return sum(map(held_bytes, self._state.groups.values()))
 
     def deadline(self, key: TimerKey) -> Millis | None:
         """When a timer fires, or None if it is not set."""

@@ -4,22 +4,24 @@ Reading a copy changes nothing and locks nothing, unlike `kgm.records.log`, whic
 copy of a running broker's files often ends in a torn tail, which is noted and no error. Segments may be gzipped
 (`.log.gz`)."""
 
-import gzip
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 
 from kgm.history.decode.raw import segment_records
+from kgm.history.gzipped_segment import unpack
 from kgm.history.schema import RAW
-from kgm.model.errors import DecodeError, NotFoundError, UsageError
+from kgm.model.errors import DecodeError, NotFoundError, RefusedError, UsageError
 from kgm.records.segment import LOG, SWAP, BadBatch, base_offset_of, is_torn_tail
 
 TOPIC = "__consumer_offsets"
 GZIPPED = ".gz"
+#: Keys and values that one process reads, unless the files themselves are larger.
+MOST_BYTES = 512 << 20
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
 
 
@@ -97,7 +99,7 @@ def read_folder(folder: Folder, reading: Reading) -> Iterator[pa.RecordBatch]:
     read here, and OSError."""
     next_offset = 0
     for path in folder.segments:
-        file, size = _open(path)
+        file, size, problem = _open(path)
         base = base_offset_of(path.with_name(path.name.removesuffix(GZIPPED).removesuffix(SWAP))) or 0
         with file:
             try:
@@ -105,9 +107,11 @@ def read_folder(folder: Folder, reading: Reading) -> Iterator[pa.RecordBatch]:
                     if batch.num_rows:
                         next_offset = batch.column("offset")[-1].as_py() + 1
                         yield batch
+                if problem is not None:
+                    reading.damages.append(_damage(folder, path, size, problem, torn=False))
             except BadBatch as bad:
-                torn = is_torn_tail(file, bad, size, next_offset)
-                reading.damages.append(_damage(folder, path, bad.position, bad.message, torn=torn))
+                torn = problem is None and is_torn_tail(file, bad, size, next_offset)
+                reading.damages.append(_damage(folder, path, bad.position, problem or bad.message, torn=torn))
             except DecodeError as error:
                 if error.hint is not None:
                     raise
@@ -118,16 +122,27 @@ def _damage(folder: Folder, path: Path, position: int | None, reason: str, *, to
     return Damage(partition=folder.partition, path=path, position=position, reason=reason, torn=torn)
 
 
-def _open(path: Path) -> tuple[io.BufferedReader | io.BytesIO, int]:
-    if path.name.endswith(GZIPPED):
-        try:
-            data = gzip.decompress(path.read_bytes())
-        except (EOFError, gzip.BadGzipFile) as error:
-            raise UsageError(f"file {path} is not a complete gzip file: {error}") from error
-        return io.BytesIO(data), len(data)
-    return path.open("rb"), path.stat().st_size
+def _open(path: Path) -> tuple[BinaryIO, int, str | None]:
+    """(the segment, its size, why a part of it is missing)"""
+    if not path.name.endswith(GZIPPED):
+        return path.open("rb"), path.stat().st_size, None
+    unpacked = unpack(path)
+    return cast("BinaryIO", unpacked.file), unpacked.size, unpacked.problem
 
 
-def raw_table(source: tuple[Folder, ...], reading: Reading) -> pa.Table:
-    """All records of all partitions, by partition and offset."""
-    return pa.Table.from_batches([batch for folder in source for batch in read_folder(folder, reading)], schema=RAW)
+def raw_table(source: tuple[Folder, ...], reading: Reading, *, most_bytes: int | None = None) -> pa.Table:
+    """All records of all partitions, by partition and offset. Raises RefusedError for more than `most_bytes`, which
+    compressed batches may have although their files are small; None: the size of the files, but at least 512 MiB."""
+    if most_bytes is None:
+        most_bytes = max(sum(folder.size for folder in source), MOST_BYTES)
+    batches, size = [], 0
+    for folder in source:
+        for batch in read_folder(folder, reading):
+            size += sum(batch.column(name).nbytes for name in ("key", "value"))
+            if size > most_bytes:
+                raise RefusedError(
+                    f"the records in {folder.path} are compressed and hold more than {most_bytes >> 20:,} MiB; "
+                    "one process reads no more"
+                )
+            batches.append(batch)
+    return pa.Table.from_batches(batches, schema=RAW)

@@ -45,7 +45,7 @@ def read_source(kind: str, path: Path, *, most_bytes: int, reading: Reading) -> 
     if kind == "segments":
         source = folders(path)
         _refuse_much(sum(folder.size for folder in source), most_bytes, kind, path)
-        return raw_table(source, reading)
+        return raw_table(source, reading, most_bytes=most_bytes)
     files = _files_of(path)
     _refuse_much(sum(file.stat().st_size for file in files), most_bytes, kind, path)
     return _raw_of_files(files, path)

@@ -33,8 +33,9 @@ DELETE_HORIZON = 0x40
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
-#: The largest size of a decompressed batch, in bytes.
-MAX_UNCOMPRESSED = 128 << 20
+#: The largest size of a decompressed batch, in bytes. Brokers accept batches of 1 MiB unless `message.max.bytes` is
+#: set, and coordinators write no larger ones; a compressed batch may hold more than its size.
+MAX_UNCOMPRESSED = 16 << 20
 
 CRC_AT = 17
 _CRC = struct.Struct(">I")

@@ -32,6 +32,7 @@ from kgm.records.batch import (
     RawRecord,
     encode_batch,
 )
+from kgm.records.files import open_file, open_to_read
 from kgm.records.segment import (
     CLEANED,
     INDEXES,
@@ -50,7 +51,6 @@ from kgm.records.segment import (
 DELETE_RETENTION_MS: Final = 86_400_000
 _NO_TIMESTAMP = -1
 _MAX_OFFSETS = (1 << 31) - 1
-_FILE_MODE = 0o600
 
 
 class IncompleteSwapError(OSError):
@@ -225,7 +225,7 @@ def finish_swaps(directory: Path) -> tuple[Path, ...]:
         base_offset = base_offset_of(path, LOG + SWAP)
         if base_offset is None:
             continue
-        swap = Segment(base_offset, path, path.stat().st_size, base_offset)
+        swap = Segment(base_offset, path, path.lstat().st_size, base_offset)
         for batch in _read(swap):
             swap.next_offset = batch.last_offset + 1
         old = [
@@ -269,7 +269,7 @@ def _clean_group(directory: Path, group: list[Segment], segments: list[Segment],
     path = directory / file_name(first.base_offset, LOG + CLEANED)
     try:
         size = _write_cleaned(path, group, cleaning)
-        if len(group) == 1 and size == first.size and path.read_bytes() == first.path.read_bytes():
+        if len(group) == 1 and size == first.size and _content(path) == _content(first.path):
             path.unlink()
             return size
     except BaseException:
@@ -288,7 +288,7 @@ def _clean_group(directory: Path, group: list[Segment], segments: list[Segment],
 
 
 def _write_cleaned(path: Path, group: list[Segment], cleaning: _Cleaning) -> int:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
+    fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with os.fdopen(fd, "wb", buffering=1 << 20) as out:
         for segment in group:
             for batch in _read(segment):
@@ -313,8 +313,13 @@ def _put_in_place(directory: Path, swap: Path, base_offset: int, old: Sequence[P
     return target
 
 
+def _content(path: Path) -> bytes:
+    with open_to_read(path) as file:
+        return file.read()
+
+
 def _read(segment: Segment) -> Iterator[Batch]:
-    with segment.path.open("rb") as file:
+    with open_to_read(segment.path) as file:
         try:
             for _, batch in batches(file, segment.size):
                 yield batch

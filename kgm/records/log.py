@@ -16,6 +16,7 @@ There is no clock in here: the caller provides the time."""
 import errno
 import fcntl
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,9 +24,10 @@ from pathlib import Path
 from typing import Final, Self
 
 from kgm.model.errors import ErrorCode, KgmError
-from kgm.records import compaction
+from kgm.records import compaction, segment_sizes
 from kgm.records.batch import Batch, Marker, ProducerInfo, marker_batch, new_batch
 from kgm.records.compaction import DELETE_RETENTION_MS, CompactionReport
+from kgm.records.files import check_folder, open_file, open_to_read
 from kgm.records.record import Record, encode_record
 from kgm.records.segment import (
     BadBatch,
@@ -34,6 +36,7 @@ from kgm.records.segment import (
     base_offset_of,
     batches,
     file_name,
+    is_start_of_batch,
     is_torn_tail,
     sync_directory,
 )
@@ -42,7 +45,6 @@ from kgm.records.segment import (
 SEGMENT_BYTES: Final = 104_857_600
 _LOCK = ".lock"
 _DIRECTORY_MODE = 0o700
-_FILE_MODE = 0o600
 
 
 class LogLockedError(KgmError):
@@ -94,6 +96,7 @@ class OffsetsLog:
         self._active = -1
         self._unflushed = False
         self._new_files = False
+        self._sizes_known = True
         self._broken: OSError | None = None
         self._compacted_until = 0
 
@@ -107,10 +110,11 @@ class OffsetsLog:
         leader_epoch: of the current leader of the partition (the last one in the log, if that is higher).
         max_batch_bytes: larger batches are refused (Kafka's `max.message.bytes`); None: no limit. Raises
         LogLockedError, CorruptLogError, OSError."""
-        is_new = not directory.exists()
-        directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        is_new = not os.path.lexists(directory)
         if is_new:
+            directory.mkdir(mode=_DIRECTORY_MODE, parents=True)
             sync_directory(directory.parent)
+        check_folder(directory)
         lock = _lock(directory)
         log = cls(
             directory, lock, segment_bytes=segment_bytes, leader_epoch=leader_epoch, max_batch_bytes=max_batch_bytes
@@ -157,7 +161,7 @@ class OffsetsLog:
         meanwhile. Raises CorruptLogError if the files were changed by others, OSError."""
         with ExitStack() as files:
             views = [
-                (segment, segment.size, files.enter_context(segment.path.open("rb"))) for segment in self._segments
+                (segment, segment.size, files.enter_context(open_to_read(segment.path))) for segment in self._segments
             ]
             for segment, size, file in views:
                 offset = segment.base_offset
@@ -225,12 +229,15 @@ class OffsetsLog:
             return
         self.flush()
         self._begin(self.next_offset)
+        self._save_sizes()
 
     def compact(self, *, now_ms: int, delete_retention_ms: int = DELETE_RETENTION_MS) -> CompactionReport:
         """Keep the last record of each key in the closed segments, as Kafka's log cleaner does. Call `roll` before to
         compact all records. Raises CorruptLogError and OSError, then the log is unchanged; or IncompleteSwapError, then
         it accepts no more appends."""
         self.flush()
+        segment_sizes.forget(self.directory)
+        self._sizes_known = False
         try:
             report = compaction.compact(
                 self.directory,
@@ -242,12 +249,16 @@ class OffsetsLog:
         except compaction.IncompleteSwapError as error:
             self._broken = error
             raise
+        self._sizes_known = True
+        self._save_sizes()
         self._compacted_until = self._segments[-1].base_offset
         return report
 
     def close(self) -> None:
         """Close and unlock the directory. Batches that are not flushed may be lost if the machine fails, but not if the
         process does."""
+        if self._active != -1 and not self._unflushed:
+            self._save_sizes()
         for fd in (self._active, self._lock):
             if fd != -1:
                 os.close(fd)
@@ -284,6 +295,11 @@ class OffsetsLog:
         active.size += len(data)
         active.next_offset += count
 
+    def _save_sizes(self) -> None:
+        """Everything is flushed. After a compaction that failed, the files may be others than those in memory."""
+        if self._sizes_known and self._broken is None:
+            segment_sizes.save(self.directory, self._segments)
+
     def _take_back(self, size: int) -> None:
         """Cut off what a failed write may have left. If that fails too, the log cannot be used, and the next `open`
         finds a torn tail."""
@@ -294,7 +310,7 @@ class OffsetsLog:
 
     def _begin(self, base_offset: int) -> None:
         path = self.directory / file_name(base_offset)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
+        fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         if self._active != -1:
             os.close(self._active)
         self._active = fd
@@ -312,10 +328,13 @@ class OffsetsLog:
             reason=cut.reason, finished_swaps=finished,
         )  # fmt: skip
         if not self._segments:
+            segment_sizes.compare(self.directory, ())
             self._begin(0)
             self.flush()
             return
-        self._active = os.open(self._segments[-1].path, os.O_WRONLY | os.O_CLOEXEC)
+        if not finished:
+            segment_sizes.compare(self.directory, self._segments)
+        self._active = open_file(self._segments[-1].path, os.O_WRONLY)
         if cut.cut_bytes:
             os.ftruncate(self._active, cut.position)
             os.fsync(self._active)
@@ -325,13 +344,13 @@ class OffsetsLog:
         only."""
         base_offset = base_offset_of(path)
         assert base_offset is not None
-        size = path.stat().st_size
-        segment = Segment(base_offset, path, size, base_offset)
         if self._segments and base_offset < self._segments[-1].next_offset:
             text = f"{path} begins at offset {base_offset}, but offsets up to {self.next_offset - 1} come before it"
             raise CorruptLogError(text)
         cut = Recovery()
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            segment = Segment(base_offset, path, size, base_offset)
             try:
                 for _, batch in batches(file, size, from_offset=base_offset):
                     segment.next_offset = batch.last_offset + 1
@@ -339,6 +358,8 @@ class OffsetsLog:
             except BadBatch as bad:
                 if not is_last or not is_torn_tail(file, bad, size, segment.next_offset):
                     raise _corrupt(path, bad, segment.next_offset) from bad
+                if bad.position == 0 and not is_start_of_batch(file, base_offset):
+                    raise _not_a_segment(path) from bad
                 cut = Recovery(
                     cut_bytes=size - bad.position, cut_batches=1, file=path, position=bad.position, reason=bad.message
                 )
@@ -351,13 +372,22 @@ def _corrupt(path: Path, bad: BadBatch, offset: int) -> CorruptLogError:
     return CorruptLogError(
         f"{path} is damaged at byte {bad.position}, offset {offset}: {bad.message}",
         facts=("nothing was cut off: whole batches or files follow",),
-        hint=f"restore it from a copy, or give up everything from that offset on: truncate -s {bad.position} {path}, "
-        "and remove the files that come after it",
+        hint="restore it from a copy, or give up everything from that offset on: "
+        f"truncate -s {bad.position} {shlex.quote(str(path))}, and remove the files that come after it, and "
+        f"{segment_sizes.FILE_NAME}",
+    )
+
+
+def _not_a_segment(path: Path) -> CorruptLogError:
+    return CorruptLogError(
+        f"{path} does not begin as a segment of a log",
+        facts=("nothing was cut off: it may be another file",),
+        hint=f"if it is not needed: rm {shlex.quote(str(path))}",
     )
 
 
 def _lock(directory: Path) -> int:
-    fd = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+    fd = open_file(directory / _LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

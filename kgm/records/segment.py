@@ -21,6 +21,7 @@ SWAP = ".swap"
 INDEXES = (".index", ".timeindex", ".txnindex", ".snapshot")
 _NAME_DIGITS = 20
 _WINDOW = 1 << 20
+_LONGEST_TAIL = 128 << 20
 _PLAUSIBLE_OFFSETS = 1 << 40
 
 
@@ -108,8 +109,8 @@ def is_torn_tail(file: BinaryIO, bad: BadBatch, size: int, next_offset: int) -> 
     """Whether no complete batch follows a bad one: then it is what was being written when the writer failed.
 
     Looks for a batch at every byte: if the length of the bad one is wrong, it is not known where the next one
-    starts."""
-    if bad.whole:
+    starts. What is longer than any batch is no torn one."""
+    if bad.whole or size - bad.position > _LONGEST_TAIL:
         return False
     file.seek(bad.position)
     data = file.read(size - bad.position)
@@ -125,6 +126,18 @@ def is_torn_tail(file: BinaryIO, bad: BadBatch, size: int, next_offset: int) -> 
                 pass
         at = data.find(MAGIC, at + 1)
     return True
+
+
+def is_start_of_batch(file: BinaryIO, base_offset: int) -> bool:
+    """Whether a file without a complete batch is the start of one, as far as it goes: then a crash has left it. So are
+    zeros, which some file systems leave when the power fails. Anything else may be a file of another kind."""
+    file.seek(0)
+    start = file.read(MAGIC_AT + 1)
+    offset = base_offset.to_bytes(LENGTH_AT, "big")
+    if start[:LENGTH_AT] == offset[: len(start)] and start[MAGIC_AT:] in (b"", bytes([MAGIC])):
+        return True
+    file.seek(0)
+    return all(not piece.strip(b"\0") for piece in iter(lambda: file.read(_WINDOW), b""))
 
 
 def sync_directory(directory: Path) -> None:

@@ -42,7 +42,7 @@ _HISTORY = [CROWD, "--source", SEGMENTS]
 _CALLS: dict[tuple[str, ...], list[str] | None] = {
     ("list",): [],
     ("describe",): ["--all-groups", "--verbose"],
-    ("remove-members",): [CROWD, "--match", "*", "--dry-run", "--guard-window", "0s"],
+    ("remove-members",): [CROWD, "--match", "*", "--dry-run", "--guard-window", "0s", "--assume-stopped"],
     ("simulate-bounce",): [CROWD, "--all", "--restart-time", "5s", "--draws", "2"],
     ("assign",): ["--from-file", "{dir}/cases.jsonl"],
     ("diff",): ["{dir}/other.json", "{dir}/snapshot.json"],
@@ -111,7 +111,7 @@ def folder(tmp_path_factory, cluster) -> str:
     case = {"assignor": "range", "case": WIRE[0], "topics": [{"name": name, "partitions": 3} for name in WIRE]}
     case["members"] = [{"member_id": name, "topics": WIRE} for name in WIRE]
     (where / "cases.jsonl").write_text(json.dumps(case) + "\n")
-    kgm("remove-members", GONE, "--match", "*", "--yes", "--allow-live", "--reason", "because")
+    kgm("remove-members", GONE, "--match", "*", "--yes", "--allow-live", "--assume-stopped", "--reason", "because")
     return str(where)
 
 
@@ -173,6 +173,11 @@ def _in_every_format(words, line, kgm, monkeypatch) -> Iterator[tuple[str, str, 
     ((report, common),) = reports
     for text_format in formats:
         yield text_format, rendered(report, replace(common, output=text_format)), err
+    # `history decode` writes lines as it reads, without a report.
+    code, out, err = kgm(*line, "-o", "ndjson")
+    assert code == 0, err
+    assert out or words in _NAMELESS
+    yield "ndjson", out, err
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import struct
 import time
 
 import pytest
@@ -11,13 +12,13 @@ from kgm.client import connect
 from kgm.client.connection_test import run_connection_test
 from kgm.client.failures import BadAnswerError, from_code
 from kgm.client.transport.bootstrap import parse_bootstrap
-from kgm.client.transport.connection import Plaintext
+from kgm.client.transport.connection import MAX_ANSWER_BYTES, Plaintext
 from kgm.client.transport.deadline import Deadline
 from kgm.model.errors import KgmError, UnreachableError, UsageError
 from kgm.model.snapshot import snapshot_from_json
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
-from tests.client.faults import Edit
+from tests.client.faults import Edit, Raw
 
 pytestmark = pytest.mark.slow
 
@@ -83,6 +84,15 @@ def test_an_answer_that_takes_longer_to_read_than_there_is_time(proxy):
             cluster.list_groups()
         assert caught.value.exit_code == 5
         assert time.monotonic() - begun < 60
+
+
+def test_a_listing_of_more_groups_than_any_cluster_has_is_not_read(proxy):
+    """99 MiB of rows of five bytes take more than 3 GiB, once they are decoded."""
+    proxy.always(ApiKey.LIST_GROUPS, Raw(struct.pack(">i", MAX_ANSWER_BYTES[ApiKey.LIST_GROUPS] + 1) + bytes(1_000)))
+    with connect(proxy.bootstrap, timeout_ms=20_000) as cluster, pytest.raises(KgmError) as caught:
+        cluster.list_groups()
+    assert "announced a response of 16777217 bytes" in caught.value.message
+    assert caught.value.facts[0] == "kgm accepts ListGroups responses of 1 to 16777216 bytes"
 
 
 def test_commands_in_hints_can_be_pasted_whatever_a_group_is_called():

@@ -11,7 +11,7 @@ from kgm.model.errors import NotFoundError, RefusedError, TimedOutError, UsageEr
 from kgm.model.snapshot import snapshot_from_json
 from kgm.simulation.bounce import Simulation, simulate
 from kgm.simulation.compare import compare
-from kgm.simulation.plan.bounce_plan import Plan, Rolling, Stop, WhatIf
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Rolling, Stop, WhatIf
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up, member
 
@@ -451,3 +451,12 @@ def test_the_order_in_which_the_broker_lists_members_decides_who_keeps_what(list
     assert range_ == moved
     read = snapshot_from_json(json.loads(json.dumps(seen.to_json())))
     assert predict(read, bounce=("app-1",), restart_time_ms=9_000, draws=20) == scenario
+
+
+def test_a_new_member_of_a_consumer_group_waits_from_its_own_start_until_it_first_owns_something():
+    """Whose turn comes 20 s later waits no longer, and a later rebalance is not waited for: its heartbeats are 5 s apart,
+    and a partition that it is to get is revoked from another one within two of those."""
+    group, what_if = made_up(3, 24), WhatIf(protocol=GroupProtocol.CONSUMER)
+    for every_ms in (0, 20_000):
+        draw = predict(group, scale_out=3, scale_out_every_ms=every_ms, what_if=what_if, draws=2).typical
+        assert 0 < draw.newcomers_wait_ms <= 15_000

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kgm.operations.removal.audit_log import AuditedRemoval
 
 SCHEMA = "kgm.audit/v1"
+_BREAKS_SHOWN = 5
 _COLUMNS = (
     Column(title="TIME"), Column(title="OPERATOR"), Column(title="GROUP"), Column(title="INSTANCE-ID"),
     Column(title="MEMBER-ID", wide=True), Column(title="RESULT"), Column(title="LIVENESS", wide=True),
@@ -53,6 +54,12 @@ def audit(
     if found.torn:
         lines = "1 line" if found.torn == 1 else f"{found.torn} lines"
         print_warning(f"{lines} of the audit log cannot be read: kgm was ended while it wrote")
+    for gap in found.breaks[:_BREAKS_SHOWN]:
+        print_warning(
+            f"the chain of the audit log breaks at line {gap.line} of {gap.path}: it does not follow the line before it"
+        )
+    if len(found.breaks) > _BREAKS_SHOWN:
+        print_warning(f"the chain of the audit log breaks at {len(found.breaks) - _BREAKS_SHOWN} more lines")
     kept = [
         one
         for one in found.removals

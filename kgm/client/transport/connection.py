@@ -26,6 +26,8 @@ from kgm.version import __version__
 
 #: Kafka's own ceiling for a frame (socket.request.max.bytes, and librdkafka's receive.message.max.bytes).
 MAX_FRAME_BYTES = 100 * 1024 * 1024
+#: A lower ceiling for rows that are small on the wire and large in memory: about 250,000 groups of one broker.
+MAX_ANSWER_BYTES = {int(ApiKey.LIST_GROUPS): 16 * 1024 * 1024}
 CLIENT_ID = "kgm"
 #: A response of this size decodes in less than a second, whatever it contains.
 _QUICKLY_DECODED_BYTES = 1 << 20
@@ -298,7 +300,7 @@ class BrokerConnection:
             self._socket.settimeout(max(deadline.remaining(), 0.001))
             self._socket.sendall(out)
             sent = True
-            return self._read_frame(deadline)
+            return self._read_frame(deadline, API[request.API_KEY].name, MAX_ANSWER_BYTES.get(request.API_KEY))
         except TimeoutError as error:
             self.close()
             raise LostError(
@@ -327,17 +329,18 @@ class BrokerConnection:
             )
         deadline.sleep(wait)
 
-    def _read_frame(self, deadline: Deadline) -> bytes:
+    def _read_frame(self, deadline: Deadline, api: str, most: int | None) -> bytes:
         head = self._read(4, deadline)
         length = int.from_bytes(head, "big", signed=True)
         if head[0] in _TLS_RECORDS and head[1] == 3:
             raise _tls_expected_error(self.address, f"the answer begins with a TLS record ({head.hex(' ')})")
         if head == b"HTTP":
             raise WrongProtocolError(f"{self.address}: this port serves HTTP, not the Kafka protocol")
-        if not 0 < length <= MAX_FRAME_BYTES:
+        most = MAX_FRAME_BYTES if most is None else most
+        if not 0 < length <= most:
             raise BadAnswerError(
                 f"broker {self.address} announced a response of {length} bytes",
-                facts=(f"kgm accepts 1 to {MAX_FRAME_BYTES} bytes",),
+                facts=(f"kgm accepts {api} responses of 1 to {most} bytes",),
             )
         return self._read(length, deadline)
 

@@ -43,45 +43,61 @@ class CauseGrade:
     wrong: int
 
 
-_REBALANCE = re.compile(
-    r"Preparing to rebalance group (?P<group>.*) in state \w+ with old generation (?P<generation>-?\d+) "
-    r"(?:\([^()]*\) )?\(reason: (?P<reason>.*?)\)\.?(?: \([\w.]+\))?\s*$"
-)
-_BUMPED = re.compile(r"\[GroupId (?P<group>.*?)\] Bumped group epoch to (?P<epoch>\d+)\b")
-_LEFT_BY_REQUEST = r"has left group through explicit `LeaveGroup` request; client reason: (?P<reason>.*)$"
-_LEFT = re.compile(rf"\[Group (?P<group>.*?)\] Member (?P<member>.*) {_LEFT_BY_REQUEST}")
+_PREPARING = "Preparing to rebalance group "
+_OLD_GENERATION = re.compile(r" in state \w+ with old generation (?P<generation>-?\d{1,10}) (?:\([^()]*\) )?\(reason: ")
+_REASON_ENDS = re.compile(r"\)\.?(?: \([\w.]+\))?\s*$")
+_GROUP, _CONSUMER_GROUP = "[Group ", "[GroupId "
+_BUMPED = re.compile(r"\] Bumped group epoch to (?P<epoch>\d{1,10})\b")
+_LEFT_BY_REQUEST = " has left group through explicit `LeaveGroup` request; client reason: "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MemberLine:
+    """A line about a member of a consumer group. head: what follows the group id; then: what comes later in the line,
+    one after the other, the last one to the right; reason_follows: the client's or the coordinator's words come after
+    this."""
+
+    head: re.Pattern[str]
+    cause: Cause
+    then: tuple[str, ...] = ()
+    never: str | None = None
+    reason_follows: str | None = None
+
+
 #: Lines about members of consumer groups, and the cause of the epoch that follows.
 _MEMBERS = tuple(
-    (re.compile(r"\[GroupId (?P<group>.*?)\] " + pattern), cause)
-    for pattern, cause in (
-        (rf"(?:Dynamic|Static) member (?P<member>\S*)(?: with instance id .*)? {_LEFT_BY_REQUEST}", Cause.REMOVAL),
-        (r"Member (?P<member>\S+) fenced .* because (?P<reason>.*session expired.*)$", Cause.SESSION_EXPIRY),
-        (r"Member (?P<member>\S+) fenced .* because (?P<reason>it failed to transition.*)$", Cause.MAX_POLL),
-        (r"Member (?P<member>\S+) left the consumer group", Cause.LEAVE),
-        (r"Static member (?P<member>\S+) with instance id (?!.* temporarily left).* left the consumer", Cause.LEAVE),
-        (r"Member (?P<member>\S+) joins the consumer group", Cause.JOIN),
-        (r"Static member (?P<member>\S+) with instance id .* joins the consumer group", Cause.JOIN),
-        (r"Member (?P<member>\S+) updated its subscribed (?:topics|regex) to", Cause.SUBSCRIPTION),
-        (r"Received updated regular expressions based on the context of member (?P<member>\S+):", Cause.SUBSCRIPTION),
+    _MemberLine(head=re.compile(r"\] " + head), cause=cause, then=then, never=never, reason_follows=reason_follows)
+    for head, cause, then, never, reason_follows in (
+        (r"(?:Dynamic|Static) member (?P<member>\S*)(?: with instance id|(?= has left group))", Cause.REMOVAL,
+         (_LEFT_BY_REQUEST,), None, _LEFT_BY_REQUEST),
+        (r"Member (?P<member>\S+) fenced ", Cause.SESSION_EXPIRY, (" because ", "session expired"), None, " because "),
+        (r"Member (?P<member>\S+) fenced ", Cause.MAX_POLL, (" because it failed to transition",), None, " because "),
+        (r"Member (?P<member>\S+) left the consumer group", Cause.LEAVE, (), None, None),
+        (r"Static member (?P<member>\S+) with instance id ", Cause.LEAVE, (" left the consumer",),
+         " temporarily left", None),
+        (r"Member (?P<member>\S+) joins the consumer group", Cause.JOIN, (), None, None),
+        (r"Static member (?P<member>\S+) with instance id ", Cause.JOIN, (" joins the consumer group",), None, None),
+        (r"Member (?P<member>\S+) updated its subscribed (?:topics|regex) to", Cause.SUBSCRIPTION, (), None, None),
+        (r"Received updated regular expressions based on the context of member (?P<member>\S+):", Cause.SUBSCRIPTION,
+         (), None, None),
     )
 )  # fmt: skip
-#: A coordinator's own reasons, by first match: (pattern, cause).
-_REASONS = tuple(
-    (re.compile(pattern), cause)
-    for pattern, cause in (
-        (r"Adding new member (?P<member>.*) with group instance id ", Cause.JOIN),
-        (r"removing member (?P<member>.*) on heartbeat expiration", Cause.SESSION_EXPIRY),
-        (r"explicit `?LeaveGroup`? request", Cause.LEAVE),
-        (r"on pending sync request expiration", Cause.SYNC_TIMEOUT),
-        (r"static member (?P<member>.*) with instance id .*change of protocol", Cause.BOUNCE),
-        (r"Updating metadata for static member (?P<member>.*) with instance id ", Cause.BOUNCE),
-        (r"from consumer to classic", Cause.CONVERSION),
-        (r"Freshly-loaded group", Cause.COORDINATOR),
-        (r"when storing group assignment", Cause.ROUNDS),
-    )
-)  # fmt: skip
-_REJOINED = re.compile(r"(?:Leader|Updating metadata for member) (?P<member>.*?) (?:re-joining group )?during ")
-_CLIENT = re.compile(r"client reason: (?P<reason>.*)$")
+#: A coordinator's own reasons, by first match: (what comes one after the other, cause). The member id is between the
+#: first two, if there are two.
+_REASONS = (
+    (("Adding new member ", " with group instance id "), Cause.JOIN),
+    (("removing member ", " on heartbeat expiration"), Cause.SESSION_EXPIRY),
+    (("explicit LeaveGroup request",), Cause.LEAVE),
+    (("explicit `LeaveGroup` request",), Cause.LEAVE),
+    (("on pending sync request expiration",), Cause.SYNC_TIMEOUT),
+    (("static member ", " with instance id ", "change of protocol"), Cause.BOUNCE),
+    (("Updating metadata for static member ", " with instance id "), Cause.BOUNCE),
+    (("from consumer to classic",), Cause.CONVERSION),
+    (("Freshly-loaded group",), Cause.COORDINATOR),
+    (("when storing group assignment",), Cause.ROUNDS),
+)
+_REJOINS = re.compile(r"(?:Leader|Updating metadata for member) ")
+_CLIENT = "client reason: "
 #: Reasons of clients for joining again or leaving (the Java client's; others give none), by first match.
 _CLIENTS = (
     ("need to revoke partitions", Cause.COOPERATIVE), ("cached metadata has changed", Cause.PARTITIONS),
@@ -104,23 +120,39 @@ _VAGUE = {Cause.JOIN, Cause.LEAVE, Cause.PARTITIONS, Cause.METADATA, Cause.REJOI
 
 
 def parse(lines: Iterable[str]) -> Iterator[BrokerReason]:
-    """What a broker's log says of rebalances, in its order; all other lines are skipped."""
+    """What a broker's log says of rebalances, in its order; all other lines are skipped. The time for a line grows with
+    its length and not faster: names of groups and members, and reasons of clients, may be made to look like the words
+    between them."""
     left: dict[tuple[str, str], str] = {}
     pending: dict[str, list[BrokerReason]] = defaultdict(list)
     for line in lines:
-        if "ebalance" in line and (found := _REBALANCE.search(line)):
-            yield _classic(found, left)
-        elif found := _LEFT.search(line):
-            left[found["group"], found["member"]] = found["reason"]
-        elif "[GroupId " in line:
-            if found := _BUMPED.search(line):
-                yield from _bumped(found["group"], int(found["epoch"]), pending.pop(found["group"], []))
+        if _PREPARING in line and (reason := _classic(line, left)) is not None:
+            yield reason
+        elif (leaver := _leaver(line)) is not None:
+            group, member, words = leaver
+            left[group, member] = words
+        elif _CONSUMER_GROUP in line:
+            if bumped := _BUMPED.search(line, line.find(_CONSUMER_GROUP)):
+                group = _between(line, _CONSUMER_GROUP, bumped.start())
+                yield from _bumped(group, int(bumped["epoch"]), pending.pop(group, []))
             elif (reason := _member(line)) is not None:
                 pending[reason.group_id].append(reason)
 
 
-def _classic(match: re.Match[str], left: dict[tuple[str, str], str]) -> BrokerReason:
-    reason, group = match["reason"], match["group"]
+def _between(line: str, start: str, end: int) -> str:
+    """The text after the first `start`, up to a position."""
+    return line[line.find(start) + len(start) : end]
+
+
+def _classic(line: str, left: dict[tuple[str, str], str]) -> BrokerReason | None:
+    """The line `Preparing to rebalance group`."""
+    # The last one: a group's name may look like the words that follow it.
+    matches = list(_OLD_GENERATION.finditer(line, line.find(_PREPARING)))
+    ending = _REASON_ENDS.search(line, matches[-1].end()) if matches else None
+    if ending is None:
+        return None
+    match = matches[-1]
+    group, reason = _between(line, _PREPARING, match.start()), line[match.end() : ending.start()]
     cause, member = _cause(reason)
     if cause is Cause.LEAVE:
         words = [left[group, name] for name in _leavers(reason) if (group, name) in left]
@@ -134,18 +166,50 @@ def _classic(match: re.Match[str], left: dict[tuple[str, str], str]) -> BrokerRe
     )
 
 
+def _leaver(line: str) -> tuple[str, str, str] | None:
+    """(group, member, the client's reason) of the line that a member of a classic group has left."""
+    end = line.rfind(_LEFT_BY_REQUEST)
+    start = line.find(_GROUP)
+    middle = -1 if start < 0 else line.find("] Member ", start)
+    if middle < 0 or end < middle + len("] Member "):
+        return None
+    words = line[end + len(_LEFT_BY_REQUEST) :].removesuffix("\n")
+    return line[start + len(_GROUP) : middle], line[middle + len("] Member ") : end], words
+
+
 def _leavers(reason: str) -> list[str]:
-    inside = re.search(r"request for \((.*?)\) members", reason)
-    return [] if inside is None else inside[1].split(", ")
+    _, _, inside = reason.partition("request for (")
+    inside, ending, _ = inside.partition(") members")
+    return inside.split(", ") if ending else []
+
+
+def _places(text: str, words: Sequence[str], start: int = 0) -> list[int] | None:
+    """Where the words are that come one after the other: the first one the leftmost, the others as far to the right as
+    they can be; None if they are not there in this order."""
+    first = text.find(words[0], start)
+    places: list[int] = []
+    end = len(text)
+    for word in reversed(words[1:]):
+        end = text.rfind(word, 0, end)
+        if end < 0:
+            return None
+        places.insert(0, end)
+    is_in_order = first >= 0 and (not places or first + len(words[0]) <= places[0])
+    return [first, *places] if is_in_order else None
 
 
 def _cause(reason: str) -> tuple[Cause, str | None]:
-    for pattern, cause in _REASONS:
-        if found := pattern.search(reason):
-            return cause, found.groupdict().get("member")
-    if found := _REJOINED.search(reason):
-        words = _CLIENT.search(reason)
-        return (words and _client(words["reason"])) or Cause.REJOIN, found["member"]
+    for words, cause in _REASONS:
+        places = _places(reason, words)
+        if places is not None:
+            member = reason[places[0] + len(words[0]) : places[1]] if len(words) > 1 else None
+            return cause, member
+    head = _REJOINS.search(reason)
+    end = -1 if head is None else reason.find(" during ", head.end())
+    if head is not None and end >= 0:
+        _, found, words_of_client = reason.partition(_CLIENT)
+        cause_of_client = _client(words_of_client) if found else None
+        return cause_of_client or Cause.REJOIN, reason[head.end() : end].removesuffix(" re-joining group")
     return Cause.UNKNOWN, None
 
 
@@ -154,15 +218,20 @@ def _client(words: str) -> Cause | None:
 
 
 def _member(line: str) -> BrokerReason | None:
-    for pattern, cause in _MEMBERS:
-        if found := pattern.search(line):
-            parts = found.groupdict()
-            reason = line[found.start() :].strip()
-            meant = _client(parts.get("reason") or "") or cause
-            return BrokerReason(
-                group_id=found["group"], consumer=True, generation=-1, cause=meant, reason=reason,
-                member=parts.get("member"),
-            )  # fmt: skip
+    start = line.find(_CONSUMER_GROUP)
+    for shape in _MEMBERS:
+        head = shape.head.search(line, start)
+        if head is None or (shape.never is not None and line.find(shape.never, head.end()) >= 0):
+            continue
+        # What follows the head may begin with its last space.
+        places = _places(line[head.end() - 1 :], ("", *shape.then)) if shape.then else []
+        if places is None:
+            continue
+        words = "" if shape.reason_follows is None else line.rpartition(shape.reason_follows)[2]
+        return BrokerReason(
+            group_id=_between(line, _CONSUMER_GROUP, head.start()), consumer=True, generation=-1,
+            cause=_client(words) or shape.cause, reason=line[start:].strip(), member=head["member"],
+        )  # fmt: skip
     return None
 
 

@@ -18,6 +18,7 @@ from kgm.history.decode.arrow_lists import to_list
 from kgm.history.decode.message_reader import default_of, field_rows, within
 from kgm.protocol.primitives import WIDTH
 from kgm.protocol.struct import Field, Message
+from kgm.text import sanitize
 
 NULL = "null"
 
@@ -28,8 +29,8 @@ def message_texts(cls: type[Message], version: int, messages: pa.StructArray) ->
 
 
 def text(value: str) -> str:
-    """A JSON string."""
-    return json.dumps(value, ensure_ascii=False)
+    """A JSON string, in which characters that a terminal may act on are escaped."""
+    return sanitize.json_text(json.dumps(value, ensure_ascii=False))
 
 
 def base64_text(value: bytes) -> str:

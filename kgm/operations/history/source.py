@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from kgm.history.rows import AnyRow, RebalanceRow
 from kgm.model.distribution import install_command
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: One process derives at most so many bytes of files; what is larger has to be built.
 MOST_BYTES = 512 << 20
+#: In characters. A coordinator names all members of a LeaveGroup in one line.
+_LONGEST_LINE = 1 << 20
 #: What may not be installed, and the extra that it comes with: Spark is not needed for everything.
 _EXTRAS = dict.fromkeys(("numpy", "pyarrow"), "history") | dict.fromkeys(("pandas", "pyspark", "py4j"), "spark")
 
@@ -161,15 +163,28 @@ def _tables(source: HistorySource, most_bytes: int) -> "Tables":
 def _text_of(path: Path) -> Iterator[Iterable[str]]:
     """The lines of a log, which may be gzipped as rotated ones are."""
     import gzip
+    import zlib
 
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8", errors="backslashreplace") as lines:
-            yield lines
+            yield _bounded(lines)
     except FileNotFoundError:
         raise NotFoundError(f"file {path} does not exist") from None
+    except (EOFError, zlib.error) as error:
+        raise UsageError(f"file {path} is not a complete gzip file: {error}") from error
     except OSError as error:
         raise UsageError(f"file {path} cannot be read: {error.strerror or error}") from error
+
+
+def _bounded(text: IO[str]) -> Iterator[str]:
+    """The lines, without those that are longer than any line of a broker."""
+    is_rest = False
+    while line := text.readline(_LONGEST_LINE):
+        is_whole = len(line) < _LONGEST_LINE or line.endswith("\n")
+        if is_whole and not is_rest:
+            yield line
+        is_rest = not is_whole
 
 
 @contextlib.contextmanager

@@ -3,7 +3,8 @@
 Before a LeaveGroup is sent, one `intent` line for each member is appended and flushed to disk;
 after it, one `outcome` line for each. Both carry the run's id and the member's place in it, by which `read` puts them
 together: an intent without an outcome is a run that ended before it knew the result (kill -9, power failure).
-Lines are ASCII JSON, one object each, so that no id can break them.
+Lines are ASCII JSON, one object each, so that no id can break them. Each line has the hash of the one before
+(`audit_chain`), also across files.
 
 Several kgm processes append at once: a batch is one write under flock, on a file opened with O_APPEND. A batch that
 does not fit (disk full) is undone by truncating the file; if that fails too, the next batch starts on a new line, and
@@ -27,6 +28,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kgm.model.errors import KgmError, RefusedError
+from kgm.operations.removal.audit_chain import KEY, ChainBreak, ChainCheck, digest, last_line
 
 #: The size at which a file is renamed, and the number of renamed files. A line has about 500 bytes and a removal two
 #: lines, so the files together have about the last 150,000 removals.
@@ -72,10 +74,12 @@ class AuditedRemoval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLogContents:
-    """The contents of the log, oldest first. torn: the number of lines that are not records."""
+    """The contents of the log, oldest first. torn: the number of lines that are not records. breaks: lines that do not
+    follow the one before them (`audit_chain`)."""
 
     removals: tuple[AuditedRemoval, ...]
     torn: int
+    breaks: tuple[ChainBreak, ...] = ()
 
 
 def default_path(environment: Mapping[str, str]) -> pathlib.Path:
@@ -111,19 +115,27 @@ class AuditLog:
     def append(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Append records, flushed to disk: all of them, or none. Raises RefusedError."""
         stamp = timestamp(self._clock())
-        batch = "".join(json.dumps({"v": VERSION, "time": stamp, **line}) + "\n" for line in lines)
         try:
-            self._append(batch.encode("ascii"))
+            self._append([{"v": VERSION, "time": stamp, **line} for line in lines])
         except OSError as error:
             raise self._refused(error) from None
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, records: Sequence[Mapping[str, Any]]) -> None:
         with self._locked() as file:
             size = os.fstat(file).st_size
             if size < MAX_BYTES or not self._rotated():
-                _write(file, data, size, self.path)
+                _write(file, self._chained(records), size, self.path)
                 return
-        self._append(data)  # to the new file: the open one was renamed
+        self._append(records)  # to the new file: the open one was renamed
+
+    def _chained(self, records: Sequence[Mapping[str, Any]]) -> bytes:
+        """The lines, each with the hash of the one before; the lock is held."""
+        last = last_line(self.path) or last_line(self._numbered(1))
+        lines = []
+        for record in records:
+            last = json.dumps({**record, KEY: None if last is None else digest(last)}).encode("ascii")
+            lines.append(last + b"\n")
+        return b"".join(lines)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
@@ -183,11 +195,18 @@ class AuditLog:
 
     def read(self) -> AuditLogContents:
         """All removals, including those in rotated files. Raises KgmError for a file that cannot be read."""
+        contents = self._read()
+        # Files that were rotated meanwhile were read in the wrong order.
+        return self._read() if contents.breaks else contents
+
+    def _read(self) -> AuditLogContents:
         intents: dict[tuple[str, int], dict[str, Any]] = {}
         outcomes: dict[tuple[str, int], dict[str, Any]] = {}
         torn = 0
-        for line in self._lines():
+        chain = ChainCheck()
+        for path, number, line in self._lines():
             record = _record(line)
+            chain.follow(path, number, line, record)
             if record is None:
                 torn += 1
                 continue
@@ -196,13 +215,16 @@ class AuditLog:
         # The intent of an outcome may be in a file that was deleted.
         keys = list(intents) + [key for key in outcomes if key not in intents]
         removals = [_removal(intents.get(key), outcomes.get(key)) for key in keys]
-        return AuditLogContents(removals=tuple(sorted(removals, key=lambda one: one.time)), torn=torn)
+        by_time = tuple(sorted(removals, key=lambda one: one.time))
+        return AuditLogContents(removals=by_time, torn=torn, breaks=tuple(chain.breaks))
 
-    def _lines(self) -> Iterator[bytes]:
+    def _lines(self) -> Iterator[tuple[pathlib.Path, int, bytes]]:
+        """(file, number of the line, line), oldest first."""
         for path in [*(self._numbered(number) for number in range(MAX_ROTATED_FILES, 0, -1)), self.path]:
             try:
                 with path.open("rb") as file:
-                    yield from file
+                    for number, line in enumerate(file, 1):
+                        yield path, number, line
             except FileNotFoundError:
                 continue
             except OSError as error:

@@ -127,6 +127,16 @@ def refuse_new_group(request: ClientRequest, cluster: EmbeddedCluster) -> Replie
     return (Reply(request.ticket, refusal(coordinator_request(request), ErrorCode.GROUP_MAX_SIZE_REACHED)),)
 
 
+def refuse_growth(
+    request: ClientRequest, cluster: EmbeddedCluster, size: int, *, error: ErrorCode = ErrorCode.GROUP_MAX_SIZE_REACHED
+) -> Replies:
+    """The refusal of a request after which groups would keep too much for their members; empty if it may be served.
+    size: what it may add, in bytes."""
+    if cluster.group_memory.admits(size, request.now):
+        return ()
+    return (Reply(request.ticket, refusal(coordinator_request(request), error)),)
+
+
 def refuse_repeated_groups(request: ClientRequest, cluster: EmbeddedCluster, group_ids: Sequence[str]) -> Replies:
     """The refusal of a request that names groups repeatedly and would be answered with too many rows; empty if it may
     be answered."""

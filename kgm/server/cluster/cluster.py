@@ -11,6 +11,7 @@ from kgm.coordinator.contract.error_responses import refusal
 from kgm.coordinator.contract.outcome import Producer, Request
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import ErrorCode, KgmError, UsageError
+from kgm.server.cluster.group_memory import GroupMemory
 from kgm.server.cluster.nodes import Nodes, Placement
 from kgm.server.cluster.pending_responses import PendingResponses
 from kgm.server.cluster.shards import GroupsView, Shards
@@ -82,6 +83,7 @@ class EmbeddedCluster:
             group_configs=self.group_configs,
             warn=warn,
         )
+        self.group_memory = GroupMemory(self.shards.held_bytes, self.limits.group_members_max_bytes)
         self.pending = PendingResponses()
         self.view = GroupsView(self.shards)
         self._on_transaction_log: set[Ticket] = set()

@@ -109,6 +109,10 @@ class Shards:
         """Those that were created, by partition."""
         return (shard for _, shard in sorted(self._shards.items()))
 
+    def held_bytes(self) -> int:
+        """What all groups keep for their members."""
+        return sum(shard.engine.held_bytes() for shard in self._shards.values() if shard.engine is not None)
+
     def _new_engine(self, partition: int) -> Coordinator:
         engine = Coordinator(
             settings=self.settings,
@@ -254,7 +258,10 @@ class Shards:
         shard.leader = shard.active_on = NO_BROKER
         shard.log.close()
         self.placement.fail(shard.partition)
-        why = error.message if isinstance(error, KgmError) else error.strerror or str(error)
+        if isinstance(error, KgmError):
+            why = error.message + (f" ({error.hint})" if error.hint else "")
+        else:
+            why = error.strerror or str(error)
         self._warn(f"{OFFSETS_TOPIC}-{shard.partition} is offline, its groups have no coordinator: {why}")
         return replies
 

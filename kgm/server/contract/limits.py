@@ -12,7 +12,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds that keep a server small whatever its clients do. The first five are Kafka's own settings; their defaults
+    """Bounds that keep a server small whatever its clients do. Most are Kafka's own settings; their defaults
     are lower where Kafka's are made for a large cluster."""
 
     socket_request_max_bytes: int = MIB
@@ -20,7 +20,11 @@ class Limits:
     queued_max_request_bytes: int = 64 * MIB
     """Bytes of incomplete requests on all connections. The connection with the most is closed when there are more."""
     max_connections: int = 1_000
+    max_connections_per_ip: int = 2**31 - 1
+    """By default as many as there may be at all: the clients of a rehearsal often share an address."""
     connections_max_idle_ms: int = 600_000
+    incomplete_request_max_ms: int = 10_000
+    """How long a client may take for its first request, and for the rest of one that it has begun to send."""
     fetch_max_bytes: int = MIB
     """The largest Fetch response; a single larger batch is still sent."""
     topic_max_bytes: int = 16 * MIB
@@ -31,6 +35,8 @@ class Limits:
     max_partitions: int = 20_000
     """Partitions of all topics together that clients can create."""
     max_groups: int = 10_000
+    group_members_max_bytes: int = 64 * MIB
+    """Ids, subscriptions and assignments that all groups keep for their members, whether these are connected or not."""
     max_transactional_ids: int = 1_000
     offsets_topic_segment_bytes: int = 4 * MIB
     """A partition of `__consumer_offsets` on disk is compacted by segments; the one that is written to is left out."""
@@ -46,8 +52,11 @@ _SETTABLE = (
     "socket_request_max_bytes",
     "queued_max_request_bytes",
     "max_connections",
+    "max_connections_per_ip",
     "connections_max_idle_ms",
+    "incomplete_request_max_ms",
     "fetch_max_bytes",
+    "group_members_max_bytes",
     "offsets_topic_segment_bytes",
     "log_cleaner_backoff_ms",
     "log_cleaner_delete_retention_ms",

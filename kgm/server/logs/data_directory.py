@@ -2,12 +2,14 @@
 
     DIR/.lock                        locked by the process that uses the directory
     DIR/kgm.json                     cluster id, topics, reassigned replicas, group configurations: replaced as a whole
-    DIR/__consumer_offsets-N/        Kafka's own log format, see kgm.records.log
+    DIR/__consumer_offsets-N/        Kafka's own log format, see kgm.records.log; kgm-segments.json: their sizes
     DIR/TOPIC-N/                     records of user topics, see topic_files
     DIR/kgm-transactions/            the last state of each transaction
 
 A copy of a Kafka broker's `__consumer_offsets-N` folders is a data directory too: kgm.json is created if it is missing.
-Topics whose folders are copied with them keep their ids, by which consumer groups refer to them."""
+Topics whose folders are copied with them keep their ids, by which consumer groups refer to them.
+
+DIR may be a symbolic link. What is in it may not: links are refused, so that nothing outside of it is ever changed."""
 
 import fcntl
 import json
@@ -24,6 +26,7 @@ from kgm.coordinator.loading import Loader, ReplayTarget
 from kgm.model.errors import KgmError, RefusedError, UsageError
 from kgm.model.ids import uuid_text
 from kgm.records.batch import ProducerInfo
+from kgm.records.files import open_file, open_to_read
 from kgm.records.log import OffsetsLog
 from kgm.records.record import Record
 from kgm.server.contract.limits import Limits
@@ -97,7 +100,7 @@ class DiskShardLog(_FolderLog):
 
     def __init__(self, folder: Path, limits: Limits, warn: Warn) -> None:
         super().__init__(folder, limits, warn)
-        if folder.exists():
+        if os.path.lexists(folder):
             self._open()
 
     @property
@@ -152,7 +155,7 @@ class _TransactionFolder(_FolderLog):
         self.is_dirty = False
 
     def load(self) -> Iterable[Transaction]:
-        if not self._folder.exists():
+        if not os.path.lexists(self._folder):
             return ()
         rows = [row for batch in self._open().read() for row in batch.records]
         try:
@@ -196,12 +199,15 @@ class DataDirectory:
         created with another number of partitions of `__consumer_offsets`, and KgmError when it cannot be used."""
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = open_file(folder / _LOCK, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise KgmError(f"--data-dir {folder}: cannot be used: {error.strerror}") from None
         try:
             _lock(lock, folder)
             return cls(folder, lock, _read(folder, settings), limits=limits, warn=warn)
+        except OSError as error:
+            os.close(lock)
+            raise KgmError(f"--data-dir {folder}: cannot be used: {error.strerror}") from None
         except BaseException:
             os.close(lock)
             raise
@@ -226,7 +232,7 @@ class DataDirectory:
         }
         path = self._folder / _FILE
         draft = path.with_suffix(".tmp")
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        fd = open_file(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with os.fdopen(fd, "w") as file:
             json.dump(content, file, indent=1)
             file.flush()
@@ -255,11 +261,14 @@ def _read(folder: Path, settings: BrokerSettings) -> Mapping[str, Any]:
     partitions = settings.offsets_topic_num_partitions
     path = folder / _FILE
     try:
-        text = path.read_text()
+        with open_to_read(path) as file:
+            text = file.read().decode()
     except FileNotFoundError:
         cluster_id = uuid_text(uuid.uuid4().bytes)
         return {"cluster_id": cluster_id, "offsets_partitions": partitions, "topics": {}, "assigned": {}}
-    except (OSError, UnicodeError) as error:
+    except OSError as error:
+        raise KgmError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeError as error:
         raise KgmError(f"{path}: cannot be read: {error}") from None
     saved = _checked(text, path)
     if saved["offsets_partitions"] != partitions:

@@ -7,13 +7,14 @@ it, so that the number of open files does not grow with the number of partitions
 import contextlib
 import os
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from kgm.model.errors import DecodeError
 from kgm.model.ids import uuid_of
-from kgm.records.batch import parse_batch
+from kgm.records.files import check_folder, open_file, open_to_read
+from kgm.records.segment import BadBatch, CorruptLogError, batches, is_start_of_batch, is_torn_tail
 from kgm.server.logs.flush import flush_all, sync_folder
 from kgm.server.logs.topic_log import PartitionLog, StoredBatch, TopicLogs, stored_at
 
@@ -23,7 +24,7 @@ _SEGMENT = re.compile(r"\d{20}\.log")
 _FOLDER = re.compile(r"(.+)-(\d+)")
 #: The file in which a Kafka broker stores the id of a topic, beside its segments.
 _METADATA = "partition.metadata"
-_FILE_MODE = 0o600
+_METADATA_MAX_BYTES = 1024
 _FOLDER_MODE = 0o700
 
 
@@ -49,6 +50,7 @@ class TopicFiles(TopicLogs):
             self._load_partition(name[1], int(name[2]), folder, warn)
 
     def _load_partition(self, topic: str, partition: int, folder: Path, warn: Callable[[str], None]) -> None:
+        check_folder(folder)
         log = self._topics.setdefault(topic, {})[partition] = PartitionLog()
         segments = self._segments[topic, partition] = []
         for path in sorted(path for path in folder.iterdir() if _SEGMENT.fullmatch(path.name)):
@@ -61,20 +63,27 @@ class TopicFiles(TopicLogs):
             self._grow(topic, log.size - before)
 
     def _load_segment(self, log: PartitionLog, path: Path, warn: Callable[[str], None]) -> None:
-        """Read the batches; truncate the file at the first incomplete one, which a process that was killed leaves."""
-        data = path.read_bytes()
-        at = 0
-        while at < len(data):
+        """Read the batches; cut off an incomplete one at the end, which a process that was killed leaves.
+
+        Raises CorruptLogError for wrong bytes that it did not leave; then nothing is cut off."""
+        fd = open_file(path, os.O_RDWR)
+        with os.fdopen(fd, "rb") as file:
+            size = os.fstat(fd).st_size
             try:
-                batch = parse_batch(data, at)
-                if batch.base_offset < log.end_offset:
-                    raise DecodeError(f"offset {batch.base_offset} follows offset {log.end_offset - 1}")  # noqa: TRY301
-            except DecodeError as error:
-                warn(f"{path}: truncated at byte {at}, {len(data) - at} bytes were removed: {error.message}")
-                os.truncate(path, at)
-                return
-            log.add([stored_at(batch, batch.base_offset)])
-            at += len(batch.data)
+                for _, batch in batches(file, size, from_offset=log.end_offset):
+                    log.add([stored_at(batch, batch.base_offset)])
+            except BadBatch as bad:
+                is_torn = is_torn_tail(file, bad, size, log.end_offset)
+                if not is_torn or (bad.position == 0 and not is_start_of_batch(file, int(path.stem))):
+                    raise CorruptLogError(
+                        f"{path} is damaged at byte {bad.position}: {bad.message}",
+                        facts=("nothing was cut off: whole batches follow, or it is another file",),
+                        hint=f"restore it from a copy, or give up its records: rm {shlex.quote(str(path))}",
+                    ) from bad
+                warn(
+                    f"{path}: truncated at byte {bad.position}, {size - bad.position} bytes were removed: {bad.message}"
+                )
+                os.ftruncate(fd, bad.position)
 
     def delete(self, topic: str) -> None:
         super().delete(topic)
@@ -99,7 +108,7 @@ class TopicFiles(TopicLogs):
         path = self._active(topic, partition, batches[0].base_offset)
         fd = self._open.get(path)
         if fd is None:
-            fd = self._open[path] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _FILE_MODE)
+            fd = self._open[path] = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         size = os.fstat(fd).st_size
         data = b"".join(batch.data for batch in batches)
         self.is_dirty = True
@@ -117,9 +126,10 @@ class TopicFiles(TopicLogs):
         if segments and segments[-1][1].exists() and segments[-1][1].stat().st_size < SEGMENT_BYTES:
             return segments[-1][1]
         folder = self._folder / f"{topic}-{partition}"
-        if not folder.exists():
+        if not os.path.lexists(folder):
             folder.mkdir(mode=_FOLDER_MODE)
             self._new.add(self._folder)
+        check_folder(folder)
         path = folder / f"{base_offset:020}.log"
         if not segments or segments[-1][1] != path:
             segments.append((base_offset, path))
@@ -149,10 +159,13 @@ class TopicFiles(TopicLogs):
 
 
 def known_ids(folder: Path) -> dict[str, bytes]:
-    """The ids of the topics whose folders were copied from a Kafka broker."""
+    """The ids of the topics whose folders were copied from a Kafka broker. Raises OSError."""
     ids = {}
     for path in folder.glob(f"*-0/{_METADATA}"):
-        line = re.search(r"^topic_id: ([\w-]{22})$", path.read_text(errors="replace"), re.MULTILINE)
+        check_folder(path.parent)
+        with open_to_read(path) as file:
+            text = file.read(_METADATA_MAX_BYTES).decode(errors="replace")
+        line = re.search(r"^topic_id: ([\w-]{22})$", text, re.MULTILINE)
         topic_id = None if line is None else uuid_of(line[1])
         if topic_id is not None:
             ids[path.parent.name.removesuffix("-0")] = topic_id

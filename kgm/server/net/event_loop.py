@@ -12,6 +12,7 @@ from typing import Protocol
 from kgm.server.broker import EmbeddedBroker
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import CloseConnection, ConnectionEvent, Endpoints, Millis, Ticket
+from kgm.server.net.turns import Turns
 
 #: How many warnings of one kind are reported: a hostile client must not fill a disk with them.
 _MAX_WARNINGS = 5
@@ -34,9 +35,12 @@ class WallClock:
 
 
 class DrivenConnection(Protocol):
-    """What the driver needs of a connection. ticket: of the request that has no event yet; None if there is none."""
+    """What the driver needs of a connection. ticket: of the request that has no event yet; None if there is none.
+    address: of the client. has_sent_request: whether a whole request has arrived."""
 
     ticket: Ticket | None
+    address: str
+    has_sent_request: bool
 
     @property
     def broker(self) -> EmbeddedBroker: ...
@@ -51,6 +55,9 @@ class DrivenConnection(Protocol):
     def close(self, reason: str) -> None:
         """Close it, after what was written has been sent."""
 
+    def abort(self) -> None:
+        """Close it at once."""
+
 
 class ClusterDriver:
     """Runs a cluster in an event loop. It has the only real clock of the server.
@@ -60,7 +67,8 @@ class ClusterDriver:
     def __init__(self, cluster: EmbeddedCluster, clock: WallClock, *, warn: Warn) -> None:
         self.cluster = cluster
         self.limits = cluster.limits
-        self.connections: set[DrivenConnection] = set()
+        self.connections: dict[DrivenConnection, None] = {}  # in the order in which they came
+        self.turns = Turns()
         self.buffered_bytes = 0
         self.inbox = memoryview(bytearray(_INBOX_SIZE))
         self.now = clock.now
@@ -90,6 +98,26 @@ class ClusterDriver:
         self.cluster.close()
 
     # -- for connections
+
+    def admit(self, connection: DrivenConnection) -> bool:
+        """Whether a new connection may stay. Where there is no room, the oldest one that has not sent a request yet
+        makes way: connections that ask for nothing must not keep out those that do."""
+        most, most_per_ip = self.limits.max_connections, self.limits.max_connections_per_ip
+        if most_per_ip < most:
+            alike = sum(other.address == connection.address for other in self.connections)
+            if alike >= most_per_ip:
+                self.warn("connections", f"connection refused: {connection.address} has {most_per_ip} already")
+                return False
+        if len(self.connections) >= most:
+            silent = next((other for other in self.connections if not other.has_sent_request), None)
+            if silent is None:
+                self.warn("connections", f"connection refused: there are {most} already")
+                return False
+            self.warn("connections", f"there are {most} connections: one that has sent no request is closed")
+            self.connections.pop(silent)
+            silent.abort()
+        self.connections[connection] = None
+        return True
 
     def receive(self, connection: DrivenConnection, frame: bytes, endpoints: Endpoints) -> None:
         """Serve a frame by the connection's broker. The connection gets its event now or later."""

@@ -28,8 +28,8 @@ _LENGTH_SIZE = _LENGTH.size
 #: While a connection cannot be served, reading stops at this many buffered bytes; serving stops at twice as many that
 #: were not sent yet.
 _ENOUGH = 64 * 1024
-#: Requests of one connection that are served before others have their turn.
-_REQUESTS_IN_A_TURN = 64
+#: How long the requests of one connection are served before others have their turn.
+_QUANTUM_S = 0.001
 _BACKLOG = 512
 _TLS_ALERT_OR_HANDSHAKE = (b"\x15\x03", b"\x16\x03")
 
@@ -87,6 +87,10 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def __init__(self, listener: Listener) -> None:
         self.ticket: Ticket | None = None
+        self.address = ""
+        self.has_sent_request = False
+        self.spent_s = self.cost_s = 0.0
+        self.waits_for_turn = False
         self.broker = listener.broker
         self._listener = listener
         self._driver = listener.driver
@@ -100,6 +104,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._serving_buffer = False
         self._last_active = 0.0
         self._idle_timer: asyncio.TimerHandle | None = None
+        self._incomplete_timer: asyncio.TimerHandle | None = None
+        self._incomplete_since: float | None = None
 
     # -- called by asyncio
 
@@ -107,21 +113,21 @@ class ClientConnection(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         driver = self._driver
-        if len(driver.connections) >= driver.limits.max_connections:
-            driver.warn("connections", f"connection refused: there are {driver.limits.max_connections} already")
-            transport.abort()
-            return
-        driver.connections.add(self)
-        self._listener.connections.add(self)
         here, there = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
         if not here or not there:  # the client has closed it already
             transport.abort()
             return
+        self.address = there[0]
+        if not driver.admit(self):
+            transport.abort()
+            return
+        self._listener.connections.add(self)
         self._endpoints = Endpoints(client_host=java_address(there[0]), server_host=here[0], server_port=here[1])
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport.set_write_buffer_limits(high=2 * _ENOUGH)
-        self._last_active = time.monotonic()
+        self._last_active = self._incomplete_since = time.monotonic()
         self._close_if_idle()
+        self._close_if_incomplete()
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         return self._driver.inbox
@@ -130,12 +136,17 @@ class ClientConnection(asyncio.BufferedProtocol):
         driver = self._driver
         self._last_active = time.monotonic()
         inbox = driver.inbox
-        if not self._buffer and self._is_one_frame(inbox, size) and self._can_serve():
-            driver.receive(self, bytes(inbox[_LENGTH_SIZE:size]), self._endpoints)
+        if not self._buffer and driver.turns.is_free and self._is_one_frame(inbox, size) and self._can_serve():
+            self.has_sent_request, self._incomplete_since = True, None
+            driver.turns.run(self, driver.receive, self, bytes(inbox[_LENGTH_SIZE:size]), self._endpoints)
             return
         self._buffer += inbox[:size]
         driver.buffered_bytes += size
-        self._serve_buffer()
+        if self._incomplete_since is None:
+            self._incomplete_since = self._last_active
+            if self._incomplete_timer is None:
+                self._close_if_incomplete()
+        self._serve_or_wait()
         driver.bound_buffers()
 
     def _is_one_frame(self, inbox: memoryview, size: int) -> bool:
@@ -151,17 +162,18 @@ class ClientConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._writable = True
         self._last_active = time.monotonic()
-        self._serve_buffer()
+        self._serve_or_wait()
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._listener.connections.discard(self)
-        self._driver.connections.discard(self)
+        self._driver.connections.pop(self, None)
         self._driver.buffered_bytes -= len(self._buffer)
         self._buffer.clear()
         if self.ticket is not None:
             self._driver.disconnected(self.ticket)
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
+        for timer in (self._idle_timer, self._incomplete_timer):
+            if timer is not None:
+                timer.cancel()
         self._transport = None
 
     # -- called by the driver
@@ -184,7 +196,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             case NoResponse():
                 pass
         if self._buffer and not self._serving_buffer:
-            asyncio.get_running_loop().call_soon(self._serve_buffer)
+            self._wait_for_turn()
 
     def close(self, reason: str) -> None:
         """Close it, after what was written has been sent."""
@@ -218,31 +230,51 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._unwritten.clear()
         self._unwritten_bytes = 0
 
-    def _serve_buffer(self) -> None:
-        """Serve the frames in the buffer, as far as possible."""
-        if self._serving_buffer or self._transport is None:
+    def _serve_or_wait(self) -> None:
+        """Serve what is in the buffer at once if nobody waits, or else in its turn."""
+        turns = self._driver.turns
+        if turns.is_free and self._can_serve() and self._has_frame():
+            turns.run(self, self.serve)
+        else:
+            self._wait_for_turn()
+
+    def _wait_for_turn(self) -> None:
+        if self._can_serve() and self._has_frame():
+            self._driver.turns.queue(self)
+        self._pause_or_resume_reading()
+
+    def serve(self) -> None:
+        """Serve frames in the buffer for a short time, and wait for the next turn with the others."""
+        if self._transport is None:
             return
         self._serving_buffer = True
         driver = self._driver
-        served = 0
+        until = time.perf_counter() + _QUANTUM_S
         try:
-            while served < _REQUESTS_IN_A_TURN and self._unwritten_bytes < _ENOUGH:
-                frame = self._next_frame() if self._can_serve() else None
+            while self._unwritten_bytes < _ENOUGH and self._can_serve():
+                frame = self._next_frame()
                 if frame is None:
                     break
                 driver.receive(self, frame, self._endpoints)
-                served += 1
-            else:
-                asyncio.get_running_loop().call_soon(self._serve_buffer)  # after the others
+                if time.perf_counter() >= until:
+                    break
         finally:
             self._serving_buffer = False
             self._flush()
-        self._pause_or_resume_reading()
+        self._wait_for_turn()
 
     def _can_serve(self) -> bool:
         return (
             self.ticket is None and self._writable and self._transport is not None and not self._transport.is_closing()
         )
+
+    def _has_frame(self) -> bool:
+        """Whether `_next_frame` has something to do."""
+        if len(self._buffer) < _LENGTH_SIZE:
+            return False
+        (length,) = _LENGTH.unpack_from(self._buffer)
+        is_legal = 0 < length <= self._driver.limits.socket_request_max_bytes
+        return not is_legal or len(self._buffer) >= _LENGTH_SIZE + length
 
     def _next_frame(self) -> bytes | None:
         """The next frame; None if it is not complete. A frame of an illegal size closes the connection."""
@@ -260,14 +292,17 @@ class ClientConnection(asyncio.BufferedProtocol):
         frame = bytes(memoryview(buffer)[_LENGTH_SIZE:end])
         del buffer[:end]
         self._driver.buffered_bytes -= end
+        self.has_sent_request = True
+        self._incomplete_since = self._last_active if buffer else None
         return frame
 
     def _pause_or_resume_reading(self) -> None:
-        """Leave further bytes in the socket while the client waits for a response and has sent enough ahead."""
+        """Leave further bytes in the socket while a request waits, for its response or for its turn, and the client has
+        sent enough ahead."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        blocked = self.ticket is not None or not self._writable
+        blocked = self.ticket is not None or not self._writable or self.waits_for_turn
         wanted = not (blocked and len(self._buffer) >= _ENOUGH)
         if wanted != self._reading:
             self._reading = wanted
@@ -282,3 +317,18 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.abort()
             return
         self._idle_timer = asyncio.get_running_loop().call_later(limit - idle, self._close_if_idle)
+
+    def _close_if_incomplete(self) -> None:
+        """Close a connection that has not sent its first request, or the rest of one, for `incomplete.request.max.ms`.
+        What waits here for its turn, or for the response to the request before, is not late."""
+        self._incomplete_timer = None
+        if self._incomplete_since is None:
+            return
+        limit = self._driver.limits.incomplete_request_max_ms / 1000
+        if self.ticket is not None or self._has_frame():
+            self._incomplete_since = time.monotonic()
+        late = time.monotonic() - self._incomplete_since
+        if late >= limit:
+            self.close("its request did not arrive in time")
+            return
+        self._incomplete_timer = asyncio.get_running_loop().call_later(limit - late, self._close_if_incomplete)

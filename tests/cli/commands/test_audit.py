@@ -277,6 +277,15 @@ def test_since():
     assert run(["audit", "--since", "soon"]) == 2
 
 
+def test_an_edited_line_is_said(written, capsys):
+    lines = written.read_text().splitlines(keepends=True)
+    written.write_text("".join([lines[0].replace("alice", "mallo"), *lines[1:]]))
+    assert run(["audit", "-o", "json"]) == 0
+    assert capsys.readouterr().err == (
+        f"warning: the chain of the audit log breaks at line 2 of {written}: it does not follow the line before it\n"
+    )
+
+
 def test_tables_are_clean_and_say_what_is_torn(written, capsys):
     with written.open("a") as file:
         file.write('{"torn')

@@ -309,6 +309,52 @@ def test_at_a_terminal_it_asks(proxy, group, form, answer, code, stays):  # noqa
     assert left(proxy, group) == stays
 
 
+class Person(io.StringIO):
+    """A terminal at which somebody types."""
+
+    def __init__(self, answers):
+        super().__init__()
+        self._answers = answers
+
+    def isatty(self):
+        return True
+
+    def readline(self, _size=-1):
+        return self._answers()
+
+
+@pytest.mark.slow
+def test_nobody_is_asked_when_the_removal_could_not_be_recorded(monkeypatch, remove, proxy, group, form, tmp_path):  # noqa: F811
+    form("a", "b")
+    (tmp_path / "kgm").write_text("not a folder")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    asked = []
+    monkeypatch.setattr("sys.stdin", Person(lambda: asked.append(1) or "y\n"))
+    code, _, err = remove("--instance-ids", "a")
+    assert (code, asked) == (6, [])
+    assert "the audit log cannot be written" in err
+    assert left(proxy, group) == ["a", "b"]
+
+
+@pytest.mark.slow
+def test_the_time_to_think_is_not_the_clusters(monkeypatch, remove, proxy, group, form):  # noqa: F811
+    """Whoever answers after the whole budget still has all of it for the removal."""
+    form("a", "b")
+    budget_ms = short_budget_ms(proxy.bootstrap, group)
+
+    def answer():
+        asked_at = time.monotonic()
+        until(lambda: time.monotonic() > asked_at + budget_ms / 1000, "the clock stands still", budget_ms)
+        return "y\n"
+
+    monkeypatch.setattr("sys.stdin", Person(answer))
+    quick = ("--guard-window", "300ms", "--timeout", f"{budget_ms}ms", "--assume-stopped")
+    code, document, err = remove("--instance-ids", "a", quick=quick)
+    assert (code, shown(document)) == (0, [("a", "removed", None)]), err
+    assert document["data"]["results"][0]["note"] is None, "its answer was not waited for"
+    assert left(proxy, group) == ["b"]
+
+
 @pytest.mark.slow
 def test_foreign_ids_cannot_write_on_the_terminal(proxy, group, form, capsys):  # noqa: F811
     nasty = "a\x1b]0;owned\x07\u202e"

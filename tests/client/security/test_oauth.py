@@ -7,6 +7,7 @@ import json
 import ssl
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -202,7 +203,9 @@ def test_unsecured_tokens_only_when_kafkas_option_asks():
         "unsecuredLoginStringClaim_sub": "alice", "unsecuredLoginNumberClaim_n": "5", "unsecuredLoginListClaim_scope": "|a|b",
         "unsecuredLoginLifetimeSeconds": "60",
     }  # fmt: skip
+    before = time.monotonic()
     token = unsecured(options, 1000.0009)
+    assert before + 60 <= token.expires_at <= time.monotonic() + 60
     assert claims_of(token.value) == {"iat": 1000.0, "exp": 1060.0, "sub": "alice", "n": 5.0, "scope": ["a", "b"]}
     with pytest.raises(UsageError, match="unsecuredLoginStringClaim_sub"):
         unsecured({"unsecuredLoginNumberClaim_n": "1"}, 0)

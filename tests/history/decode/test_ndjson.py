@@ -9,12 +9,15 @@ import pytest
 from kgm.history.decode.json_text import kafkas_name
 from kgm.history.decode.ndjson import lines
 from kgm.history.schema import RAW
-from kgm.records.record import decode_record, message_classes
+from kgm.records.messages.offset_commit_key import OffsetCommitKey
+from kgm.records.messages.offset_commit_value import OffsetCommitValue
+from kgm.records.record import Record, decode_record, encode_record, message_classes
 from kgm.records.record_types import TYPES
 from tests.history.decode.test_real_logs import raw_log
 from tests.history.decode.test_record_tables import EVERY, raw, record
 from tests.protocol.cases import struct_differences
 from tests.records.real_logs import KINDS, partitions, truth
+from tests.text.hostile import WIRE, hidden
 
 
 def expected(line):
@@ -70,6 +73,17 @@ def test_every_type_and_version_has_all_that_is_in_it(kind, version):
         else:
             assert line["value"]["version"] == version
             assert struct_differences(line["value"]["data"], read.value, value_class, version) == []
+
+
+@pytest.mark.parametrize("name", WIRE)
+def test_a_hostile_name_is_exact_and_escaped(name):
+    """In keys and values: nothing that a terminal acts on is printed, and the JSON has the name as it is."""
+    key = OffsetCommitKey(group=name, topic=name, partition=1)
+    value = OffsetCommitValue(offset=5, metadata=name, commit_timestamp=1)
+    (line,) = lines(raw([encode_record(Record(key, value))]))
+    assert hidden(line, but="") == []
+    data = json.loads(line)
+    assert (data["key"]["data"]["group"], data["value"]["data"]["metadata"]) == (name, name)
 
 
 def test_names_and_nothing():

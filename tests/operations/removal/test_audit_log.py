@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import resource
@@ -327,3 +328,71 @@ def test_the_folder_is_that_of_xdg(monkeypatch, tmp_path):
 def test_timestamps_sort_as_times_do():
     assert timestamp(0) == "1970-01-01T00:00:00.000Z"
     assert timestamp(1_700_000_000) == "2023-11-14T22:13:20.000Z"
+
+
+# -- the chain ---------------------------------------------------------------------------------------------------------
+
+
+def breaks(log):
+    return [(one.path, one.line) for one in log.read().breaks]
+
+
+def test_each_line_has_the_hash_of_the_one_before(log):
+    """As anybody can check it with sha256sum, over rotated files too."""
+    log.append(intents("r", [A, B], COMMON))
+    log.append(outcomes("r", [{**A, **DONE}], COMMON))
+    lines = log.path.read_bytes().splitlines()
+    expected = [None, *(hashlib.sha256(line).hexdigest() for line in lines[:-1])]
+    assert [json.loads(line)["previous"] for line in lines] == expected
+    assert breaks(log) == []
+
+
+def test_a_rotation_does_not_end_the_chain(log, monkeypatch):
+    monkeypatch.setattr(audit_log, "MAX_BYTES", 1000)
+    monkeypatch.setattr(audit_log, "MAX_ROTATED_FILES", 3)
+    for number in range(40):
+        log.append(intents(f"r{number:02}", [A], COMMON))
+        assert breaks(log) == []
+    first = log.path.with_name("audit.jsonl.2")
+    first.write_bytes(b"".join(first.read_bytes().splitlines(keepends=True)[:-1]))
+    assert breaks(log) == [(log.path.with_name("audit.jsonl.1"), 1)]
+
+
+@pytest.mark.parametrize(
+    ("edit", "at"),
+    [
+        (lambda lines: [*lines[:2], lines[2].replace(b"alice", b"mallo"), *lines[3:]], [4]),
+        (lambda lines: [*lines[:2], *lines[3:]], [3]),
+        (lambda lines: [*lines[:3], lines[2], *lines[3:]], [4]),
+        (lambda lines: [lines[1], lines[0], *lines[2:]], [2, 3]),
+        (lambda lines: [*lines[:2], b'{"event":"intent","run":"x","seq":0,"time":"t"}\n', *lines[2:]], [3, 4]),
+        (lambda lines: [*lines[:2], b"torn\n", *lines[2:]], [4]),
+        (lambda lines: lines[2:], []),  # what comes before the oldest line is not known
+        (lambda lines: lines[:-1], []),  # nor what came after the last one
+    ],
+    ids=["changed", "removed", "repeated", "swapped", "inserted", "torn", "oldest", "newest"],
+)
+def test_a_line_that_does_not_follow_the_one_before_is_found(log, edit, at):
+    for number in range(6):
+        log.append(intents(f"r{number}", [A], COMMON))
+    log.path.write_bytes(b"".join(edit(log.path.read_bytes().splitlines(keepends=True))))
+    assert breaks(log) == [(log.path, line) for line in at]
+
+
+def test_lines_without_a_chain_are_accepted_before_the_first_with_one(log):
+    log.prepare()
+    log.path.write_text('{"event":"intent","run":"old","seq":0,"time":"t"}\n' * 2)
+    assert breaks(log) == []
+    log.append(intents("r", [A], COMMON))
+    assert breaks(log) == []
+    assert json.loads(log.path.read_text().splitlines()[2])["previous"] is not None
+
+
+@pytest.mark.parametrize("end", [b'{"v":1,"event":"int', b"\0\0\0\0", b"[" * 50_000, b"\n\n"])
+def test_a_torn_line_is_part_of_the_chain(log, end):
+    log.append(intents("r", [A], COMMON))
+    with log.path.open("ab") as file:
+        file.write(end)
+    for _ in range(2):
+        log.append(outcomes("r", [{**A, **DONE}], COMMON))
+    assert breaks(log) == []

@@ -146,6 +146,13 @@ def test_an_epoch_that_rises_is_a_sign_of_life():
     assert one.verdict(101.0).verdict is ALIVE
 
 
+def test_to_leave_with_the_intention_to_return_is_no_sign_of_life():
+    """Its member epoch becomes -2 with its last request, and nothing runs after that."""
+    one = observed(epoch=3)
+    one.see_epoch(MemberSnapshot(member_id="m", member_epoch=-2, status="away"))
+    assert one.verdict(101.0).verdict is not ALIVE
+
+
 def test_still_a_member_after_a_whole_session_takes_heartbeats():
     one = observed(session_ms=45_000, interval_ms=None)
     one.see_still_member(100.0 + 45.9)

@@ -2,10 +2,12 @@
 
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from kgm.protocol.messages.list_groups_request import ListGroupsRequest
+from kgm.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from kgm.server.contract.exchange import CloseConnection, ResponseFrame
 from kgm.server.contract.limits import Limits
 from tests.server.broker_driver import Driver
@@ -82,6 +84,73 @@ def test_groups_are_bounded_and_deleting_one_makes_room():
     assert simple.topics[0].partitions[0].error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     driver.send(join("j", group="g"))  # a known one goes on
     assert [row.group_id for row in driver.ask(ListGroupsRequest()).groups] == ["g", "h"]
+
+
+def heavy(instance="i", *, size=30_000, **more):
+    request = join(instance, **more)
+    request.protocols[0].metadata += bytes(size)
+    return request
+
+
+def test_what_all_groups_keep_is_bounded_and_the_end_of_sessions_makes_room():
+    """A member is kept until its session ends, whether it is connected or not."""
+    driver = Driver(limits=Limits(group_members_max_bytes=100_000))
+    for group in ("a", "b", "c"):
+        ticket = driver.send(heavy(group=group))
+        driver.advance(0)
+        assert driver.answer(ticket).error_code == 0
+        driver.cluster.disconnected(ticket)
+    assert 90_000 < driver.cluster.shards.held_bytes() <= 100_000
+    for _ in range(3):
+        assert driver.ask(heavy(group="d")).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.cluster.shards.held_bytes() <= 100_000
+    small = driver.send(join(group="e"))  # there is room for it
+    driver.advance(0)
+    assert driver.answer(small).error_code == 0
+    driver.advance(10_000)
+    driver.advance(10_000)
+    assert driver.cluster.shards.held_bytes() < 1_000
+    ticket = driver.send(heavy(group="d"))
+    driver.advance(0)
+    assert driver.answer(ticket).error_code == 0
+
+
+def test_a_member_that_joins_again_and_again_is_counted_once():
+    driver = Driver(limits=Limits(group_members_max_bytes=100_000))
+    member = ""
+    for _ in range(20):
+        ticket = driver.send(heavy(group="a", member=member))
+        driver.advance(0)
+        answer = driver.answer(ticket)
+        assert answer.error_code == 0
+        member = answer.member_id
+
+
+def test_assignments_are_bounded_with_the_rest():
+    driver = Driver(limits=Limits(group_members_max_bytes=1_000))
+    ticket = driver.send(join())
+    driver.advance(0)
+    joined = driver.answer(ticket)
+    rows = [SyncGroupRequestAssignment(member_id=joined.member_id, assignment=bytes(2_000))]
+    request = SyncGroupRequest(
+        group_id="g", generation_id=joined.generation_id, member_id=joined.member_id, group_instance_id="i",
+        protocol_type="consumer", protocol_name="range", assignments=rows,
+    )  # fmt: skip
+    assert driver.ask(request).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert driver.cluster.shards.held_bytes() < 1_000
+
+
+def test_subscriptions_of_consumer_groups_are_bounded_too():
+    driver = Driver(limits=Limits(group_members_max_bytes=1_000))
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=0, rebalance_timeout_ms=1_000, subscribed_topic_names=["t"],
+        topic_partitions=[],
+    )  # fmt: skip
+    assert driver.ask(request).error_code == 0
+    many = ["x" * 200 + str(number) for number in range(10)]
+    request.member_id, request.subscribed_topic_names = "n", many
+    assert driver.ask(request).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert 0 < driver.cluster.shards.held_bytes() < 1_000
 
 
 def test_a_repeated_describe_is_bounded():

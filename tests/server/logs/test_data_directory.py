@@ -360,6 +360,109 @@ def test_a_torn_batch_of_a_topic_is_cut_off(disk):
     assert produced(driver, batch(1)).base_offset == 3
 
 
+# -- files that are not the server's
+
+
+NOT_A_LOG = [b"root:x:0:0:root:/root:/bin/sh\n" * 20, b"\0\0\0\0\0\0\0\1 short", b"#!/bin/sh\n"]
+
+
+@pytest.mark.parametrize("content", NOT_A_LOG)
+@pytest.mark.parametrize("place", [G, "t-0", "kgm-transactions"])
+def test_a_file_that_is_no_log_is_not_cut(disk, place, content):
+    """Whether it is there by a link or by its name: it is reported and stays as it is."""
+    stranger = disk.folder.parent / "stranger"
+    stranger.write_bytes(content)
+    for link in (True, False):
+        folder = disk.folder / place
+        folder.mkdir(parents=True)
+        segment = folder / f"{0:020}.log"
+        if link:
+            segment.symlink_to(stranger)
+        else:
+            segment.write_bytes(content)
+        warning = _refused(disk)
+        assert str(segment) in warning
+        assert ("symbolic link" in warning) == link
+        assert stranger.read_bytes() == segment.read_bytes() == content
+        shutil.rmtree(disk.folder)
+
+
+@pytest.mark.parametrize("place", [G, "t-0", "kgm-transactions"])
+def test_a_folder_behind_a_link_is_not_used(disk, tmp_path, place):
+    """Nothing is written to it either, and not even a torn end in it is cut."""
+    driver = disk.start()
+    driver.ask(commit("g", name="t"), version=9)
+    produced(driver, batch(3))
+    disk.kill()
+    elsewhere = tmp_path / "elsewhere"
+    if (disk.folder / place).exists():
+        (disk.folder / place).rename(elsewhere)
+        segment = elsewhere / f"{0:020}.log"
+        segment.write_bytes(segment.read_bytes()[:-1])
+    else:
+        elsewhere.mkdir()
+    before = {path.name: path.read_bytes() for path in elsewhere.iterdir()}
+    (disk.folder / place).symlink_to(elsewhere)
+    assert f"{disk.folder / place} is a symbolic link" in _refused(disk)
+    assert {path.name: path.read_bytes() for path in elsewhere.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", [".lock", "kgm.json", "kgm.tmp", f"{G}/.lock", "t-0/partition.metadata"])
+def test_no_other_file_is_reached_through_a_link(disk, tmp_path, name):
+    stranger = tmp_path / "stranger"
+    stranger.write_bytes(b"mine")
+    link = disk.folder / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(stranger)
+    assert f"{link} is a symbolic link" in _refused(disk)
+    assert stranger.read_bytes() == b"mine"
+
+
+def test_a_pipe_in_the_place_of_a_segment_is_not_waited_for(disk):
+    (disk.folder / G).mkdir(parents=True)
+    os.mkfifo(disk.folder / G / f"{0:020}.log")
+    assert "is not a regular file" in _refused(disk)
+
+
+def _refused(disk):
+    """Why the server does not start, or what it reports when it does and a group cannot be served."""
+    try:
+        driver = disk.start()
+        answer = driver.ask(commit("g", name="t"), version=9)
+    except (KgmError, OSError) as error:
+        return f"{error}"
+    assert answer.topics[0].partitions[0].error_code != ErrorCode.NONE
+    assert disk.warnings == []
+    return "\n".join(driver.warnings)
+
+
+@pytest.mark.parametrize("at", [0, 1, -1])
+@pytest.mark.parametrize("emptied", [True, False])
+def test_a_segment_that_is_emptied_or_deleted_is_noticed(disk, at, emptied):
+    """The oldest, one between, and the one that is written to; the hint says how to do without it."""
+    limits = Limits(offsets_topic_segment_bytes=400)
+    driver = disk.start({"t": 12}, limits=limits)
+    for n in range(12):
+        driver.ask(commit("g", name="t", partition=n), version=9)
+    disk.kill()
+    segments = sorted((disk.folder / G).glob("*.log"))
+    assert len(segments) > 3
+    if emptied:
+        segments[at].write_bytes(b"")
+    else:
+        segments[at].unlink()
+    driver = disk.start({"t": 12}, limits=limits)
+    (warning,) = driver.warnings
+    assert f"{segments[at]} is {'empty' if emptied else 'missing'}" in warning
+    assert f"rm {disk.folder / G / 'kgm-segments.json'}" in warning
+    assert driver.ask(commit("g", name="t"), version=9).topics[0].partitions[0].error_code != ErrorCode.NONE
+    disk.kill()
+    (disk.folder / G / "kgm-segments.json").unlink()
+    driver = disk.start({"t": 12}, limits=limits)
+    assert 0 < len(driver.cluster.view.offsets("g")) < 12
+    assert disk.warnings == driver.warnings == []
+
+
 def test_records_that_cannot_be_written_are_refused(disk, monkeypatch):
     driver = disk.start()
     produced(driver, batch(1))

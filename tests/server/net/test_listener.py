@@ -298,6 +298,75 @@ def test_trailing_bytes_do_not_disturb(start):
         assert [client.receive()[0] for _ in range(2)] == [1, 2]
 
 
+def test_connections_that_ask_for_nothing_make_way_for_those_that_do(start, warnings):
+    """However many there are, each with a byte of a request; the oldest is closed first."""
+    server = start(Limits(max_connections=5))
+    with WireClient(server.port) as served:
+        served.ask(api_versions())
+        with contextlib.ExitStack() as opened:
+            silent = [opened.enter_context(WireClient(server.port)) for _ in range(20)]
+            for client in silent:
+                client.socket.sendall(b"\0")
+            until(lambda: server.connections == 5, "there are more than allowed", PATIENCE_S)
+            assert all(client.is_closed() for client in silent[:16])
+            for _ in range(10):
+                assert is_alive(server)
+            assert served.ask(api_versions()).error_code == 0
+    assert len(warnings) == 5
+    assert warnings[0] == "there are 5 connections: one that has sent no request is closed"
+
+
+def test_one_address_may_be_bounded(start, warnings):
+    server = start(Limits(max_connections_per_ip=2))
+    with WireClient(server.port) as one, WireClient(server.port) as two, WireClient(server.port) as three:
+        assert three.is_closed()
+        assert one.ask(api_versions()).error_code == two.ask(api_versions()).error_code == 0
+    assert warnings == ["connection refused: 127.0.0.1 has 2 already"]
+
+
+@pytest.mark.parametrize("begun", [b"", b"\0", raw(100, b"half of it")], ids=["nothing", "a-byte", "half"])
+def test_a_request_that_does_not_arrive_in_time_ends_its_connection(start, warnings, begun):
+    """The first one, and one after others; who waits for a response, and who is idle, is not late."""
+    server = start(Limits(incomplete_request_max_ms=80))
+    with contextlib.ExitStack() as opened:
+        late, again, waiting, idle = (opened.enter_context(WireClient(server.port)) for _ in range(4))
+        for client in (again, idle):
+            assert client.ask(api_versions()).error_code == 0
+        waiting.send(fetch(wait_ms=400))
+        waiting.send(heartbeat())
+        late.socket.sendall(begun)
+        assert late.is_closed()
+        if begun:
+            again.socket.sendall(begun)
+            assert again.is_closed()
+        assert waiting.receive()[1].error_code == 0
+        assert waiting.receive()[0] == 2
+        assert idle.ask(api_versions()).error_code == 0
+    assert set(warnings) == {"connection from 127.0.0.1 closed: its request did not arrive in time"}
+
+
+def test_a_request_that_comes_byte_by_byte_must_be_whole_in_time_too(start):
+    server = start(Limits(incomplete_request_max_ms=300))
+    with WireClient(server.port) as slow:
+        slow.socket.sendall(struct.pack(">i", 1_000_000))
+        slow.socket.settimeout(0.02)
+        sent = 0
+
+        def is_closed():
+            nonlocal sent
+            try:
+                slow.socket.sendall(b"\0")
+                sent += 1
+                return slow.socket.recv(1) == b""
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+
+        until(is_closed, "it is not closed", PATIENCE_S)
+        assert 0 < sent < 1_000
+
+
 def test_warnings_come_to_an_end(start, warnings):
     server = start()
     for _ in range(8):

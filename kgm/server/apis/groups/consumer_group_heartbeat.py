@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat v0-1: a member of a consumer group (KIP-848) joins, is alive, gives up partitions, or leaves;
 the group's coordinator answers.
 
-Beyond Kafka, a request that would create more groups than the server allows is refused."""
+Beyond Kafka, a request is refused that would create more groups than the server allows, or that has more to keep."""
 
 from kgm.coordinator.consumer.heartbeat import request_error
 from kgm.coordinator.contract.error_responses import refusal
@@ -10,13 +10,20 @@ from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from kgm.protocol.struct import Message
-from kgm.server.apis.routing import ask_coordinator, refuse_new_group
+from kgm.server.apis.routing import ask_coordinator, refuse_growth, refuse_new_group
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies
 
 
 def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
-    return refuse_new_group(request, cluster) or ask_coordinator(request, cluster, unavailable=_unavailable)
+    message = request.message
+    assert isinstance(message, ConsumerGroupHeartbeatRequest)
+    size = sum(map(len, message.subscribed_topic_names or ())) + len(message.subscribed_topic_regex or "")
+    return (
+        refuse_new_group(request, cluster)
+        or refuse_growth(request, cluster, size)
+        or ask_coordinator(request, cluster, unavailable=_unavailable)
+    )
 
 
 def _unavailable(group_request: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:

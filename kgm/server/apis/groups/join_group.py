@@ -1,6 +1,6 @@
 """JoinGroup v0-9: a member joins a group of the classic protocol; the group's coordinator answers, often much later.
 
-Beyond Kafka, a request that would create more groups than the server allows is refused."""
+Beyond Kafka, a request is refused that would create more groups than the server allows, or that has more to keep."""
 
 from kgm.coordinator.classic.join import join_error
 from kgm.coordinator.contract.error_responses import join_refusal
@@ -8,13 +8,20 @@ from kgm.coordinator.contract.outcome import Request
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.join_group_request import JoinGroupRequest
 from kgm.protocol.struct import Message
-from kgm.server.apis.routing import ask_coordinator, refuse_new_group
+from kgm.server.apis.routing import ask_coordinator, refuse_growth, refuse_new_group
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies
 
 
 def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
-    return refuse_new_group(request, cluster) or ask_coordinator(request, cluster, unavailable=_unavailable)
+    message = request.message
+    assert isinstance(message, JoinGroupRequest)
+    size = sum(len(offered.name) + len(offered.metadata) for offered in message.protocols)
+    return (
+        refuse_new_group(request, cluster)
+        or refuse_growth(request, cluster, size)
+        or ask_coordinator(request, cluster, unavailable=_unavailable)
+    )
 
 
 def _unavailable(group_request: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:

@@ -1,11 +1,13 @@
-"""SyncGroup v0-5: the leader sends the assignment, every member gets its part; the group's coordinator answers."""
+"""SyncGroup v0-5: the leader sends the assignment, every member gets its part; the group's coordinator answers.
+
+Beyond Kafka, a request is refused that has more to keep than the server allows."""
 
 from kgm.coordinator.contract.error_responses import sync_refusal
 from kgm.coordinator.contract.outcome import Request
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.sync_group_request import SyncGroupRequest
 from kgm.protocol.struct import Message
-from kgm.server.apis.routing import ask_coordinator, refuse_named_group
+from kgm.server.apis.routing import ask_coordinator, refuse_growth, refuse_named_group
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies
 
@@ -13,7 +15,12 @@ _NAMES_PROTOCOL_FROM = 5
 
 
 def handle(request: ClientRequest, cluster: EmbeddedCluster) -> Replies:
-    return ask_coordinator(request, cluster, unavailable=_unavailable)
+    message = request.message
+    assert isinstance(message, SyncGroupRequest)
+    size = sum(len(row.assignment) for row in message.assignments)
+    # The member then joins again, which says why.
+    refused = refuse_growth(request, cluster, size, error=ErrorCode.REBALANCE_IN_PROGRESS)
+    return refused or ask_coordinator(request, cluster, unavailable=_unavailable)
 
 
 def _unavailable(group_request: Request, error: ErrorCode, cluster: EmbeddedCluster) -> Message:

@@ -2,11 +2,13 @@
 
 import builtins
 import gzip
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -115,6 +117,21 @@ def test_a_torn_copy_is_read_up_to_where_it_is_torn_and_damage_is_told(capsys, t
     code, _, err = said(capsys, "explain", "billing", "--source", f"segments:{tmp_path}")
     assert code == 0
     assert re.search(r"warning: .*00000000000000000000.log at byte \d+: .*not read", err)
+
+
+@pytest.mark.slow
+def test_the_next_command_is_about_the_last_rebalance_of_the_busiest_group(capsys):
+    code, out, _ = said(capsys, "rebalances", "--source", SEGMENTS, "-o", "json")
+    rows = json.loads(out)["data"]["rebalances"]
+    counts = Counter(row["group_id"] for row in rows)
+    (busiest, most), (_, second) = counts.most_common(2)
+    assert most > second
+    assert rows[-1]["group_id"] != busiest
+    last = max((row for row in rows if row["group_id"] == busiest), key=lambda row: row["at"])
+    code, out, _ = said(capsys, "rebalances", "--source", SEGMENTS)
+    assert code == 0
+    generation = last["generation_after"]
+    assert f"next: kgm history explain {busiest} --generation {generation} --source {SEGMENTS}" in out
 
 
 HOSTILE = "=cmd()\x1b[31m<script>alert(1)</script>\u202egroup"

@@ -1,0 +1,44 @@
+"""How much of what clients have sent a group keeps for its members, also for those whose connection is gone."""
+
+from collections.abc import Iterable
+
+from kgm.coordinator.groups.classic_group import ClassicGroup, ClassicMember
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
+from kgm.coordinator.groups.consumer_member import Assigned, ConsumerMember
+from kgm.coordinator.groups.group import Group
+
+#: A partition of an assignment.
+_PARTITION = 8
+
+
+def held_bytes(group: Group) -> int:
+    """Ids, subscriptions and assignments of a group's members, in bytes as they are sent."""
+    match group:
+        case ClassicGroup():
+            held = (newcomer.member for newcomer in group.soft.held.values())
+            return sum(map(_classic_member, group.members.values())) + sum(map(_classic_member, held))
+        case ConsumerGroup():
+            return sum(map(_consumer_member, group.members.values()))
+        case _:
+            return 0
+
+
+def _lengths(texts: Iterable[str | None]) -> int:
+    return sum(len(text) for text in texts if text)
+
+
+def _classic_member(member: ClassicMember) -> int:
+    offered = sum(len(one.name) + len(one.metadata) for one in member.protocols)
+    return offered + len(member.assignment) + _lengths((member.member_id, member.group_instance_id, member.client_id))
+
+
+def _consumer_member(member: ConsumerMember) -> int:
+    names = (member.member_id, member.group_instance_id, member.client_id, member.rack_id)
+    texts = _lengths((*names, member.subscribed_topic_regex, member.server_assignor, *member.subscribed_topic_names))
+    classic = member.classic.protocols if member.classic is not None else ()
+    offered = sum(len(name) + len(metadata) for name, metadata in classic)
+    return texts + offered + _partitions(member.assigned) + _partitions(member.pending_revocation)
+
+
+def _partitions(assigned: Assigned) -> int:
+    return _PARTITION * sum(map(len, assigned.values()))

@@ -1,0 +1,100 @@
+"""Whose request is served next, when more have arrived than can be served at once.
+
+Each connection has a time account: what its requests have cost. As long as the loop keeps up, requests are served as
+they are read. Once requests have taken a turn's time without the loop looking for others, those that follow wait, and
+the connection is served next whose account will be lowest afterwards, if its requests cost as much as last time
+(weighted fair queueing): so a client that sends one cheap request waits for about one turn, however many requests
+others send and however expensive they are. An account never lags behind that of the connection served last, so that
+nobody saves up time by being silent."""
+
+import asyncio
+import heapq
+import itertools
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+#: How long requests are served before the loop looks at sockets and timers again.
+_TURN_S = 0.004
+
+
+class Served(Protocol):
+    """A connection with requests. spent_s: its account; cost_s: what was added to it last; waits_for_turn: whether it
+    is queued here."""
+
+    spent_s: float
+    cost_s: float
+    waits_for_turn: bool
+
+    def serve(self) -> None:
+        """Serve some of the requests that have arrived, and queue again for the rest."""
+
+
+class Turns:
+    """The queue of one event loop. clock: seconds, for measuring what requests cost."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._queue: list[tuple[float, int, Served]] = []
+        self._order = itertools.count()
+        self._virtual_s = 0.0
+        self._left_s = _TURN_S
+        self._serving: Served | None = None
+        self._is_scheduled = False
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a request may be served at once."""
+        return not self._queue and self._left_s > 0 and self._serving is None
+
+    def run(self, connection: Served, serve: Callable[..., None], *arguments: object) -> None:
+        """Serve something of a connection at once, on its account."""
+        connection.spent_s = max(connection.spent_s, self._virtual_s)
+        self._serve(connection, serve, *arguments)
+
+    def _serve(self, connection: Served, serve: Callable[..., None], *arguments: object) -> None:
+        # The account may be behind by now, if the connection had to wait.
+        self._virtual_s = max(self._virtual_s, connection.spent_s)
+        began = self._clock()
+        self._serving = connection
+        try:
+            serve(*arguments)
+        finally:
+            self._serving = None
+            took_s = self._clock() - began
+            connection.spent_s += took_s
+            connection.cost_s = took_s
+            self._left_s -= took_s
+            if self._left_s <= 0:
+                self._schedule()
+            if connection.waits_for_turn:  # now that its account is known
+                self._push(connection)
+
+    def queue(self, connection: Served) -> None:
+        """Have a connection served in its turn."""
+        if connection.waits_for_turn:
+            return
+        connection.waits_for_turn = True
+        if connection is not self._serving:
+            self._push(connection)
+
+    def _push(self, connection: Served) -> None:
+        connection.spent_s = max(connection.spent_s, self._virtual_s)
+        expected_s = connection.spent_s + connection.cost_s
+        heapq.heappush(self._queue, (expected_s, next(self._order), connection))
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._is_scheduled = False
+        self._left_s = _TURN_S
+        while self._queue and self._left_s > 0:
+            _, _, connection = heapq.heappop(self._queue)
+            connection.waits_for_turn = False
+            self._serve(connection, connection.serve)
+        if self._queue:
+            self._schedule()
