@@ -33,13 +33,12 @@ def shown(arguments, text, bootstrap):
     print(f"$ kgm {words}\n{text.rstrip()}\n", flush=True)
 
 
-def command_line(bootstrap, arguments):
-    where = () if arguments[0] == "audit" else ("-b", bootstrap)
-    return [str(pathlib.Path(sys.executable).with_name("kgm")), *arguments, *where]
+def command_line(arguments):
+    return [str(pathlib.Path(sys.executable).with_name("kgm")), *arguments]
 
 
 def kgm(bootstrap, *arguments):
-    done = subprocess.run(command_line(bootstrap, arguments), capture_output=True, text=True, check=False)
+    done = subprocess.run(command_line(arguments), capture_output=True, text=True, check=False)
     shown(arguments, done.stdout + done.stderr, bootstrap)
 
 
@@ -47,7 +46,7 @@ def kgm(bootstrap, *arguments):
 def watching(bootstrap, *arguments):
     """A command that looks on while something is done."""
     process = subprocess.Popen(
-        command_line(bootstrap, arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command_line(arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     try:
         time.sleep(3)
@@ -62,6 +61,7 @@ def main():
     state = tempfile.TemporaryDirectory()
     os.environ |= {"XDG_STATE_HOME": state.name, "SUDO_USER": "", "USER": "alice", "LOGNAME": "alice"}
     with state, KafkaCluster() as kafka, RdMembers(kafka.bootstrap) as members:
+        os.environ["KGM_BOOTSTRAP_SERVER"] = kafka.bootstrap
         kafka.create_topics({TOPIC: PARTITIONS})
         kafka.produce(TOPIC, [f"payment {i}" for i in range(600)])
         common = {"group": GROUP, "topics": [TOPIC], "client_id": "payments", "session_timeout_ms": 45_000}
@@ -82,8 +82,10 @@ def main():
             fleet[1].wait_assigned()
         print("$ # payments-3 is switched off and will not come back\n")
         fleet[2].close()
-        kgm(kafka.bootstrap, "remove-members", GROUP, "--instance-ids", "payments-3", "--dry-run")
-        kgm(kafka.bootstrap, "remove-members", GROUP, "--instance-ids", "payments-3", "--yes", "--reason", "scale-in")
+        remove = ["remove-members", GROUP, "--instance-ids", "payments-3"]
+        kgm(kafka.bootstrap, *remove, "--dry-run")
+        print("$ # on the machine of payments-3\n\n$ systemctl is-active payments-3\ninactive\n")
+        kgm(kafka.bootstrap, *remove, "--assume-stopped", "--yes", "--reason", "scale-in")
         wait_settled(fleet[:2], PARTITIONS)
         kgm(kafka.bootstrap, "describe", GROUP)
         kgm(kafka.bootstrap, "audit")

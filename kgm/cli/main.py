@@ -1,14 +1,23 @@
 """The entry point: the command tree, and the one place where errors become exit codes."""
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from kgm.cli.options import invocation
-from kgm.cli.output.streams import close, prepare, reader_has_gone, silence, write_stderr
-from kgm.model.errors import KgmError
+from kgm.cli import invocation
+from kgm.cli.output.streams import (
+    close,
+    prepare,
+    reader_has_gone,
+    silence,
+    stdout_failure,
+    write_stderr,
+    write_stdout,
+)
+from kgm.model.errors import KgmError, OutputError, PartialError
 from kgm.text.sanitize import clean, clean_lines
 from kgm.version import __version__
 
@@ -29,7 +38,7 @@ app = typer.Typer(
 
 def _version(value: bool) -> None:  # noqa: FBT001  (typer's callback)
     if value:
-        sys.stdout.write(f"kgm {__version__}\n")
+        write_stdout(f"kgm {__version__}\n")
         raise typer.Exit
 
 
@@ -104,7 +113,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         if debug:
             _print_traceback()
         _report_failure(error, arguments)
-        return error.exit_code
+        return _exit_code(error)
     except click.ClickException as error:
         _print_usage(error)
         return error.exit_code
@@ -123,11 +132,21 @@ def run(argv: Sequence[str] | None = None) -> int:
             return 0
         if debug:
             _print_traceback()
+        # What click and rich write does not pass through kgm.cli.output.streams.
+        failure = stdout_failure() if isinstance(error, OSError) else None
+        if failure is not None:
+            _report_failure(failure, arguments)
+            return _exit_code(failure)
         write_stderr(
             f"error: internal error: {clean(type(error).__name__)}: {clean(str(error))}\n"
             + ("" if debug else "hint: run it again with --debug and report the output as a bug\n")
         )
-        return 1
+        return PartialError.exit_code if invocation.has_changed() else 1
+
+
+def _exit_code(error: KgmError) -> int:
+    """The code of an error. Once something was changed, an output that cannot be written is no mere failure."""
+    return PartialError.exit_code if isinstance(error, OutputError) and invocation.has_changed() else error.exit_code
 
 
 def _print_traceback() -> None:
@@ -147,16 +166,23 @@ def _print_usage(error: "click.ClickException") -> None:
 
 
 def _report_failure(error: KgmError, arguments: Sequence[str]) -> None:
-    """The error on stderr; with -o json or yaml also as an object on stdout, so that a script can read it."""
-    from kgm.cli.output.failures import print_error
+    """The error on stderr; with -o json or yaml also as an object on stdout, so that a script can read it.
 
-    print_error(error)
+    Where stderr cannot be written, people find it on stdout. An error that ends the run keeps its code when stdout
+    cannot be written either."""
+    from kgm.cli.output.failures import error_text
+
     output = _output_format(arguments)
-    if output in ("json", "yaml"):
+    text = error_text(error)
+    if not write_stderr(text) and output in (None, "table", "wide"):
+        with contextlib.suppress(OutputError):
+            write_stdout(text)
+    if output in ("json", "yaml") and not isinstance(error, OutputError):
         from kgm.cli.output.output_options import OutputOptions
         from kgm.cli.output.report import Report, emit
 
-        emit(Report(schema=_schema_of(arguments), data={}, errors=(error,)), OutputOptions(output=output))
+        with contextlib.suppress(OutputError):
+            emit(Report(schema=_schema_of(arguments), data={}, errors=(error,)), OutputOptions(output=output))
 
 
 def _output_format(arguments: Sequence[str]) -> str | None:
@@ -179,12 +205,19 @@ def _schema_of(arguments: Sequence[str]) -> str:
     return f"kgm.{'-'.join(words[:depth]) or 'kgm'}/v1"
 
 
+def finish(code: int) -> int:
+    """Write what is left to stdout and close it, at the end of the process. Returns the exit code."""
+    failure = close()
+    if failure is None:
+        return code
+    write_stderr(f"error: {clean(failure.message)}\n")
+    return code or _exit_code(failure)
+
+
 def main() -> NoReturn:
     """The `kgm` console script."""
     prepare()
-    code = run()
-    close()
-    sys.exit(code)
+    sys.exit(finish(run()))
 
 
 if __name__ == "__main__":

@@ -91,7 +91,8 @@ def _authorization(code: int, doing: str, facts: list[str], operation: str, grou
     resource = f"Group {group_id!r}" if kind == "Group" and group_id is not None else kind
     hint = None
     if kind == "Group" and group_id is not None:
-        right = f"--operation {operation.capitalize()} --group {shell_word(group_id)}"
+        named = f"--group {shell_word(group_id)}" if not group_id.startswith("-") else f"--group={shell_word(group_id)}"
+        right = f"--operation {operation.capitalize()} {named}"
         hint = f"kafka-acls --add --allow-principal User:NAME {right}"
     facts.append(f"the principal needs {operation} on {resource}")
     return AuthorizationError(doing, facts=facts, hint=hint, group_id=group_id, kafka_error=code)

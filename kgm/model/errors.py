@@ -7,8 +7,8 @@ from kgm.model.error_code import ErrorCode, error_name
 
 __all__ = [
     "AuthenticationError", "AuthorizationError", "BrokerError", "ConditionNotMet", "DecodeError", "EncodeError",
-    "ErrorCode", "KgmError", "NotFoundError", "PartialError", "RefusedError", "TimedOutError", "UnreachableError",
-    "UnsupportedError", "UsageError", "error_name",
+    "ErrorCode", "KgmError", "NotFoundError", "OutputError", "PartialError", "RefusedError", "TimedOutError",
+    "UnreachableError", "UnsupportedError", "UsageError", "error_name",
 ]  # fmt: skip
 
 
@@ -48,6 +48,12 @@ class EncodeError(KgmError):
     """A message cannot be encoded at the requested version."""
 
     code = "ENCODE_ERROR"
+
+
+class OutputError(KgmError):
+    """The result cannot be written: a full disk, a closed descriptor. What was changed is in the audit log."""
+
+    code = "OUTPUT"
 
 
 class BrokerError(KgmError):

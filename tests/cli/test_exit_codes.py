@@ -79,7 +79,7 @@ def _with_a_dead_broker(message):
 
 _ASK = {
     "describe": f"describe {GROUP}",
-    "remove-members": f"remove-members {GROUP} -i a --yes --guard-window 50ms --no-audit",
+    "remove-members": f"remove-members {GROUP} -i a --yes --assume-stopped --guard-window 50ms --no-audit",
     "simulate-bounce": f"simulate-bounce {GROUP} --all --draws 2",
     "watch": f"watch {GROUP} --count 1",
     "wait": f"wait {GROUP} --for stable",
@@ -105,7 +105,10 @@ def _cases():
         yield Case(name, 4, "a right is missing", words, {reads: _error(denied)})
         yield Case(name, 5, "no broker listens", f"{words} --timeout 1s", bootstrap=FREE)
         yield Case(name, 6, "another cluster than the expected one", words, env={"KGM_EXPECT_CLUSTER_ID": "another"})
-    yield Case("remove-members", 0, "every member is removed", "remove-members {group} -i a --yes --guard-window 50ms")
+    yield Case(
+        "remove-members", 0, "every member is removed",
+        "remove-members {group} -i a --yes --assume-stopped --guard-window 50ms",
+    )  # fmt: skip
     yield Case(
         "list",
         7,
@@ -118,7 +121,7 @@ def _cases():
         "remove-members",
         7,
         "one of two members does not exist",
-        "remove-members {group} -i a,zz --yes --guard-window 50ms",
+        "remove-members {group} -i a,zz --yes --assume-stopped --guard-window 50ms",
     )
     yield Case("doctor", 7, "one of two groups does not exist", f"doctor {GROUP} none --window 0s --fail-on never")
     yield Case("diff", 7, "one of two groups does not exist", f"diff {{dir}}/two.json live -g {GROUP} -g none")

@@ -19,7 +19,16 @@ GROUP = "rights"
 CLUSTER_COMMANDS = {
     "list": ["list"],
     "describe": ["describe", GROUP],
-    "remove-members": ["remove-members", GROUP, "--instance-ids", "a", "--yes", "--guard-window", "100ms"],
+    "remove-members": [
+        "remove-members",
+        GROUP,
+        "--instance-ids",
+        "a",
+        "--yes",
+        "--assume-stopped",
+        "--guard-window",
+        "100ms",
+    ],
     "simulate-bounce": ["simulate-bounce", GROUP, "--all"],
     "watch": ["watch", GROUP, "--count", "1"],
     "wait": ["wait", GROUP, "--for", "members=1"],
@@ -120,7 +129,7 @@ def test_remove_members(as_user, kafka):
     kafka.add_absent_member(group, "a")
     kafka.allow("viewer", "DESCRIBE", group=group)
     kafka.allow("operator", "READ", group=group)
-    remove = ["remove-members", group, "--instance-ids", "a", "--yes", "--guard-window", "100ms"]
+    remove = ["remove-members", group, "--instance-ids", "a", "--yes", "--assume-stopped", "--guard-window", "100ms"]
     code, document, err = as_user("nobody", *remove)
     assert code == 4
     assert f"the principal needs DESCRIBE on Group '{group}'" in err

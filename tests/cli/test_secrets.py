@@ -253,7 +253,23 @@ def test_the_record_of_a_removal_has_no_secret(kafka, write, home, capfd):
     kafka.add_absent_member(group, "a")
     kafka.allow("operator", "READ", group=group)
     path = write(kafka.settings("SASL_SSL", "operator"))
-    assert run(["remove-members", group, "-i", "a", "--yes", "--guard-window", "100ms", "--command-config", path]) == 0
+    assert (
+        run(
+            [
+                "remove-members",
+                group,
+                "-i",
+                "a",
+                "--yes",
+                "--assume-stopped",
+                "--guard-window",
+                "100ms",
+                "--command-config",
+                path,
+            ]
+        )
+        == 0
+    )
     assert run(["audit", "-o", "json"]) == 0
     captured = capfd.readouterr()
     assert '"result": "removed"' in captured.out

@@ -134,6 +134,7 @@ class Fleet:
     spec: dict[str, Any]
     members: dict[str, Any] = field(default_factory=dict)
     owner: JavaMembers | RdMembers | None = None
+    crashed: set[str] = field(default_factory=set)
 
     def write_settings(self) -> None:
         for name in self.spec["members"]:
@@ -157,16 +158,25 @@ class Fleet:
         _wait_for_terminals(self.folder)
         if verb in ("stop", "restart") and name in self.members:
             self.members.pop(name).close()
+            self.crashed.discard(name)
         if verb == "kill" and name in self.members:
             self.members.pop(name).crash()
+            self.crashed.add(name)
             self.produce_records()
         if verb in ("start", "restart"):
             return (0, "") if self._start(name) else (1, f"Job for {unit}.service failed.\n")
         if verb == "is-active":
-            active = name in self.members and self.members[name].fatal is None
-            shown = "" if "--quiet" in words else "active\n" if active else "failed\n"
-            return (0 if active else 3), shown
+            states = [self._state(_unit(word)) for word in words[2:] if not word.startswith("-")]
+            shown = "" if "--quiet" in words else "".join(f"{state}\n" for state in states)
+            return (0 if "active" in states else 3), shown
         return 0, ""
+
+    def _state(self, name: str) -> str:
+        """As `systemctl is-active` says it."""
+        member = self.members.get(name)
+        if member is None:
+            return "failed" if name in self.crashed else "inactive"
+        return "active" if member.fatal is None else "failed"
 
     def _start(self, name: str) -> bool:
         text = (self.folder / f"{name}.properties").read_text()

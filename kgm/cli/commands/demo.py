@@ -91,8 +91,10 @@ def _text_of(step: DemoStep, options: RunOptions) -> str:
         case MemberStopped():
             return (
                 f"4. {step.instance_id} stops for good. It would stay in the group until its session expires;\n"
-                "   a removal frees its partitions at once.\n\n"
-                f"   $ kgm remove-members {GROUP} --instance-ids {step.instance_id} --yes"
+                "   a removal frees its partitions at once. It has read everything, so nothing in Kafka shows that it\n"
+                "   has stopped. --assume-stopped is the operator's word for it; make sure before you give it:\n"
+                "   systemctl is-active, or kubectl get pod.\n\n"
+                f"   $ kgm remove-members {GROUP} --instance-ids {step.instance_id} --assume-stopped --yes"
             )
         case MemberRemoved():
             return "".join(f"   {result.target.id}  {result.result.value}\n" for result in step.results)

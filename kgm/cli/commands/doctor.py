@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgm.cli.invocation import with_cluster
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
@@ -75,6 +77,11 @@ def doctor(
             warn_of_unseen_groups(connected, diagnosis.listing)
         warn_of_unseen_topics(connected)
         where = cluster_json(connected)
+    findings = [
+        replace(one, next_command=None if one.next_command is None else with_cluster(one.next_command))
+        for one in diagnosis.findings
+    ]
+    diagnosis = replace(diagnosis, findings=tuple(findings))
     _emit(diagnosis, where, options)
     exit_with(diagnosis.errors, done=len(diagnosis.group_ids))
     if fail_on == _NEVER:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -9,17 +10,21 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from kgm.cli import invocation
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.notices import Notices
-from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
-from kgm.model.errors import KgmError, RefusedError, error_name
+from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, rendered
+from kgm.model.errors import KgmError, OutputError, PartialError, RefusedError, error_name
+from kgm.text.shell import shell_word
+from kgm.text.wording import group_command, many
 
 if TYPE_CHECKING:
     from kgm.client import AdminClient
     from kgm.model.assignment import Move
+    from kgm.operations.removal.audit_log import AuditLog
     from kgm.operations.removal.outcome import MemberResult
-    from kgm.operations.removal.removal import PreparedRemoval
+    from kgm.operations.removal.removal import PreparedRemoval, RemovalReport
     from kgm.operations.removal.request import RemovalRequest
 
 SCHEMA = "kgm.remove-members/v1"
@@ -118,11 +123,24 @@ class _Run:
         self._dry_run, self._yes, self._audit = dry_run, yes, audit
         self._notices = Notices()
 
+    @property
+    def _where(self) -> str:
+        return f"group {self._request.group_id!r} of cluster {self._cluster.cluster_id} at {self._cluster.bootstrap}"
+
     def run(self) -> NoReturn:
+        try:
+            self._run()
+        except KeyboardInterrupt:
+            if invocation.has_changed():
+                self._notices.note(f"interrupted after members of {self._where} were removed{self._in_the_audit_log()}")
+            else:
+                self._notices.note(f"interrupted: nothing was removed from {self._where}")
+            raise
+
+    def _run(self) -> NoReturn:
         from kgm.cli.output.progress import progress
         from kgm.operations.removal import removal
         from kgm.operations.removal.audit_log import AuditLog, default_path
-        from kgm.operations.removal.operator import current_operator
         from kgm.operations.removal.outcome import exit_code
 
         prepared = removal.prepare(self._cluster, self._request, phase=lambda text: progress(self._options, text))
@@ -143,15 +161,48 @@ class _Run:
             if not self._yes:
                 self._ask(prepared)
                 self._cluster.renew()  # the time to think is not the cluster's
-        report = removal.execute(
-            self._cluster, prepared, operator=current_operator(), audit=audit,
-            phase=lambda text: progress(self._options, text),
-        )  # fmt: skip
+            else:
+                self._notices.note(f"removing {many(len(prepared.plan.present), 'member')} from {self._where}")
+        report = self._execute(prepared, audit)
         for text in report.warnings:
             self._notices.warn(text)
         if report.interrupted:
             self._notices.note("interrupted after the request was sent; this is what is known")
-        self._finish(prepared, report.results, report.error, 130 if report.interrupted else report.exit_code)
+        code = 130 if report.interrupted else report.exit_code
+        self._finish(prepared, report.results, report.error, code, warnings=report.warnings)
+
+    def _execute(self, prepared: PreparedRemoval, audit: AuditLog | None) -> RemovalReport:
+        """Raises KgmError: nothing was changed, or, if it is a PartialError, that is not known."""
+        from kgm.cli.output.progress import progress
+        from kgm.operations.removal import removal
+        from kgm.operations.removal.operator import current_operator
+
+        try:
+            report = removal.execute(
+                self._cluster, prepared, operator=current_operator(), audit=audit,
+                phase=lambda text: progress(self._options, text),
+            )  # fmt: skip
+        except KgmError:
+            raise
+        except Exception as error:
+            invocation.mark_changed()
+            raise PartialError(
+                f"it is not known whether members of {self._where} were removed: kgm failed with "
+                f"{type(error).__name__}: {error}",
+                hint=f"{self._describe()}; run it again with --debug and report the output as a bug",
+                group_id=self._request.group_id,
+            ) from error
+        if report.has_changed:
+            invocation.mark_changed()
+        return report
+
+    def _describe(self) -> str:
+        return group_command("describe", self._request.group_id)
+
+    def _in_the_audit_log(self) -> str:
+        if not self._audit:
+            return ""
+        return f"; the results are in the audit log: kgm audit {shell_word(f'--group={self._request.group_id}')}"
 
     def _dry_run_error(self, prepared: PreparedRemoval, results: Sequence[MemberResult], code: int) -> KgmError | None:
         from kgm.operations.removal.removal import summary
@@ -162,12 +213,11 @@ class _Run:
 
     def _refuse(self, prepared: PreparedRemoval, refusal: RefusedError) -> NoReturn:
         """A member that may not be removed: say which, why, and what command would remove it."""
-        from kgm.cli.options.invocation import again_with
         from kgm.operations.removal.guard import missing_flags, session_window_ms
         from kgm.text.durations import show_duration
 
         flags = missing_flags(self._request, prepared.plan, prepared.guard)
-        command = again_with(*flags)
+        command = invocation.again_with(*flags)
         if flags == ("--allow-live",):
             refusal.hint = f"stop the process first; to remove it although it is alive: {command}"
         else:
@@ -175,7 +225,7 @@ class _Run:
             surer = (
                 ""
                 if window_ms is None
-                else f", or look longer: {again_with('--guard-window', show_duration(window_ms))}"
+                else f", or look longer: {invocation.again_with('--guard-window', show_duration(window_ms))}"
             )
             refusal.hint = (
                 "make sure that the process does not run (systemctl is-active, kubectl get pod); "
@@ -185,12 +235,10 @@ class _Run:
 
     def _ask(self, prepared: PreparedRemoval) -> None:
         """Show what will happen and ask. Raises RefusedError unless the answer is yes."""
-        from kgm.cli.output.streams import write_stderr
         from kgm.text.sanitize import clean
-        from kgm.text.wording import many, moves_text, partitions_text
+        from kgm.text.wording import moves_text, partitions_text
 
-        where = f"cluster {self._cluster.cluster_id} at {self._cluster.bootstrap}"
-        lines = [f"group {self._request.group_id} in {where}"]
+        lines = [self._where]
         for target in prepared.plan.targets:
             if target.member is None:
                 lines.append(f"  {target.id}: absent")
@@ -203,30 +251,35 @@ class _Run:
         if prepared.moves.moves:
             moves = prepared.moves.moves
             lines.append(f"{many(len(moves), 'partition')} to change hands: {moves_text(moves)}")
-        for line in lines:
-            write_stderr(clean(line) + "\n")
-        write_stderr(f"Remove {many(len(prepared.plan.present), 'member')}? [y/N] ")
+        text = "".join(clean(line) + "\n" for line in lines)
+        if not self._notices.write(f"{text}Remove {many(len(prepared.plan.present), 'member')}? [y/N] "):
+            raise RefusedError(
+                f"nothing was removed from group {self._request.group_id!r}: stderr cannot be written, so "
+                "kgm cannot ask",
+                hint="add --yes to remove without being asked, or --dry-run to look first",
+                group_id=self._request.group_id,
+            )
         try:
             answer = sys.stdin.readline()
         except KeyboardInterrupt:
-            write_stderr("\n")
-            self._notices.note(f"nothing was removed from group {self._request.group_id!r}")
+            self._notices.write("\n")
             raise
+        except (OSError, ValueError):  # a terminal that has gone, bytes that are no text
+            answer = ""
         if answer.strip().lower() not in ("y", "yes"):
             raise RefusedError(
                 f"declined: nothing was removed from group {self._request.group_id!r}", group_id=self._request.group_id
             )
 
     def _finish(
-        self, prepared: PreparedRemoval, results: Sequence[MemberResult], error: KgmError | None, code: int
-    ) -> NoReturn:
+        self, prepared: PreparedRemoval, results: Sequence[MemberResult], error: KgmError | None, code: int, *,
+        warnings: Sequence[str] = (),
+    ) -> NoReturn:  # fmt: skip
         from kgm.cli.output.contracts.groups import moves_json
         from kgm.cli.output.contracts.remove_members import result_json
-        from kgm.cli.output.failures import print_error
-        from kgm.text.wording import typed
 
         if error is not None and error.hint is None:
-            error.hint = f"kgm describe {typed(self._request.group_id)}"
+            error.hint = self._describe()
         rows = [result_json(one) for one in results]
         moves = prepared.moves.moves
         data = {
@@ -235,33 +288,60 @@ class _Run:
             "reason": self._request.reason,
             "results": rows,
             "moves_expected": None if moves is None else moves_json(moves),
-            "warnings": [*prepared.warnings, *prepared.moves.notes],
+            "warnings": [*prepared.warnings, *prepared.moves.notes, *warnings],
         }
-        emit(
-            Report(
-                schema=SCHEMA,
-                data=data,
-                tables=[_table(results, moves)],
-                names=[one.target.id for one in results],
-                items=rows,
-                cluster=cluster_json(self._cluster),
-                errors=[] if error is None else [error],
-            ),
-            self._options,
+        report = Report(
+            schema=SCHEMA,
+            data=data,
+            tables=[_table(results, moves)],
+            names=[one.target.id for one in results],
+            items=rows,
+            cluster=cluster_json(self._cluster),
+            errors=[] if error is None else [error],
         )
+        raise typer.Exit(self._print(rendered(report, self._options), error, code))
+
+    def _print(self, text: str, error: KgmError | None, code: int) -> int:
+        """Print the result on stdout and the error on stderr, or on the other stream where one cannot be written.
+
+        Returns the exit code: another one than given only when the result cannot be written where it belongs, or
+        nowhere."""
+        from kgm.cli.output.failures import error_text
+        from kgm.cli.output.streams import write_stdout
+
+        failure: OutputError | None = None
+        try:
+            is_read = write_stdout(text)
+        except OutputError as problem:
+            is_read, failure = False, problem
+        # After a removal the result is shown even if its reader has gone; before, that is as in every command.
+        is_shown = is_read or (failure is None and not invocation.has_changed()) or self._notices.write(text)
         if error is not None:
-            print_error(error)
-        raise typer.Exit(code)
+            self._notices.write(error_text(error))
+        if failure is not None:
+            failure.message += self._in_the_audit_log() if invocation.has_changed() else "; nothing was removed"
+            self._notices.write(error_text(failure))
+        if is_read and self._notices.unwritten and not self._options.is_data:
+            with contextlib.suppress(OutputError):
+                write_stdout("".join(self._notices.unwritten))
+        if failure is None and is_shown:
+            return code
+        return PartialError.exit_code if invocation.has_changed() else OutputError.exit_code
+
+
+def _note(one: MemberResult) -> str | None:
+    """The note, unless it only repeats what the columns of the verdict say."""
+    return None if one.note == f"{one.liveness.verdict}: {one.liveness.why}" else one.note
 
 
 def _table(results: Sequence[MemberResult], moves: tuple[Move, ...] | None) -> Table:
-    from kgm.text.wording import many, moves_text, partitions_text
+    from kgm.text.wording import moves_text, partitions_text
 
     titles = ("INSTANCE-ID", "MEMBER-ID", "RESULT", "LIVENESS", "ERROR", "FREED", "NOTE", "EVIDENCE")
     rows: list[list[Cell]] = [
         [
             one.target.instance_id, one.target.member_id, str(one.result), str(one.liveness.verdict),
-            error_name(one.error), partitions_text(one.partitions_freed) or None, one.note, one.liveness.why,
+            error_name(one.error), partitions_text(one.partitions_freed) or None, _note(one), one.liveness.why,
         ]
         for one in results
     ]  # fmt: skip

@@ -1,14 +1,13 @@
 """`kgm serve`: the embedded coordinator, for real Kafka clients."""
 
 import json
-import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from kgm.cli.options.broker_settings import parse_settings
-from kgm.cli.output.streams import write_stderr
+from kgm.cli.output.streams import write_stderr, write_stdout
 from kgm.model.errors import UsageError
 from kgm.text.sanitize import clean
 
@@ -137,8 +136,7 @@ def _print_listening(addresses: Mapping[int, tuple[str, int]]) -> None:
     line: dict[str, Any] = {"listening": where[1]}
     if len(where) > 1:
         line["brokers"] = [{"id": node_id, "listening": address} for node_id, address in where.items()]
-    sys.stdout.write(json.dumps(line, separators=(",", ":")) + "\n")
-    sys.stdout.flush()
+    write_stdout(json.dumps(line, separators=(",", ":")) + "\n")
 
 
 def _warn(text: str) -> None:

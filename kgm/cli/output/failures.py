@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kgm.cli.invocation import with_cluster
 from kgm.cli.output.streams import write_stderr
 from kgm.model.errors import KgmError
 from kgm.text.sanitize import clean
@@ -14,11 +15,16 @@ if TYPE_CHECKING:
 
 
 def print_error(error: KgmError) -> None:
+    """The error on stderr."""
+    write_stderr(error_text(error))
+
+
+def error_text(error: KgmError) -> str:
     """`error: ...`, its facts, and `hint: ...`."""
     lines = [f"error: {error.message}", *(f"  {fact}" for fact in error.facts)]
     if error.hint:
-        lines.append(f"hint: {error.hint}")
-    write_stderr("".join(clean(line) + "\n" for line in lines))
+        lines.append(f"hint: {with_cluster(error.hint)}")
+    return "".join(clean(line) + "\n" for line in lines)
 
 
 def print_warning(text: str) -> None:

@@ -10,8 +10,11 @@ from kgm.text.sanitize import clean
 
 @dataclass(slots=True)
 class Notices:
-    """Prints each warning and each note once, however often it is given."""
+    """Prints each warning and each note once, however often it is given.
 
+    unwritten: those that could not be written, because stderr is closed or full."""
+
+    unwritten: list[str] = field(default_factory=list)
     _printed: set[str] = field(default_factory=set)
 
     def warn(self, text: str) -> None:
@@ -23,4 +26,11 @@ class Notices:
     def _print(self, prefix: str, text: str) -> None:
         if text not in self._printed:
             self._printed.add(text)
-            write_stderr(f"{prefix}{clean(text)}\n")
+            self.write(f"{prefix}{clean(text)}\n")
+
+    def write(self, lines: str) -> bool:
+        """Write lines as they are. False when stderr cannot be written."""
+        is_written = write_stderr(lines)
+        if not is_written:
+            self.unwritten.append(lines)
+        return is_written

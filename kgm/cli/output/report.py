@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
+from kgm.cli.invocation import with_cluster
 from kgm.cli.output.output_options import OutputOptions
 from kgm.cli.output.table_text import TableStyle, fold, styled, table_lines
 from kgm.model.errors import KgmError
@@ -57,11 +58,13 @@ class Report:
     errors: Sequence[KgmError] = ()
 
 
-def emit(report: Report, options: OutputOptions) -> None:
-    """Print a report. A reader that goes away (`| head`) is not an error."""
+def emit(report: Report, options: OutputOptions) -> bool:
+    """Print a report. False when its reader has gone (`| head`), which is not an error.
+
+    Raises OutputError when it cannot be written for another reason."""
     from kgm.cli.output.streams import write_stdout
 
-    write_stdout(rendered(report, options))
+    return write_stdout(rendered(report, options))
 
 
 def rendered(report: Report, options: OutputOptions) -> str:
@@ -110,7 +113,7 @@ def error_json(error: KgmError) -> dict[str, Any]:
         "message": error.message,
         "group_id": error.group_id,
         "facts": list(error.facts),
-        "hint": error.hint,
+        "hint": None if error.hint is None else with_cluster(error.hint),
     }
 
 

@@ -1,42 +1,116 @@
-"""stdout and stderr: readers that go away, and characters that an encoding does not have.
+"""stdout and stderr: readers that go away, disks that are full, and characters that an encoding does not have.
 
 A closed pipe is not an error (`kgm list | head`), and must not stop a command half way: a closed stderr loses what is
-written to it, and a closed stdout ends only commands that do nothing but print."""
+written to it, and a closed stdout ends only commands that do nothing but print. A stdout that fails in another way is
+an error, because a result that was not written must not look like one that was."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import sys
 from typing import TextIO
 
+from kgm.model.errors import OutputError
+
+
+#: Streams that could not be written, and why: they lead to /dev/null since, so later writes would seem to work.
+_broken: dict[str, tuple[TextIO, Exception]] = {}
+
 
 def prepare() -> None:
-    """Escape characters that the terminal's encoding does not have, instead of failing."""
+    """Make the three streams usable, whatever the caller has left of them.
+
+    A descriptor that the caller has closed (`>&-`) is opened on /dev/null such that writing to it fails: otherwise the
+    next file or connection that kgm opens would get its number. Characters that the terminal's encoding does not have
+    are escaped, instead of failing."""
+    for number, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            _occupy(number)
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
 
 
-def write_stderr(text: str) -> None:
-    """Write to stderr and flush. A closed stderr is ignored."""
+def _occupy(number: int) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    if null != number:
+        os.dup2(null, number)
+        os.close(null)
+
+
+def write_stderr(text: str) -> bool:
+    """Write to stderr and flush. False when it cannot be written, which is not an error."""
     _make_room()
+    if _why_broken("stderr", sys.stderr) is not None:
+        return False
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
-    except (OSError, ValueError):
-        silence(sys.stderr)
+    except (OSError, ValueError) as error:
+        _give_up("stderr", sys.stderr, error)
+        return False
+    return True
 
 
-def write_stdout(text: str) -> None:
-    """Write a result to stdout. A reader that has gone (`| head`) is not an error."""
+def write_stdout(text: str) -> bool:
+    """Write a result to stdout and flush. False when its reader has gone (`| head`), which is not an error.
+
+    Raises OutputError when it cannot be written for another reason."""
+    try:
+        write_to_reader(text)
+    except BrokenPipeError as error:
+        _give_up("stdout", sys.stdout, error)
+        return False
+    return True
+
+
+def write_to_reader(text: str) -> None:
+    """Write to stdout and flush. Raises BrokenPipeError when its reader has gone, OutputError when it cannot be
+    written for another reason."""
     _make_room()
+    broken = _why_broken("stdout", sys.stdout)
+    if broken is not None:
+        raise broken if isinstance(broken, BrokenPipeError) else output_error(broken)
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:
+        _give_up("stdout", sys.stdout, error)
+        raise output_error(error) from error
+
+
+def _why_broken(name: str, stream: TextIO) -> Exception | None:
+    known = _broken.get(name)
+    return known[1] if known is not None and known[0] is stream else None
+
+
+def _give_up(name: str, stream: TextIO, error: Exception) -> None:
+    _broken[name] = (stream, error)
+    silence(stream)
+
+
+def output_error(error: Exception) -> OutputError:
+    """The error for a stdout that cannot be written."""
+    why = error.strerror if isinstance(error, OSError) else None
+    return OutputError(f"the output cannot be written: {why or error}")
+
+
+def stdout_failure() -> OutputError | None:
+    """Why stdout cannot be written, if something that other code wrote to it is still waiting to be."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return None
+    except (OSError, ValueError) as error:
         silence(sys.stdout)
+        return output_error(error)
+    return None
 
 
 def _make_room() -> None:
@@ -49,11 +123,12 @@ def _make_room() -> None:
 def silence(stream: TextIO) -> None:
     """Redirect the stream to /dev/null, so that Python does not fail when it flushes at exit."""
     try:
+        number = stream.fileno()
         null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, stream.fileno())
-        os.close(null)
     except (OSError, ValueError):
-        pass  # a stream without a file descriptor
+        return  # a stream without a file descriptor
+    os.dup2(null, number)
+    os.close(null)
 
 
 def reader_has_gone(stream: TextIO) -> bool:
@@ -66,10 +141,19 @@ def reader_has_gone(stream: TextIO) -> bool:
         return False
 
 
-def close() -> None:
-    """Flush both at the end of the process, ignoring errors."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            silence(stream)
+def close() -> OutputError | None:
+    """Flush both and close stdout at the end of the process; some file systems report only then that a disk is full.
+
+    Returns why stdout could not be written; a reader that has gone is no reason."""
+    failure = None
+    try:
+        sys.stdout.flush()
+        sys.stdout.close()
+    except BrokenPipeError:
+        silence(sys.stdout)
+    except (OSError, ValueError) as error:
+        silence(sys.stdout)
+        failure = output_error(error)
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    return failure

@@ -9,6 +9,7 @@ from kgm.model.assignment import count, owners
 from kgm.model.changes import owned
 from kgm.operations.doctor.findings import Finding, Severity, grouped, partition_names, some
 from kgm.operations.doctor.group_facts import GroupFacts
+from kgm.text.braces import as_list
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def away_members(facts: GroupFacts) -> Iterator[Finding]:
             f"away: {len(away)} of {many(len(group.members), 'member')}; {many(stopped, 'partition')} "
             f"{'has' if stopped == 1 else 'have'} no consumer until they return or their session expires",
             f"away: {some(names)}", about=names,
-            run=("remove-members", "--instance-ids", ",".join(names[:_MOST_IDS]), "--dry-run"),
+            run=("remove-members", "--instance-ids", as_list(names[:_MOST_IDS]), "--dry-run"),
         )  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,6 +14,7 @@ from kgm.operations.doctor.findings import Finding, Severity, SkippedChecks
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.doctor.history_findings import HistoryFacts
 from kgm.operations.groups.selection import select_groups
+from kgm.text.shell import shell_word
 
 if TYPE_CHECKING:
     from kgm.client import AdminClient, Listing
@@ -225,5 +225,5 @@ def _coordinator_unavailable(group_id: str, error: KgmError) -> Finding:
         severity=Severity.ERROR,
         message=error.message,
         evidence=error.facts,
-        next_command=f"kgm config test -g {shlex.quote(group_id)}",
+        next_command=f"kgm config test -g {shell_word(group_id)}",
     )

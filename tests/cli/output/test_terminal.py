@@ -101,7 +101,17 @@ def test_no_color(cluster):
 
 @pytest.mark.slow
 def test_a_prompt_shows_names_cleaned(cluster):
-    words = ("remove-members", CROWD, "--match", "*", "--guard-window", "0s", "-b", cluster.bootstrap)
+    words = (
+        "remove-members",
+        CROWD,
+        "--match",
+        "*",
+        "--guard-window",
+        "0s",
+        "--assume-stopped",
+        "-b",
+        cluster.bootstrap,
+    )
     code, seen = at_terminal(*words, columns=80, answer="n\n")
     assert code == 6
     assert "Remove 34 members? [y/N] " in seen

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kgm.cli.output.contracts.watch import event_json
-from kgm.cli.output.streams import reader_has_gone
+from kgm.cli.output.streams import reader_has_gone, write_to_reader
 from kgm.operations.watch.events import GroupEvent
 from kgm.operations.watch.watched_group import WatchedGroup
 from kgm.text.sanitize import clean, json_text
@@ -63,6 +63,6 @@ def event_line(event: GroupEvent) -> str:
 
 
 def _write_line(text: str) -> None:
-    """Flushed at once, so that the reader of the pipe has it. Raises BrokenPipeError when there is no reader."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    """Flushed at once, so that the reader of the pipe has it. Raises BrokenPipeError when there is no reader,
+    OutputError when it cannot be written."""
+    write_to_reader(text + "\n")

@@ -1,0 +1,65 @@
+"""The command line that is being run, and what it has done: for hints that can be pasted, and for the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kgm.text.shell import shell_line
+
+_words: tuple[str, ...] = ()
+_changed = False
+#: Options that say which cluster is meant, as they may be typed. `-bHOST:PORT` and `--profile=NAME` are words too.
+_SHORT = ("-b", "-X")
+_LONG = ("--bootstrap-server", "--bootstrap-servers", "--brokers", "--command-config", "--profile")
+#: Commands that take these options, as a hint begins.
+_COMMANDS = tuple(
+    f"kgm {name} "
+    for name in (
+        "list", "describe", "remove-members", "simulate-bounce", "watch", "wait", "doctor", "diff", "config test",
+    )
+)  # fmt: skip
+
+
+def remember(words: Sequence[str]) -> None:
+    """Called once for each run, with everything behind `kgm`."""
+    global _words, _changed
+    _words, _changed = tuple(words), False
+
+
+def mark_changed() -> None:
+    """Called when a cluster was changed, or may have been: from then on no failure may look like one before it."""
+    global _changed  # noqa: PLW0603  (a process runs one command line at a time)
+    _changed = True
+
+
+def has_changed() -> bool:
+    return _changed
+
+
+def again_with(*added: str) -> str:
+    """The command line with options added, as it can be pasted into a shell."""
+    return shell_line(["kgm", *_words, *added])
+
+
+def with_cluster(hint: str) -> str:
+    """A hint that begins with a command, with the options that name the cluster as they were typed in this run."""
+    command = next((each for each in _COMMANDS if f"{hint} ".startswith(each)), None)
+    words = list(_cluster_words()) if command is not None else []
+    if command is None or not words:
+        return hint
+    if "; " in hint or ", " in hint:  # it may go on behind the command
+        return f"{command}{shell_line(words)} {hint[len(command) :]}".rstrip()
+    return f"{hint} {shell_line(words)}"
+
+
+def _cluster_words() -> Iterator[str]:
+    takes_next = False
+    for word in _words:
+        if takes_next:
+            yield word
+            takes_next = False
+        elif word in _SHORT or word in _LONG:
+            yield word
+            takes_next = True
+        elif word.startswith((*_SHORT, *(f"{name}=" for name in _LONG))):
+            yield word
