@@ -14,7 +14,6 @@ from typing import TextIO
 
 from kgm.model.errors import OutputError
 
-
 #: Streams that could not be written, and why: they lead to /dev/null since, so later writes would seem to work.
 _broken: dict[str, tuple[TextIO, Exception]] = {}
 
