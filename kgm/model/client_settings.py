@@ -86,8 +86,35 @@ def environment_name(key: str) -> str:
 
 
 def scrubbed(text: str, secrets: tuple[str, ...]) -> str:
-    """The text without the secrets: a broker may repeat what it was sent."""
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "***")
-    return text
+    """The text without the secrets: a broker may repeat what it was sent, as it is, in base64 or in hexadecimal."""
+    import re
+
+    wanted = [secret for secret in secrets if secret]
+    for secret in wanted:
+        text = text.replace(secret, "***")
+    # A shorter one would be found in every other word.
+    hidden = [secret.encode() for secret in wanted if len(secret) >= 3]
+    return re.sub(r"[A-Za-z0-9+/_-]{4,}=*", lambda match: "***" if _encodes(match[0], hidden) else match[0], text)
+
+
+def _encodes(word: str, secrets: list[bytes]) -> bool:
+    """Whether a word is base64 or hexadecimal text that has one of the secrets in it, from whichever character on."""
+    import base64
+    import binascii
+
+    bare = word.rstrip("=").replace("-", "+").replace("_", "/")
+    for start in range(4):
+        piece = bare[start:]
+        piece = piece[: len(piece) - 1] if len(piece) % 4 == 1 else piece
+        decoded = base64.b64decode(piece + "=" * (-len(piece) % 4))
+        if any(secret in decoded for secret in secrets):
+            return True
+    for start in range(2):
+        digits = word[start : start + (len(word) - start) // 2 * 2]
+        try:
+            decoded = binascii.unhexlify(digits)
+        except ValueError:
+            continue
+        if any(secret in decoded for secret in secrets):
+            return True
+    return False

@@ -11,8 +11,10 @@ from kgm.model.errors import UsageError
 
 #: More ids than this in one list are taken for a mistake.
 MAX_IDS = 100_000
-_NUMBERS = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?")
-_LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?")
+#: Lists in lists, or lists behind lists, in one word; as many lists of two items are more than MAX_IDS ids.
+_MAX_LISTS = 64
+_NUMBERS = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(-?\d{1,18}))?")
+_LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d{1,18}))?")
 
 
 def expand_list(text: str, option: str) -> list[str]:
@@ -20,7 +22,7 @@ def expand_list(text: str, option: str) -> list[str]:
     ids: list[str] = []
     for part in _split(text):
         if not part.strip():
-            raise UsageError(f"{option}: an id is empty in {text!r}", hint="an empty list never means all members")
+            raise UsageError(f"{option}: an id is empty in {text[:99]!r}", hint="an empty list never means all members")
         ids += expand(part.strip(), option)
         if len(ids) > MAX_IDS:
             raise _too_many(option)
@@ -32,20 +34,28 @@ def as_list(ids: Iterable[str]) -> str:
     return ",".join(re.sub(r"([{},\\])", r"\\\1", one) for one in ids)
 
 
-def expand(text: str, option: str) -> list[str]:
-    """One word with its braces expanded."""
+def expand(text: str, option: str, *, depth: int = 0) -> list[str]:
+    """One word with its braces expanded. depth: of calls within calls. Raises UsageError for more than MAX_IDS."""
+    if depth > _MAX_LISTS:
+        raise UsageError(f"{option}: there are more than {_MAX_LISTS} lists in braces in one id")
     for start, stop in _groups(text):
         options = _alternatives(text[start + 1 : stop], option)
         if options is None:
             continue
         heads = [text[:start] + choice for choice in options]
         # The text before the first list is literal, and lists nest: each choice and the rest are expanded separately.
-        middles = [word for head in heads for word in (expand(head, option) if "{" in head[start:] else [head])]
-        tails = expand(text[stop + 1 :], option)
+        middles = [word for head in heads for word in _expanded(head, start, option, depth)]
+        if len(middles) > MAX_IDS:
+            raise _too_many(option)
+        tails = expand(text[stop + 1 :], option, depth=depth + 1)
         if len(middles) * len(tails) > MAX_IDS:
             raise _too_many(option)
         return [_plain(middle) + tail for middle in middles for tail in tails]
     return [_plain(text)]
+
+
+def _expanded(head: str, start: int, option: str, depth: int) -> list[str]:
+    return expand(head, option, depth=depth + 1) if "{" in head[start:] else [head]
 
 
 def _split(text: str) -> list[str]:

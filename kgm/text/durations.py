@@ -5,14 +5,14 @@ import re
 from kgm.model.errors import UsageError
 
 _UNITS_MS = {"ms": 1, "s": 1000, "": 1000, "m": 60_000, "h": 3_600_000}
-_FORM = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|)\s*", re.IGNORECASE)
+_FORM = re.compile(r"\s*(\d{1,12}(?:\.\d{1,12})?)\s*(ms|s|m|h|)\s*", re.IGNORECASE)
 
 
 def parse_duration(text: str, option: str) -> int:
     """Milliseconds. Raises UsageError that names the option."""
     match = _FORM.fullmatch(text)
     if match is None:
-        raise UsageError(f"{option}: {text!r} is not a valid duration", hint="write 500ms, 5s, 2m or 1h")
+        raise UsageError(f"{option}: {text[:60]!r} is not a valid duration", hint="write 500ms, 5s, 2m or 1h")
     return round(float(match[1]) * _UNITS_MS[match[2].lower()])
 
 

@@ -36,6 +36,8 @@ def view(
     notices = Notices()
     for warning in options.warnings:
         notices.warn(warning)
+    if options.other_cluster is not None:
+        notices.warn(f"{options.other_cluster}; {options.bootstrap} is used")
     settings = [*_own_options(options), *_client_settings(options)]
     columns = [Column(title="KEY"), Column(title="VALUE"), Column(title="ORIGIN", data=not show_origin)]
     rows: list[list[Cell]] = [[one.key, one.text, one.origin] for one in settings]

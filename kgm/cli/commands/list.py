@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
+from kgm.model.errors import UsageError
 
 SCHEMA = "kgm.list/v1"
 
@@ -33,8 +35,9 @@ def list_groups(
     from kgm.cli.output.progress import progress
     from kgm.operations.groups import listing
 
+    states, types = _known(_split(state), "--state", listing.STATES), _known(_split(kind), "--type", listing.TYPES)
     with options.cluster(reads_only=True) as connected, progress(options, "listing groups"):
-        table = listing.list_groups(connected, states=_split(state), types=_split(kind), pattern=match)
+        table = listing.list_groups(connected, states=states, types=types, pattern=match)
         warn_of_unseen_groups(connected, table.listing)
         where = cluster_json(connected)
     names = [row.group_id for row in table.rows]
@@ -74,6 +77,22 @@ def list_groups(
         options,
     )
     exit_with(errors, done=len(table.rows))
+
+
+def _known(words: list[str], option: str, known: Sequence[str]) -> list[str]:
+    """The words. Raises UsageError for one that is not known, in any case."""
+    spelling = {each.lower() for each in known}
+    for word in words:
+        if word.lower() not in spelling:
+            import difflib
+
+            near = difflib.get_close_matches(word.lower(), sorted(spelling), n=1)
+            meant = next((each for each in known if near and each.lower() == near[0]), None)
+            raise UsageError(
+                f"{option}: {word!r} is not one of {', '.join(known)}",
+                hint=f"did you mean {meant}?" if meant is not None else None,
+            )
+    return words
 
 
 def _split(values: list[str] | None) -> list[str]:

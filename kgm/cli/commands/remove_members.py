@@ -153,6 +153,8 @@ class _Run:
         if self._dry_run:
             results = prepared.results
             code = exit_code(results, ignore_missing=self._request.ignore_missing)
+            if prepared.errors:
+                code = code or prepared.errors[0].exit_code
             self._finish(prepared, results, self._dry_run_error(prepared, results, code), code)
         audit = AuditLog(default_path(os.environ)) if self._audit else None
         if prepared.plan.present:

@@ -102,7 +102,7 @@ def parse_listen(text: str) -> tuple[str, int]:
     """HOST:PORT, [IPV6]:PORT or :PORT (loopback). Raises UsageError."""
     host, colon, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > _HIGHEST_PORT:
+    if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > _HIGHEST_PORT:
         raise UsageError(f"--listen {text} is not HOST:PORT, with a port from 0 to {_HIGHEST_PORT}")
     if ":" in bare and bare == host:
         raise UsageError(f"--listen {text}: an IPv6 address needs brackets", hint="for example --listen [::1]:9092")
@@ -114,7 +114,7 @@ def parse_topics(items: list[str] | tuple[()]) -> dict[str, int]:
     topics: dict[str, int] = {}
     for item in items:
         name, colon, count = item.rpartition(":")
-        if not colon or not count.isascii() or not count.isdigit():
+        if not colon or not count.isascii() or not count.isdigit() or len(count) > 9:
             raise UsageError(f"--topic {item} is not NAME:PARTITIONS", hint="for example --topic orders:12")
         if name in topics:
             raise UsageError(f"--topic {item}: the topic is given twice")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kgm.cli.options.group_names import check_group_name, check_group_names
 from kgm.cli.options.run_options import RunOptions
 from kgm.model.errors import RefusedError, UsageError
 from kgm.text.durations import parse_duration
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from kgm.pipeline import SparkOptions
 
 KINDS = ("kafka", "segments", "parquet", "delta")
-_DAYS = re.compile(r"(\d+(?:\.\d+)?)d")
+_DAYS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)d")
 
 Group = Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Only this group.")]
 TheGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="The group.")]
@@ -158,6 +159,7 @@ def history_options(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**values: Any) -> None:
         taken = {name: values.pop(name) for name in _OPTIONS}
+        check_group_names(values)
         command(**values, options=_checked(**taken))
 
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + [
@@ -179,6 +181,9 @@ def one_group(group: str | None, option: str | None) -> str:
 
 def maybe_group(group: str | None, option: str | None) -> str | None:
     """The group that is named, if one is. Raises UsageError."""
+    for text in (group, option):
+        if text is not None:
+            check_group_name(text)
     if group is not None and option is not None and group != option:
         raise UsageError(f"two groups are given: {group} and {option}")
     return group if group is not None else option
@@ -189,10 +194,13 @@ def _checked(
     master: str | None, spark_conf: Sequence[str] | None, jars: str | None,
 ) -> HistoryOptions:  # fmt: skip
     kind, path = (None, None) if source is None else _source(source)
+    since_ms = None if since is None else parse_time(since, "--since")
+    until_ms = None if until is None else parse_time(until, "--until")
+    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+        raise UsageError(f"--since {since} is not before --until {until}")
     return HistoryOptions(
         kind=kind, path=path, store=None if store is None else pathlib.Path(store),
-        since_ms=None if since is None else parse_time(since, "--since"),
-        until_ms=None if until is None else parse_time(until, "--until"),
+        since_ms=since_ms, until_ms=until_ms,
         broker_logs=tuple(map(pathlib.Path, broker_log or ())), master=master,
         spark_conf=tuple(_setting(text) for text in spark_conf or ()),
         jars=None if jars is None else pathlib.Path(jars),
@@ -233,7 +241,7 @@ def parse_time(text: str, option: str) -> int:
         time = datetime.fromisoformat(words)
     except ValueError:
         raise UsageError(
-            f"{option}: {text!r} is not a valid time",
+            f"{option}: {text[:60]!r} is not a valid time",
             hint="write 2026-11-21T03:00:00Z or 2026-11-21, or 2h or 7d for so long ago",
         ) from None
     return round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -13,7 +13,7 @@ from kgm.text.durations import parse_duration
 
 if TYPE_CHECKING:
     from kgm.client import AdminClient, Security
-    from kgm.operations.settings.loading import Setting
+    from kgm.operations.settings.loading import LoadedSettings, Setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,8 @@ class RunOptions(OutputOptions):
     settings: Mapping[str, str] = field(default_factory=dict)
     profile: str | None = None
     expect_cluster_id: str | None = None
+    #: Why the exported bootstrap servers may not be those of the cluster that is meant; None if nothing says so.
+    other_cluster: str | None = None
     #: To be printed before a cluster is asked.
     warnings: tuple[str, ...] = ()
     #: Where the options came from, by name.
@@ -33,7 +35,17 @@ class RunOptions(OutputOptions):
     def bootstrap_for(self, *, reads_only: bool) -> str:
         """The bootstrap list. What is exported for other tools is good enough to read, not to change anything.
 
-        Raises UsageError when there is none."""
+        Raises UsageError when there is none, RefusedError when something is to be changed and a file or a profile that
+        was named has other servers; a command that only reads warns of that."""
+        if self.other_cluster is not None:
+            if not reads_only:
+                raise RefusedError(
+                    f"nothing was changed: {self.other_cluster}",
+                    hint="say which cluster is meant with -b HOST:PORT, or unset KGM_BOOTSTRAP_SERVER",
+                )
+            from kgm.cli.output.failures import print_warning
+
+            print_warning(f"{self.other_cluster}; {self.bootstrap} is used")
         bootstrap = self.bootstrap or (os.environ.get("KAFKA_BOOTSTRAP_SERVERS") if reads_only else None)
         if not bootstrap:
             hint = "add --bootstrap-server HOST:PORT, or export KGM_BOOTSTRAP_SERVER=HOST:PORT"
@@ -101,6 +113,8 @@ def run_options(values: Mapping[str, Any], sources: Mapping[str, str] | None = N
     flag = values.get("bootstrap_server") or values.get("brokers")
     if flag:
         bootstrap, origins["bootstrap_server"] = flag, "flag"
+    for text in (bootstrap, loaded.in_files.value if loaded.in_files else None):
+        check_no_login(text or "")
     expected = os.environ.get("KGM_EXPECT_CLUSTER_ID")
     origins["expect_cluster_id"] = "environment (KGM_EXPECT_CLUSTER_ID)"
     if not expected and "expect_cluster_id" in loaded.profile_options:
@@ -109,7 +123,44 @@ def run_options(values: Mapping[str, Any], sources: Mapping[str, str] | None = N
     return replace(
         _checked(values), bootstrap=bootstrap, settings=loaded.client, profile=loaded.profile,
         expect_cluster_id=expected or None, warnings=loaded.warnings, origins=origins,
+        other_cluster=None if bootstrap is None else _other_cluster(loaded, values, bootstrap, origins),
     )  # fmt: skip
+
+
+def _other_cluster(
+    loaded: LoadedSettings, values: Mapping[str, Any], bootstrap: str, origins: Mapping[str, str]
+) -> str | None:
+    """Why an exported list may not be what is meant: a file or profile named on the command line has other servers."""
+    named = loaded.in_files
+    if named is None or not origins["bootstrap_server"].startswith("environment"):
+        return None
+    if origins.get("profile") == "flag":
+        what = f"--profile {values['profile']}"
+    elif origins.get("command_config") == "flag" and named.origin == values["command_config"]:
+        what = f"--command-config {values['command_config']}"
+    else:
+        return None
+    if _addresses(named.value) & _addresses(bootstrap):
+        return None
+    return f"{what} names the brokers {named.value}, and KGM_BOOTSTRAP_SERVER others: {bootstrap}"
+
+
+def _addresses(text: str) -> set[str]:
+    """The addresses in a list, as far as they can be read."""
+    from kgm.client.transport.bootstrap import parse_bootstrap
+
+    try:
+        return set(map(str, parse_bootstrap(text.lower())))
+    except UsageError:
+        return {text}
+
+
+def check_no_login(bootstrap: str) -> None:
+    """Raises UsageError, which does not show it, for a list with a user or a password: `user:SECRET@host`."""
+    if "@" in bootstrap:
+        from kgm.client.transport.bootstrap import parse_bootstrap
+
+        parse_bootstrap(bootstrap)
 
 
 def _overrides(extra: Sequence[str] | None) -> list[Setting]:

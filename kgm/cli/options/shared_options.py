@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kgm.cli.options.group_names import check_group_names
 from kgm.cli.options.run_options import RunOptions, run_options
 from kgm.cli.output.output_options import FORMATS
 
@@ -114,6 +115,7 @@ def _with_options(command: Callable[..., None], added: dict[str, tuple[Any, Any]
     @functools.wraps(command)
     def run(**values: Any) -> None:
         taken = {name: values.pop(name) for name in added}
+        check_group_names(values)
         command(**values, **{taker: run_options(taken, _sources(added))})
 
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + [

@@ -39,5 +39,7 @@ def _read_json(path: str) -> Any:
         raise NotFoundError(f"file {path} does not exist") from None
     except OSError as error:
         raise UsageError(f"file {path} cannot be read: {error.strerror}") from error
+    except RecursionError:
+        raise UsageError(f"file {path} is not a snapshot: its JSON is nested too deeply", hint=_HINT) from None
     except ValueError as error:
         raise UsageError(f"file {path} is not JSON: {error}", hint=_HINT) from error

@@ -67,13 +67,14 @@ def _redacted_address(text: str) -> str:
 
 
 def _redacted_jaas(text: str) -> str:
-    from kgm.client.security.jaas import parse_jaas
+    from kgm.client.security.jaas import is_option, parse_jaas
 
     try:
         module = parse_jaas(text)
     except UsageError:
         return HIDDEN
     options = (
-        f'{key}="{value}"' if key in _OPEN_JAAS_OPTIONS else f"{key}={HIDDEN}" for key, value in module.options.items()
+        f'{key}="{value}"' if key in _OPEN_JAAS_OPTIONS else f"{key if is_option(key) else HIDDEN}={HIDDEN}"
+        for key, value in module.options.items()
     )
     return " ".join([module.short_name, "required", *options]) + ";"

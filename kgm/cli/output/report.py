@@ -6,6 +6,7 @@ for a terminal (`kgm.text.sanitize`); JSON and YAML stay exact."""
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from kgm.client import AdminClient
 
 Cell = str | int | None
+#: What begins something in Markdown: a backslash takes the meaning away, except from tags and entities.
+_MARKDOWN = re.compile(r"[\\|<>&\[\]`*~]")
+_ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,11 +162,17 @@ def _markdown(report: Report, options: OutputOptions) -> str:
     parts = []
     for table in report.tables:
         shown = [i for i, column in enumerate(table.columns) if not column.data and not column.wide]
-        rows = [[_cell(row[i]).replace("|", "\\|") for i in shown] for row in table.rows]
+        rows = [[markdown_text(_cell(row[i])) for i in shown] for row in table.rows]
         headers = [table.columns[i].title for i in shown] if options.headers else ()
-        title = f"{clean(table.heading)}\n\n" if table.heading else ""
+        title = f"{markdown_text(clean(table.heading))}\n\n" if table.heading else ""
         parts.append(title + tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True) + "\n")
     return "\n".join(parts)
+
+
+def markdown_text(text: str) -> str:
+    """The text as Markdown that shows it, and nothing else: no table, tag, entity, link or emphasis comes out of it."""
+    text = _MARKDOWN.sub(lambda match: _ENTITIES.get(match[0]) or f"\\{match[0]}", text)
+    return text.replace("://", "&#58;//").replace("www.", "www&#46;")
 
 
 def _tables(report: Report, options: OutputOptions) -> str:

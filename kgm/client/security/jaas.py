@@ -11,6 +11,11 @@ from dataclasses import dataclass, field
 from kgm.model.errors import UsageError
 
 _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
+#: Options of Kafka's login modules. Other words may be a piece of a password that lacks its quotes.
+_OPTIONS = frozenset({
+    "username", "password", "tokenauth", "clientId", "clientSecret", "scope", "serviceName", "useKeyTab", "storeKey",
+    "keyTab", "principal", "useTicketCache",
+})  # fmt: skip
 _ESCAPES = {"a": "\x07", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)
@@ -46,16 +51,25 @@ def parse_jaas(text: str) -> Jaas:
         if (kind, key) == ("sign", ";"):
             break
         if kind == "sign" or next(tokens, None) != ("sign", "="):
-            raise _bad(f"has no value for option {key!r}" if key.isidentifier() else "has an option without a name")
+            raise _bad(_no_value(key))
         what, value = next(tokens, ("sign", ""))
         if what == "sign":
-            raise _bad(f"has no value for option {key!r}")
+            raise _bad(_no_value(key))
         options[key] = value
     else:
         raise _bad("does not end in a semicolon")
     if next(tokens, None) is not None:
         raise _bad("names more than one login module")
     return Jaas(module=module, options=options)
+
+
+def is_option(key: str) -> bool:
+    """Whether this is the name of an option, which may be shown."""
+    return key in _OPTIONS or key.startswith(("unsecuredLogin", "extension_"))
+
+
+def _no_value(key: str) -> str:
+    return f"has no value for option {key!r}" if is_option(key) else "has a word that is no option with a value"
 
 
 def _word(tokens: Iterator[tuple[str, str]], problem: str) -> str:

@@ -165,7 +165,11 @@ def _endpoint(url: str, settings: Mapping[str, str], options: Mapping[str, str])
     """Client credentials from the settings (KIP-1139), the JAAS options (KIP-768) or librdkafka's names."""
     import urllib.parse
 
-    where = urllib.parse.urlsplit(url)
+    try:
+        where = urllib.parse.urlsplit(url)
+        _ = where.port
+    except ValueError:  # brackets that do not close, a port that is no number
+        raise UsageError("sasl.oauthbearer.token.endpoint.url is not a valid URL") from None
     if where.scheme not in ("https", "http") or not where.hostname:
         raise UsageError("sasl.oauthbearer.token.endpoint.url is not an http(s) or file URL")
     if where.username or where.password:

@@ -22,6 +22,11 @@ def parse_bootstrap(text: str) -> tuple[Address, ...]:
     """`host:port[,host:port...]` with optional `PROTOCOL://` in front; IPv6 in brackets; port 9092 when left out.
 
     Repeated addresses are removed. Raises UsageError that names the invalid part."""
+    if "@" in text:  # not shown: what stands before it may be a secret, and so may what a comma in it splits off
+        raise UsageError(
+            "a bootstrap server holds a user or a password (...@HOST:PORT), which have no place in it",
+            hint="write them into a --command-config file (mode 600)",
+        )
     addresses = [_parse_one(part.strip()) for part in text.split(",") if part.strip()]
     if not addresses:
         raise UsageError(
@@ -54,7 +59,7 @@ def _host(part: str, host: str) -> str:
 def _port(part: str, text: str) -> int:
     if not text:
         return DEFAULT_PORT
-    if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 65536:
+    if not (text.isascii() and text.isdigit()) or len(text) > 5 or not 0 < int(text) < 65536:
         raise _bad(part, "a port is a number from 1 to 65535")
     return int(text)
 

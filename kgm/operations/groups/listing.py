@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from kgm.model.snapshot import CoordinatorNode, GroupSnapshot
 
 
+#: States and types of groups as Kafka names them.
+STATES = (
+    "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling", "NotReady",
+    "Unknown",
+)  # fmt: skip
+TYPES = ("classic", "consumer", "share", "streams")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
     """One group. members and coordinator are None where the group could not be described."""

@@ -50,21 +50,27 @@ class ClientSettings(Mapping[str, str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSettings:
-    """What the sources have. profile: its name; profile_options: kgm's own options in it, by name."""
+    """What the sources have. profile: its name; profile_options: kgm's own options in it, by name.
+
+    in_files: the bootstrap servers of the client.properties and the profile, whatever is exported."""
 
     client: ClientSettings
     profile_options: Mapping[str, Setting]
     profile: str | None
     warnings: tuple[str, ...]
+    in_files: Setting | None = None
 
     def bootstrap(self) -> Setting | None:
-        """The bootstrap servers. In a profile the option's name wins over Kafka's."""
-        servers, option = self.client.get(_BOOTSTRAP), self.profile_options.get("bootstrap_server")
-        if servers:
-            origin = self.client.origin(_BOOTSTRAP)
-            if option is None or origin != option.origin:
-                return Setting(key=_BOOTSTRAP, value=servers, origin=origin)
-        return option
+        """The bootstrap servers that apply."""
+        return _bootstrap_of(self.client, self.profile_options)
+
+
+def _bootstrap_of(settings: ClientSettings, profile_options: Mapping[str, Setting]) -> Setting | None:
+    """In a profile the option's name wins over Kafka's."""
+    servers, option = settings.get(_BOOTSTRAP), profile_options.get("bootstrap_server")
+    if servers and (option is None or settings.origin(_BOOTSTRAP) != option.origin):
+        return settings.setting(_BOOTSTRAP)
+    return option
 
 
 def load_settings(
@@ -92,12 +98,10 @@ def load_settings(
         path = str(file.parent / pathlib.Path(options["command_config"].value).expanduser())
     if path is not None:
         layers.append(_from_properties(path, environment, warnings))
+    in_files = _bootstrap_of(ClientSettings(_merged(layers)), options)
     layers.append(_from_environment(environment))
     layers.append({setting.key: setting for setting in overrides})
-    merged: dict[str, Setting] = {}
-    for layer in layers:
-        for key, setting in layer.items():
-            merged[_BOOTSTRAP if key == "metadata.broker.list" else key] = setting
+    merged = _merged(layers)
     if merged:
         warnings += _warnings_of_keys(merged)
         warnings += _warnings_of_key_files(merged)
@@ -106,7 +110,17 @@ def load_settings(
         profile_options=options,
         profile=None if chosen is None else chosen.name,
         warnings=tuple(warnings),
+        in_files=in_files,
     )
+
+
+def _merged(layers: Iterable[Mapping[str, Setting]]) -> dict[str, Setting]:
+    """A later layer wins."""
+    merged: dict[str, Setting] = {}
+    for layer in layers:
+        for key, setting in layer.items():
+            merged[_BOOTSTRAP if key == "metadata.broker.list" else key] = setting
+    return merged
 
 
 def config_file(environment: Mapping[str, str]) -> pathlib.Path:

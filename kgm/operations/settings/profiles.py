@@ -12,12 +12,13 @@ security.protocol = "SASL_SSL"
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kgm.model.errors import NotFoundError, UsageError
 
+_TOP_LEVEL = ("default_profile", "profiles")
 #: Options that a profile may set, besides the settings of a Kafka client.
 PROFILE_OPTIONS = (
     "bootstrap_server",
@@ -46,19 +47,39 @@ def read_profile(name: str | None, file: pathlib.Path) -> Profile | None:
     if not file.exists():
         raise NotFoundError(f"profile {name}: file {file} does not exist", hint="kgm config view --help")
     document = _read_toml(file)
+    for key in document:
+        if key not in _TOP_LEVEL:
+            raise _unknown_key(str(file), key, _TOP_LEVEL)
     profiles = document.get("profiles", {})
     chosen = name or document.get("default_profile")
     if chosen is None:
         return None
+    if not isinstance(chosen, str):
+        raise UsageError(f"{file}: default_profile is not the name of a profile", hint='write default_profile = "NAME"')
     if not isinstance(profiles, dict) or not isinstance(profiles.get(chosen), dict):
         names = ", ".join(sorted(profiles)) if isinstance(profiles, dict) and profiles else "none"
         raise NotFoundError(f"profile {chosen}: {file} has no [profiles.{chosen}]", facts=(f"profiles: {names}",))
     values = {key.replace("-", "_") if "." not in key else key: value for key, value in _flat(profiles[chosen])}
+    for key in values:
+        if "." not in key and key not in PROFILE_OPTIONS:  # Kafka's settings have dots, those of plug-ins too
+            raise _unknown_key(f"profile {chosen} ({file})", key, PROFILE_OPTIONS)
     return Profile(
         name=chosen,
         options={key: value for key, value in values.items() if key in PROFILE_OPTIONS},
         settings={key: value for key, value in values.items() if key not in PROFILE_OPTIONS},
     )
+
+
+def _unknown_key(where: str, key: str, known: Sequence[str]) -> UsageError:
+    """A guard that is misspelt would not guard: so this is no mere warning."""
+    import difflib
+
+    from kgm.model.client_settings import nearest
+
+    near = difflib.get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.6)
+    meant = near[0] if near else nearest(key.replace("_", "."))
+    hint = f"did you mean {meant}?" if meant else f"known: {', '.join(known)}, and Kafka's dotted settings"
+    return UsageError(f"{where}: there is no setting {key}", hint=hint)
 
 
 def _read_toml(file: pathlib.Path) -> dict[str, Any]:
@@ -71,6 +92,8 @@ def _read_toml(file: pathlib.Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         place = str(error).rpartition("(")[2].rstrip(")")  # the rest of the message may show a value
         raise UsageError(f"{file} is not valid TOML: error {place}") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, tables in tables
+        raise UsageError(f"{file} is not valid TOML: a number is too long, or it is nested too deeply") from None
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
