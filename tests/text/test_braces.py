@@ -1,7 +1,10 @@
 """Braces and commas in lists of ids, against bash itself."""
 
+import contextlib
 import shutil
 import subprocess
+import time
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -55,6 +58,35 @@ def test_an_empty_id_is_never_all(text):
 def test_too_many_ids_are_refused_before_they_are_created(text):
     with pytest.raises(UsageError, match="longer than"):
         expand_list(text, "o")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{a,b}" * 8_000,
+        "{a," * 5_000 + "b" + "}" * 5_000,
+        "{1..1}" * 8_000,
+        "{{a,b},c}" * 3_000,
+        "{1.." + "9" * 5_000 + "},{a",
+    ],
+)
+def test_lists_that_cost_too_much_are_refused_at_once(text):
+    tracemalloc.start()
+    started = time.process_time()
+    try:
+        with contextlib.suppress(UsageError):
+            assert len(expand_list(text, "o")) <= MAX_IDS
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 100 << 20
+    assert time.process_time() - started < 20
+
+
+def test_numbers_and_brackets_without_end_are_plain_text():
+    digits = "9" * 5_000
+    assert expand_list(f"a{{1..{digits}}}", "o") == [f"a{{1..{digits}}}"]
+    assert expand_list("{" * 3_000, "o") == ["{" * 3_000]
 
 
 @given(st.text(st.sampled_from("ab1{},.-\\"), max_size=14))

@@ -69,7 +69,7 @@ def is_option(key: str) -> bool:
 
 
 def _no_value(key: str) -> str:
-    return f"has no value for option {key!r}" if is_option(key) else "has a word that is no option with a value"
+    return f"has no value for option {key!r}" if is_option(key) else "has an option without a name or a value"
 
 
 def _word(tokens: Iterator[tuple[str, str]], problem: str) -> str:

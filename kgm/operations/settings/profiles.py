@@ -18,6 +18,8 @@ from typing import Any
 
 from kgm.model.errors import NotFoundError, UsageError
 
+#: Names of settings have fewer dots.
+_DEEPEST = 30
 _TOP_LEVEL = ("default_profile", "profiles")
 #: Options that a profile may set, besides the settings of a Kafka client.
 PROFILE_OPTIONS = (
@@ -97,6 +99,8 @@ def _read_toml(file: pathlib.Path) -> dict[str, Any]:
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    if prefix.count(".") > _DEEPEST:
+        raise UsageError(f"a profile has more than {_DEEPEST} tables in each other")
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")

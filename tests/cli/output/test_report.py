@@ -1,8 +1,10 @@
 """The formats of `-o`, at a terminal and without one."""
 
 import csv
+import html
 import io
 import json
+import re
 
 import pytest
 
@@ -48,6 +50,22 @@ def test_every_text_format_is_clean(text, text_format):
         assert [len(row) for row in rows] == [2, 2]
         assert rows[1][1] == "1"
         assert not is_formula(rows[1][0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<script>alert(1)</script>", "<img src=x onerror=y>", "[x](javascript:alert(1))", "![x](http://h/x.png)", "a|b",
+     "`code`", "&lt;b&gt;", "https://h/x", "www.h.org/x", "**b**", "\\|", "\\<b>", "<http://h>", "~~x~~"],
+)  # fmt: skip
+def test_markdown_shows_a_name_and_makes_nothing_of_it(text):
+    table = Table(columns=[Column(title="ID")], rows=[[text]], heading=text)
+    found = rendered(Report(schema="kgm.test/v1", data={}, tables=[table]), RunOptions(output="markdown"))
+    heading, _, _, _, row = found.splitlines()
+    for line in (heading, row.removeprefix("| ").removesuffix("|").strip()):
+        assert not re.search(r"(?<!\\)(\\\\)*[<>|\[\]`*~]", line)
+        assert "://" not in line
+        assert "www." not in line
+        assert html.unescape(re.sub(r"\\([^\w\s&])", r"\1", line)) == text
 
 
 @pytest.mark.parametrize("text", HOSTILE)

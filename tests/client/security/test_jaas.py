@@ -46,6 +46,8 @@ def test_read(text, options):
         (f'{PLAIN} required password "{CANARY}";', "no value for option 'password'"),
         (f"{PLAIN} required password={CANARY}!x;", "must be quoted"),
         (f'{PLAIN} required "{CANARY}";', "option without a name"),
+        (f"{PLAIN} required password=my {CANARY.replace('-', '_')};", "option without a name or a value"),
+        (f"{PLAIN} required password=my {CANARY.replace('-', '_')}=;", "option without a name or a value"),
         (f"{PLAIN} required password=;", "no value for option 'password'"),
         (f"{PLAIN} required password=", "no value for option 'password'"),
         (f'{PLAIN} required = "{CANARY}";', "option without a name"),

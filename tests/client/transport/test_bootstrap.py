@@ -38,9 +38,9 @@ def test_addresses(text, expected):
         "[::1]9092",
         ":9092",
         "a b:1",
-        "user@h:1",
         "h/x:1",
         "host:²",
+        "host:" + "9" * 5_000,
     ],
 )
 def test_what_is_no_address_is_a_usage_error_that_names_it(text):
@@ -48,6 +48,13 @@ def test_what_is_no_address_is_a_usage_error_that_names_it(text):
         parse_bootstrap(text)
     assert caught.value.exit_code == 2
     assert repr(text.strip()) in caught.value.message or "empty" in caught.value.message
+
+
+@pytest.mark.parametrize("text", ["user:s3cret@h:1", "h:1,u:s3c,ret@h", "SASL_SSL://u:s3cret@h:1", "u:s3c/ret@h"])
+def test_a_login_in_an_address_is_not_shown(text):
+    with pytest.raises(UsageError, match="a user or a password") as caught:
+        parse_bootstrap(text)
+    assert "s3c" not in str(vars(caught.value))
 
 
 def test_addresses_read_back():

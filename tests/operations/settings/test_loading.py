@@ -62,10 +62,34 @@ def test_unknown_and_unsupported_settings_are_warned_about(home, tmp_path):
         f"sasl.mechansim ({config}): neither a Kafka client nor kgm has this setting; did you mean sasl.mechanism?",
         f"ssl.cipher.suites ({config}): kgm does not support this setting and ignores it",
     )
-    toml = home('[profiles.p]\ntimeot = "5s"')
+    toml = home('[profiles.p]\nsasl.mechansim = "PLAIN"')
     assert load_settings(profile="p").warnings == (
-        f"timeot (profile p ({toml})): neither a Kafka client nor kgm has this setting; did you mean timeout?",
+        f"sasl.mechansim (profile p ({toml})): neither a Kafka client nor kgm has this setting; did you mean sasl.mechanism?",
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ('[profiles.p]\ntimeot = "5s"', "there is no setting timeot", "did you mean timeout?"),
+        ('[profiles.p]\nexpect-cluster-ids = "x"', "there is no setting expect_cluster_ids", "expect_cluster_id?"),
+        ('[profiles.p]\nsasl_mechanism = "PLAIN"', "there is no setting sasl_mechanism", "sasl.mechanism?"),
+        ('[profiles.p]\nzzz = "x"', "there is no setting zzz", "bootstrap_server, "),
+        ('[profile.p]\ntimeout = "5s"', "there is no setting profile", "did you mean profiles?"),
+        ('default_profil = "p"', "there is no setting default_profil", "did you mean default_profile?"),
+        ('default_profile = ["a"]', "default_profile is not the name of a profile", "default_profile = "),
+        ("a = " + "[" * 5_000 + "]" * 5_000, "is not valid TOML", None),
+        ("[profiles.p]\ntimeout = " + "9" * 5_000, "is not valid TOML", None),
+        ("[profiles.p]\n" + ".".join("a" * 3_000) + " = 1", "more than 30 tables in each other", None),
+    ],
+)
+def test_a_profile_that_cannot_be_meant_is_an_error_at_once(home, text, message, hint):
+    home(text)
+    with pytest.raises(UsageError) as caught:
+        load_settings(profile=None if text.startswith("default_profile =") else "p")
+    assert message in caught.value.message
+    assert len(caught.value.message) < 300
+    assert hint is None or hint in caught.value.hint
 
 
 def test_secret_files_with_open_permissions_are_warned_about(home, tmp_path):

@@ -1,0 +1,136 @@
+"""Slips of the hand end at once, with one line that says what is wrong; and hints can be pasted as they are."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from kgm.cli import invocation
+from kgm.cli.main import run
+from kgm.text.shell import shell_line
+from kgm.text.wording import group_command
+from tests.client.conftest import form, group, server  # noqa: F401  (fixtures)
+
+LOGS = "segments:tests/data/offsets-log/plain"
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["list", "--state", "stabel"], "--state: 'stabel' is not one of ", "did you mean Stable?"),
+        (["list", "--state", "Empty,zzz"], "--state: 'zzz' is not one of ", None),
+        (["list", "--type", "consumers"], "--type: 'consumers' is not one of classic, consumer", "did you mean consumer?"),
+        (["history", "churn", "--source", LOGS, "--since", "1h", "--until", "2h"], "--since 1h is not before", None),
+        (["list", "--timeout", "9" * 5_000], "is not a valid duration", None),
+        (["history", "churn", "--source", LOGS, "--since", "9" * 5_000 + "d"], "is not a valid time", None),
+        (["serve", "--listen", "h:" + "9" * 5_000], "is not HOST:PORT", None),
+        (["serve", "--topic", "t:" + "9" * 5_000], "is not NAME:PARTITIONS", None),
+        (["list", "-b", "user:s3cret@host:9092"], "a user or a password", None),
+        (["list", "-b", "h:" + "9" * 5_000], "a port is a number", None),
+        (["list", "-X", "sasl.mechanism=OAUTHBEARER", "-X", "security.protocol=SASL_SSL",
+          "-X", "sasl.oauthbearer.token.endpoint.url=http://[x/"], "token.endpoint.url is not a valid URL", None),
+        (["list", "-X", "sasl.mechanism=OAUTHBEARER", "-X", "security.protocol=SASL_SSL",
+          "-X", "sasl.oauthbearer.token.endpoint.url=http://x:" + "9" * 5_000], "token.endpoint.url is not a valid URL", None),
+        (["remove-members", "g", "-i", "{a,b}" * 8_000, "--dry-run"], "more than 64 lists", None),
+    ],
+)  # fmt: skip
+def test_a_slip_is_a_usage_error(words, message, hint, capsys, monkeypatch):
+    monkeypatch.delenv("KGM_BOOTSTRAP_SERVER", raising=False)
+    at = [] if words[0] in ("history", "serve") or "-b" in words else ["-b", "127.0.0.1:1"]
+    assert run([*words, *at]) == 2
+    out, err = capsys.readouterr()
+    (error,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert out == ""
+    assert message in error
+    assert "s3cret" not in err
+    assert hint is None or f"hint: {hint}" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["describe", ""], ["describe", "a", " "], ["describe", "-g", ""], ["describe", "--match", ""],
+        ["remove-members", "", "-i", "a", "--yes"], ["simulate-bounce", "", "--all"], ["watch", ""], ["wait", ""],
+        ["doctor", ""], ["doctor", "--match", ""], ["list", "--match", ""], ["diff", "live:", "live:"],
+        ["config", "test", "-g", ""], ["audit", "-g", ""], ["history", "explain", ""], ["history", "churn", "--match", ""],
+        ["history", "rebalances", ""], ["history", "timeline", "-g", ""],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_an_unset_variable_names_no_group(words, capsys):
+    more = ["--source", LOGS] if words[0] == "history" else [] if words[0] == "audit" else ["-b", "127.0.0.1:1"]
+    more += ["--for", "stable"] if words[0] == "wait" else []
+    assert run([*words, *more]) == 2
+    _, err = capsys.readouterr()
+    assert len([line for line in err.splitlines() if line.startswith("error: ")]) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [["--dry-run"], ["--yes"]])
+def test_a_group_that_does_not_exist_is_no_missing_member(more, server, capsys):  # noqa: F811
+    words = ["remove-members", "nobody-here", "-i", "a", "--ignore-missing", "--assume-stopped", "--no-audit", *more]
+    assert run([*words, "-b", server.bootstrap]) == 3
+    assert "group 'nobody-here' does not exist" in capsys.readouterr().err
+
+
+# -- hints -------------------------------------------------------------------------------------------------------------
+
+NASTY = [
+    "-rf",
+    "--group",
+    "a b",
+    "$(touch x)",
+    "`x`",
+    "a'b",
+    'a"b',
+    "tab\there",
+    "\x1b[2J",
+    "é\u202e",
+    "a;b",
+    "*",
+    "~",
+    "a\nb",
+]
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_a_command_can_be_pasted_whatever_a_group_is_called(name):
+    line = group_command("describe", name, "--match", name)
+    assert line.isprintable()
+    done = subprocess.run(["bash", "-c", line.replace("kgm", "printf '%s\\0'", 1)], capture_output=True, check=True)
+    command, first, option, value = done.stdout.decode().rstrip("\0").split("\0")
+    assert (command, option, value) == ("describe", "--match", name)
+    assert first.removeprefix("--group=") == name
+    assert first.startswith("--group=") == name.startswith("-")
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["-b", "h:1"], ["-bh:1"], ["--bootstrap-server=h:1"], ["--bootstrap-servers", "h:1"], ["--profile", "a b"],
+        ["--profile=prod", "-X", "client.id=x"], ["--command-config", "/etc/$x"],
+    ],
+)  # fmt: skip
+def test_a_hint_names_the_cluster_as_it_was_typed(typed):
+    invocation.remember(["describe", "g", *typed, "-o", "json"])
+    assert invocation.with_cluster("kgm describe g") == f"kgm describe g {shell_line(typed)}"
+    assert invocation.with_cluster("kgm config test -g g") == f"kgm config test -g g {shell_line(typed)}"
+    assert invocation.with_cluster("kgm wait g, then x") == f"kgm wait {shell_line(typed)} g, then x"
+    for other in ("kgm audit", "try again", "kgm history churn --store x", "see kgm list"):
+        assert invocation.with_cluster(other) == other
+    invocation.remember(["describe", "g"])
+    assert invocation.with_cluster("kgm describe g") == "kgm describe g"
+
+
+@pytest.mark.slow
+def test_the_command_that_a_refusal_prints_does_what_it_says(server, group, form, capsys):  # noqa: F811
+    form("-a\x1b", "b")
+    words = ["remove-members", group, "--match", "-a*", "--yes", "--no-audit", "--guard-window", "50ms"]
+    assert run([*words, "-b", server.bootstrap]) == 6
+    hint = next(line for line in capsys.readouterr().err.splitlines() if line.startswith("hint: "))
+    command = re.search(r"has stopped: kgm (.*?)(, or look longer|$)", hint)[1]
+    assert run(shlex.split(command)) == 0
+    assert "removed" in capsys.readouterr().out

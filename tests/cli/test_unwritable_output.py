@@ -1,0 +1,130 @@
+"""Every command under a stdout and a stderr that cannot be written: its exit code, and no traceback.
+
+`remove-members` after something was removed is in tests/cli/commands/test_remove_members_output.py."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kgm.cli.main import finish, run
+from tests import KGM
+from tests.cli.environment import bare, forget_settings
+from tests.cli.failing_streams import CLOSE, Failure, failing_streams
+from tests.cli.test_every_command import COMMANDS, LEAVES, arguments, cluster, folder  # noqa: F401  (fixtures)
+
+pytestmark = pytest.mark.slow
+
+ERRORS = (errno.ENOSPC, errno.EPIPE, errno.EBADF, errno.EIO)
+FORMATS = ("table", "json", "ndjson")
+#: doctor finds something in the groups of this cluster.
+FINDINGS = {("doctor",): 8}
+LOST = 1
+#: What the shell does to the streams: whether a result that cannot be written is an error.
+REDIRECTIONS = {
+    ">/dev/full": True, ">&-": True, ">&- 2>&-": True, "<&- >/dev/full 2>/dev/full": True, "2>/dev/full": False,
+    "2>&-": False,
+}  # fmt: skip
+
+
+def natural(words):
+    return FINDINGS.get(words, 0)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_write_may_fail(words, cluster, folder, monkeypatch):  # noqa: F811
+    line = arguments(words, cluster, folder)
+    if line is None:
+        pytest.skip("starts Spark")
+    forget_settings(monkeypatch)
+    monkeypatch.setenv("XDG_STATE_HOME", f"{folder}/state")
+    formats = FORMATS[:1] if words[0] == "history" else FORMATS
+    for text_format in formats:
+        for error in ERRORS[:2] if words[0] == "history" else ERRORS:
+            for out_failure, err_failure in (
+                (Failure(0, error), None),
+                (Failure(0, error), Failure(0, errno.ENOSPC)),
+                (Failure(CLOSE, error), None),
+                (None, Failure(0, error)),
+            ):
+                case = (text_format, out_failure, err_failure)
+                with failing_streams(monkeypatch, out_failure, err_failure) as (out, err):
+                    code = finish(run([*line, "-o", text_format]))
+                shown = out.text + err.text
+                assert "Traceback" not in shown, (case, shown)
+                assert "internal error" not in shown, (case, shown)
+                if out_failure is None or error == errno.EPIPE:
+                    assert code in (natural(words), 0), (case, shown)
+                elif out_failure.at == CLOSE:
+                    assert code == (natural(words) or LOST), (case, shown)
+                else:
+                    assert code == LOST, (case, shown)
+                    if err_failure is None:
+                        assert f"error: the output cannot be written: {os.strerror(error)}" in err.text, case
+
+
+@pytest.fixture(scope="module")
+def ended(cluster, folder):  # noqa: F811
+    """{(words, redirection): a process that has ended}, two at a time."""
+    env = {**bare(), "XDG_STATE_HOME": f"{folder}/state", "XDG_CACHE_HOME": folder}
+
+    def end(words, redirection):
+        line = arguments(words, cluster, folder)
+        return subprocess.run(
+            ["bash", "-c", f'"$@" {redirection}', "bash", *KGM, *line],
+            capture_output=True, text=True, check=False, timeout=120, env=env, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(2) as pool:
+        futures = {
+            (words, redirection): pool.submit(end, words, redirection)
+            for words in COMMANDS
+            if arguments(words, cluster, folder) is not None
+            for redirection in REDIRECTIONS
+        }
+        return {key: future.result() for key, future in futures.items()}
+
+
+@pytest.mark.parametrize("redirection", REDIRECTIONS)
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_streams_that_the_shell_has_spoiled(words, redirection, ended):
+    done = ended.get((words, redirection))
+    if done is None:
+        pytest.skip("starts Spark")
+    assert done.returncode == (LOST if REDIRECTIONS[redirection] else natural(words)), done
+    for text in ("Traceback", "internal error", "Exception ignored"):
+        assert text not in done.stdout + done.stderr
+    if redirection in (">/dev/full", ">&-"):
+        why = os.strerror(errno.ENOSPC if "full" in redirection else errno.EBADF)
+        assert f"error: the output cannot be written: {why}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "redirection", "code"),
+    [
+        (["--help"], ">/dev/full", 1), (["--help"], ">&-", 1), (["--version"], ">/dev/full", 1),
+        (["list", "--help"], ">/dev/full", 1), (["list", "--help"], ">&- 2>&-", 1), (["list", "-o", "schema"], ">&-", 1),
+        (["serve", "--topic", "t:1", "--listen", "127.0.0.1:0"], ">/dev/full", 1),
+        (["serve", "--topic", "t:1", "--listen", "127.0.0.1:0"], ">&- 2>&-", 1),
+        (["demo"], ">/dev/full", 1), (["list", "-b", "127.0.0.1:1", "--timeout", "1s"], "2>/dev/full", 5),
+        (["list", "-b", "127.0.0.1:1", "--timeout", "1s"], ">&- 2>&-", 5), (["list", "--no-such"], "2>&-", 2),
+        (["list", "-b", "127.0.0.1:1", "--timeout", "1s", "-o", "json"], ">/dev/full", 5),
+    ],
+)  # fmt: skip
+def test_help_servers_and_errors(words, redirection, code, tmp_path):
+    done = subprocess.run(
+        ["bash", "-c", f'"$@" {redirection}', "bash", *KGM, *words],
+        capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL,
+        env={**bare(), "XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == code, done
+    for text in ("Traceback", "internal error", "Exception ignored"):
+        assert text not in done.stdout + done.stderr
+
+
+def test_the_commands_are_all_there():
+    assert {words[0] for words in LEAVES} - {words[0] for words in COMMANDS} == {"serve", "demo"}
