@@ -45,9 +45,7 @@ def kgm(bootstrap, *arguments):
 @contextlib.contextmanager
 def watching(bootstrap, *arguments):
     """A command that looks on while something is done."""
-    process = subprocess.Popen(
-        command_line(arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    process = subprocess.Popen(command_line(arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         time.sleep(3)
         yield

@@ -10,10 +10,10 @@ import typer
 from kgm.cli import invocation
 from kgm.cli.output.streams import (
     close,
+    output_error,
     prepare,
     reader_has_gone,
     silence,
-    stdout_failure,
     write_stderr,
     write_stdout,
 )
@@ -122,7 +122,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         return 130
     except SystemExit:
         # This is how click ends a command whose stdout has been closed.
-        if not reader_has_gone(sys.stdout):
+        if not (reader_has_gone(sys.stdout) or isinstance(sys.stdout, click.utils.PacifyFlushWrapper)):
             raise
         silence(sys.stdout)
         return 0
@@ -132,9 +132,9 @@ def run(argv: Sequence[str] | None = None) -> int:
             return 0
         if debug:
             _print_traceback()
-        # What click and rich write does not pass through kgm.cli.output.streams.
-        failure = stdout_failure() if isinstance(error, OSError) else None
-        if failure is not None:
+        if isinstance(error, OSError) and _is_of_a_printer(error):
+            failure = output_error(error)
+            silence(sys.stdout)
             _report_failure(failure, arguments)
             return _exit_code(failure)
         write_stderr(
@@ -142,6 +142,15 @@ def run(argv: Sequence[str] | None = None) -> int:
             + ("" if debug else "hint: run it again with --debug and report the output as a bug\n")
         )
         return PartialError.exit_code if invocation.has_changed() else 1
+
+
+def _is_of_a_printer(error: OSError) -> bool:
+    """Whether click or rich could not write: what they print does not pass through kgm.cli.output.streams."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    module = "" if at is None else at.tb_frame.f_globals.get("__name__", "")
+    return module.partition(".")[0] in ("click", "rich", "typer")
 
 
 def _exit_code(error: KgmError) -> int:

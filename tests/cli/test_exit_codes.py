@@ -28,9 +28,9 @@ from tests.waiting import until
 
 PAGE = ROOT / "docs" / "exit-codes.md"
 MEANINGS = {
-    0: "done", 1: "internal or broker error", 2: "usage", 3: "not found", 4: "authentication or authorisation",
+    0: "done", 1: "internal or broker error; or the output cannot be written, and nothing was changed", 2: "usage", 3: "not found", 4: "authentication or authorisation",
     5: "unreachable, or timed out before anything changed", 6: "refused by a guard or declined; nothing changed",
-    7: "partial, or the outcome is unknown", 8: "a condition was not met", 130: "Ctrl-C",
+    7: "partial, the outcome is unknown, or something was changed and the output cannot be written", 8: "a condition was not met", 130: "Ctrl-C",
 }  # fmt: skip
 #: Codes that a command cannot end with, and why.
 NEVER = {
@@ -48,6 +48,14 @@ NEVER = {
 _OF_HISTORY = (
     "`kgm history` exits with the same codes; on a live cluster (`-b`, or `--source kafka`) with 1, 4 and 5 as the "
     "commands above. Tested by `tests/cli/commands/history/test_exit_codes.py`:"
+)
+_OF_OUTPUT = (
+    "When stdout cannot be written (a full disk, a closed descriptor), the code tells whether something was changed: 7 if",
+    "something was removed or may have been, 1 if not. A pipe whose reader has gone is no error, and the code stays. After a",
+    "removal the result is then printed on stderr, and it is in the audit log in any case. When stderr cannot be written the",
+    "code stays, and people find the errors on stdout; a question that cannot be shown is not asked (6). An error that ends",
+    "a command before it has a result keeps its code. Tested by `tests/cli/test_unwritable_output.py` and",
+    "`tests/cli/commands/test_remove_members_output.py`, in which every write fails.",
 )
 #: Replaced by a group of two static members, a and b, for this case only.
 GROUP, TOPIC, FREE = "{group}", "orders", "127.0.0.1:1"
@@ -326,6 +334,7 @@ def page():
     rows.sort(key=lambda row: (order.index(row[0]), row[1]))
     lines = ["# Exit codes", "", "| code | meaning |", "|---|---|"]
     lines += [f"| {code} | {meaning} |" for code, meaning in MEANINGS.items()]
+    lines += ["", *_OF_OUTPUT]
     lines += [
         "",
         "Every exit code of every command, and the test in `tests/cli/test_exit_codes.py` that covers it:",

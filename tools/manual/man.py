@@ -38,13 +38,17 @@ _EXAMPLES: dict[str, list[tuple[str, str]]] = {
 }
 _EXIT = [
     ("0", "Done."),
-    ("1", "An internal error, or an error of the broker."),
+    ("1", "An internal error, or an error of the broker; or the output cannot be written, and nothing was changed."),
     ("2", "The command line or a file is invalid."),
     ("3", "A group, an instance id or a file does not exist."),
     ("4", "Authentication or authorisation failed."),
     ("5", "No broker could be reached, or the time limit expired before anything was changed."),
     ("6", "A guard refused or the operator declined; nothing was changed."),
-    ("7", "Partial: some of the work failed, or its outcome is unknown."),
+    (
+        "7",
+        "Partial: some of the work failed, or its outcome is unknown; or something was changed, and the output cannot be "
+        "written.",
+    ),
     ("8", "A condition was not met (wait, watch, gates, findings of doctor)."),
     ("130", "Interrupted with Ctrl-C."),
 ]

@@ -100,18 +100,6 @@ def output_error(error: Exception) -> OutputError:
     return OutputError(f"the output cannot be written: {why or error}")
 
 
-def stdout_failure() -> OutputError | None:
-    """Why stdout cannot be written, if something that other code wrote to it is still waiting to be."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        return None
-    except (OSError, ValueError) as error:
-        silence(sys.stdout)
-        return output_error(error)
-    return None
-
-
 def _make_room() -> None:
     """Wipe the progress line, if there is one."""
     progress = sys.modules.get("kgm.cli.output.progress")
