@@ -44,11 +44,7 @@ _EXIT = [
     ("4", "Authentication or authorisation failed."),
     ("5", "No broker could be reached, or the time limit expired before anything was changed."),
     ("6", "A guard refused or the operator declined; nothing was changed."),
-    (
-        "7",
-        "Partial: some of the work failed, or its outcome is unknown; or something was changed, and the output cannot be "
-        "written.",
-    ),
+    ("7", "Partial: some of it failed, the outcome is unknown, or the output of a change cannot be written."),
     ("8", "A condition was not met (wait, watch, gates, findings of doctor)."),
     ("130", "Interrupted with Ctrl-C."),
 ]
