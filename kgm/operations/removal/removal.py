@@ -36,6 +36,7 @@ from kgm.operations.removal.plan import RemovalPlan, check_supported, resolve
 from kgm.operations.removal.preview import ExpectedMoves, preview_moves
 from kgm.operations.removal.request import RemovalRequest
 from kgm.operations.removal.send import REASON_VERSION, LeaveGroupSender
+from kgm.text.wording import group_command
 
 #: Shows progress: called with the name of a phase, entered while it lasts.
 Phase = Callable[[str], AbstractContextManager[object]]
@@ -207,7 +208,8 @@ def execute(
 
     Raises KgmError only if nothing can have changed: RefusedError where a guard forbids it or the intent cannot be
     recorded, others where no request was sent, or where one was answered with an error and every member is still in
-    the group. Ctrl-C after a request was sent ends in a report as well."""
+    the group. Ctrl-C after a request was sent ends in a report as well, or in a PartialError where there is none yet."""
+    group_id = prepared.request.group_id
     if prepared.refusal is not None:
         raise prepared.refusal
     if not prepared.plan.present:
@@ -221,6 +223,15 @@ def execute(
     except KgmError as error:
         record.write_failure(error)
         raise
+    except KeyboardInterrupt:
+        if not run.was_sent:
+            record.write_failure(KgmError("interrupted before a request was sent"))
+            raise
+        record.write_unknown("kgm was interrupted")
+        raise PartialError(
+            f"interrupted after the request was sent: it is not known which members of group {group_id!r} were removed",
+            hint=group_command("describe", group_id), group_id=group_id,
+        ) from None  # fmt: skip
     except BaseException as error:
         record.write_unknown(f"kgm ended with {type(error).__name__}")
         raise
@@ -239,6 +250,10 @@ class _Execution:
         self._sender = LeaveGroupSender(
             cluster, self._plan.group_id, reason=reason, evict=prepared.request.allow_live, sleep=sleep
         )
+
+    @property
+    def was_sent(self) -> bool:
+        return self._sender.was_sent
 
     def run(self) -> RemovalReport:
         try:

@@ -66,7 +66,7 @@ def test_a_healthy_group_and_an_ill_one(groups):
         ["without an owner: orders[2]"],
         ["orders-2"],
     )
-    assert unowned["next_command"] == "kgm describe ill --offsets"
+    assert unowned["next_command"] == f"kgm describe ill --offsets -b {groups}"
     assert [one["severity"] for one in data["findings"]] == ["error", "warning", "warning", "info", "info"]
     (skipped,) = data["skipped"]
     assert "duplicate-instance-id" in skipped["checks"]
@@ -255,4 +255,4 @@ def test_an_unavailable_coordinator_is_a_finding(groups, monkeypatch, capsys):
     findings = json.loads(capsys.readouterr().out)["data"]["findings"]
     (one,) = [one for one in findings if one["group_id"] == "ill"]
     assert (one["check"], one["severity"], one["evidence"]) == ("coordinator-unavailable", "error", ["last: x"])
-    assert one["next_command"] == "kgm config test -g ill"
+    assert one["next_command"] == f"kgm config test -g ill -b {groups}"

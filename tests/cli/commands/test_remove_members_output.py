@@ -240,3 +240,31 @@ def test_the_cluster_is_named_before_anything_is_sent(server, group, form, state
     assert (code, cluster["bootstrap"]) == (0, server.bootstrap)
     where = f"group {group!r} of cluster {cluster['id']} at {server.bootstrap}"
     assert f"removing 1 member from {where}\n" in err
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the request", "after it"])
+def test_ctrl_c_while_the_audit_log_is_written(after, server, proxy, group, form, state, monkeypatch, capsys):  # noqa: F811
+    """The one moment at which only the log, or only the group, has changed."""
+    form("a", "b")
+    fsync = os.fsync
+
+    def interrupted(descriptor):
+        fsync(descriptor)
+        if bool(proxy.requests(ApiKey.LEAVE_GROUP)) == after:
+            monkeypatch.setattr(os, "fsync", fsync)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    code = run(["remove-members", group, "-b", proxy.bootstrap, "-i", "a", "--yes", *ASSUMED])
+    out, err = capsys.readouterr()
+    with connect(server.bootstrap, timeout_ms=60_000) as cluster:
+        left = [one.identity for one in cluster.describe_group(group).members]
+    assert "Traceback" not in out + err
+    if after:
+        assert (code, left) == (7, ["b"])
+        assert "interrupted after the request was sent: it is not known which members" in err
+        assert outcomes(state, group) in (["removed"], ["removed", "unknown"], ["unknown"])
+    else:
+        assert (code, left) == (130, ["a", "b"])
+        assert f"interrupted: nothing was removed from group {group!r}" in err
+        assert "removed" not in outcomes(state, group)
