@@ -208,7 +208,8 @@ def execute(
 
     Raises KgmError only if nothing can have changed: RefusedError where a guard forbids it or the intent cannot be
     recorded, others where no request was sent, or where one was answered with an error and every member is still in
-    the group. Ctrl-C after a request was sent ends in a report as well, or in a PartialError where there is none yet."""
+    the group. Ctrl-C after a request was sent ends in a report as well, or in a PartialError if there is
+    none yet."""
     group_id = prepared.request.group_id
     if prepared.refusal is not None:
         raise prepared.refusal
