@@ -44,7 +44,7 @@ def again_with(*added: str) -> str:
 def with_cluster(hint: str) -> str:
     """A hint that begins with a command, with the options that name the cluster as they were typed in this run."""
     command = next((each for each in _COMMANDS if f"{hint} ".startswith(each)), None)
-    words = list(_cluster_words()) if command is not None else []
+    words = list(cluster_words()) if command is not None else []
     if command is None or not words:
         return hint
     if "; " in hint or ", " in hint:  # it may go on behind the command
@@ -52,7 +52,8 @@ def with_cluster(hint: str) -> str:
     return f"{hint} {shell_line(words)}"
 
 
-def _cluster_words() -> Iterator[str]:
+def cluster_words() -> Iterator[str]:
+    """The options that name the cluster, as they were typed in this run."""
     takes_next = False
     for word in _words:
         if takes_next:

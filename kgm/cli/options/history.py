@@ -129,13 +129,16 @@ class HistoryOptions:
         self, run: RunOptions, group_id: str | None = None, text: str = "reading __consumer_offsets"
     ) -> Iterator[LiveHistory]:
         """The live topic, with a line of progress while it is read; notes on stderr say what was not read."""
+        from kgm.cli import invocation
         from kgm.cli.output.notices import Notices
         from kgm.cli.output.progress import progress
         from kgm.operations.history.live import LiveHistory, LiveRequest
+        from kgm.text.shell import shell_line
 
+        words = list(invocation.cluster_words()) or ["-b", run.bootstrap_for(reads_only=True)]
         request = LiveRequest(
             group_id=group_id, since_ms=self.since_ms, until_ms=self.until_ms, broker_logs=self.broker_logs,
-            connection=f"-b {run.bootstrap_for(reads_only=True)}",
+            connection=shell_line(words),
         )  # fmt: skip
         with run.cluster(reads_only=True) as cluster, progress(run, text) as line:
             live = LiveHistory(cluster, request, line.count)
