@@ -122,7 +122,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         return 130
     except SystemExit:
         # This is how click ends a command whose stdout has been closed.
-        if not (reader_has_gone(sys.stdout) or type(sys.stdout).__name__ == "PacifyFlushWrapper"):
+        if not (reader_has_gone(sys.stdout) or type(sys.stdout).__name__.endswith("PacifyFlushWrapper")):
             raise
         silence(sys.stdout)
         return 0
