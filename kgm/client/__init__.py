@@ -11,11 +11,9 @@ No asyncio, no logging, no concurrent.futures: a command has to start quickly an
 """
 
 from kgm.client.admin_client import AdminClient
-from kgm.client.group_listing import ListedGroup, Listing
-from kgm.client.leave_group import MemberToRemove
 from kgm.client.transport.connection import Security
 
-__all__ = ["AdminClient", "ListedGroup", "Listing", "MemberToRemove", "Security", "connect"]
+__all__ = ["AdminClient", "Security", "connect"]
 
 
 def connect(bootstrap: str, *, timeout_ms: int = 30_000, security: Security | None = None) -> AdminClient:

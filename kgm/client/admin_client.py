@@ -3,16 +3,16 @@
 An `AdminClient` has one time budget. Reads are retried inside it; partial failures are returned as data, beside the
 results. What changes a group (`leave_group`) is one attempt: the caller decides what a lost response means."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kgm.client import requests
 from kgm.client.failures import BadAnswerError, ConnectError, LostError, WrongProtocolError
-from kgm.client.group_listing import ListedGroup, Listing, list_groups
-from kgm.client.leave_group import LeaveAnswer, MemberToRemove, leave_group
 from kgm.client.requests import LATEST, GroupDescription, Offsets
 from kgm.client.snapshots import group_without_offsets, roster, snapshot, used_topics
 from kgm.client.transport.bootstrap import parse_bootstrap
@@ -23,6 +23,10 @@ from kgm.client.transport.parallel import run_parallel
 from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.protocol.apis import ApiKey
+
+if TYPE_CHECKING:  # imported where they are used: most commands need neither
+    from kgm.client.group_listing import ListedGroup, Listing
+    from kgm.client.leave_group import LeaveAnswer, MemberToRemove
 
 #: The share of the budget that offsets may use: a dead partition leader must not cost the whole result.
 _OFFSETS_SHARE = 0.6
@@ -76,6 +80,8 @@ class AdminClient:
         """Groups of all brokers, asked in parallel. states and types: any of these, in any case; empty means all.
 
         A broker that does not answer is an error in the listing; raises KgmError when none answers."""
+        from kgm.client.group_listing import Listing
+
         wanted_states, wanted_types = {s.lower() for s in states}, {t.lower() for t in types}
         deadline = self.deadline.part(0.9)
         tasks = {broker: self._list_task(broker, wanted_states, wanted_types, deadline) for broker in self._all()}
@@ -107,6 +113,8 @@ class AdminClient:
     def _list_task(
         self, broker: BrokerNode, states: set[str], types: set[str], deadline: Deadline
     ) -> Callable[[], list[ListedGroup]]:
+        from kgm.client.group_listing import list_groups
+
         def ask(connection: BrokerConnection) -> list[ListedGroup]:
             return list_groups(connection, states, types, deadline)
 
@@ -398,6 +406,8 @@ class AdminClient:
 
         Raises LostError with `sent` when the answer was lost or cannot be understood, and other KgmErrors when the
         request was not sent at all. Error codes of the answer are data."""
+        from kgm.client.leave_group import leave_group
+
         try:
             broker = self.brokers.find_coordinators([group_id], deadline)[group_id]
             if isinstance(broker, KgmError):

@@ -11,7 +11,8 @@ from kgm.model.errors import KgmError
 from kgm.text.sanitize import clean
 
 if TYPE_CHECKING:
-    from kgm.client import AdminClient, Listing
+    from kgm.client import AdminClient
+    from kgm.client.group_listing import Listing
 
 
 def print_error(error: KgmError) -> None:

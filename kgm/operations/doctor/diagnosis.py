@@ -17,7 +17,8 @@ from kgm.operations.groups.selection import select_groups
 from kgm.text.shell import shell_word
 
 if TYPE_CHECKING:
-    from kgm.client import AdminClient, Listing
+    from kgm.client import AdminClient
+    from kgm.client.group_listing import Listing
     from kgm.client.offsets_topic.group_tail import RecordedGroup
     from kgm.client.offsets_topic.member_activity import CommitRecord
     from kgm.model.snapshot import GroupSnapshot

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from kgm.model.errors import KgmError
 
 if TYPE_CHECKING:
-    from kgm.client import AdminClient, Listing
-    from kgm.client.group_listing import ListedGroup
+    from kgm.client import AdminClient
+    from kgm.client.group_listing import ListedGroup, Listing
     from kgm.model.snapshot import CoordinatorNode, GroupSnapshot
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from kgm.model.errors import KgmError, NotFoundError
 
 if TYPE_CHECKING:
-    from kgm.client import AdminClient, Listing
+    from kgm.client import AdminClient
+    from kgm.client.group_listing import Listing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

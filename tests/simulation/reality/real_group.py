@@ -11,7 +11,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from kgm.client import MemberToRemove, connect
+from kgm.client import connect
+from kgm.client.leave_group import MemberToRemove
 from kgm.model.errors import DecodeError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.struct import Message
