@@ -27,7 +27,7 @@ TICK_MS = 200
 GROUP = "g"
 
 
-class Log(Harness):
+class Stamped:
     """A coordinator that records the time of each record."""
 
     def __init__(self, **overrides):
@@ -47,14 +47,19 @@ class Log(Harness):
         return pa.Table.from_pylist(rows, schema=RAW)
 
 
+class Log(Stamped, Harness):
+    """A coordinator of classic groups."""
+
+
 class Client:
-    """One process. phase: down, joining, syncing, in."""
+    """One process. phase: down, joining, syncing, in. paused: it has stopped, and does not know it."""
 
     def __init__(self, world, name, instance, topics):
         self.world, self.name, self.instance, self.topics = world, name, instance, topics
         self.member_id, self.generation, self.phase = "", -1, "down"
         self.owned, self.ticket, self.leads = {}, None, None
         self.beat_at = self.commit_at = 0
+        self.paused = False
 
     # --- what a step does to it
 
@@ -65,10 +70,11 @@ class Client:
     def crash(self):
         self.phase = "down"
 
-    def close(self):
+    def close(self, leaves=None):
+        """leaves: whether it leaves the group (KIP-1092); by default a dynamic member does and a static one does not."""
         self.commit()
-        if self.instance is None and self.phase != "down":
-            self.world.log.leave((self.member_id, None), group=GROUP)
+        if self.phase != "down" and (self.instance is None if leaves is None else leaves):
+            self.world.log.leave((self.member_id, self.instance), group=GROUP)
         self.crash()
 
     def subscribe(self, topics):
@@ -170,18 +176,26 @@ class Client:
 class World:
     """A group and the steps that are done to it, some of them two actions at once."""
 
+    name = "lives"
+    client = Client
+
     def __init__(self, seed):
-        self.draw = draw = random.Random(f"lives {seed}")
+        self.draw = draw = random.Random(f"{self.name} {seed}")
         self.assignor = draw.choice(["range", "roundrobin", "cooperative-sticky"])
         self.cooperative = self.assignor == "cooperative-sticky"
-        self.session = draw.choice([6_000, 10_000, 30_000])
+        self.session = draw.choice([6_000, 10_000, 30_000, 45_000])
         self.heartbeat = min(3_000, self.session // 3)
         self.rebalance = draw.choice([60_000, 300_000])
         self.cadence = draw.choice([1_000, 5_000])
         self.traffic = draw.random() < 0.9
         self.partitions = {"orders": draw.randrange(1, 9), "extra": 3}
-        self.log = Log(group_initial_rebalance_delay_ms=draw.choice([0, 3_000]))
+        #: Whether all clients have the same client id, as those of a library without a name for them.
+        self.nameless = draw.random() < 0.1
+        self.log = self.new_log()
         self.clients, self.steps = [], []
+
+    def new_log(self):
+        return Log(group_initial_rebalance_delay_ms=self.draw.choice([0, 3_000]))
 
     def given(self, reply):
         subscriptions = {each.member_id: decode_subscription(each.metadata) for each in reply.members}
@@ -198,7 +212,8 @@ class World:
         for _ in range(ms // TICK_MS):
             self.log.sleep(TICK_MS)
             for client in self.clients:
-                client.tick()
+                if not client.paused:
+                    client.tick()
 
     @property
     def up(self):
@@ -218,8 +233,8 @@ class World:
             self.do([self.add])
         for _ in range(count):
             actions = self.draw.choices(
-                [self.add, self.close, self.crash, self.bounce, self.restart, self.remove, self.subscribe, self.rejoin,
-                 self.grow],
+                [self.add, self.close, self.close_otherwise, self.crash, self.bounce, self.restart, self.pause,
+                 self.remove, self.remove_several, self.subscribe, self.rejoin, self.grow],
                 k=2 if self.draw.random() < 0.15 else 1,
             )  # fmt: skip
             self.do(actions)
@@ -242,8 +257,8 @@ class World:
 
     def add(self):
         static = self.draw.random() < 0.5
-        name = f"c{len(self.clients)}"
-        client = Client(self, name, f"i{len(self.clients)}" if static else None, ["orders"])
+        name = "rdkafka" if self.nameless else f"c{len(self.clients)}"
+        client = self.client(self, name, f"i{len(self.clients)}" if static else None, ["orders"])
         self.clients.append(client)
         client.start()
         return {"join"}
@@ -258,12 +273,32 @@ class World:
             return {"session-expiry", "all-gone"} if client.instance is not None else {"leave", "all-gone"}
         return None
 
+    def close_otherwise(self):
+        """Close with LEAVE_GROUP a static member, or with REMAIN_IN_GROUP a dynamic one (KIP-1092)."""
+        client = self._one()
+        if client is not None:
+            client.close(leaves=client.instance is not None)
+            return {"leave" if client.instance is not None else "session-expiry", "all-gone"}
+        return None
+
     def crash(self):
         client = self._one()
         if client is not None:
             client.crash()
             return {"session-expiry", "all-gone"}
         return None
+
+    def pause(self):
+        """Stop a client until its session has expired, then let it go on: it joins again."""
+        client = self._one()
+        if client is None:
+            return None
+        client.paused = True
+        self.run(self.session + self.draw.randrange(1, 60) * 1_000)
+        if self.draw.random() < 0.2:
+            self.run(700_000)
+        client.paused = False
+        return {"session-expiry", "all-gone", "bounce"}
 
     def bounce(self):
         """Stop a client and start it again within the session, which does not show if the member is static."""
@@ -296,6 +331,17 @@ class World:
             client.close()
         self.log.leave(("", client.instance), group=GROUP)
         return {"admin-removal", "all-gone"} | (set() if stopped else {"bounce"})
+
+    def remove_several(self):
+        """Remove all static members at once that are stopped with it."""
+        static = [each for each in self.up if each.instance is not None]
+        if len(static) < 2:
+            return None
+        for client in static:
+            client.crash()
+        self.run(self.draw.randrange(1, 5) * 1_000)
+        self.log.leave(*(("", client.instance) for client in static), group=GROUP)
+        return {"admin-removal", "all-gone"}
 
     def subscribe(self):
         client = self._one()

@@ -1,0 +1,126 @@
+"""The session timeout of members of the consumer protocol, which no record has: it is a setting of the brokers, or of
+the group. It is given, asked of a broker, or shown by the log itself; else it is not known.
+
+A member whose session expires was heard from for the last time one session timeout before its records are deleted. So
+each expiry says between which bounds the timeout is, and where several agree, that is what it is."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kgm.history.causes.verdict import seconds
+
+#: How far apart heartbeats of the consumer protocol are by default (group.consumer.heartbeat.interval.ms).
+CONSUMER_HEARTBEAT_MS = 5_000
+#: So many expiries have to agree, and so large a part of those that are remembered.
+_LEAST_EXPIRIES = 3
+_LEAST_PART = 0.6
+_MOST_REMEMBERED = 12
+#: Timeouts that people choose, the likeliest first: multiples of these.
+_ROUND_MS = (30_000, 15_000, 10_000, 5_000, 1_000)
+
+
+class SessionSource(StrEnum):
+    """Where a session timeout comes from."""
+
+    MEMBER = "member"
+    GIVEN = "given"
+    BROKER = "broker"
+    LOG = "log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTimeout:
+    """A session timeout in ms, and between which bounds it is. expiries: how many show it, of source LOG."""
+
+    ms: int
+    source: SessionSource
+    least_ms: int
+    most_ms: int
+    expiries: int = 0
+
+    @classmethod
+    def exactly(cls, ms: int, source: SessionSource) -> "SessionTimeout":
+        """One that is known to the millisecond."""
+        return cls(ms=ms, source=source, least_ms=ms, most_ms=ms)
+
+    @property
+    def text(self) -> str:
+        """`the session timeout is 10 s (given)`."""
+        match self.source:
+            case SessionSource.MEMBER:
+                return f"its session timeout is {seconds(self.ms)}"
+            case SessionSource.GIVEN:
+                return f"the session timeout is {seconds(self.ms)} (given)"
+            case SessionSource.BROKER:
+                return f"the session timeout is {seconds(self.ms)} (asked of the broker)"
+            case SessionSource.LOG:
+                return f"the session timeout is about {seconds(self.ms)}, as {self.expiries} expiries in this log show"
+
+
+#: The session timeout of a group's members of the consumer protocol, None if nobody knows it.
+SessionLookup = Callable[[str], SessionTimeout | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenSessions:
+    """Session timeouts in ms that were given for groups by name, and for all others. A `SessionLookup`."""
+
+    default_ms: int | None = None
+    by_group: Mapping[str, int] = field(default_factory=dict)
+
+    def __call__(self, group_id: str) -> SessionTimeout | None:
+        """Of a group."""
+        ms = self.by_group.get(group_id, self.default_ms)
+        return None if ms is None else SessionTimeout.exactly(ms, SessionSource.GIVEN)
+
+    def __bool__(self) -> bool:
+        return self.default_ms is not None or bool(self.by_group)
+
+
+def no_session(_group_id: str) -> SessionTimeout | None:
+    """A `SessionLookup` that knows nothing."""
+    return None
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionEvidence:
+    """What the log of a group has shown so far. expiries: the bounds in ms that each departure sets, if it was an
+    expiry, the newest last; survived_ms: the longest time for which a member was away and kept its place."""
+
+    expiries: list[tuple[int, int]] = field(default_factory=list)
+    survived_ms: int = 0
+
+    def add(self, least_ms: int, most_ms: int) -> None:
+        """A departure that is an expiry if the session timeout is between these bounds."""
+        self.expiries = [*self.expiries[-_MOST_REMEMBERED + 1 :], (least_ms, most_ms)]
+
+    def survived(self, ms: int) -> None:
+        """A member was away for so long, and its session did not expire."""
+        self.survived_ms = max(self.survived_ms, ms)
+
+    def session(self) -> SessionTimeout | None:
+        """The session timeout on which enough expiries agree."""
+        bounds = [each for each in self.expiries if each[1] >= self.survived_ms]
+        agreeing = _largest_agreement(bounds)
+        if len(agreeing) < max(_LEAST_EXPIRIES, len(bounds) * _LEAST_PART):
+            return None
+        least = max(self.survived_ms, *(each for each, _ in agreeing))
+        most = min(each for _, each in agreeing)
+        return SessionTimeout(
+            ms=_roundest(least, most), source=SessionSource.LOG, least_ms=least, most_ms=most, expiries=len(agreeing)
+        )
+
+
+def _largest_agreement(bounds: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The most bounds that have a time in common."""
+    sets = ([each for each in bounds if each[0] <= least <= each[1]] for least, _ in bounds)
+    return max(sets, key=len, default=[])
+
+
+def _roundest(least: int, most: int) -> int:
+    for step in _ROUND_MS:
+        up = -(-least // step) * step
+        if least <= up <= most:
+            return up
+    return (least + most) // 2
