@@ -23,6 +23,7 @@ sys.path[:0] = [str(ROOT)]
 import pyarrow.parquet as pq
 
 from kgm.history.causes.broker_log import grades, parse
+from kgm.history.causes.session_timeouts import GivenSessions
 from kgm.history.derive import derive
 from kgm.history.row_tables import read_rows
 from kgm.history.rows import RebalanceRow
@@ -79,7 +80,7 @@ def main():
         if arguments.keep is not None:
             arguments.keep.mkdir(parents=True, exist_ok=True)
             pq.write_table(raw, arguments.keep / f"{seed}.parquet")
-        tables = derive(raw, consumer_session_ms=SESSION_MS).tables
+        tables = derive(raw, session_of_group=GivenSessions(default_ms=SESSION_MS)).tables
         wrong, missed = score(scores, rows_of(tables), steps)
         for grade in grades(read_rows(RebalanceRow, tables["gold_rebalance"]), list(parse(log))):
             for what in ("right", "also", "wrong"):

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgm.history.carry import Carry, dump_carry, load_carry, new_partition
+from kgm.history.causes.session_timeouts import SessionLookup, no_session
 from kgm.history.decode.raw_batch import RawBatch
 from kgm.history.decode.record_order import in_order, partitions_of, pieces
 from kgm.history.decode.record_tables import Decoded, decode, decode_raw_batches
 from kgm.history.decode.transactions import transaction_outcomes
 from kgm.history.facts.commit_windows import commit_windows
-from kgm.history.facts.consumer_groups import SESSION_MS
 from kgm.history.partitions import Partition, PartitionRecords
 from kgm.history.reconstruct.partition_replay import Timeline
 from kgm.history.reconstruct.timelines import joined, snapshot_table
@@ -54,12 +54,13 @@ class _Read:
     timelines: list[Timeline]
 
 
-def derive(raw: pa.Table, *, carry: Carry | None = None, consumer_session_ms: int = SESSION_MS) -> DerivedTables:
+def derive(raw: pa.Table, *, carry: Carry | None = None, session_of_group: SessionLookup = no_session) -> DerivedTables:
     """Everything that records by `schema.RAW` tell: of whole partitions, or of what follows the records that `carry`
     has seen. Offsets that are missing in between count as removed by compaction. Raises nothing for what a log may
     hold.
 
-    consumer_session_ms: group.consumer.session.timeout.ms of the brokers, which no record tells."""
+    session_of_group: the session timeout of members of the consumer protocol, which no record has; what it does not
+    know is inferred from the records."""
     partitions = load_carry(carry)
     rows, bad, timelines = RowCollector(), [BAD.empty_table()], []
     commits, members = [TABLES["silver_commit"].empty_table()], [TABLES["silver_member"].empty_table()]
@@ -75,7 +76,7 @@ def derive(raw: pa.Table, *, carry: Carry | None = None, consumer_session_ms: in
                 timelines={each.group_id: each for each in read.timelines},
                 commits={group: found for (_, group), found in commit_windows(counted).items()},
             ),
-            session_ms=consumer_session_ms,
+            session_of_group=session_of_group,
         )  # fmt: skip
         commits.append(counted)
         members.append(member_table(read.decoded))

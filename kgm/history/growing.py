@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgm.history.carry import Carry
+from kgm.history.causes.session_timeouts import SessionLookup
 from kgm.history.decode.raw import segment_records
 from kgm.history.derive import derive, merge
 from kgm.history.schema import RAW
@@ -19,10 +20,10 @@ LogBytes = tuple[int, int, bytes]
 
 
 class GrowingTables:
-    """Every table of the records so far. consumer_session_ms: the session timeout of groups of KIP-848."""
+    """Every table of the records so far. session_of_group: as for `derive`."""
 
-    def __init__(self, *, cluster: str | None, source: str, consumer_session_ms: int) -> None:
-        self._session_ms = consumer_session_ms
+    def __init__(self, *, cluster: str | None, source: str, session_of_group: SessionLookup) -> None:
+        self._session_of_group = session_of_group
         self._carry: Carry | None = None
         self.tables = TablesInMemory(
             tables=derive(RAW.empty_table()).tables, origin=HistoryOrigin(cluster=cluster, source=source)
@@ -31,7 +32,7 @@ class GrowingTables:
     def add(self, pieces: Iterable[LogBytes]) -> None:
         """Pieces that follow those before, by partition and offset. Raises DecodeError for what is no log."""
         raw = pa.Table.from_batches([batch for piece in pieces for batch in _records(piece)], schema=RAW)
-        derived = derive(raw, carry=self._carry, consumer_session_ms=self._session_ms)
+        derived = derive(raw, carry=self._carry, session_of_group=self._session_of_group)
         self._carry = derived.carry
         before = self.tables
         times = [before.origin.last_ms, pc.max(raw.column("timestamp")).as_py()]

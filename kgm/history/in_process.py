@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from kgm.history.causes.session_timeouts import SessionLookup, no_session
 from kgm.history.derive import derive
 from kgm.history.folders import TOPIC, Reading, folders, raw_table
 from kgm.history.schema import RAW
@@ -17,15 +18,16 @@ from kgm.model.errors import NotFoundError, RefusedError, UsageError
 _LEAST_COLUMNS = ("partition", "offset", "key", "value")
 
 
-def derive_source(kind: str, path: Path, *, most_bytes: int) -> TablesInMemory:
+def derive_source(kind: str, path: Path, *, most_bytes: int, sessions: SessionLookup | None = None) -> TablesInMemory:
     """Every table, from segments, or from Parquet or Delta files of raw records. kind: "segments", "parquet" or
-    "delta". Raises NotFoundError, UsageError; RefusedError if there are more bytes to read."""
+    "delta"; sessions: as for `derive`. Raises NotFoundError, UsageError; RefusedError if there are more bytes to
+    read."""
     reading = Reading()
     raw = read_source(kind, path, most_bytes=most_bytes, reading=reading)
     origin = HistoryOrigin(
         source=f"{kind}:{path}", last_ms=pc.max(raw.column("timestamp")).as_py(), damages=tuple(reading.damages)
     )
-    return TablesInMemory(tables=derive(raw).tables, origin=origin)
+    return TablesInMemory(tables=derive(raw, session_of_group=sessions or no_session).tables, origin=origin)
 
 
 def read_partitions(kind: str, path: Path, *, reading: Reading) -> Iterator[pa.Table]:

@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgm.history.causes.session_timeouts import SessionLookup, no_session
 from kgm.history.decode.arrow_lists import to_list
 from kgm.history.decode.message_objects import message_objects
 from kgm.history.decode.record_tables import Decoded
 from kgm.history.decode.vector_cursor import Positions
 from kgm.history.facts.classic_groups import ClassicGroupFacts, ClassicGroupState
 from kgm.history.facts.commit_windows import CommitWindow, GroupCommits
-from kgm.history.facts.consumer_groups import RECORD_TYPES, SESSION_MS, ConsumerGroupFacts
+from kgm.history.facts.consumer_groups import RECORD_TYPES, ConsumerGroupFacts
 from kgm.history.facts.consumer_state import ConsumerGroupState
 from kgm.history.facts.restarts import Restarts, RestartState
 from kgm.history.reconstruct.classic_snapshots import MemberChange, Rebalance, Snapshot
@@ -81,7 +82,9 @@ class Partition:
         known = self.topics.get(topic)
         return None if known is None or known[0] > offset else known[1]
 
-    def feed(self, rows: RowCollector, records: PartitionRecords, *, session_ms: int = SESSION_MS) -> None:
+    def feed(
+        self, rows: RowCollector, records: PartitionRecords, *, session_of_group: SessionLookup = no_session
+    ) -> None:
         """Make the rows that the records add."""
         self._add_topics(rows, records.decoded)
         consumer = _consumer_records(records)
@@ -90,7 +93,7 @@ class Partition:
         for name in sorted(touched):
             state = self.groups.get(name)
             known = GroupState() if state is None else load_state(GroupState, state)
-            group = _Group(self, rows, name, known, session_ms)
+            group = _Group(self, rows, name, known, session_of_group)
             group.feed(timelines.get(name), consumer.get(name, []), commits.get(name))
             self.groups[name] = dump_state(group.finish())
 
@@ -156,7 +159,9 @@ def _consumer_records(records: PartitionRecords) -> dict[str, list[ConsumerRecor
 class _Group:
     """One group on its way through its records, of whatever type it is at each of them."""
 
-    def __init__(self, partition: Partition, rows: RowCollector, name: str, state: GroupState, session_ms: int) -> None:
+    def __init__(
+        self, partition: Partition, rows: RowCollector, name: str, state: GroupState, session_of_group: SessionLookup
+    ) -> None:
         number = partition.number
         self.gaps = state.gaps
         self.restarts = Restarts(rows, state.restarts)
@@ -164,7 +169,7 @@ class _Group:
         self.classic = ClassicGroupFacts(rows, number, name, self.restarts, state.classic or ClassicGroupState())
         self.consumer = ConsumerGroupFacts(
             rows, number, name, partition.name, self.restarts, state.consumer or ConsumerGroupState(),
-            session_ms=session_ms,
+            session_of_group=session_of_group,
         )  # fmt: skip
 
     def feed(self, timeline: Timeline | None, records: Sequence[ConsumerRecord], commits: GroupCommits | None) -> None:
@@ -224,7 +229,10 @@ class _Group:
         self, snapshot: Snapshot, changes: Sequence[MemberChange], rebalance: Rebalance | None, leader_epoch: int | None
     ) -> None:
         self.is_classic = True
-        self.classic.snapshot(snapshot, changes, rebalance, leader_epoch)
+        # The conversion deletes the consumer group's record and writes this one with the same request. A coordinator
+        # before 4.0 begins a group like this, with its first completed generation.
+        converted = self.classic.previous is None and self.consumer.removed_at == snapshot.timestamp
+        self.classic.snapshot(snapshot, changes, rebalance, leader_epoch, converted=converted)
 
     def _consumer(self, record: ConsumerRecord) -> None:
         self.is_consumer = True

@@ -268,7 +268,7 @@ class TenureRow(TableRow):
     group_instance_id: str | None = None
     client_id: str | None = None
     client_host: str | None = None
-    session_timeout_ms: int
+    session_timeout_ms: int | None
     from_offset: int
     from_timestamp: int
     from_generation: int
@@ -413,7 +413,7 @@ class RestartRow(_RecordRow):
     min_ms: int | None = None
     max_ms: int | None = None
     absorbed: bool | None = None
-    session_timeout_ms: int
+    session_timeout_ms: int | None
     confidence: str
     complete: bool
 

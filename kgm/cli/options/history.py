@@ -23,6 +23,7 @@ from kgm.model.errors import RefusedError, UsageError
 from kgm.text.durations import parse_duration
 
 if TYPE_CHECKING:
+    from kgm.history.causes.session_timeouts import SessionLookup
     from kgm.operations.history.live import LiveHistory
     from kgm.operations.history.source import History, HistorySource
     from kgm.pipeline import SparkOptions
@@ -54,6 +55,12 @@ BrokerLog = Annotated[
     list[str] | None,
     typer.Option("--broker-log", metavar="FILE", help="Broker log to read rebalance reasons from; repeatable."),
 ]
+SessionTimeouts = Annotated[
+    list[str] | None,
+    typer.Option("--session-timeout", metavar="[GROUP=]TIME",
+                 help="Session timeout of consumer groups, which no record has: 10s, or orders=10s; repeatable. "
+                 "[asked of a live cluster, else inferred]"),
+]  # fmt: skip
 Master = Annotated[
     str | None, typer.Option("--master", envvar="KGM_SPARK_MASTER", metavar="URL", help="Spark master. [local[*]]")
 ]
@@ -66,14 +73,15 @@ Jars = Annotated[
 ]
 
 _OPTIONS: dict[str, Any] = {
-    "source": Source, "store": Store, "since": Since, "until": Until, "broker_log": BrokerLog, "master": Master,
-    "spark_conf": SparkConf, "jars": Jars,
+    "source": Source, "store": Store, "since": Since, "until": Until, "broker_log": BrokerLog,
+    "session_timeout": SessionTimeouts, "master": Master, "spark_conf": SparkConf, "jars": Jars,
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryOptions:
-    """The options of one run, checked. kind: one of KINDS, None without a source; path: for all kinds but kafka."""
+    """The options of one run, checked. kind: one of KINDS, None without a source; path: for all kinds but kafka.
+    session_ms, session_ms_by_group: session timeouts of consumer groups that are given, for all and for some."""
 
     kind: str | None = None
     path: pathlib.Path | None = None
@@ -81,6 +89,8 @@ class HistoryOptions:
     since_ms: int | None = None
     until_ms: int | None = None
     broker_logs: tuple[pathlib.Path, ...] = ()
+    session_ms: int | None = None
+    session_ms_by_group: tuple[tuple[str, int], ...] = ()
     master: str | None = None
     spark_conf: tuple[tuple[str, str], ...] = ()
     jars: pathlib.Path | None = None
@@ -122,7 +132,18 @@ class HistoryOptions:
                 return live.read()
         from kgm.operations.history.source import open_history
 
-        return open_history(self.source(), since_ms=self.since_ms, until_ms=self.until_ms, broker_logs=self.broker_logs)
+        return open_history(
+            self.source(), since_ms=self.since_ms, until_ms=self.until_ms, broker_logs=self.broker_logs,
+            sessions=self.sessions(),
+        )  # fmt: skip
+
+    def sessions(self) -> SessionLookup | None:
+        """The session timeouts that are given; None if there are none."""
+        if self.session_ms is None and not self.session_ms_by_group:
+            return None
+        from kgm.history.causes.session_timeouts import GivenSessions
+
+        return GivenSessions(default_ms=self.session_ms, by_group=dict(self.session_ms_by_group))
 
     @contextlib.contextmanager
     def live(
@@ -132,13 +153,14 @@ class HistoryOptions:
         from kgm.cli import invocation
         from kgm.cli.output.notices import Notices
         from kgm.cli.output.progress import progress
+        from kgm.history.causes.session_timeouts import no_session
         from kgm.operations.history.live import LiveHistory, LiveRequest
         from kgm.text.shell import shell_line
 
         words = list(invocation.cluster_words()) or ["-b", run.bootstrap_for(reads_only=True)]
         request = LiveRequest(
             group_id=group_id, since_ms=self.since_ms, until_ms=self.until_ms, broker_logs=self.broker_logs,
-            connection=shell_line(words),
+            connection=shell_line(words), sessions=self.sessions() or no_session,
         )  # fmt: skip
         with run.cluster(reads_only=True) as cluster, progress(run, text) as line:
             live = LiveHistory(cluster, request, line.count)
@@ -194,9 +216,10 @@ def maybe_group(group: str | None, option: str | None) -> str | None:
 
 def _checked(
     *, source: str | None, store: str | None, since: str | None, until: str | None, broker_log: Sequence[str] | None,
-    master: str | None, spark_conf: Sequence[str] | None, jars: str | None,
+    session_timeout: Sequence[str] | None, master: str | None, spark_conf: Sequence[str] | None, jars: str | None,
 ) -> HistoryOptions:  # fmt: skip
     kind, path = (None, None) if source is None else _source(source)
+    sessions = [_session(text) for text in session_timeout or ()]
     since_ms = None if since is None else parse_time(since, "--since")
     until_ms = None if until is None else parse_time(until, "--until")
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
@@ -204,7 +227,9 @@ def _checked(
     return HistoryOptions(
         kind=kind, path=path, store=None if store is None else pathlib.Path(store),
         since_ms=since_ms, until_ms=until_ms,
-        broker_logs=tuple(map(pathlib.Path, broker_log or ())), master=master,
+        broker_logs=tuple(map(pathlib.Path, broker_log or ())),
+        session_ms=next((ms for group, ms in reversed(sessions) if group is None), None),
+        session_ms_by_group=tuple((group, ms) for group, ms in sessions if group is not None), master=master,
         spark_conf=tuple(_setting(text) for text in spark_conf or ()),
         jars=None if jars is None else pathlib.Path(jars),
     )  # fmt: skip
@@ -221,6 +246,15 @@ def _source(text: str) -> tuple[str, pathlib.Path | None]:
     if not path:
         raise UsageError(f"--source: {text!r} has no directory", hint=f"--source {kind}:DIR")
     return kind, pathlib.Path(path)
+
+
+def _session(text: str) -> tuple[str | None, int]:
+    """(group or None for all, ms). Raises UsageError."""
+    group, equals, duration = text.rpartition("=")
+    ms = parse_duration(duration, "--session-timeout")
+    if not ms or (equals and not group):
+        raise UsageError(f"--session-timeout: {text!r} is not [GROUP=]TIME", hint="write 10s, or orders=10s")
+    return group or None, ms
 
 
 def _setting(text: str) -> tuple[str, str]:

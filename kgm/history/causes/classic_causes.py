@@ -26,6 +26,7 @@ from kgm.history.causes.verdict import (
     partitions_text,
     resubscribed_verdict,
     seconds,
+    static_departure,
     weaker,
     who,
 )
@@ -48,7 +49,8 @@ _SLACK_MS = 2_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceContext:
     """A rebalance to explain. unassigned: partitions that the rebalance before took from a member and gave to no member
-    yet."""
+    yet. returning: the identities of members that joined and may have been there before, long ago or under another
+    name. converted: whether the group was of the consumer protocol until the record before."""
 
     previous: Snapshot
     snapshot: Snapshot
@@ -58,6 +60,8 @@ class RebalanceContext:
     returned: Sequence[ReturnedMember]
     unassigned: frozenset[TopicPartition]
     coordinator_moved: bool
+    returning: Collection[str] = ()
+    converted: bool = False
 
 
 def departure(missing: MissingMember, at: int) -> Departure:
@@ -72,16 +76,23 @@ def departure(missing: MissingMember, at: int) -> Departure:
         if since is not None and at - since < session:
             why = f"{what} {seconds(at - since)} before, so its session timeout of {seconds(session)} had not passed"
             if static:
-                return missing.departed(
-                    Cause.REMOVAL, Confidence.LIKELY, f"{why}: a static member does not leave by itself"
-                )
+                return static_departure(missing, at - since, why, missed=_missed(missing, at))
             return missing.departed(Cause.LEAVE, Confidence.LIKELY, f"{why}: it left")
     if missing.last_commit is not None:
         return _silent(missing, at - missing.last_commit)
     if static:
-        why = "it never committed; a static member does not leave by itself: its session expired, or it was removed"
+        why = "it never committed: its session expired, or it was removed, or it was closed so that it leaves the group"
         return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
     return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, "it never committed, so nothing tells how it went")
+
+
+def _missed(missing: MissingMember, at: int) -> bool:
+    """Whether a member had stopped before the join phase began that ended at a time: it committed regularly, and
+    commits are missing. A join phase takes as long as the other members need to send their next heartbeat."""
+    last, cadence = missing.last_commit, missing.cadence_ms
+    if last is None or cadence is None:
+        return False
+    return at - last > 2 * cadence + HEARTBEAT_MS + _SLACK_MS
 
 
 def _silent(missing: MissingMember, silence: int) -> Departure:
@@ -137,7 +148,9 @@ def _all_gone(context: RebalanceContext) -> Verdict:
     also = tuple(dict.fromkeys(each.cause for each in departures if each.cause is not Cause.DEPARTURE))
     evidence = ("the group has no members any more", *(each.evidence for each in departures[:SHOWN]))
     people = tuple(who(each.missing.change, each.cause.value) for each in departures)
-    return Verdict(Cause.ALL_GONE, Confidence.CERTAIN, people, evidence, also)
+    # Others may have come, and gone again, in rounds that never completed.
+    proved = departures and not context.rebalance.lost_rounds
+    return Verdict(Cause.ALL_GONE, Confidence.CERTAIN if proved else Confidence.LIKELY, people, evidence, also)
 
 
 def _changed_members(context: RebalanceContext) -> Verdict:
@@ -153,11 +166,11 @@ def _changed_members(context: RebalanceContext) -> Verdict:
         parts.append(_replacement(departures, joined))
     else:
         if joined:
-            parts.append(joined_verdict(joined))
+            parts.append(joined_verdict(joined, context.returning))
         parts += _departure_verdicts(departures)
     if resubscribed:
         parts.append(resubscribed_verdict(resubscribed))
-    if context.previous.kind is SnapshotKind.CONVERTED:
+    if context.converted:
         parts.append(_converted())
     return _together(parts, context)
 
@@ -218,7 +231,7 @@ def _replacement(departures: Sequence[Departure], joined: Sequence[MemberChange]
 
 def _same_members(context: RebalanceContext) -> Verdict:
     previous, snapshot = context.previous, context.snapshot
-    if previous.kind is SnapshotKind.CONVERTED:
+    if context.converted:
         return _converted()
     if previous.protocol != snapshot.protocol:
         line = f"the assignor changed from {previous.protocol} to {snapshot.protocol}"

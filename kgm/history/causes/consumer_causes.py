@@ -1,8 +1,9 @@
 """Why the epoch of a group of the consumer protocol rose: what its records changed since the epoch before."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from kgm.history.causes.session_timeouts import CONSUMER_HEARTBEAT_MS, SessionTimeout
 from kgm.history.causes.verdict import (
     SHOWN,
     Cause,
@@ -13,14 +14,15 @@ from kgm.history.causes.verdict import (
     joined_verdict,
     resubscribed_verdict,
     seconds,
+    static_departure,
     weaker,
     who,
 )
 from kgm.history.reconstruct.classic_snapshots import MemberChange
 
 _SLACK_MS = 4_000
-#: How far apart heartbeats of this protocol are by default (group.consumer.heartbeat.interval.ms).
-CONSUMER_HEARTBEAT_MS = 5_000
+#: A member that is closed commits, and leaves within this time; one that misses so many commits had stopped before.
+_AT_ONCE_MS, _MISSED = 500, 2
 #: The metadata hash of a group that subscribes to no topic that exists.
 NO_TOPICS = 0
 
@@ -36,13 +38,14 @@ class ReturnedConsumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochContext:
-    """An epoch to explain. returned: those of `joined` that were there before. hashes: of the subscribed topics'
-    metadata, before (None: not known) and now. regex, assignor: whether a regular expression was resolved again, or a
-    member asked for another assignor. known: nothing is missing since the group began; broken: something is missing
-    since the epoch before."""
+    """An epoch to explain. returned: those of `joined` that were there before; returning: the identities of those that
+    may have been, long ago or under another name. hashes: of the subscribed topics' metadata, before (None: not known)
+    and now. regex, assignor: whether a regular expression was resolved again, or a member asked for another assignor.
+    known: nothing is missing since the group began; broken: something is missing since the epoch before."""
 
     joined: Sequence[MemberChange]
     returned: Sequence[ReturnedConsumer]
+    returning: Collection[str]
     departures: Sequence[Departure]
     resubscribed: Sequence[MemberChange]
     hashes: tuple[int | None, int]
@@ -53,44 +56,99 @@ class EpochContext:
     broken: bool
 
 
-def consumer_departure(
-    missing: MissingMember, at: int, *, away: int | None, heard: int, unrevoked: int | None
-) -> Departure:
-    """How a member went whose records were deleted at a time. away: since when it had the epoch -2; heard: the time of
-    its last record, which its own heartbeat made; unrevoked: since when it was asked to revoke partitions and did not.
-    All in ms."""
-    record = missing.change.member.record
-    heartbeat, slack = _margins(record.session_timeout)
-    session, static = record.session_timeout, record.group_instance_id is not None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerAbsence:
+    """What the records show of a member before they were deleted. away: since when it had the epoch -2; heard: the time
+    of its last record, which its own heartbeat made; unrevoked: since when it was asked to revoke partitions and did
+    not; together: whether other members went with it in the same epoch. All times in ms."""
 
+    away: int | None
+    heard: int
+    unrevoked: int | None
+    together: bool = False
+
+    def silence(self, missing: MissingMember, at: int) -> int:
+        """For how long nothing was heard of the member at a time."""
+        return at - (max(self.heard, missing.last_commit or 0) if self.away is None else self.away)
+
+    def session_bounds(self, missing: MissingMember, at: int) -> tuple[int, int] | None:
+        """Between which bounds in ms the session timeout is if the member's session expired at a time; None if it was
+        not silent for longer than members are that leave, or commits too rarely to tell."""
+        silence = self.silence(missing, at)
+        if self.together or silence < 0:
+            return None
+        if self.away is not None:
+            return silence, silence + CONSUMER_HEARTBEAT_MS
+        cadence = missing.cadence_ms
+        if cadence is None or missing.last_commit is None or silence < _MISSED * cadence + _SLACK_MS // 2:
+            return None
+        return silence - cadence, silence + CONSUMER_HEARTBEAT_MS
+
+
+def consumer_departure(
+    missing: MissingMember, at: int, absence: ConsumerAbsence, session: SessionTimeout | None
+) -> Departure:
+    """How a member went whose records were deleted at a time, in ms. session: its session timeout, None if that is not
+    known."""
+    record = missing.change.member.record
     if at < 0:
         return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, "the record has no timestamp")
-    if away is not None:
-        why = f"it had stopped {seconds(at - away)} before, its session timeout is {seconds(session)}"
-        if at - away < session - heartbeat - slack // 2:
-            return missing.departed(Cause.REMOVAL, Confidence.LIKELY, f"{why}: it was removed")
-        late = at - away > session + slack
-        return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE if late else Confidence.LIKELY, why)
-    if unrevoked is not None and at - unrevoked >= record.rebalance_timeout > 0:
+    if absence.together:
+        why = "several members went with one request, as only an admin's LeaveGroup does it"
+        return missing.departed(Cause.REMOVAL, Confidence.CERTAIN, why)
+    asked = absence.unrevoked if absence.away is None else None
+    if asked is not None and at - asked >= record.rebalance_timeout > 0:
         why = f"it did not revoke partitions within its rebalance timeout of {seconds(record.rebalance_timeout)}"
         return missing.departed(Cause.MAX_POLL, Confidence.LIKELY, why)
-    silence = at - max(heard, missing.last_commit or 0)
-    # Commits do not extend a session here: the last heartbeat may be one interval older than the last commit.
-    if silence < session - heartbeat:
-        why = (
-            f"it was heard from {seconds(silence)} before, so its session timeout of {seconds(session)} had not passed"
-        )
-        return missing.departed(Cause.REMOVAL if static else Cause.LEAVE, Confidence.LIKELY, why)
+    if session is None:
+        return _without_session(missing, at, absence)
+    if absence.away is not None:
+        return _away(missing, at - absence.away, session)
+    return _silent(missing, absence.silence(missing, at), session)
+
+
+def _without_session(missing: MissingMember, at: int, absence: ConsumerAbsence) -> Departure:
+    """Nothing that hangs on the session timeout is more than possible."""
+    silence = absence.silence(missing, at)
+    if absence.away is not None:
+        why = f"it had stopped {seconds(silence)} before; the session timeout is not known"
+        return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
+    why = f"it was heard from {seconds(silence)} before; the session timeout is not known"
+    if silence <= _AT_ONCE_MS:
+        return missing.departed(Cause.LEAVE, Confidence.POSSIBLE, why)
+    if absence.session_bounds(missing, at) is not None:
+        return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
+    return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, why)
+
+
+def _away(missing: MissingMember, ms: int, session: SessionTimeout) -> Departure:
+    """A static member that had stopped, and may have come back."""
+    heartbeat, slack = _margins(session.ms)
+    why = f"it had stopped {seconds(ms)} before, {session.text}"
+    if ms < session.least_ms - heartbeat - slack // 2:
+        return missing.departed(Cause.REMOVAL, Confidence.LIKELY, f"{why}: it was removed")
+    late = ms > session.most_ms + slack
+    return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE if late else Confidence.LIKELY, why)
+
+
+def _silent(missing: MissingMember, silence: int, session: SessionTimeout) -> Departure:
+    heartbeat, slack = _margins(session.ms)
+    static = missing.change.member.record.group_instance_id is not None
     cadence = missing.cadence_ms
-    regular = cadence is not None and cadence <= session
-    why = f"silent for {seconds(silence)}, its session timeout is {seconds(session)}"
+    regular = cadence is not None and cadence <= session.ms
+    # Commits do not extend a session here: the last heartbeat may be one interval older than the last commit.
+    if silence < session.least_ms - heartbeat:
+        why = f"it was heard from {seconds(silence)} before, and {session.text}: that had not passed"
+        if not static:
+            return missing.departed(Cause.LEAVE, Confidence.LIKELY, why)
+        missed = cadence is not None and regular and silence > _MISSED * cadence + _SLACK_MS // 2
+        return static_departure(missing, silence, why, missed=missed)
+    why = f"silent for {seconds(silence)}, {session.text}"
     if cadence is not None:
         why = f"{why}; before, it committed every {seconds(cadence)}"
     due = 2 * cadence if cadence is not None and regular else 0
-    if silence <= session + heartbeat + slack + due:
-        return missing.departed(
-            Cause.SESSION_EXPIRY, Confidence.LIKELY if regular or static else Confidence.POSSIBLE, why
-        )
+    if silence <= session.most_ms + heartbeat + slack + due:
+        return missing.departed(Cause.SESSION_EXPIRY, Confidence.LIKELY if regular else Confidence.POSSIBLE, why)
     if regular or static:
         return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
     return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, f"{why}: too few commits to tell how it went")
@@ -98,7 +156,7 @@ def consumer_departure(
 
 def _margins(session: int) -> tuple[int, int]:
     """(how far apart heartbeats are at most, how much later things may show), in ms."""
-    return min(CONSUMER_HEARTBEAT_MS, session // 3), min(_SLACK_MS, session // 5)
+    return min(CONSUMER_HEARTBEAT_MS, max(session - 1_000, session // 3)), min(_SLACK_MS, session // 5)
 
 
 def explain_epoch(context: EpochContext) -> Verdict:
@@ -132,7 +190,7 @@ def _parts(context: EpochContext) -> list[Verdict]:
         parts.append(Verdict(Cause.BOUNCE, Confidence.LIKELY, people, lines))
     joined = [each for each in context.joined if each.identity not in back]
     if joined:
-        parts.append(joined_verdict(joined))
+        parts.append(joined_verdict(joined, context.returning))
     for each in context.departures:
         people = (who(each.missing.change, each.cause.value),)
         parts.append(Verdict(each.cause, each.confidence, people, (each.evidence,)))

@@ -1,11 +1,12 @@
 """What is said of a rebalance: its cause, how sure that is, who is involved, and the evidence."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from kgm.history.reconstruct.classic_snapshots import MemberChange, SnapshotMember
 from kgm.history.rows import Who
+from kgm.records.messages.group_metadata_value import MemberMetadata
 
 #: A process that is back within this time was bounced; one that takes longer is a new one.
 RETURN_WITHIN_MS = 600_000
@@ -126,6 +127,28 @@ class ReturnedMember:
     unique: bool
 
 
+#: A static member that leaves by itself commits, and is gone within this time.
+_LEAVES_WITHIN_MS = 500
+
+
+def static_departure(missing: MissingMember, silence: int, why: str, *, missed: bool) -> Departure:
+    """How a static member went whose session had not expired: an admin removed it, or it was closed so that it leaves
+    the group (KIP-1092). silence: for how long nothing was heard of it, in ms; missed: whether it had stopped some time
+    before, as commits are missing that were due."""
+    if missed:
+        return missing.departed(
+            Cause.REMOVAL, Confidence.LIKELY, f"{why}: it had stopped before, so an admin removed it"
+        )
+    either = f"{why}: an admin removed it, or it was closed so that it leaves the group"
+    cause = Cause.LEAVE if silence <= _LEAVES_WITHIN_MS else Cause.REMOVAL
+    return missing.departed(cause, Confidence.POSSIBLE, either)
+
+
+def session_of(record: MemberMetadata) -> int | None:
+    """The session timeout of a member in ms, None if it is not known."""
+    return record.session_timeout if record.session_timeout >= 0 else None
+
+
 def who(change: MemberChange, what: str | None = None) -> Who:
     """The member of a change. what: what it did, the kind of the change if None."""
     return member_who(change.member, what or change.kind.value)
@@ -140,10 +163,18 @@ def member_who(member: SnapshotMember, what: str) -> Who:
     )  # fmt: skip
 
 
-def joined_verdict(joined: Sequence[MemberChange]) -> Verdict:
-    """Members that were not there before."""
-    lines = tuple(f"{each.identity} is new" for each in joined[:SHOWN])
-    return Verdict(Cause.JOIN, Confidence.CERTAIN, tuple(who(each) for each in joined), lines)
+def joined_verdict(joined: Sequence[MemberChange], returning: Collection[str] = ()) -> Verdict:
+    """Members that were not there before. returning: the identities of those that may have been there, long ago or
+    under another name."""
+    lines = tuple(
+        f"{each.identity} joined; it, or another process with its client id and host, was a member before"
+        if each.identity in returning
+        else f"{each.identity} is new"
+        for each in joined[:SHOWN]
+    )
+    new = any(each.identity not in returning for each in joined)
+    sure = Confidence.CERTAIN if new else Confidence.POSSIBLE
+    return Verdict(Cause.JOIN, sure, tuple(who(each) for each in joined), lines)
 
 
 def resubscribed_verdict(changes: Sequence[MemberChange]) -> Verdict:

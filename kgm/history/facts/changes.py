@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from kgm.history.causes.verdict import session_of
 from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange, Snapshot, SnapshotMember
 from kgm.history.rows import GroupRecord, MemberChangeRow
 
@@ -18,7 +19,7 @@ def change_row(
     return MemberChangeRow(
         **record.columns, generation=change.generation, kind=change.kind.value, member_id=member.member_id,
         old_member_id=change.old_member_id, group_instance_id=member.group_instance_id, client_id=member.client_id,
-        client_host=member.client_host, session_timeout_ms=member.session_timeout, absorbed=change.absorbed,
+        client_host=member.client_host, session_timeout_ms=session_of(member), absorbed=change.absorbed,
         complete=change.complete, seat=change.identity, rebalance_timeout_ms=member.rebalance_timeout,
         topics_added=tuple(sorted(after - before)), topics_removed=tuple(sorted(before - after)),
         partitions_before=partitions[0], partitions_after=partitions[1],

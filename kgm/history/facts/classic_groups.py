@@ -45,7 +45,8 @@ CLASSIC = "classic"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicGroupState:
     """The state of a group between two runs; its last snapshot is in `partition_replay`. session_timeout_ms: the
-    longest of its members. unassigned: partitions that a rebalance took from a member and gave to no member yet."""
+    longest of its members. unassigned: partitions that a rebalance took from a member and gave to no member yet.
+    converted: whether the last record made a classic group of one of the consumer protocol."""
 
     leader_epoch: int | None = None
     timestamp: int = 0
@@ -57,6 +58,7 @@ class ClassicGroupState:
     days: dict[str, DayTotals] = field(default_factory=dict)
     unassigned: list[TopicPartition] = field(default_factory=list, metadata=json_name("holes"))
     recent: list[RebalanceRow] = field(default_factory=list)
+    converted: bool = False
 
 
 class ClassicGroupFacts:
@@ -68,6 +70,7 @@ class ClassicGroupFacts:
         self.rows, self.restarts = rows, restarts
         self.group = GroupKey(partition=partition, group_id=group_id, group_type=CLASSIC)
         self.previous: Snapshot | None = None
+        self.converted = state.converted
         self.leader_epoch, self.timestamp, self.session = state.leader_epoch, state.timestamp, state.session_timeout_ms
         self.tenures = Tenures(rows, state.tenures)
         self.commits = CommitTimes(state.commits)
@@ -83,7 +86,7 @@ class ClassicGroupFacts:
             leader_epoch=self.leader_epoch, timestamp=self.timestamp, session_timeout_ms=self.session,
             tenures=self.tenures.open, owners=list(self.ownership.open.values()), commits=self.commits.state(),
             alarms=self.alarms.state, days=self.days.state(), unassigned=list(self.unassigned),
-            recent=self.recent.rows,
+            recent=self.recent.rows, converted=self.converted,
         )  # fmt: skip
 
     def committed(self, windows: Sequence[CommitWindow]) -> None:
@@ -92,9 +95,11 @@ class ClassicGroupFacts:
             self.commits.add(window)
 
     def snapshot(
-        self, snapshot: Snapshot, changes: Sequence[MemberChange], rebalance: Rebalance | None, leader_epoch: int | None
-    ) -> None:
-        """The next record of the group; changes and rebalance: since the one before it."""
+        self, snapshot: Snapshot, changes: Sequence[MemberChange], rebalance: Rebalance | None,
+        leader_epoch: int | None, *, converted: bool = False,
+    ) -> None:  # fmt: skip
+        """The next record of the group; changes and rebalance: since the one before it. converted: it makes a classic
+        group of one of the consumer protocol."""
         record = self.group.record(snapshot.offset, snapshot.timestamp, leader_epoch)
         moved = None not in (self.leader_epoch, leader_epoch) and self.leader_epoch != leader_epoch
         for change in changes:
@@ -114,6 +119,7 @@ class ClassicGroupFacts:
             self.days.add_members(snapshot.timestamp, len(snapshot.members))
             self.days.close(self.recent.rows[-1].timestamp if self.recent.rows else None)
         self.leader_epoch = leader_epoch if leader_epoch is not None else self.leader_epoch
+        self.converted = converted
         self.previous = None if snapshot.kind is SnapshotKind.TOMBSTONE else snapshot
 
     def timed(self, rebalances: Sequence[Rebalance]) -> None:
@@ -232,7 +238,12 @@ class ClassicGroupFacts:
         context = RebalanceContext(
             previous=self.previous, snapshot=snapshot, rebalance=rebalance, changes=changes, departures=departures,
             returned=tuple(each for each, _ in back), unassigned=frozenset(self.unassigned),
-            coordinator_moved=coordinator_moved,
+            coordinator_moved=coordinator_moved, converted=self.converted,
+            returning=[
+                each.identity
+                for each in changes
+                if each.kind is ChangeKind.JOINED and self.restarts.was_member(each.member)
+            ],
         )  # fmt: skip
         row = _rebalance_row(record, context, explain_rebalance(context))
         self._restarted(record, snapshot, back, row)

@@ -7,17 +7,24 @@ epoch is why it rose, and what a member has is exact, to the record. A static me
 it is back (another member id with the same instance id, no new epoch) or its session expires.
 
 A leave and an expired session are the same tombstones. The session timeout of members of this protocol is the broker's
-and not in the log; `SESSION_MS` is Kafka's default."""
+and not in the log: see `session_timeouts`. What the log shows of it counts from the record on that shows it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from kgm.history.causes.consumer_causes import (
-    CONSUMER_HEARTBEAT_MS,
+    ConsumerAbsence,
     EpochContext,
     ReturnedConsumer,
     consumer_departure,
     explain_epoch,
+)
+from kgm.history.causes.session_timeouts import (
+    CONSUMER_HEARTBEAT_MS,
+    SessionLookup,
+    SessionSource,
+    SessionTimeout,
+    no_session,
 )
 from kgm.history.causes.verdict import (
     RETURN_WITHIN_MS,
@@ -68,8 +75,10 @@ from kgm.records.messages.group_metadata_value import MemberMetadata
 from kgm.records.record_types import RecordType
 
 CONSUMER = "consumer"
-#: group.consumer.session.timeout.ms
-SESSION_MS = 45_000
+#: group.consumer.session.timeout.ms by default, from which advice starts where the log does not show another one.
+_DEFAULT_SESSION_MS = 45_000
+#: In the place of a session timeout that is not known.
+_UNKNOWN_MS = -1
 #: The types of the records that say something of a group.
 RECORD_TYPES = (
     RecordType.CONSUMER_GROUP_METADATA, RecordType.CONSUMER_GROUP_PARTITION_METADATA,
@@ -84,9 +93,9 @@ class ConsumerGroupFacts:
 
     def __init__(
         self, rows: RowCollector, partition: int, group_id: str, names: TopicNames, restarts: Restarts,
-        state: ConsumerGroupState, *, session_ms: int = SESSION_MS,
+        state: ConsumerGroupState, *, session_of_group: SessionLookup = no_session,
     ) -> None:  # fmt: skip
-        self.rows, self.restarts, self.session_ms = rows, restarts, session_ms
+        self.rows, self.restarts, self._session_of_group = rows, restarts, session_of_group
         self.group = GroupKey(partition=partition, group_id=group_id, group_type=CONSUMER)
         self._state = state
         self.tenures = Tenures(rows, state.tenures)
@@ -101,6 +110,12 @@ class ConsumerGroupFacts:
             self._state, owners=assignments.ownership.state(), tenures=self.tenures.open, days=self.days.state(),
             epochs=assignments.epochs.recent, recent=self.recent.rows,
         )  # fmt: skip
+
+    @property
+    def removed_at(self) -> int | None:
+        """When the group's record was deleted, in ms; None if it was not."""
+        group = self._state.group
+        return group.heard_at if group.epoch is None and group.heard_at else None
 
     def committed(self, windows: Sequence[CommitWindow]) -> None:
         """Commits since the last record."""
@@ -147,7 +162,11 @@ class ConsumerGroupFacts:
         self.days.finish()
         self.tenures.finish()
         self.assignments.ownership.finish()
-        session_ms = max((row.session_timeout_ms for row in self.tenures.open.values()), default=self.session_ms)
+        known = self._group_session()
+        default_ms = _DEFAULT_SESSION_MS if known is None else known.ms
+        session_ms = max(
+            (row.session_timeout_ms or default_ms for row in self.tenures.open.values()), default=default_ms
+        )
         absences = self.restarts.state.absences
         self.rows.put(timeout_advice(self.group, self._state.group.heard_at, session_ms, absences))
 
@@ -186,7 +205,7 @@ class ConsumerGroupFacts:
             state.pending.leaving.append(
                 LeavingMember(
                     member_id=member_id, record=record, member=old, last_commit=last, cadence_ms=cadence,
-                    partitions=len(owned),
+                    partitions=len(owned), session=self._session(old),
                 )
             )  # fmt: skip
             ownership.gone(member_id, record, state.generation)
@@ -196,6 +215,8 @@ class ConsumerGroupFacts:
     def _left(self) -> None:
         """No other member took over the instance ids of those that are leaving."""
         pending = self._state.pending
+        if len(pending.leaving) > 1:
+            pending.leaving = [replace(each, together=True) for each in pending.leaving]
         for gone in pending.leaving:
             record, member = gone.record, gone.member
             change = self._change(record, ChangeKind.LEFT, gone.member_id, member)
@@ -205,15 +226,18 @@ class ConsumerGroupFacts:
                 change.identity, record.offset, record.timestamp, self._state.generation, cause=how.cause.value,
                 confidence=how.confidence.value,
             )  # fmt: skip
+            self._learn(gone, change)
         pending.left += pending.leaving
         pending.leaving = []
 
     def _how(self, gone: LeavingMember, change: MemberChange) -> Departure:
-        member = gone.member
-        return consumer_departure(
-            MissingMember(change=change, last_commit=gone.last_commit, cadence_ms=gone.cadence_ms), change.timestamp,
-            away=member.away_since, heard=member.heard_at, unrevoked=member.unrevoked_since,
-        )  # fmt: skip
+        return consumer_departure(_missing(gone, change), change.timestamp, _absence(gone), gone.session)
+
+    def _learn(self, gone: LeavingMember, change: MemberChange) -> None:
+        """If the member's session has expired, it shows how long it is."""
+        bounds = _absence(gone).session_bounds(_missing(gone, change), change.timestamp)
+        if bounds is not None and self._complete and gone.member.classic_session_ms is None:
+            self._state.sessions.add(*bounds)
 
     def _came(self, record: GroupRecord, member_id: str, new: LoggedMember) -> None:
         pending, instance_id = self._state.pending, new.instance_id
@@ -231,7 +255,7 @@ class ConsumerGroupFacts:
             self._absorbed(record, change, before)
         row = TenureRow(
             **self.group.columns, seat=change.identity, member_id=member_id, group_instance_id=instance_id,
-            client_id=new.client_id, client_host=new.client_host, session_timeout_ms=self._session(new),
+            client_id=new.client_id, client_host=new.client_host, session_timeout_ms=self._session_ms(new),
             from_offset=record.offset, from_timestamp=record.timestamp, from_generation=self._state.generation,
             known_from=self._state.group.whole,
         )  # fmt: skip
@@ -240,6 +264,8 @@ class ConsumerGroupFacts:
     def _absorbed(self, record: GroupRecord, change: MemberChange, before: LeavingMember) -> None:
         away = before.member.away_since
         low, high = (before.member.heard_at, record.timestamp) if away is None else (away, away)
+        if away is not None and before.member.classic_session_ms is None:
+            self._state.sessions.survived(record.timestamp - away)
         back = Return(
             old_member_id=before.member_id, down_min=low, down_max=high, up_at=record.timestamp, absorbed=True,
             complete=self._complete, confidence=self._sure.value,
@@ -273,10 +299,11 @@ class ConsumerGroupFacts:
     def _change(
         self, record: GroupRecord, kind: ChangeKind, member_id: str, member: LoggedMember, old: str | None = None
     ) -> MemberChange:
+        session_ms = self._session_ms(member)
         metadata = MemberMetadata(
             member_id=member_id, group_instance_id=member.instance_id, client_id=member.client_id,
             client_host=member.client_host, rebalance_timeout=member.rebalance_timeout_ms,
-            session_timeout=self._session(member),
+            session_timeout=_UNKNOWN_MS if session_ms is None else session_ms,
         )  # fmt: skip
         return MemberChange(
             offset=record.offset, timestamp=record.timestamp, generation=self._state.generation, kind=kind,
@@ -284,8 +311,18 @@ class ConsumerGroupFacts:
             absorbed=True if old is not None else None, complete=self._complete,
         )  # fmt: skip
 
-    def _session(self, member: LoggedMember) -> int:
-        return self.session_ms if member.classic_session_ms is None else member.classic_session_ms
+    def _session(self, member: LoggedMember) -> SessionTimeout | None:
+        if member.classic_session_ms is not None:
+            return SessionTimeout.exactly(member.classic_session_ms, SessionSource.MEMBER)
+        return self._group_session()
+
+    def _session_ms(self, member: LoggedMember) -> int | None:
+        session = self._session(member)
+        return None if session is None else session.ms
+
+    def _group_session(self) -> SessionTimeout | None:
+        """Of members that use the consumer protocol."""
+        return self._session_of_group(self.group.group_id) or self._state.sessions.session()
 
     def _put_change(
         self, record: GroupRecord, change: MemberChange, new: LoggedMember | None, old: LoggedMember | None,
@@ -336,12 +373,18 @@ class ConsumerGroupFacts:
             (gone, self._change(gone.record, ChangeKind.LEFT, gone.member_id, gone.member)) for gone in pending.left
         ]
         back = self._returned(record, joined)
+        returned = {change.identity for change, _ in back}
         verdict = explain_epoch(
             EpochContext(
                 joined=joined,
                 returned=[
                     ReturnedConsumer(change=change, old_member_id=absence.member_id, down_ms=absence.down_max)
                     for change, absence in back
+                ],
+                returning=[
+                    each.identity
+                    for each in joined
+                    if each.identity not in returned and self.restarts.was_member(each.member)
                 ],
                 departures=[self._how(gone, change) for gone, change in left],
                 resubscribed=[
@@ -401,8 +444,8 @@ class ConsumerGroupFacts:
             low, high = max(gone.last_commit or 0, member.heard_at), at
             if member.away_since is not None:
                 low = high = member.away_since
-            elif self._how(gone, change).cause is Cause.SESSION_EXPIRY:
-                high = max(at - self._session(member) + CONSUMER_HEARTBEAT_MS, low)
+            elif gone.session is not None and self._how(gone, change).cause is Cause.SESSION_EXPIRY:
+                high = max(at - gone.session.ms + CONSUMER_HEARTBEAT_MS, low)
             self.restarts.gone(change.member, at=at, offset=record.offset, down_min=low, down_max=high)
         self.restarts.forget(record.timestamp)
         self._state.pending = PendingChanges()
@@ -441,3 +484,14 @@ class ConsumerGroupFacts:
                 who=tuple(people), evidence=tuple(evidence), complete=self._complete,
             )
         )  # fmt: skip
+
+
+def _missing(gone: LeavingMember, change: MemberChange) -> MissingMember:
+    return MissingMember(change=change, last_commit=gone.last_commit, cadence_ms=gone.cadence_ms)
+
+
+def _absence(gone: LeavingMember) -> ConsumerAbsence:
+    member = gone.member
+    return ConsumerAbsence(
+        away=member.away_since, heard=member.heard_at, unrevoked=member.unrevoked_since, together=gone.together
+    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from kgm.history.causes.session_timeouts import SessionEvidence, SessionTimeout
 from kgm.history.facts.commit_windows import Times
 from kgm.history.facts.daily_totals import DayTotals
 from kgm.history.rows import GroupEpochRow, GroupRecord, OwnerRow, RebalanceRow, TenureRow
@@ -85,7 +86,8 @@ class CurrentAssignment:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeavingMember:
     """A member whose records were deleted. It left, unless another member id takes over its instance id in the same
-    moment. last_commit, cadence_ms: as in `verdict.MissingMember`; partitions: how many it had."""
+    moment. last_commit, cadence_ms: as in `verdict.MissingMember`; partitions: how many it had; together: whether
+    others went in the same moment; session: the session timeout as it was known then."""
 
     member_id: str
     record: GroupRecord = field(metadata=json_name("at"))
@@ -93,6 +95,8 @@ class LeavingMember:
     last_commit: int | None = field(metadata=json_name("last"))
     cadence_ms: int | None = field(metadata=json_name("cadence"))
     partitions: int = field(metadata=json_name("held"))
+    together: bool = False
+    session: SessionTimeout | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -149,6 +153,7 @@ class ConsumerGroupState:
     days: dict[str, DayTotals] = field(default_factory=dict)
     epochs: list[GroupEpochRow] = field(default_factory=list)
     recent: list[RebalanceRow] = field(default_factory=list)
+    sessions: SessionEvidence = field(default_factory=SessionEvidence)
 
     @property
     def generation(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kgm.history.causes.classic_causes import HEARTBEAT_MS
-from kgm.history.causes.verdict import RETURN_WITHIN_MS, Cause, Departure, ReturnedMember
+from kgm.history.causes.verdict import RETURN_WITHIN_MS, Cause, Departure, ReturnedMember, session_of
 from kgm.history.reconstruct.classic_snapshots import MemberChange, SnapshotMember
 from kgm.history.row_tables import RowCollector
 from kgm.history.rows import GroupRecord, RestartRow
@@ -15,6 +15,8 @@ from kgm.history.state_json import json_name
 
 #: A process that is back after this time is a new one.
 _FORGET_MS = 3_600_000
+#: So many processes that went are known again however long they were away.
+_MAX_ONCE = 1_000
 #: The number of restarts on which the advice on the session timeout is based.
 _MAX_RESTARTS = 2_000
 
@@ -57,10 +59,13 @@ class Return:
 @dataclass(slots=True, kw_only=True)
 class RestartState:
     """gone: processes that went in earlier rebalances, by `process_key`, oldest first. absences: (ms at most, absorbed,
-    static) of the newest restarts."""
+    static) of the newest restarts. once: the keys of processes that have ever gone, the newest; once_more: there were
+    more of them."""
 
     gone: dict[str, list[Absence]] = field(default_factory=dict)
     absences: list[tuple[int, int, int]] = field(default_factory=list)
+    once: list[str] = field(default_factory=list)
+    once_more: bool = False
 
 
 class Restarts:
@@ -84,9 +89,17 @@ class Restarts:
         """Remember a member that may come back."""
         absence = Absence(
             identity=member.identity, member_id=member.record.member_id, at=at, offset=offset,
-            session_timeout_ms=member.record.session_timeout, down_min=down_min, down_max=down_max,
+            session_timeout_ms=session_of(member.record), down_min=down_min, down_max=down_max,
         )  # fmt: skip
-        self.state.gone.setdefault(process_key(member), []).append(absence)
+        key = process_key(member)
+        self.state.gone.setdefault(key, []).append(absence)
+        if key not in self.state.once:
+            self.state.once_more = self.state.once_more or len(self.state.once) >= _MAX_ONCE
+            self.state.once = [*self.state.once[-_MAX_ONCE + 1 :], key]
+
+    def was_member(self, member: SnapshotMember) -> bool:
+        """Whether the process, or another one with its client id and host, may have been a member before and gone."""
+        return self.state.once_more or process_key(member) in self.state.once
 
     def back(self, change: MemberChange, at: int) -> Absence | None:
         """The absence that ends with this member that joined; it is forgotten with that."""
@@ -127,13 +140,14 @@ class Restarts:
         static = member.group_instance_id is not None
         least = None if back.down_max is None else max(back.up_at - back.down_max, 0)
         most = None if back.down_min is None else max(back.up_at - back.down_min, 0)
-        if back.absorbed and most is not None:
+        session_ms = session_of(member)
+        if back.absorbed and most is not None and session_ms is not None:
             # Had it been longer, its session would have expired.
-            most = min(most, member.session_timeout)
+            most = min(most, session_ms)
         self.rows.put(
             RestartRow(
                 **record.columns, seat=change.identity, static=static, member_id=member.member_id,
-                client_id=member.client_id, client_host=member.client_host, session_timeout_ms=member.session_timeout,
+                client_id=member.client_id, client_host=member.client_host, session_timeout_ms=session_ms,
                 min_ms=least, max_ms=most, down_at_min=back.down_min, down_at_max=back.down_max, up_at=back.up_at,
                 absorbed=back.absorbed, old_member_id=back.old_member_id, confidence=back.confidence,
                 complete=back.complete,

@@ -1,10 +1,10 @@
 """A fold over the records of a classic group, in the order of their offsets: the group as it was at each of them, what
 became of its members in between, and its rebalances.
 
-Kafka's coordinator writes a group's metadata at four points only: when the group is new, when it becomes empty, when a
-static member is replaced in a stable group (same generation: the bounce was absorbed, KIP-345), and at the leader's
-sync, which ends a rebalance (org.apache.kafka.coordinator.group.GroupMetadataManager). Rounds that never got that far
-show as a jump of the generation.
+Kafka's coordinator writes a group's metadata at four points only: when the group is new (not before 4.0), when it
+becomes empty, when a static member is replaced in a stable group (same generation: the bounce was absorbed, KIP-345),
+and at the leader's sync, which ends a rebalance (org.apache.kafka.coordinator.group.GroupMetadataManager). Rounds that
+never got that far show as a jump of the generation.
 
 Compaction removes records that were written again later, and leaves gaps in the offsets of the partition. Where there
 is a gap between two records of a group, there may have been others: such a window is not `complete`, what is said of it
@@ -38,7 +38,9 @@ class SnapshotKind(StrEnum):
     REPLACED = "replaced"
     #: The same generation and the same members again.
     REPEATED = "repeated"
-    #: A group with members out of nothing: it was one of the consumer protocol until then (KIP-848, downgrade).
+    #: A group with members out of nothing, in a later generation than its first one: it was one of the consumer
+    #: protocol until then (KIP-848, downgrade), or it began at a coordinator that writes no record for a new group, as
+    #: those before 4.0 do, and its first rounds did not complete. What was before tells which (`classic_groups`).
     CONVERTED = "converted"
     TOMBSTONE = "tombstone"
     #: A record with members behind a gap: it cannot be told.
@@ -347,7 +349,7 @@ def kind_of(
     if not complete:
         return SnapshotKind.UNKNOWN
     if previous is None:
-        return SnapshotKind.CONVERTED
+        return SnapshotKind.SYNCED if header.generation == 1 else SnapshotKind.CONVERTED
     if previous.generation != header.generation:
         return SnapshotKind.SYNCED
     before = difference.before

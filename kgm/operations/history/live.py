@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.offsets_topic.topic_reader import LogPart, TopicReader
+from kgm.history.causes.session_timeouts import SessionLookup, SessionTimeout, no_session
 from kgm.history.rows import RebalanceRow
 from kgm.operations.history.source import MOST_BYTES, History, HistorySource, extra_needed
 from kgm.pipeline.options import SourceKind
@@ -29,7 +30,8 @@ _BROKER_SESSION: Final = "group.consumer.session.timeout.ms"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRequest:
     """What to read. group_id: None for all groups. since_ms, until_ms: the rows that are asked for, by time.
-    connection: the options that name the cluster, for commands that continue with the same history."""
+    connection: the options that name the cluster, for commands that continue with the same history. sessions: the
+    session timeouts of consumer groups that are given; the others are asked for."""
 
     group_id: str | None = None
     since_ms: int | None = None
@@ -37,6 +39,7 @@ class LiveRequest:
     broker_logs: tuple[Path, ...] = ()
     connection: str = ""
     max_bytes: int = MOST_BYTES
+    sessions: SessionLookup = no_session
 
 
 class LiveHistory:
@@ -50,6 +53,7 @@ class LiveHistory:
             cluster, group_id=request.group_id, max_bytes=request.max_bytes, since_ms=request.since_ms
         )
         self._tables: GrowingTables | None = None
+        self._asked_ms: dict[str, int | None] = {}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -98,21 +102,26 @@ class LiveHistory:
             from kgm.history.growing import GrowingTables
 
             self._tables = GrowingTables(
-                cluster=self._cluster.cluster_id, source="kafka", consumer_session_ms=self._consumer_session_ms()
+                cluster=self._cluster.cluster_id, source="kafka", session_of_group=self._session_of_group
             )
         self._tables.add((part.partition, part.first_offset, part.data) for part in parts)
 
-    def _consumer_session_ms(self) -> int:
-        """The session timeout of consumer groups: that of the group, else that of the brokers, else their default where
-        the rights to ask are missing."""
-        from kgm.history.facts.consumer_groups import SESSION_MS
+    def _session_of_group(self, group_id: str) -> SessionTimeout | None:
+        """The session timeout of members of the consumer protocol: what was given, else that of the group, else that of
+        the brokers; None where the rights to ask are missing. Each group is asked for once."""
+        from kgm.history.causes.session_timeouts import SessionSource, SessionTimeout
 
-        group_id = self._request.group_id
-        settings = self._cluster.broker_settings(group_id or "any", [_BROKER_SESSION])
-        if group_id is not None:
-            settings |= self._cluster.group_settings(group_id, [_GROUP_SESSION])
-        value = settings.get(_GROUP_SESSION) or settings.get(_BROKER_SESSION) or ""
-        return int(value) if value.isascii() and value.isdigit() else SESSION_MS
+        given = self._request.sessions(group_id)
+        if given is not None:
+            return given
+        if group_id not in self._asked_ms:
+            settings = self._cluster.group_settings(group_id, [_GROUP_SESSION])
+            if _GROUP_SESSION not in settings:
+                settings = self._cluster.broker_settings(group_id, [_BROKER_SESSION])
+            value = settings.get(_GROUP_SESSION) or settings.get(_BROKER_SESSION) or ""
+            self._asked_ms[group_id] = int(value) if value.isascii() and value.isdigit() else None
+        ms = self._asked_ms[group_id]
+        return None if ms is None else SessionTimeout.exactly(ms, SessionSource.BROKER)
 
 
 def _key(row: RebalanceRow) -> tuple[int, int, str]:

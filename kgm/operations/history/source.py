@@ -15,6 +15,7 @@ from kgm.text.wording import typed
 
 if TYPE_CHECKING:
     from kgm.history.causes.broker_log import BrokerReason
+    from kgm.history.causes.session_timeouts import SessionLookup
     from kgm.history.store.query import RowFilter
     from kgm.history.store.tables import Tables
 
@@ -137,26 +138,34 @@ def rebalance_order(row: RebalanceRow) -> tuple[int, int, int]:
 
 def open_history(
     source: HistorySource | str | Path, *, since_ms: int | None = None, until_ms: int | None = None,
-    broker_logs: Iterable[Path] = (), most_bytes: int | None = None,
+    broker_logs: Iterable[Path] = (), most_bytes: int | None = None, sessions: "SessionLookup | None" = None,
 ) -> History:  # fmt: skip
     """Open a built store, or derive every table from raw records. Raises NotFoundError and UsageError for a source that
     is not there or not what it is said to be, or if numpy or pyarrow is not installed; RefusedError for raw records of
-    more than `most_bytes` (MOST_BYTES if None)."""
+    more than `most_bytes` (MOST_BYTES if None).
+
+    sessions: the session timeouts of consumer groups, which no record has; what is not given is inferred from the
+    records. A built store was derived before: UsageError."""
     if not isinstance(source, HistorySource):
         source = HistorySource.parse(str(source))
     with extra_needed():
-        tables = _tables(source, MOST_BYTES if most_bytes is None else most_bytes)
+        tables = _tables(source, MOST_BYTES if most_bytes is None else most_bytes, sessions)
     return History(source=source, tables=tables, since_ms=since_ms, until_ms=until_ms, broker_logs=tuple(broker_logs))
 
 
-def _tables(source: HistorySource, most_bytes: int) -> "Tables":
+def _tables(source: HistorySource, most_bytes: int, sessions: "SessionLookup | None") -> "Tables":
     if source.kind is None:
+        if sessions is not None:
+            raise UsageError(
+                "session timeouts cannot be given for a store: its rebalances were explained when it was built",
+                hint="read the records that it was built from, with --source parquet:DIR/bronze/raw",
+            )
         from kgm.history.store.tables import open_store
 
         return open_store(source.path)
     from kgm.history.in_process import derive_source
 
-    return derive_source(source.kind.value, source.path, most_bytes=most_bytes)
+    return derive_source(source.kind.value, source.path, most_bytes=most_bytes, sessions=sessions)
 
 
 @contextlib.contextmanager

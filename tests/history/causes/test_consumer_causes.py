@@ -8,7 +8,7 @@ from kgm.history.causes.consumer_causes import EpochContext, explain_epoch
 from kgm.history.causes.verdict import Cause, Confidence
 
 NOTHING = EpochContext(
-    joined=(), returned=(), departures=(), resubscribed=(), hashes=(7, 7), regex=False, assignor=False, empty=False,
+    joined=(), returned=(), returning=(), departures=(), resubscribed=(), hashes=(7, 7), regex=False, assignor=False, empty=False,
     known=True, broken=False,
 )  # fmt: skip
 

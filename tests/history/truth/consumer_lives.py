@@ -2,11 +2,16 @@
 
 from kgm.model.errors import ErrorCode as E
 from tests.coordinator.consumer.harness import REBALANCE_MS, Consumers
-from tests.history.truth.lives import GROUP, Client, Stamped, World
+from tests.history.truth.lives import GROUP, TICK_MS, Client, Stamped, World
 
 
 class ConsumerLog(Stamped, Consumers):
-    """A coordinator of consumer groups."""
+    """A coordinator of consumer groups. sender: the client id of the next request."""
+
+    sender = "client"
+
+    def send(self, message, version, **more):
+        return super().send(message, version, **{"client_id": self.sender, **more})
 
 
 class ConsumerClient(Client):
@@ -47,6 +52,7 @@ class ConsumerClient(Client):
 
     def _beat(self, epoch, **more):
         log = self.world.log
+        log.sender = self.name
         if epoch == 0:
             more["rebalance_timeout_ms"] = REBALANCE_MS
         reply = log.beat(self.member_id, epoch, group=GROUP, instance=self.instance, **more)
@@ -98,6 +104,16 @@ class ConsumerWorld(World):
     def add(self):
         # The first member of a group, or one that subscribes to a new topic.
         return super().add() | ({"metadata-change"} if not self.steps else set())
+
+    def bounce(self):
+        """Another process takes the place of a static member only after a clean stop (KIP-848)."""
+        client = self._one()
+        if client is None:
+            return None
+        client.close()
+        self.run(self.draw.randrange(1, max((self.session - self.heartbeat) // TICK_MS, 2)) * TICK_MS)
+        client.start()
+        return {"absorbed-bounce"} if client.instance is not None else {"bounce", "leave", "all-gone", "join"}
 
     def rejoin(self):
         return None

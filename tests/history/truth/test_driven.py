@@ -6,6 +6,7 @@ from collections import defaultdict
 import pytest
 
 from kgm.history.causes.broker_log import BROKER_LOG, explained, grades, parse
+from kgm.history.causes.session_timeouts import GivenSessions
 from kgm.history.derive import derive
 from kgm.history.row_tables import read_rows
 from kgm.history.rows import RebalanceRow
@@ -21,7 +22,11 @@ def run(request):
     """(tables, steps, lines of the broker's log)."""
     with Broker() as broker:
         drive_all(broker, seed=request.param)
-        return derive(broker.raw(), consumer_session_ms=SESSION_MS).tables, broker.steps, broker.log
+        return (
+            derive(broker.raw(), session_of_group=GivenSessions(default_ms=SESSION_MS)).tables,
+            broker.steps,
+            broker.log,
+        )
 
 
 def rebalances(tables):

@@ -11,6 +11,7 @@ import pytest
 from kgm.client import connect
 from kgm.client.offsets_topic.topic_reader import TopicReader
 from kgm.client.security import make_security
+from kgm.history.causes.session_timeouts import SessionSource, SessionTimeout
 from kgm.history.derive import derive
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.store.tables import TablesInMemory
@@ -76,7 +77,11 @@ def copied(kafka, folder):
         shutil.copytree(path, folder / path.name)
     raw = raw_table(folders(folder), Reading())
     session_ms = int(DEFAULTS["group.consumer.session.timeout.ms"])
-    tables = TablesInMemory(tables=derive(raw, consumer_session_ms=session_ms).tables)
+
+    def asked(_group_id):
+        return SessionTimeout.exactly(session_ms, SessionSource.BROKER)
+
+    tables = TablesInMemory(tables=derive(raw, session_of_group=asked).tables)
     return History(source=HistorySource(path=folder, kind=SourceKind.SEGMENTS), tables=tables)
 
 
