@@ -1,0 +1,168 @@
+"""The session timeout of consumer groups: given, or shown by the log; and what is said where nobody knows it."""
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from kgm.history.causes.session_timeouts import GivenSessions, SessionEvidence
+from kgm.history.derive import derive
+from tests.history.test_derive import piecewise, same
+from tests.history.truth.consumer_lives import GROUP, ConsumerWorld
+from tests.history.truth.lives import TICK_MS
+
+
+def evidence(*bounds, survived=0):
+    shown = SessionEvidence()
+    shown.survived(survived)
+    for each in bounds:
+        shown.add(*each)
+    return shown
+
+
+def test_expiries_that_agree_show_the_session_timeout():
+    session = evidence((9_100, 14_100), (7_000, 12_000), (9_900, 14_900)).session()
+    assert (session.ms, session.least_ms, session.most_ms, session.expiries) == (10_000, 9_900, 12_000, 3)
+    assert session.text == "the session timeout is about 10 s, as 3 expiries in this log show"
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        evidence(),
+        evidence((9_000, 14_000), (9_000, 14_000)),
+        evidence((9_000, 14_000), (9_000, 14_000), (30_000, 35_000)),
+        # As many departures of stopped members do not agree: they were removed.
+        evidence((9_000, 14_000), (9_000, 14_000), (9_000, 14_000), (500, 5_500), (20_000, 25_000), (30_000, 35_000)),
+        # A member that was away for longer has kept its place.
+        evidence((9_000, 14_000), (9_000, 14_000), (9_000, 14_000), survived=20_000),
+    ],
+    ids=["none", "two", "two of three", "three of six", "survived"],
+)
+def test_what_does_not_agree_shows_nothing(shown):
+    assert shown.session() is None
+
+
+def test_the_oldest_expiries_do_not_count_after_a_change_of_the_setting():
+    before, after = [(9_000, 14_000)] * 12, [(29_000, 34_000)] * 8
+    assert evidence(*before).session().ms == 10_000
+    assert evidence(*before, *after).session().ms == 30_000
+
+
+def world(session_ms):
+    """A world whose group has this session timeout."""
+    return next(each for each in map(ConsumerWorld, range(500)) if each.session == session_ms and each.traffic)
+
+
+def departures(tables):
+    return [
+        (row["end_cause"], row["end_confidence"])
+        for row in sorted(tables["silver_seat"].to_pylist(), key=lambda row: row["from_offset"])
+        if row["end_cause"] is not None
+    ]
+
+
+@pytest.fixture(scope="module")
+def raw():
+    """Of a group with a session timeout of 10 s: five members crash, one after the other, and an admin removes the one
+    that has stopped 2 s before."""
+    group = world(10_000)
+    group.draw = random.Random(1)
+    keeper, *others = (group.client(group, f"c{n}", None if n else "keeper", ["orders"]) for n in range(6))
+    removed = group.client(group, "last", "removed", ["orders"])
+    group.clients = [keeper, *others, removed]
+    for client in group.clients:
+        client.start()
+        group.run(2_000)
+    group.run(20_000)
+    for client in others:
+        client.crash()
+        group.run(30_000 + 5 * TICK_MS)
+    removed.close()
+    group.run(2_000)
+    group.log.leave(("", "removed"), group=GROUP)
+    group.run(20_000)
+    return group.log.raw()
+
+
+def test_without_a_session_timeout_nothing_is_more_than_possible(raw):
+    ends = departures(derive(raw).tables)
+    assert ends == [
+        *[("session-expiry", "possible")] * 3,
+        # From here on the log shows it.
+        *[("session-expiry", "likely")] * 2,
+        ("admin-removal", "likely"),
+    ]
+
+
+def test_the_evidence_says_where_the_session_timeout_is_from(raw):
+    rows = derive(raw).tables["gold_rebalance"].to_pylist()
+    lines = [line for row in rows for line in row["evidence"] if " is gone; " in line]
+    assert ["not known" in line for line in lines] == [True] * 3 + [False] * 3
+    for line, count in zip(lines[3:], (3, 4, 5), strict=True):
+        assert f"the session timeout is about 10 s, as {count} expiries in this log show" in line
+    given = derive(raw, session_of_group=GivenSessions(default_ms=45_000, by_group={GROUP: 10_000})).tables
+    assert departures(given) == [*[("session-expiry", "likely")] * 5, ("admin-removal", "likely")]
+    assert all(
+        "the session timeout is 10 s (given)" in line
+        for row in given["gold_rebalance"].to_pylist()
+        for line in row["evidence"]
+        if " is gone; " in line
+    )
+    assert {row["session_timeout_ms"] for row in given["silver_seat"].to_pylist()} == {10_000}
+    assert derive(raw).tables["silver_seat"].to_pylist()[0]["session_timeout_ms"] is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
+def test_what_a_log_shows_of_its_sessions_is_the_same_however_it_is_cut(seed):
+    log, _ = ConsumerWorld(seed).play(8)
+    draw = random.Random(seed)
+    cuts = sorted(draw.sample(range(1, len(log)), 12))
+    assert all(one < other for one, other in pairwise(cuts))
+    same(derive(log).tables, piecewise(log, cuts, again=draw.randrange(5)))
+
+
+def test_members_that_an_admin_removes_with_one_request_are_certainly_removed():
+    group = world(45_000)
+    clients = group.clients = [group.client(group, f"c{n}", f"i{n}", ["orders"]) for n in range(3)]
+    for client in clients:
+        client.start()
+        group.run(2_000)
+    group.run(10_000)
+    for client in clients[:2]:
+        client.crash()
+    group.run(1_000)
+    group.log.leave(("", "i0"), ("", "i1"), group=GROUP)
+    rows = derive(group.log.raw()).tables["gold_rebalance"].to_pylist()
+    assert (rows[-1]["cause"], rows[-1]["confidence"]) == ("admin-removal", "certain")
+
+
+def test_a_static_member_that_leaves_by_itself_is_not_taken_for_one_that_an_admin_removed():
+    """With LEAVE_GROUP (KIP-1092)."""
+    group = world(45_000)
+    clients = group.clients = [group.client(group, f"c{n}", f"i{n}", ["orders"]) for n in range(2)]
+    for client in clients:
+        client.start()
+        group.run(2_000)
+    group.run(10_000)
+    clients[0].close(leaves=True)
+    given = GivenSessions(default_ms=45_000)
+    rows = derive(group.log.raw(), session_of_group=given).tables["gold_rebalance"].to_pylist()
+    assert (rows[-1]["cause"], rows[-1]["confidence"]) == ("leave", "possible")
+
+
+def test_a_member_that_was_fenced_and_comes_again_has_not_certainly_joined():
+    group = world(10_000)
+    clients = group.clients = [group.client(group, f"c{n}", None, ["orders"]) for n in range(2)]
+    for client in clients:
+        client.start()
+        group.run(2_000)
+    group.run(10_000)
+    clients[1].paused = True
+    group.run(900_000)
+    clients[1].paused = False
+    group.run(10_000)
+    rows = derive(group.log.raw()).tables["gold_rebalance"].to_pylist()
+    assert [(row["cause"], row["confidence"]) for row in rows][-1] == ("join", "possible")
+    assert "was a member before" in rows[-1]["evidence"][0]
