@@ -301,6 +301,7 @@ _kgm() {
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
         --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
         --jars) _kgm_value 'folder' "$cur"; return ;;
@@ -312,7 +313,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '--once --every --most-records --format --source --store --out --since --until --broker-log --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '--once --every --most-records --format --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         ;;
     'history build')
         case $prev in
@@ -322,6 +323,7 @@ _kgm() {
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
         --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
         --jars) _kgm_value 'folder' "$cur"; return ;;
@@ -333,7 +335,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '--from-scratch --format --source --store --out --since --until --broker-log --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '--from-scratch --format --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         ;;
     'history rebalances')
         case $prev in
@@ -345,6 +347,7 @@ _kgm() {
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
         --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
         --jars) _kgm_value 'folder' "$cur"; return ;;
@@ -356,7 +359,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --cause --follow --source --store --out --since --until --broker-log --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --cause --follow --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'history explain')
@@ -369,6 +372,7 @@ _kgm() {
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
         --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
         --jars) _kgm_value 'folder' "$cur"; return ;;
@@ -380,7 +384,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --generation --report --follow --source --store --out --since --until --broker-log --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --generation --report --follow --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'history timeline')
@@ -391,6 +395,7 @@ _kgm() {
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
         --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
         --jars) _kgm_value 'folder' "$cur"; return ;;
@@ -402,7 +407,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --source --store --out --since --until --broker-log --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'history movement')
@@ -413,6 +418,7 @@ _kgm() {
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
         --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
         --jars) _kgm_value 'folder' "$cur"; return ;;
@@ -424,7 +430,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --source --store --out --since --until --broker-log --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'history churn')
@@ -437,6 +443,7 @@ _kgm() {
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
         --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
         --jars) _kgm_value 'folder' "$cur"; return ;;
@@ -448,7 +455,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '--match --limit --report --source --store --out --since --until --broker-log --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '--match --limit --report --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         ;;
     'history zombies')
         case $prev in
@@ -459,6 +466,7 @@ _kgm() {
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
         --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
         --jars) _kgm_value 'folder' "$cur"; return ;;
@@ -470,7 +478,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --source --store --out --since --until --broker-log --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'history timeouts')
@@ -482,6 +490,7 @@ _kgm() {
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
         --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
         --jars) _kgm_value 'folder' "$cur"; return ;;
@@ -493,7 +502,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --source --store --out --since --until --broker-log --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'history decode')
@@ -504,13 +513,14 @@ _kgm() {
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
         --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
         --jars) _kgm_value 'folder' "$cur"; return ;;
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '--all-batches --partition --source --store --out --since --until --broker-log --master --spark-conf --jars -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '--all-batches --partition --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         ;;
     'history verify')
         case $prev in
@@ -519,13 +529,14 @@ _kgm() {
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
         --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
         --jars) _kgm_value 'folder' "$cur"; return ;;
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '--fail-if-unsound --source --store --out --since --until --broker-log --master --spark-conf --jars -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '--fail-if-unsound --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         ;;
     'history simulate-fleet')
         case $prev in
@@ -542,6 +553,7 @@ _kgm() {
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
         --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
         --jars) _kgm_value 'folder' "$cur"; return ;;
@@ -553,7 +565,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --scenario --restart-time --draws --seed --set --limit --source --store --out --since --until --broker-log --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --scenario --restart-time --draws --seed --set --limit --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'config')

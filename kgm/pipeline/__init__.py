@@ -23,6 +23,8 @@ from kgm.pipeline.options import BuildReport, CaptureProgress, Source, SourceKin
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from kgm.history.causes.session_timeouts import GivenSessions
+
 __all__ = [
     "BuildReport",
     "CaptureProgress",
@@ -75,18 +77,20 @@ def capture(
 def build(
     out: Path, *, source: Source | None = None, options: SparkOptions | None = None,
     format: StoreFormat | None = None,  # noqa: A002
-    cluster: str | None = None, from_scratch: bool = False,
+    cluster: str | None = None, from_scratch: bool = False, sessions: "GivenSessions | None" = None,
 ) -> BuildReport:  # fmt: skip
     """Make the tables of DIR/silver and DIR/gold from what came into DIR/bronze since the last build.
 
     source: captured first, once, into the same store. from_scratch: build all partitions from their beginning, for
-    example after kgm's rules have changed. Building twice, or again after a build was killed, gives the same tables.
+    example after kgm's rules have changed. sessions: the session timeouts of consumer groups that are given, for what
+    is built now. Building twice, or again after a build was killed, gives the same tables.
     Raises what `capture` does, and NotFoundError where there is no store and no source."""
     from kgm.pipeline import building
 
     return building.build(
-        out, source=source, options=options or SparkOptions(), format=format, cluster=cluster, from_scratch=from_scratch
-    )
+        out, source=source, options=options or SparkOptions(), format=format, cluster=cluster,
+        from_scratch=from_scratch, sessions=sessions,
+    )  # fmt: skip
 
 
 def read(out: Path, table: str, spark: "SparkSession") -> "DataFrame":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgm.history.causes.session_timeouts import GivenSessions
 from kgm.history.schema import TABLES
 from kgm.history.store.manifest import Manifest, PartitionProgress
 from kgm.history.store.sink_files import counted_files
@@ -28,7 +29,7 @@ _DONE = pa.schema([pa.field("partition", pa.int32()), pa.field("records", pa.int
 
 def build(
     out: Path, *, source: Source | None, options: SparkOptions, format: StoreFormat | None,  # noqa: A002
-    cluster: str | None, from_scratch: bool,
+    cluster: str | None, from_scratch: bool, sessions: GivenSessions | None,
 ) -> BuildReport:  # fmt: skip
     """See `kgm.pipeline.build`."""
     captured = None
@@ -40,7 +41,7 @@ def build(
     store = layout.opened(out, format=format, cluster=cluster, create=False)
     with store.locked("build"):
         before = store.manifest()
-        plan = _planned(store, before, from_scratch=from_scratch)
+        plan = _planned(store, before, from_scratch=from_scratch, sessions=sessions)
         if before is not None and not plan.works:
             return BuildReport(
                 number=before.number, records=0, bad=0, partitions=(), rebuilt=(), rows=before.rows, captured=captured
@@ -65,7 +66,7 @@ class _Plan:
     progress: Mapping[int, PartitionProgress]
 
 
-def _planned(store: Store, before: Manifest | None, *, from_scratch: bool) -> _Plan:
+def _planned(store: Store, before: Manifest | None, *, from_scratch: bool, sessions: GivenSessions | None) -> _Plan:
     number = _next_number(store, before)
     spans = Bronze.of(store).spans
     works, rebuilt, progress = [], set(), {}
@@ -88,7 +89,7 @@ def _planned(store: Store, before: Manifest | None, *, from_scratch: bool) -> _P
             PartitionWork(
                 partition=partition, start=start, files=tuple(files), number=number,
                 build=store.build_path(number),
-                before=store.build_path(before.number) if start and before is not None else None,
+                before=store.build_path(before.number) if start and before is not None else None, sessions=sessions,
             )
         )  # fmt: skip
     works.sort(key=lambda work: -sum(spans[path][work.partition].records for path in work.files))

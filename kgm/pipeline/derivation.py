@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kgm.history.causes.session_timeouts import GivenSessions, no_session
 from kgm.history.derive import DERIVED, Carry, derive, merge
 from kgm.history.schema import KEYS, RAW, TABLES
 from kgm.model.gc_threshold import collect_rarely
@@ -33,7 +34,7 @@ _CODEC = "zstd"
 class PartitionWork:
     """One partition in a build. files: those with its raw records from `start` on, in the order of their first offsets.
     build: the directory of the build; before: that of the last one, None if the partition is built from its
-    beginning."""
+    beginning. sessions: the session timeouts of consumer groups that are given."""
 
     partition: int
     start: int
@@ -41,6 +42,7 @@ class PartitionWork:
     build: Path
     number: int
     before: Path | None
+    sessions: GivenSessions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,7 @@ def build_partition(work: PartitionWork) -> BuiltPartition:
     tables: dict[str, pa.Table] = {name: TABLES[name].empty_table() for name in BUILT}
     records = 0
     for raw in _chunks(work):
-        derived = derive(raw, carry=carry)
+        derived = derive(raw, carry=carry, session_of_group=work.sessions or no_session)
         carry = derived.carry
         new = {**derived.tables, BAD: derived.bad}
         tables = _merged(tables, new) if records else new

@@ -23,7 +23,7 @@ from kgm.model.errors import RefusedError, UsageError
 from kgm.text.durations import parse_duration
 
 if TYPE_CHECKING:
-    from kgm.history.causes.session_timeouts import SessionLookup
+    from kgm.history.causes.session_timeouts import GivenSessions
     from kgm.operations.history.live import LiveHistory
     from kgm.operations.history.source import History, HistorySource
     from kgm.pipeline import SparkOptions
@@ -137,7 +137,7 @@ class HistoryOptions:
             sessions=self.sessions(),
         )  # fmt: skip
 
-    def sessions(self) -> SessionLookup | None:
+    def sessions(self) -> GivenSessions | None:
         """The session timeouts that are given; None if there are none."""
         if self.session_ms is None and not self.session_ms_by_group:
             return None

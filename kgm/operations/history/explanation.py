@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kgm.history.rows import (
     AlarmRow,
@@ -19,6 +20,9 @@ from kgm.model.errors import NotFoundError
 from kgm.model.ids import uuid_text
 from kgm.operations.history.next_steps import NextStep, next_steps
 from kgm.operations.history.source import History, HistorySource, open_history
+
+if TYPE_CHECKING:
+    from kgm.history.causes.session_timeouts import SessionLookup
 
 _GENERATIONS_SHOWN = 40
 
@@ -45,13 +49,14 @@ class Explanation:
 
 def explain(
     group_id: str, source: HistorySource | str | Path, *, generation: int | None = None, since_ms: int | None = None,
-    until_ms: int | None = None, broker_logs: Iterable[Path] = (),
+    until_ms: int | None = None, broker_logs: Iterable[Path] = (), sessions: "SessionLookup | None" = None,
 ) -> Explanation:  # fmt: skip
     """Explain a group from a history: `segments:DIR`, a copy of a broker's folders `__consumer_offsets-N`, or the
     directory of a built store. generation: the rebalance that led to it is explained in detail, the last one if None.
+    sessions: as for `open_history`.
 
     Raises what `open_history` does, and NotFoundError if the history does not have the group or the generation."""
-    history = open_history(source, since_ms=since_ms, until_ms=until_ms, broker_logs=broker_logs)
+    history = open_history(source, since_ms=since_ms, until_ms=until_ms, broker_logs=broker_logs, sessions=sessions)
     return explain_group(history, group_id, generation)
 
 

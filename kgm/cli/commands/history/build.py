@@ -51,7 +51,7 @@ def build(
         done = build_tables(
             out, source=None if options.kind is None else spark_source(options, common),
             options=options.spark_options(), format=store_format_of(store_format), cluster=cluster_id,
-            from_scratch=from_scratch,
+            from_scratch=from_scratch, sessions=options.sessions(),
         )  # fmt: skip
     emit(_report(done, cluster_json, out), common)
 
