@@ -29,11 +29,13 @@ NO_TOPICS = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnedConsumer:
-    """A member that joined and was there before. down_ms: the latest time at which it was stopped."""
+    """A member that joined and was there before. down_ms: the latest time at which it was stopped. unique: whether no
+    other process of the group has its client id and host, or its ids say that it is the same."""
 
     change: MemberChange
     old_member_id: str
     down_ms: int
+    unique: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +189,8 @@ def _parts(context: EpochContext) -> list[Verdict]:
             for each in context.returned[:SHOWN]
         )
         people = tuple(who(each.change, "returned") for each in context.returned)
-        parts.append(Verdict(Cause.BOUNCE, Confidence.LIKELY, people, lines))
+        sure = Confidence.LIKELY if all(each.unique for each in context.returned) else Confidence.POSSIBLE
+        parts.append(Verdict(Cause.BOUNCE, sure, people, lines))
     joined = [each for each in context.joined if each.identity not in back]
     if joined:
         parts.append(joined_verdict(joined, context.returning))

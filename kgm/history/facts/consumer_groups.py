@@ -12,13 +12,7 @@ and not in the log: see `session_timeouts`. What the log shows of it counts from
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kgm.history.causes.consumer_causes import (
-    ConsumerAbsence,
-    EpochContext,
-    ReturnedConsumer,
-    consumer_departure,
-    explain_epoch,
-)
+from kgm.history.causes.consumer_causes import EpochContext, ReturnedConsumer, consumer_departure, explain_epoch
 from kgm.history.causes.session_timeouts import (
     CONSUMER_HEARTBEAT_MS,
     SessionLookup,
@@ -32,7 +26,6 @@ from kgm.history.causes.verdict import (
     Confidence,
     Departure,
     GroupEventKind,
-    MissingMember,
     Verdict,
     who,
 )
@@ -168,7 +161,12 @@ class ConsumerGroupFacts:
             (row.session_timeout_ms or default_ms for row in self.tenures.open.values()), default=default_ms
         )
         absences = self.restarts.state.absences
-        self.rows.put(timeout_advice(self.group, self._state.group.heard_at, session_ms, absences))
+        row = timeout_advice(self.group, self._state.group.heard_at, session_ms, absences)
+        if known is None and row.advised_ms is not None:
+            row = replace(
+                row, advice=f"{row.advice}; the session timeout is not known: Kafka's default is taken for it"
+            )
+        self.rows.put(row)
 
     # --- members
 
@@ -231,11 +229,11 @@ class ConsumerGroupFacts:
         pending.leaving = []
 
     def _how(self, gone: LeavingMember, change: MemberChange) -> Departure:
-        return consumer_departure(_missing(gone, change), change.timestamp, _absence(gone), gone.session)
+        return consumer_departure(gone.missing(change), change.timestamp, gone.absence, gone.session)
 
     def _learn(self, gone: LeavingMember, change: MemberChange) -> None:
         """If the member's session has expired, it shows how long it is."""
-        bounds = _absence(gone).session_bounds(_missing(gone, change), change.timestamp)
+        bounds = gone.absence.session_bounds(gone.missing(change), change.timestamp)
         if bounds is not None and self._complete and gone.member.classic_session_ms is None:
             self._state.sessions.add(*bounds)
 
@@ -378,7 +376,10 @@ class ConsumerGroupFacts:
             EpochContext(
                 joined=joined,
                 returned=[
-                    ReturnedConsumer(change=change, old_member_id=absence.member_id, down_ms=absence.down_max)
+                    ReturnedConsumer(
+                        change=change, old_member_id=absence.member_id, down_ms=absence.down_max,
+                        unique=self._is_unique(change, absence),
+                    )
                     for change, absence in back
                 ],
                 returning=[
@@ -424,13 +425,26 @@ class ConsumerGroupFacts:
                 returned.append((change, absence))
         return returned
 
+    def _is_unique(self, change: MemberChange, absence: Absence) -> bool:
+        """Whether a member that is back is the process that went, as far as its ids tell."""
+        record = change.member.record
+        if record.group_instance_id is not None or record.member_id == absence.member_id:
+            return True
+        others = any(
+            (each.client_id, each.client_host) == (record.client_id, record.client_host)
+            for name, each in self._state.members.items()
+            if name != record.member_id and each.instance_id is None
+        )
+        return not others and not self.restarts.is_awaited(change.member)
+
     def _restarted(
         self, record: GroupRecord, returned: Sequence[tuple[MemberChange, Absence]], row: RebalanceRow
     ) -> None:
         for change, absence in returned:
             back = Return(
                 old_member_id=absence.member_id, down_min=absence.down_min, down_max=absence.down_max,
-                up_at=change.timestamp, absorbed=False, complete=self._complete, confidence=Confidence.LIKELY.value,
+                up_at=change.timestamp, absorbed=False, complete=self._complete,
+                confidence=(Confidence.LIKELY if self._is_unique(change, absence) else Confidence.POSSIBLE).value,
             )  # fmt: skip
             self.restarts.ended(record, change, back)
             line = f"{absence.member_id} came back as {change.member.record.member_id} in epoch {row.to_generation}"
@@ -484,14 +498,3 @@ class ConsumerGroupFacts:
                 who=tuple(people), evidence=tuple(evidence), complete=self._complete,
             )
         )  # fmt: skip
-
-
-def _missing(gone: LeavingMember, change: MemberChange) -> MissingMember:
-    return MissingMember(change=change, last_commit=gone.last_commit, cadence_ms=gone.cadence_ms)
-
-
-def _absence(gone: LeavingMember) -> ConsumerAbsence:
-    member = gone.member
-    return ConsumerAbsence(
-        away=member.away_since, heard=member.heard_at, unrevoked=member.unrevoked_since, together=gone.together
-    )

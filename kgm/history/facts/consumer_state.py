@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from kgm.history.causes.consumer_causes import ConsumerAbsence
 from kgm.history.causes.session_timeouts import SessionEvidence, SessionTimeout
+from kgm.history.causes.verdict import MissingMember
 from kgm.history.facts.commit_windows import Times
 from kgm.history.facts.daily_totals import DayTotals
+from kgm.history.reconstruct.classic_snapshots import MemberChange
 from kgm.history.rows import GroupEpochRow, GroupRecord, OwnerRow, RebalanceRow, TenureRow
 from kgm.history.state_json import json_name
 
@@ -97,6 +100,18 @@ class LeavingMember:
     partitions: int = field(metadata=json_name("held"))
     together: bool = False
     session: SessionTimeout | None = None
+
+    @property
+    def absence(self) -> ConsumerAbsence:
+        """What its records have shown of it."""
+        member = self.member
+        return ConsumerAbsence(
+            away=member.away_since, heard=member.heard_at, unrevoked=member.unrevoked_since, together=self.together
+        )
+
+    def missing(self, change: MemberChange) -> MissingMember:
+        """The same for a verdict. change: that it left."""
+        return MissingMember(change=change, last_commit=self.last_commit, cadence_ms=self.cadence_ms)
 
 
 @dataclass(slots=True, kw_only=True)

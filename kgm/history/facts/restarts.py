@@ -97,6 +97,10 @@ class Restarts:
             self.state.once_more = self.state.once_more or len(self.state.once) >= _MAX_ONCE
             self.state.once = [*self.state.once[-_MAX_ONCE + 1 :], key]
 
+    def is_awaited(self, member: SnapshotMember) -> bool:
+        """Whether a process that went, with the same key, has not come back yet."""
+        return process_key(member) in self.state.gone
+
     def was_member(self, member: SnapshotMember) -> bool:
         """Whether the process, or another one with its client id and host, may have been a member before and gone."""
         return self.state.once_more or process_key(member) in self.state.once

@@ -318,8 +318,10 @@ class World:
         down = [each for each in self.clients if each.phase == "down"]
         if not down:
             return None
-        self.draw.choice(down).start()
-        return {"bounce", "join"}
+        client = self.draw.choice(down)
+        client.start()
+        # It may have been stopped in this same step.
+        return {"bounce", "join"} | ({"absorbed-bounce"} if client.instance is not None else set())
 
     def remove(self):
         static = [each for each in self.up if each.instance is not None]

@@ -29,6 +29,11 @@ class Scores:
         counts = self.verdicts[cause, confidence]
         return counts[True] / counts.total()
 
+    def share(self, confidence):
+        """How often verdicts of a confidence are right, of all causes together."""
+        counts = sum((each for (_, sure), each in self.verdicts.items() if sure == confidence), Counter())
+        return counts[True] / counts.total()
+
     def table(self):
         lines = [f"{'verdict':24}{'confidence':12}{'right':>6}{'of':>5}  precision"]
         for (cause, confidence), counts in sorted(self.verdicts.items()):

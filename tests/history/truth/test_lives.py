@@ -40,4 +40,6 @@ def test_causes_of_generated_histories(world):
     for each in wrong[:40]:
         print(each)
     scores.check()
+    assert scores.share("certain") >= 0.99
+    assert scores.share("likely") >= 0.95
     assert len(sizes) > 7
