@@ -96,6 +96,13 @@ class HistoryOptions:
     jars: pathlib.Path | None = None
 
     @property
+    def _session_words(self) -> list[str]:
+        """The options for the session timeouts, for commands that continue with the same history."""
+        all_groups = [] if self.session_ms is None else [f"{self.session_ms}ms"]
+        values = [*all_groups, *(f"{group}={ms}ms" for group, ms in self.session_ms_by_group)]
+        return [word for value in values for word in ("--session-timeout", value)]
+
+    @property
     def source_text(self) -> str:
         """The value of --source."""
         return shlex.quote(str(self.kind) if self.path is None else f"{self.kind}:{self.path}")
@@ -111,7 +118,7 @@ class HistoryOptions:
                 hint="kgm history capture --source kafka -b HOST:PORT --once --out DIR, then use --store DIR",
             )
         if self.kind is not None and self.path is not None:
-            return HistorySource(path=self.path, kind=SourceKind(self.kind))
+            return HistorySource(path=self.path, kind=SourceKind(self.kind), more=shlex.join(self._session_words))
         if self.store is None:
             raise UsageError(
                 "no history is given",
@@ -160,7 +167,7 @@ class HistoryOptions:
         words = list(invocation.cluster_words()) or ["-b", run.bootstrap_for(reads_only=True)]
         request = LiveRequest(
             group_id=group_id, since_ms=self.since_ms, until_ms=self.until_ms, broker_logs=self.broker_logs,
-            connection=shell_line(words), sessions=self.sessions() or no_session,
+            connection=shell_line([*words, *self._session_words]), sessions=self.sessions() or no_session,
         )  # fmt: skip
         with run.cluster(reads_only=True) as cluster, progress(run, text) as line:
             live = LiveHistory(cluster, request, line.count)

@@ -30,11 +30,13 @@ _EXTRAS = dict.fromkeys(("numpy", "pyarrow"), "history") | dict.fromkeys(("panda
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySource:
     """Where a history is. kind: of raw records that are derived in this process; None for a built store. connection:
-    the options that name the cluster, for the live topic."""
+    the options that name the cluster, for the live topic; more: other options that the answers depend on, for raw
+    records."""
 
     path: Path
     kind: SourceKind | None = None
     connection: str = ""
+    more: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "HistorySource":
@@ -51,7 +53,7 @@ class HistorySource:
             return f"--store {shlex.quote(str(self.path))}"
         if self.kind is SourceKind.KAFKA:
             return self.connection
-        return f"--source {shlex.quote(f'{self.kind}:{self.path}')}"
+        return f"--source {shlex.quote(f'{self.kind}:{self.path}')}" + (f" {self.more}" if self.more else "")
 
     @property
     def raw(self) -> tuple[str, Path]:

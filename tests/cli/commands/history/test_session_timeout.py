@@ -46,3 +46,11 @@ def test_a_store_was_explained_when_it_was_built(tmp_path):
     run = kgm("history", "rebalances", "--store", str(tmp_path), "--session-timeout", "10s")
     assert run.code == 2
     assert "explained when it was built" in run.err
+
+
+def test_the_commands_that_come_next_give_it_too():
+    run = kgm("history", "explain", "billing", "--source", SEGMENTS, "--session-timeout", "a b=10s", "-o", "json")
+    steps = [step["command"] for step in json.loads(run.out)["data"]["next"]]
+    steps = [each for each in steps if each is not None and "--source" in each]
+    assert len(steps) >= 3
+    assert all(each.endswith(f"--source {SEGMENTS} --session-timeout 'a b=10000ms'") for each in steps)
