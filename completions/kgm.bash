@@ -66,12 +66,16 @@ _kgm() {
     fi
     for ((i = 1; i < ${#words[@]} - 1; i++)); do
         word=${words[i]}
-        if [[ $word == -* ]]; then
+        case $word in
+        -b | --bootstrap-server | --bootstrap-servers | --command-config | -X | --profile | --timeout | -o | --output | --color)
+            i=$((i + 1))
             continue
-        fi
+            ;;
+        -*) continue ;;
+        esac
         case $command in
         '')
-            case $word in list|describe|remove-members|simulate-bounce|watch|wait|doctor|diff|assign|serve|audit|demo|history|config) command+="${command:+ }$word" ;; *) break ;; esac
+            case $word in list|describe|remove-members|simulate-bounce|watch|wait|doctor|diff|assign|serve|audit|demo|completion|version|help|history|config) command+="${command:+ }$word" ;; *) break ;; esac
             ;;
         'history')
             case $word in capture|build|rebalances|explain|timeline|movement|churn|zombies|timeouts|decode|verify|simulate-fleet) command+="${command:+ }$word" ;; *) break ;; esac
@@ -84,8 +88,17 @@ _kgm() {
     done
     case $command in
     '')
-        if [[ $cur == -* ]]; then _kgm_words '--version -h --help' "$cur"; return; fi
-        _kgm_words 'list describe remove-members simulate-bounce watch wait doctor diff assign serve audit demo history config' "$cur"
+        case $prev in
+        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
+        --command-config) _kgm_value 'file' "$cur"; return ;;
+        -X) _kgm_value '' "$cur"; return ;;
+        --profile) _kgm_value 'profiles' "$cur"; return ;;
+        --timeout) _kgm_value '' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '--version -h --help -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug' "$cur"; return; fi
+        _kgm_words 'list describe remove-members simulate-bounce watch wait doctor diff assign serve audit demo completion version help history config' "$cur"
         ;;
     'list')
         case $prev in
@@ -286,6 +299,20 @@ _kgm() {
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
         if [[ $cur == -* ]]; then _kgm_words '-o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        ;;
+    'completion')
+        if [[ $cur == -* ]]; then _kgm_words '--install -h --help' "$cur"; return; fi
+        _kgm_value words "$cur" 'bash zsh fish'
+        ;;
+    'version')
+        case $prev in
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '-o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        ;;
+    'help')
+        if [[ $cur == -* ]]; then _kgm_words '--man -h --help' "$cur"; return; fi
         ;;
     'history')
         if [[ $cur == -* ]]; then _kgm_words '-h --help' "$cur"; return; fi
