@@ -105,6 +105,8 @@ _kgm() {
         --state) _kgm_value words "$cur" 'stable empty dead preparingrebalance completingrebalance assigning reconciling'; return ;;
         --type) _kgm_value words "$cur" 'classic consumer share streams'; return ;;
         --match) _kgm_value '' "$cur"; return ;;
+        --topic) _kgm_value '' "$cur"; return ;;
+        --sort) _kgm_value words "$cur" 'group type state members lag'; return ;;
         -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
         --command-config) _kgm_value 'file' "$cur"; return ;;
         -X) _kgm_value '' "$cur"; return ;;
@@ -113,7 +115,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '--state --type --match -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '--state --type --match --topic --lag --sort -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         ;;
     'describe')
         case $prev in

@@ -8,6 +8,7 @@ from typing import Final
 EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "list": (
         ("kgm list -b localhost:9092 --state stable", "the stable groups"),
+        ("kgm list --topic orders --sort lag", "who reads a topic, the group that is furthest behind first"),
         ("kgm list -o name --match 'orders-*'", "only names, for a loop"),
     ),
     "describe": (
