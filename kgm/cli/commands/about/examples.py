@@ -27,7 +27,10 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
     "watch": (("kgm watch payments --expect-no-moves --until stable", "verify a rolling restart while it happens"),),
     "wait": (("kgm wait payments --for stable --timeout 2m", "block until the group is stable"),),
-    "doctor": (("kgm doctor payments", "what is wrong with a group, and what to run next"),),
+    "doctor": (
+        ("kgm doctor payments", "what is wrong with a group, and what to run next"),
+        ("kgm doctor --check duplicate-instance-id --fail-on info", "one check on all groups, for an alert"),
+    ),
     "diff": (("kgm diff before.json live", "what has changed since the snapshot"),),
     "assign": (("kgm assign --from-file cases.jsonl", "an assignment for each line of the file"),),
     "serve": (("kgm serve --listen 127.0.0.1:0 --topic orders:12", "a coordinator for a test"),),
