@@ -198,6 +198,7 @@ _kgm() {
     'watch')
         case $prev in
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
+        --match) _kgm_value '' "$cur"; return ;;
         --interval) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
         --settle) _kgm_value '' "$cur"; return ;;
@@ -213,7 +214,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --interval --until --settle --baseline --expect-no-moves --max-rebalances --expect-members --count -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --interval --until --settle --baseline --expect-no-moves --max-rebalances --expect-members --count -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'wait')

@@ -177,6 +177,7 @@ complete -c kgm -n '__kgm_at simulate-bounce' -s h -l help -d 'Show help and exi
 complete -c kgm -n '__kgm_at simulate-bounce' -a '(__kgm_names groups)'
 
 complete -c kgm -n '__kgm_at watch' -s g -l group -x -a '(__kgm_names groups)' -d 'A group; repeatable.'
+complete -c kgm -n '__kgm_at watch' -l match -x -d 'Groups whose id matches now, when the watch begins.'
 complete -c kgm -n '__kgm_at watch' -l interval -x -d 'Polling interval.'
 complete -c kgm -n '__kgm_at watch' -l until -x -d 'Exit 0 once the groups are: stable | bounced.'
 complete -c kgm -n '__kgm_at watch' -l settle -x -d 'How long nothing may happen before stable counts.'

@@ -25,7 +25,10 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("kgm simulate-bounce payments --all --rolling --fail-if-moves 0", "a gate for a runbook"),
         ("kgm simulate-bounce --members 6 --topic orders:24 --all --compare", "a group that does not exist yet"),
     ),
-    "watch": (("kgm watch payments --expect-no-moves --until stable", "verify a rolling restart while it happens"),),
+    "watch": (
+        ("kgm watch payments --expect-no-moves --until stable", "verify a rolling restart while it happens"),
+        ("kgm watch --match 'orders-*' --timeout 10m", "all groups of a team, for ten minutes"),
+    ),
     "wait": (("kgm wait payments --for stable --timeout 2m", "block until the group is stable"),),
     "doctor": (
         ("kgm doctor payments", "what is wrong with a group, and what to run next"),
