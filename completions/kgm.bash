@@ -66,12 +66,16 @@ _kgm() {
     fi
     for ((i = 1; i < ${#words[@]} - 1; i++)); do
         word=${words[i]}
-        if [[ $word == -* ]]; then
+        case $word in
+        -b | --bootstrap-server | --bootstrap-servers | --command-config | -X | --profile | --timeout | -o | --output | --color)
+            i=$((i + 1))
             continue
-        fi
+            ;;
+        -*) continue ;;
+        esac
         case $command in
         '')
-            case $word in list|describe|remove-members|simulate-bounce|watch|wait|doctor|diff|assign|serve|audit|demo|history|config) command+="${command:+ }$word" ;; *) break ;; esac
+            case $word in list|describe|remove-members|simulate-bounce|watch|wait|doctor|diff|assign|serve|audit|demo|completion|version|help|history|config) command+="${command:+ }$word" ;; *) break ;; esac
             ;;
         'history')
             case $word in capture|build|rebalances|explain|timeline|movement|churn|zombies|timeouts|decode|verify|simulate-fleet) command+="${command:+ }$word" ;; *) break ;; esac
@@ -84,14 +88,7 @@ _kgm() {
     done
     case $command in
     '')
-        if [[ $cur == -* ]]; then _kgm_words '--version -h --help' "$cur"; return; fi
-        _kgm_words 'list describe remove-members simulate-bounce watch wait doctor diff assign serve audit demo history config' "$cur"
-        ;;
-    'list')
         case $prev in
-        --state) _kgm_value words "$cur" 'stable empty dead preparingrebalance completingrebalance assigning reconciling'; return ;;
-        --type) _kgm_value words "$cur" 'classic consumer share streams'; return ;;
-        --match) _kgm_value '' "$cur"; return ;;
         -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
         --command-config) _kgm_value 'file' "$cur"; return ;;
         -X) _kgm_value '' "$cur"; return ;;
@@ -100,7 +97,25 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '--state --type --match -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '--version -h --help -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug' "$cur"; return; fi
+        _kgm_words 'list describe remove-members simulate-bounce watch wait doctor diff assign serve audit demo completion version help history config' "$cur"
+        ;;
+    'list')
+        case $prev in
+        --state) _kgm_value words "$cur" 'stable empty dead preparingrebalance completingrebalance assigning reconciling'; return ;;
+        --type) _kgm_value words "$cur" 'classic consumer share streams'; return ;;
+        --match) _kgm_value '' "$cur"; return ;;
+        --topic) _kgm_value '' "$cur"; return ;;
+        --sort) _kgm_value words "$cur" 'group type state members lag'; return ;;
+        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
+        --command-config) _kgm_value 'file' "$cur"; return ;;
+        -X) _kgm_value '' "$cur"; return ;;
+        --profile) _kgm_value 'profiles' "$cur"; return ;;
+        --timeout) _kgm_value '' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '--state --type --match --topic --lag --sort -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         ;;
     'describe')
         case $prev in
@@ -183,6 +198,7 @@ _kgm() {
     'watch')
         case $prev in
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
+        --match) _kgm_value '' "$cur"; return ;;
         --interval) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
         --settle) _kgm_value '' "$cur"; return ;;
@@ -198,7 +214,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --interval --until --settle --baseline --expect-no-moves --max-rebalances --expect-members --count -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --interval --until --settle --baseline --expect-no-moves --max-rebalances --expect-members --count -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'wait')
@@ -224,6 +240,7 @@ _kgm() {
         --match) _kgm_value '' "$cur"; return ;;
         --window) _kgm_value '' "$cur"; return ;;
         --history) _kgm_value 'folder' "$cur"; return ;;
+        --check) _kgm_value '' "$cur"; return ;;
         --fail-on) _kgm_value '' "$cur"; return ;;
         -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
         --command-config) _kgm_value 'file' "$cur"; return ;;
@@ -233,7 +250,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --window --history --fail-on -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --window --history --check --no-ignore --fail-on -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'diff')
@@ -286,6 +303,20 @@ _kgm() {
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
         if [[ $cur == -* ]]; then _kgm_words '-o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        ;;
+    'completion')
+        if [[ $cur == -* ]]; then _kgm_words '--install -h --help' "$cur"; return; fi
+        _kgm_value words "$cur" 'bash zsh fish'
+        ;;
+    'version')
+        case $prev in
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '-o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        ;;
+    'help')
+        if [[ $cur == -* ]]; then _kgm_words '--man -h --help' "$cur"; return; fi
         ;;
     'history')
         if [[ $cur == -* ]]; then _kgm_words '-h --help' "$cur"; return; fi

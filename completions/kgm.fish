@@ -6,22 +6,34 @@ function __kgm_names
     command kgm __complete fish $argv[1] "$current" (commandline -opc) 2>/dev/null
 end
 
-# Whether the line starts with these words, not counting options.
-function __kgm_at
-    set -l found
+# The words before the cursor without options and the values of those that can stand before the command.
+function __kgm_words
+    set -l is_value 0
     for word in (commandline -opc)[2..-1]
-        string match -q -- '-*' $word; or set -a found $word
+        if test $is_value = 1
+            set is_value 0
+            continue
+        end
+        switch $word
+            case -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --color
+                set is_value 1
+            case '-*'
+            case '*'
+                printf '%s\n' $word
+        end
     end
+end
+
+# Whether the line starts with these words.
+function __kgm_at
+    set -l found (__kgm_words)
     set -l depth (count $argv)
     test (count $found) -ge $depth; and test "$found[1..$depth]" = "$argv"
 end
 
-# Whether the line consists of these words, not counting options.
+# Whether the line consists of these words.
 function __kgm_just_at
-    set -l found
-    for word in (commandline -opc)[2..-1]
-        string match -q -- '-*' $word; or set -a found $word
-    end
+    set -l found (__kgm_words)
     test "$found" = "$argv"
 end
 
@@ -39,14 +51,29 @@ complete -c kgm -n '__kgm_just_at' -a assign -d 'Run an assignor on groups from 
 complete -c kgm -n '__kgm_just_at' -a serve -d 'Run a group coordinator that real Kafka clients can join'
 complete -c kgm -n '__kgm_just_at' -a audit -d 'Show the removals that kgm made from this machine, oldest first: who, when, why, what came of each'
 complete -c kgm -n '__kgm_just_at' -a demo -d 'Demonstrate kgm end to end on the embedded coordinator'
+complete -c kgm -n '__kgm_just_at' -a completion -d 'Print the script with which a shell completes commands, options, groups and instance ids'
+complete -c kgm -n '__kgm_just_at' -a version -d 'Show the versions of kgm, of Python, of the packages that the extras need, and of Kafka\'s APIs'
+complete -c kgm -n '__kgm_just_at' -a help -d 'Show the help of a command, or its manual page'
 complete -c kgm -n '__kgm_just_at' -a history -d 'What happened to groups and why, from the records of __consumer_offsets'
 complete -c kgm -n '__kgm_just_at' -a config -d 'Show where settings come from; test the connection and the login'
 complete -c kgm -n '__kgm_just_at' -l version -d 'Show the version and exit.'
 complete -c kgm -n '__kgm_just_at' -s h -l help -d 'Show help and exit.'
+complete -c kgm -n '__kgm_just_at' -s b -l bootstrap-server -l bootstrap-servers -x -d 'Brokers to connect to first. [env: KGM_BOOTSTRAP_SERVER; for reads also KAFKA_BOOTSTRAP_SERVERS]'
+complete -c kgm -n '__kgm_just_at' -l command-config -r -F -d 'A Java client.properties.'
+complete -c kgm -n '__kgm_just_at' -s X -x -d 'A setting of client.properties; repeatable.'
+complete -c kgm -n '__kgm_just_at' -l profile -x -a '(__kgm_names profiles)' -d 'A profile of kgm/config.toml.'
+complete -c kgm -n '__kgm_just_at' -l timeout -x -d 'Time limit of the whole command: 500ms, 5s, 2m.'
+complete -c kgm -n '__kgm_just_at' -s o -l output -x -a 'table wide json yaml csv tsv name ndjson markdown schema' -d 'table | wide | json | yaml | csv | tsv | name | ndjson | markdown | schema'
+complete -c kgm -n '__kgm_just_at' -l no-headers -d 'Omit the header line.'
+complete -c kgm -n '__kgm_just_at' -l color -x -a 'auto always never' -d 'auto | always | never'
+complete -c kgm -n '__kgm_just_at' -l debug -d 'Show tracebacks.'
 
 complete -c kgm -n '__kgm_at list' -l state -x -a 'stable empty dead preparingrebalance completingrebalance assigning reconciling' -d 'Only groups in this state, in any case; repeatable or a,b.'
 complete -c kgm -n '__kgm_at list' -l type -x -a 'classic consumer share streams' -d 'classic, consumer, share or streams; repeatable or a,b.'
 complete -c kgm -n '__kgm_at list' -l match -x -d 'Only groups whose id matches.'
+complete -c kgm -n '__kgm_at list' -l topic -x -d 'Only groups with members or offsets on it; repeatable or a,b.'
+complete -c kgm -n '__kgm_at list' -l lag -d 'Show the lag; reads the offsets of every group.'
+complete -c kgm -n '__kgm_at list' -l sort -x -a 'group type state members lag' -d 'group | type | state | members | lag'
 complete -c kgm -n '__kgm_at list' -s b -l bootstrap-server -l bootstrap-servers -x -d 'Brokers to connect to first. [env: KGM_BOOTSTRAP_SERVER; for reads also KAFKA_BOOTSTRAP_SERVERS]'
 complete -c kgm -n '__kgm_at list' -l command-config -r -F -d 'A Java client.properties.'
 complete -c kgm -n '__kgm_at list' -s X -x -d 'A setting of client.properties; repeatable.'
@@ -150,6 +177,7 @@ complete -c kgm -n '__kgm_at simulate-bounce' -s h -l help -d 'Show help and exi
 complete -c kgm -n '__kgm_at simulate-bounce' -a '(__kgm_names groups)'
 
 complete -c kgm -n '__kgm_at watch' -s g -l group -x -a '(__kgm_names groups)' -d 'A group; repeatable.'
+complete -c kgm -n '__kgm_at watch' -l match -x -d 'Groups whose id matches now, when the watch begins.'
 complete -c kgm -n '__kgm_at watch' -l interval -x -d 'Polling interval.'
 complete -c kgm -n '__kgm_at watch' -l until -x -d 'Exit 0 once the groups are: stable | bounced.'
 complete -c kgm -n '__kgm_at watch' -l settle -x -d 'How long nothing may happen before stable counts.'
@@ -191,6 +219,8 @@ complete -c kgm -n '__kgm_at doctor' -s g -l group -x -a '(__kgm_names groups)' 
 complete -c kgm -n '__kgm_at doctor' -l match -x -d 'Groups whose id matches.'
 complete -c kgm -n '__kgm_at doctor' -l window -x -d 'How long to wait for commits of members; 0s: do not wait.'
 complete -c kgm -n '__kgm_at doctor' -l history -x -a '(__fish_complete_directories (commandline -ct))' -d 'A built history, whose advice and alarms are findings too.'
+complete -c kgm -n '__kgm_at doctor' -l check -x -d 'Only these checks; repeatable or a,b.'
+complete -c kgm -n '__kgm_at doctor' -l no-ignore -d 'Also report what config.toml says to ignore.'
 complete -c kgm -n '__kgm_at doctor' -l fail-on -x -d 'Lowest severity that exits 8: error | warning | info | never.'
 complete -c kgm -n '__kgm_at doctor' -s b -l bootstrap-server -l bootstrap-servers -x -d 'Brokers to connect to first. [env: KGM_BOOTSTRAP_SERVER; for reads also KAFKA_BOOTSTRAP_SERVERS]'
 complete -c kgm -n '__kgm_at doctor' -l command-config -r -F -d 'A Java client.properties.'
@@ -249,6 +279,19 @@ complete -c kgm -n '__kgm_at demo' -l no-headers -d 'Omit the header line.'
 complete -c kgm -n '__kgm_at demo' -l color -x -a 'auto always never' -d 'auto | always | never'
 complete -c kgm -n '__kgm_at demo' -l debug -d 'Show tracebacks.'
 complete -c kgm -n '__kgm_at demo' -s h -l help -d 'Show help and exit.'
+
+complete -c kgm -n '__kgm_at completion' -l install -d 'Write it where the shell looks for scripts of this user.'
+complete -c kgm -n '__kgm_at completion' -s h -l help -d 'Show help and exit.'
+complete -c kgm -n '__kgm_at completion' -a 'bash zsh fish'
+
+complete -c kgm -n '__kgm_at version' -s o -l output -x -a 'table wide json yaml csv tsv name ndjson markdown schema' -d 'table | wide | json | yaml | csv | tsv | name | ndjson | markdown | schema'
+complete -c kgm -n '__kgm_at version' -l no-headers -d 'Omit the header line.'
+complete -c kgm -n '__kgm_at version' -l color -x -a 'auto always never' -d 'auto | always | never'
+complete -c kgm -n '__kgm_at version' -l debug -d 'Show tracebacks.'
+complete -c kgm -n '__kgm_at version' -s h -l help -d 'Show help and exit.'
+
+complete -c kgm -n '__kgm_at help' -l man -d 'Show the manual page.'
+complete -c kgm -n '__kgm_at help' -s h -l help -d 'Show help and exit.'
 
 complete -c kgm -n '__kgm_just_at history' -a capture -d 'Take records of __consumer_offsets into --out DIR, each once, from where the last capture stopped'
 complete -c kgm -n '__kgm_just_at history' -a build -d 'Make the tables of --out DIR from what was captured since the last build; with --source, capture it first, once'

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from kgm.cli import invocation
+from kgm.cli.options.word_order import in_order
 from kgm.cli.output.streams import (
     close,
     output_error,
@@ -32,6 +33,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     subcommand_metavar="COMMAND [ARGS]...",
+    epilog="The options that every command takes, such as --profile and -o, can also stand before the command.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
@@ -68,7 +70,11 @@ COMMANDS = {
     "history": ("history", "app", "Explain what happened to groups and why, from the records of __consumer_offsets."),
     "config": ("config", "app", "Show where settings come from; test the connection and the login."),
     "demo": ("demo", "demo", "Demonstrate kgm end to end on the embedded coordinator."),
+    "completion": ("about.completion", "completion", "Print or install the completion script of a shell."),
+    "version": ("about.version", "version", "Show the versions of kgm, Python, the extras and Kafka's APIs."),
+    "help": ("about.help", "help_command", "Show the help of a command, or its manual page."),
 }
+_GROUPS = [name for name, (_, function, _) in COMMANDS.items() if function == "app"]
 
 
 def register(name: str) -> None:
@@ -106,8 +112,12 @@ def run(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     invocation.remember(arguments)
     try:
+        arguments = in_order(arguments, _GROUPS)
         _register(arguments)
-        result = typer.main.get_command(app).main(arguments, prog_name="kgm", standalone_mode=False)
+        command = typer.main.get_command(app)
+        if arguments[-1:] in (["-h"], ["--help"]):
+            _add_examples(command, arguments)
+        result = command.main(arguments, prog_name="kgm", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except KgmError as error:
         if debug:
@@ -158,6 +168,22 @@ def _exit_code(error: KgmError) -> int:
     return PartialError.exit_code if isinstance(error, OutputError) and invocation.has_changed() else error.exit_code
 
 
+def _add_examples(command: "click.Command", arguments: Sequence[str]) -> None:
+    """Examples at the end of the help of the command that the arguments name."""
+    from kgm.cli.commands.about.examples import EXAMPLES
+
+    names: list[str] = []
+    for word in arguments:
+        below = getattr(command, "commands", {}).get(word)
+        if below is None:
+            break
+        command = below
+        names.append(word)
+    lines = [f"  {line}\n      {meaning}" for line, meaning in EXAMPLES.get(" ".join(names), ())]
+    if lines:
+        command.epilog = "\b\n" + "\n".join(["Examples:", *lines])
+
+
 def _print_traceback() -> None:
     """The traceback of the current error. It shows no values but those in messages."""
     import traceback
@@ -203,15 +229,16 @@ def _output_format(arguments: Sequence[str]) -> str | None:
         if word in ("-o", "--output"):
             output = after
         elif word.startswith(("-o", "--output=")):
-            output = word.removeprefix("--output=").removeprefix("-o")
+            output = word.removeprefix("--output=").removeprefix("-o").removeprefix("=")
     return output
 
 
 def _schema_of(arguments: Sequence[str]) -> str:
     """`kgm.config-test/v1` for `config test`."""
     words = [word for word in arguments if not word.startswith("-")]
-    depth = 2 if words and words[0] in COMMANDS and COMMANDS[words[0]][1] == "app" else 1
-    return f"kgm.{'-'.join(words[:depth]) or 'kgm'}/v1"
+    if not words or words[0] not in COMMANDS:
+        return "kgm.kgm/v1"
+    return f"kgm.{'-'.join(words[: 2 if words[0] in _GROUPS else 1])}/v1"
 
 
 def finish(code: int) -> int:

@@ -52,11 +52,12 @@ _CALLS: dict[tuple[str, ...], list[str] | None] = {
     ("audit",): [],
     ("config", "view"): ["-X", "client.id=\x1b[31m=x\u202e"],
     ("config", "test"): ["-g", CROWD],
+    ("version",): [],
     ("history", "capture"): None,  # starts Spark: tests/pipeline
     ("history", "build"): None,  # starts Spark: tests/pipeline
 }
 #: Their JSON contains none of the names.
-_NAMELESS = {("config", "view"), ("config", "test"), ("history", "verify"), ("history", "zombies")}
+_NAMELESS = {("version",), ("config", "view"), ("config", "test"), ("history", "verify"), ("history", "zombies")}
 
 
 def arguments(words: tuple[str, ...], cluster: Hostile, folder: str) -> list[str] | None:

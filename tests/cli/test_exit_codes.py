@@ -34,16 +34,17 @@ MEANINGS = {
 }  # fmt: skip
 #: Codes that a command cannot end with, and why.
 NEVER = {
-    "it does not connect to a cluster": {"config view": {4, 5, 6}, "audit": {4, 5, 6}, "assign": {4, 5, 6}, "serve": {4, 5, 6}, "demo": {4, 5, 6}},
-    "it names no group, member or file": {"demo": {3}, "audit": {3}, "serve": {3}},
+    "it does not connect to a cluster": {"config view": {4, 5, 6}, "audit": {4, 5, 6}, "assign": {4, 5, 6}, "serve": {4, 5, 6}, "demo": {4, 5, 6},
+                                        "completion": {4, 5}, "version": {4, 5, 6}, "help": {4, 5, 6}},
+    "it names no group, member or file": {"demo": {3}, "audit": {3}, "serve": {3}, "completion": {3}, "version": {3}, "help": {3}},
     "everything or nothing": {"simulate-bounce": {7}, "config view": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
-                             "watch": {7}, "wait": {7}},
+                             "watch": {7}, "wait": {7}, "completion": {7}, "version": {7}, "help": {7}},
     "it has no condition": {"list": {8}, "describe": {8}, "remove-members": {8}, "config view": {8}, "config test": {8},
-                            "assign": {8}, "serve": {8}, "demo": {8}, "audit": {8}},
+                            "assign": {8}, "serve": {8}, "demo": {8}, "audit": {8}, "completion": {8}, "version": {8}, "help": {8}},
     "it keeps polling until its time limit (8)": {"wait": {1}},
     "an error of a broker is a finding (8)": {"doctor": {1}},
-    "only through a bug": {"assign": {1}, "demo": {1}},
-    "it ends at once": {"config view": {1, 130}, "audit": {130}},
+    "only through a bug": {"assign": {1}, "demo": {1}, "completion": {1}, "version": {1}, "help": {1}},
+    "it ends at once": {"config view": {1, 130}, "audit": {130}, "completion": {130}, "version": {130}, "help": {130}},
 }  # fmt: skip
 _OF_HISTORY = (
     "`kgm history` exits with the same codes; on a live cluster (`-b`, or `--source kafka`) with 1, 4 and 5 as the "
@@ -162,6 +163,16 @@ def _cases():
     yield Case("config view", 2, "-X without a value", "config view -X nonsense")
     yield Case("config view", 3, "a profile that does not exist", "config view --profile none")
     yield Case("serve", 2, "an invalid topic", "serve --topic nonsense")
+    yield Case("completion", 0, "the script is printed", "completion fish")
+    yield Case("completion", 2, "a shell that has no script", "completion tcsh")
+    yield Case(
+        "completion", 6, "the file to be replaced is not a script of kgm", "completion bash --install",
+        env={"XDG_DATA_HOME": "{dir}/other-data"},
+    )  # fmt: skip
+    yield Case("version", 0, "the versions are shown", "version")
+    yield Case("version", 2, "an option that does not exist", "version --no-such-option")
+    yield Case("help", 0, "the page is printed", "help --man list")
+    yield Case("help", 2, "a command that does not exist", "help --man none")
     yield Case("demo", 2, "an invalid output format", "demo -o nonsense")
 
 
@@ -207,6 +218,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "broken" / "kgm" / "audit.jsonl").mkdir(parents=True)
+    (tmp_path / "other-data" / "bash-completion" / "completions").mkdir(parents=True)
+    (tmp_path / "other-data" / "bash-completion" / "completions" / "kgm").write_text("complete -W 'a b' kgm\n")
     (tmp_path / "kgm").mkdir()
     (tmp_path / "kgm" / "config.toml").write_text("")
     (tmp_path / "empty.toml").write_text("no json\n")

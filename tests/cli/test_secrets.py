@@ -44,6 +44,9 @@ OTHERS = {
     "serve": ["serve", "--topic", "nonsense"],
     "audit": ["audit"],
     "demo": ["demo", "-o", "nonsense"],
+    "completion": ["completion", "bash"],
+    "version": ["version"],
+    "help": ["help", "--man"],
 }
 _numbers = itertools.count()
 

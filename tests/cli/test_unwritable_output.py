@@ -104,6 +104,8 @@ def test_streams_that_the_shell_has_spoiled(words, redirection, cluster, folder)
         (["demo"], ">/dev/full", 1), (["list", "-b", "127.0.0.1:1", "--timeout", "1s"], "2>/dev/full", 5),
         (["list", "-b", "127.0.0.1:1", "--timeout", "1s"], ">&- 2>&-", 5), (["list", "--no-such"], "2>&-", 2),
         (["list", "-b", "127.0.0.1:1", "--timeout", "1s", "-o", "json"], ">/dev/full", 5),
+        (["completion", "bash"], ">/dev/full", 1), (["completion", "bash"], ">&- 2>&-", 1),
+        (["help", "--man", "list"], ">/dev/full", 1), (["help", "list"], ">&-", 1),
     ],
 )  # fmt: skip
 def test_help_servers_and_errors(words, redirection, code, tmp_path):
@@ -118,4 +120,6 @@ def test_help_servers_and_errors(words, redirection, code, tmp_path):
 
 
 def test_the_commands_are_all_there():
-    assert {words[0] for words in LEAVES} - {words[0] for words in COMMANDS} == {"serve", "demo"}
+    assert {words[0] for words in LEAVES} - {words[0] for words in COMMANDS} == {
+        "serve", "demo", "completion", "help",
+    }  # fmt: skip

@@ -72,16 +72,20 @@ _kgm() {
     fi
     for ((i = 1; i < ${#words[@]} - 1; i++)); do
         word=${words[i]}
-        if [[ $word == -* ]]; then
+        case $word in
+        @VALUED@)
+            i=$((i + 1))
             continue
-        fi
+            ;;
+        -*) continue ;;
+        esac
         case $command in
 """
 
 
 def script(tree: Command) -> str:
     groups = [each for each in tree.walk() if each.children]
-    lines = [_HEAD.rstrip("\n")]
+    lines = [_HEAD.rstrip("\n").replace("@VALUED@", " | ".join(tree.names_before_a_value))]
     for group in groups:
         names = "|".join(child.words[-1] for child in group.children)
         lines += [

@@ -15,28 +15,41 @@ end
 
 
 def script(tree: Command) -> str:
-    lines = [_HEAD, _CONDITION, "complete -c kgm -f"]
+    condition = _CONDITION.replace("@VALUED@", " ".join(tree.names_before_a_value))
+    lines = [_HEAD, condition, "complete -c kgm -f"]
     for each in tree.walk():
         lines += ["", *_command(each)]
     return "\n".join(lines) + "\n"
 
 
-_CONDITION = r"""# Whether the line starts with these words, not counting options.
-function __kgm_at
-    set -l found
+_CONDITION = r"""# The words before the cursor without options and the values of those that can stand before the command.
+function __kgm_words
+    set -l is_value 0
     for word in (commandline -opc)[2..-1]
-        string match -q -- '-*' $word; or set -a found $word
+        if test $is_value = 1
+            set is_value 0
+            continue
+        end
+        switch $word
+            case @VALUED@
+                set is_value 1
+            case '-*'
+            case '*'
+                printf '%s\n' $word
+        end
     end
+end
+
+# Whether the line starts with these words.
+function __kgm_at
+    set -l found (__kgm_words)
     set -l depth (count $argv)
     test (count $found) -ge $depth; and test "$found[1..$depth]" = "$argv"
 end
 
-# Whether the line consists of these words, not counting options.
+# Whether the line consists of these words.
 function __kgm_just_at
-    set -l found
-    for word in (commandline -opc)[2..-1]
-        string match -q -- '-*' $word; or set -a found $word
-    end
+    set -l found (__kgm_words)
     test "$found" = "$argv"
 end
 """

@@ -4,38 +4,12 @@ from __future__ import annotations
 
 import textwrap
 
+from kgm.cli.commands.about.examples import EXAMPLES
+
 from .tree import Command, Parameter
 
 #: The date of the last change that matters to readers: a page must not differ from day to day.
 DATE = "2026-11-21"
-_EXAMPLES: dict[str, list[tuple[str, str]]] = {
-    "list": [
-        ("kgm list -b localhost:9092 --state stable", "the stable groups"),
-        ("kgm list -o name --match 'orders-*'", "only names, for a loop"),
-    ],
-    "describe": [
-        ("kgm describe payments", "members with instance ids, what they own, their lag"),
-        ("kgm describe payments -o json > before.json", "a snapshot, for diff and simulate-bounce"),
-        ("kgm describe --all-groups --state", "one line for each group"),
-    ],
-    "remove-members": [
-        ("kgm remove-members payments -i payments-3 --dry-run", "what the removal would do"),
-        ("kgm remove-members payments -i 'app-{1..3}' --yes --reason scale-in", "three members in one request"),
-    ],
-    "simulate-bounce": [
-        ("kgm simulate-bounce payments --all --rolling --restart-time 20s", "a rolling restart of all members"),
-        ("kgm simulate-bounce payments --all --rolling --fail-if-moves 0", "a gate for a runbook"),
-        ("kgm simulate-bounce --members 6 --topic orders:24 --all --compare", "a group that does not exist yet"),
-    ],
-    "serve": [("kgm serve --listen 127.0.0.1:0 --topic orders:12", "a coordinator for a test")],
-    "config test": [("kgm config test --profile prod", "why the connection fails")],
-    "watch": [
-        ("kgm watch payments --expect-no-moves --until stable", "verify a rolling restart while it happens"),
-    ],
-    "wait": [("kgm wait payments --for stable --timeout 2m", "block until the group is stable")],
-    "diff": [("kgm diff before.json live", "what has changed since the snapshot")],
-    "doctor": [("kgm doctor payments", "what is wrong with a group, and what to run next")],
-}
 _EXIT = [
     ("0", "Done."),
     ("1", "An internal error, or an error of the broker; or the output cannot be written, and nothing was changed."),
@@ -81,6 +55,8 @@ def _written(command: Command, tree: Command) -> str:
         for argument in command.arguments:
             lines += [".TP", f"\\fI{_text(argument.metavar)}\\fR", *_wrapped(argument.help or "A name.")]
     lines.append(".SH OPTIONS")
+    if not command.words:
+        lines += [*_wrapped("Options of every command can stand before the command, too.")]
     for option in command.options:
         lines += [".TP", _head(option), *_wrapped(_description(option))]
     lines += _output(command)
@@ -155,7 +131,7 @@ def _environment(command: Command) -> list[str]:
 
 
 def _examples(command: Command) -> list[str]:
-    examples = _EXAMPLES.get(" ".join(command.words), [])
+    examples = EXAMPLES.get(" ".join(command.words), ())
     lines = [".SH EXAMPLES"] if examples else []
     for line, meaning in examples:
         lines += [".TP", f".B {_text(line)}", *_wrapped(meaning[0].upper() + meaning[1:] + ".")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import click
 
@@ -69,6 +69,11 @@ class Command:
     def is_of_cluster(self) -> bool:
         return any("--bootstrap-server" in option.names for option in self.options)
 
+    @property
+    def names_before_a_value(self) -> list[str]:
+        """The names of options whose value is the next word."""
+        return [name for option in self.options if option.takes_value for name in option.names]
+
     def walk(self) -> Iterator[Command]:
         yield self
         for child in self.children:
@@ -101,8 +106,13 @@ def leaves(command: click.Command | None = None, words: tuple[str, ...] = ()) ->
 
 
 def command_tree() -> Command:
-    """The tree below `kgm`."""
-    return _command(click_tree(), ())
+    """The tree below `kgm`. Options of every command can stand before the command too."""
+    from kgm.cli.options.shared_options import takes_value
+
+    tree = _command(click_tree(), ())
+    (one,) = (child for child in tree.children if child.words == ("list",))
+    shared = tuple(option for option in one.options if takes_value(option.names[0]) is not None)
+    return replace(tree, options=(*tree.options, *shared))
 
 
 def _command(command: click.Command, words: tuple[str, ...]) -> Command:

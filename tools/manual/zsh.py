@@ -22,6 +22,18 @@ _kgm_names() {
     fi
 }
 """
+_TAIL = r"""_kgm() {
+    local -a kgm_words=("${words[@]}")
+    _kgm_at "$@"
+}
+
+# On fpath, this file is the body of the function; sourced, it only defines it.
+if [[ ${funcstack[1]} == _kgm ]]; then
+    _kgm "$@"
+else
+    compdef _kgm kgm
+fi
+"""
 _ACTIONS = {"": " ", "file": "_files", "folder": "_files -/"}
 
 
@@ -29,7 +41,7 @@ def script(tree: Command) -> str:
     lines = [_HEAD]
     for each in tree.walk():
         lines += [*_function(each), ""]
-    lines += ['local -a kgm_words=("${words[@]}")', '_kgm_at "$@"', ""]
+    lines.append(_TAIL)
     return "\n".join(lines)
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kgm.operations.doctor.diagnosis import Diagnosis
     from kgm.operations.doctor.findings import Finding
     from kgm.operations.doctor.history_findings import HistoryFacts
+    from kgm.operations.settings.ignored_checks import IgnoredCheck
 
 SCHEMA = "kgm.doctor/v1"
 _NEVER = "never"
@@ -41,6 +42,12 @@ def doctor(
         str | None,
         typer.Option("--history", metavar="DIR", help="A built history, whose advice and alarms are findings too."),
     ] = None,
+    check: Annotated[
+        list[str] | None, typer.Option("--check", metavar="NAME", help="Only these checks; repeatable or a,b.")
+    ] = None,
+    no_ignore: Annotated[
+        bool, typer.Option("--no-ignore", help="Also report what config.toml says to ignore.")
+    ] = False,
     fail_on: Annotated[
         str,
         typer.Option(
@@ -56,6 +63,10 @@ def doctor(
     __consumer_offsets); and the advice and alarms of a built history. Changes nothing.
 
     error: something is not consumed, or will be lost. warning: it costs rebalances, or will. info: worth knowing.
+    Findings that are accepted are listed in config.toml, for all clusters in tables [[ignore]], for a profile in tables
+    [[profiles.NAME.ignore]]: check = "NAME", reason = "why", and group = "GLOB" unless it is for all groups. They are
+    counted, and are no reason to fail.
+
     Exits 8 when there are findings of severity --fail-on or above."""
     from kgm.cli.output.failures import exit_with, print_error, warn_of_unseen_groups, warn_of_unseen_topics
     from kgm.cli.output.progress import progress
@@ -67,11 +78,14 @@ def doctor(
         raise UsageError(f"--fail-on: {fail_on!r} is not one of {', '.join(Severity)}, {_NEVER}")
     window_ms = parse_duration(window, "--window")
     names = list(dict.fromkeys([*(groups or ()), *(group or ())]))
+    checks = _checks(check)
+    ignored = () if no_ignore else _ignored_checks(options)
     facts = _history_facts(history)
     with options.cluster(reads_only=True) as connected:
         diagnosis = diagnose(
             connected, names, match, window_ms=window_ms, history=facts,
-            removals=known_removals(os.environ), phase=functools.partial(progress, options),
+            removals=known_removals(os.environ), checks=checks, ignored=ignored,
+            phase=functools.partial(progress, options),
         )  # fmt: skip
         if diagnosis.listing is not None:
             warn_of_unseen_groups(connected, diagnosis.listing)
@@ -91,6 +105,28 @@ def doctor(
         ids = ", ".join(sorted({one.group_id for one in failing})[:5])
         print_error(ConditionNotMet(f"{many(len(failing), 'finding')} of severity {fail_on} or above in: {ids}"))
         raise typer.Exit(ConditionNotMet.exit_code)
+
+
+def _checks(given: Sequence[str] | None) -> tuple[str, ...]:
+    """The names behind --check. Raises UsageError."""
+    from kgm.operations.doctor.check_names import check_names
+
+    names = check_names((word.strip() for value in given or () for word in value.split(",") if word.strip()), "--check")
+    if given and not names:
+        raise UsageError("--check: the name of the check is empty")
+    return names
+
+
+def _ignored_checks(options: RunOptions) -> tuple[IgnoredCheck, ...]:
+    """Raises UsageError, also for a check that does not exist."""
+    from kgm.operations.doctor.check_names import check_names
+    from kgm.operations.settings.ignored_checks import read_ignored_checks
+    from kgm.operations.settings.loading import config_file
+
+    ignored = read_ignored_checks(config_file(os.environ), options.profile)
+    for one in ignored:
+        check_names([one.check], one.where)
+    return ignored
 
 
 def _history_facts(folder: str | None) -> HistoryFacts | None:
@@ -144,6 +180,7 @@ def _table(diagnosis: Diagnosis) -> Table:
         if one.next_command:
             rows.append(["", "", "", f"  -> {one.next_command}"])
     notes = [f"{many(len(diagnosis.group_ids), 'group')} examined: {_counts(diagnosis.findings) or 'no findings'}"]
+    notes += [f"ignored: {one.finding.check} in {one.finding.group_id}: {one.reason}" for one in diagnosis.ignored]
     notes += [f"not checked: {', '.join(one.checks)}: {one.why}" for one in diagnosis.skipped]
     return Table(columns=columns if rows else [], rows=rows, notes=notes)
 

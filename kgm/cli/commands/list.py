@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,8 +11,14 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
 from kgm.model.errors import UsageError
+from kgm.text.wording import many
+
+if TYPE_CHECKING:
+    from kgm.operations.groups.listing import GroupRow
 
 SCHEMA = "kgm.list/v1"
+#: Of the groups that could not be described, so many are named.
+_SHOWN = 5
 
 
 @cluster_options
@@ -26,29 +32,71 @@ def list_groups(
         typer.Option("--type", metavar="TYPE", help="classic, consumer, share or streams; repeatable or a,b."),
     ] = None,
     match: Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Only groups whose id matches.")] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC", help="Only groups with members or offsets on it; repeatable or a,b."),
+    ] = None,
+    lag: Annotated[bool, typer.Option("--lag", help="Show the lag; reads the offsets of every group.")] = False,
+    sort: Annotated[
+        str, typer.Option("--sort", metavar="COLUMN", help="group | type | state | members | lag")
+    ] = "group",
     options: RunOptions,
 ) -> None:
-    """List the visible groups: id, type, state, members."""
+    """List the visible groups: id, type, state, members.
+
+    --lag adds the records between the committed offsets and the ends of the partitions. --sort members and --sort lag
+    begin with the highest; --sort lag implies --lag. Groups that cannot be described have no lag, and are not listed
+    with --topic; a warning names them."""
     from kgm.cli.completion.cache import store_names
     from kgm.cli.output.contracts.list import group_json
-    from kgm.cli.output.failures import exit_with, warn_of_unseen_groups
+    from kgm.cli.output.failures import exit_with, print_warning, warn_of_unseen_groups, warn_of_unseen_topics
     from kgm.cli.output.progress import progress
     from kgm.operations.groups import listing
 
     states, types = _known(_split(state), "--state", listing.STATES), _known(_split(kind), "--type", listing.TYPES)
+    topics = _split(topic)
+    if topic and not topics:
+        raise UsageError("--topic: the name of the topic is empty")
+    (column,) = _known([sort], "--sort", list(listing.GroupOrder))
+    order = listing.GroupOrder(column.lower())
+    lag = lag or order is listing.GroupOrder.LAG
     with options.cluster(reads_only=True) as connected, progress(options, "listing groups"):
-        table = listing.list_groups(connected, states=states, types=types, pattern=match)
+        table = listing.list_groups(
+            connected, states=states, types=types, pattern=match, topics=topics, lag=lag, order=order
+        )
         warn_of_unseen_groups(connected, table.listing)
+        warn_of_unseen_topics(connected)
         where = cluster_json(connected)
+    if table.undescribed:
+        shown = ", ".join(map(repr, table.undescribed[:_SHOWN]))
+        print_warning(f"{many(len(table.undescribed), 'group')} with unknown topics, not described: {shown}")
     names = [row.group_id for row in table.rows]
     errors = table.listing.errors
-    is_all = match is None and not state and not kind and not errors
+    is_all = match is None and not state and not kind and not topics and not errors
     store_names(options, table.snapshots, listed=names, is_all=is_all)
+    items = [group_json(row) for row in table.rows]
+    emit(
+        Report(
+            schema=SCHEMA,
+            data={"groups": items},
+            tables=[_table(table.rows, lag=lag)],
+            names=names,
+            items=items,
+            cluster=where,
+            errors=errors,
+        ),
+        options,
+    )
+    exit_with(errors, done=len(table.rows))
+
+
+def _table(listed: Sequence[GroupRow], *, lag: bool) -> Table:
     columns = [
         Column(title="GROUP"),
         Column(title="TYPE"),
         Column(title="STATE"),
         Column(title="MEMBERS", right=True),
+        *([Column(title="LAG", right=True)] if lag else []),
         Column(title="PROTOCOL-TYPE", wide=True),
         Column(title="COORDINATOR", wide=True, right=True),
     ]
@@ -58,25 +106,13 @@ def list_groups(
             row.type,
             row.state,
             row.members,
+            *([row.lag] if lag else []),
             row.protocol_type,
             None if row.coordinator is None else row.coordinator.id,
         ]
-        for row in table.rows
+        for row in listed
     ]
-    items = [group_json(row) for row in table.rows]
-    emit(
-        Report(
-            schema=SCHEMA,
-            data={"groups": items},
-            tables=[Table(columns=columns, rows=rows)],
-            names=names,
-            items=items,
-            cluster=where,
-            errors=errors,
-        ),
-        options,
-    )
-    exit_with(errors, done=len(table.rows))
+    return Table(columns=columns, rows=rows)
 
 
 def _known(words: list[str], option: str, known: Sequence[str]) -> list[str]:

@@ -21,7 +21,9 @@ from kgm.text.timestamps import rfc3339
 if TYPE_CHECKING:
     from kgm.cli.output.watch.event_lines import CollectedEvents, JsonLines, TextLines
     from kgm.cli.output.watch.screen import Screen
+    from kgm.client import AdminClient
     from kgm.model.snapshot import GroupSnapshot
+    from kgm.operations.watch.timekeeper import Timekeeper
     from kgm.operations.watch.watch import Watch, WatchLimits
     from kgm.operations.watch.watched_group import Expectations, WatchedGroup
 
@@ -37,6 +39,9 @@ def watch(
     groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP...", help="Groups to watch.")] = None,
     *,
     group: Annotated[list[str] | None, typer.Option("-g", "--group", help="A group; repeatable.")] = None,
+    match: Annotated[
+        str | None, typer.Option("--match", metavar="GLOB", help="Groups whose id matches now, when the watch begins.")
+    ] = None,
     interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Polling interval.")] = "2s",
     until: Annotated[
         str | None, typer.Option("--until", metavar="WHAT", help="Exit 0 once the groups are: stable | bounced.")
@@ -67,8 +72,8 @@ def watch(
     """Watch groups: members that join, leave and are replaced, rebalances, moved partitions, lag, coordinators.
 
     Redraws at a terminal, and writes a line for each event in a pipe (-o ndjson: an object). Ends with Ctrl-C (130),
-    at the end of --timeout, when --until is reached (0), or when an expectation is broken (8). Owners are compared with
-    those of the first poll at which the group was stable, or with --baseline.
+    at the end of --timeout or with the key q, when --until is reached (0), or when an expectation is broken (8). Owners
+    are compared with those of the first poll at which the group was stable, or with --baseline.
 
     --until stable: the state is Stable, every static member from before is present and not away, there are as many
     members as before (or --expect-members), every partition that had an owner has one, and nothing has happened for the
@@ -86,7 +91,7 @@ def watch(
     how long to watch (without end by default; exit 8 if --until is not reached by then); a timeout from the environment
     or a profile does not end a watch."""
     wanted = list(dict.fromkeys([*(groups or ()), *(group or ())]))
-    if not wanted:
+    if not wanted and match is None:
         raise UsageError("no group is given", hint="kgm watch GROUP; `kgm list` shows the groups")
     for option, number, least in (
         ("--max-rebalances", max_rebalances, 0), ("--expect-members", expect_members, 1), ("--count", count, 1)
@@ -104,7 +109,25 @@ def watch(
         max_rebalances=max_rebalances,
     )
     watched = _watched_groups(wanted, baseline, expectations)
-    _watch(watched, limits, options)
+
+    def matching(connected: AdminClient) -> list[WatchedGroup]:
+        names = [name for name in _matching(connected, match) if name not in wanted]
+        return _watched_groups(names, baseline, expectations)
+
+    _watch(watched, matching, limits, options)
+
+
+def _matching(connected: AdminClient, pattern: str | None) -> Sequence[str]:
+    """The groups that match. Raises NotFoundError when there are none, and the error of a broker that is not answered:
+    its groups would be missing."""
+    if pattern is None:
+        return ()
+    from kgm.operations.groups.selection import select_groups
+
+    selection = select_groups(connected, [], pattern)
+    for error in selection.errors:
+        raise error
+    return selection.group_ids
 
 
 def _limits(interval: str, until: str | None, count: int | None, options: RunOptions) -> WatchLimits:
@@ -138,21 +161,30 @@ def _watched_groups(names: Sequence[str], baseline: str | None, expectations: Ex
     return [WatchedGroup(name, expectations=expectations, baseline=before.get(name)) for name in names]
 
 
-def _watch(groups: Sequence[WatchedGroup], limits: WatchLimits, options: RunOptions) -> None:
+def _watch(
+    named: Sequence[WatchedGroup],
+    matching: Callable[[AdminClient], Sequence[WatchedGroup]],
+    limits: WatchLimits,
+    options: RunOptions,
+) -> None:
     from kgm.cli.output.failures import print_error
     from kgm.cli.output.watch.event_lines import CollectedEvents
     from kgm.client.poller import GroupPoller
-    from kgm.operations.watch.timekeeper import SystemTimekeeper
     from kgm.operations.watch.watch import Watch
 
     with options.cluster(reads_only=True) as connected, _sigterm_as_exit():
+        groups = [*named, *matching(connected)]
         names = [group.group_id for group in groups]
         poller = GroupPoller(connected, names, budget_ms=min(_POLL_MS, options.timeout_ms))
-        running = Watch(poller, groups, limits, SystemTimekeeper())
-        running.begin()
         observer = _observer(groups, limits, options)
+        clock, is_ended = _clock(observer)
+        running = Watch(poller, groups, limits, clock, is_ended=is_ended)
+        running.begin()
         try:
-            with observer if isinstance(observer, AbstractContextManager) else nullcontext():
+            with (
+                clock if isinstance(clock, AbstractContextManager) else nullcontext(),
+                observer if isinstance(observer, AbstractContextManager) else nullcontext(),
+            ):
                 running.run(observer)
         finally:
             if isinstance(observer, CollectedEvents):
@@ -160,6 +192,19 @@ def _watch(groups: Sequence[WatchedGroup], limits: WatchLimits, options: RunOpti
     if running.error is not None:
         print_error(running.error)
         raise typer.Exit(running.error.exit_code)
+
+
+def _clock(observer: object) -> tuple[Timekeeper, Callable[[], bool]]:
+    """The clock of the watch, and whether a key has ended it; keys are read where the screen is redrawn."""
+    from kgm.cli.output.watch.event_lines import CollectedEvents, JsonLines, TextLines
+    from kgm.operations.watch.timekeeper import SystemTimekeeper
+
+    if isinstance(observer, CollectedEvents | JsonLines | TextLines):
+        return SystemTimekeeper(), lambda: False
+    from kgm.cli.output.watch.keys import LeaveKey
+
+    key = LeaveKey()
+    return key, key.is_pressed
 
 
 def _observer(

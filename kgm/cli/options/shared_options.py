@@ -19,7 +19,10 @@ from kgm.cli.output.output_options import FORMATS
 
 
 def _print_schema(context: typer.Context, value: str) -> str:
-    """Print the JSON Schema and exit, before any other option is checked, so that none is needed."""
+    """Print the JSON Schema and exit, before any other option is checked, so that none is needed.
+
+    `-o=json` is what other tools accept; the parser takes the = for a part of the format."""
+    value = value.removeprefix("=")
     if value == "schema" and not context.resilient_parsing:
         from kgm.cli.output.schema import print_schema
 
@@ -75,6 +78,19 @@ _CLUSTER: dict[str, tuple[Any, Any]] = {
     "profile": (Profile, None),
     "timeout": (Timeout, "30s"),
 }
+
+
+def takes_value(word: str) -> bool | None:
+    """Whether the value of this option is the next word; None for a word that is not an option of every command."""
+    name, equals, _ = word.partition("=")
+    for annotation, default in {**_CLUSTER, **_OUTPUT}.values():
+        (option,) = annotation.__metadata__
+        names = (option.default, *option.param_decls)  # within Annotated, typer keeps the first name as a default
+        if name in names and name.startswith("--"):
+            return not equals and default is not False
+        if any(len(short) == 2 and word.startswith(short) for short in names):
+            return len(word) == 2
+    return None
 
 
 def output_options(command: Callable[..., None]) -> Callable[..., None]:

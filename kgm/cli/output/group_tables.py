@@ -34,18 +34,20 @@ def heading(snapshot: GroupSnapshot) -> str:
 def members_table(snapshot: GroupSnapshot, *, verbose: bool = False) -> Table:
     """One row for each member, by identity; members without partitions too."""
     extra = not verbose
+    static = _static_members(snapshot)
     columns = [
         Column(title="GROUP", data=True),
-        Column(title="INSTANCE-ID"),
-        Column(title="MEMBER-ID"),
+        # One of the two ids tells each member from the others.
+        Column(title="INSTANCE-ID", left_out=None if static else 4),
+        Column(title="MEMBER-ID", left_out=1 if static == len(snapshot.members) else None),
         Column(title="CLIENT-ID", wide=extra),
-        Column(title="HOST"),
+        Column(title="HOST", left_out=2),
         Column(title="STATUS"),
         Column(title="EPOCH", wide=extra, right=True),
         Column(title="PROTOCOL", wide=extra),
         Column(title="RACK", wide=extra),
         Column(title="SUBSCRIPTION", wide=extra),
-        Column(title="PARTITIONS", right=True),
+        Column(title="PARTITIONS", right=True, left_out=3),
         Column(title="LAG", right=True),
         Column(title="ASSIGNMENT"),
         Column(title="TARGET", wide=extra),
@@ -106,11 +108,11 @@ def offsets_table(snapshot: GroupSnapshot) -> Table:
         Column(title="GROUP", data=True),
         Column(title="TOPIC"),
         Column(title="PARTITION", right=True),
-        Column(title="COMMITTED", right=True),
-        Column(title="END", right=True),
+        Column(title="COMMITTED", right=True, left_out=4),
+        Column(title="END", right=True, left_out=3),
         Column(title="LAG", right=True),
-        Column(title="INSTANCE-ID"),
-        Column(title="MEMBER-ID"),
+        Column(title="INSTANCE-ID", left_out=None if _static_members(snapshot) else 2),
+        Column(title="MEMBER-ID", left_out=1 if _static_members(snapshot) == len(snapshot.members) else None),
     ]
     rows: list[list[Cell]] = []
     for row in sorted(snapshot.offsets, key=lambda row: (row.topic, row.partition)):
@@ -123,14 +125,14 @@ def state_table(snapshots: Sequence[GroupSnapshot]) -> Table:
     """One row for each group."""
     columns = [
         Column(title="GROUP"),
-        Column(title="TYPE"),
+        Column(title="TYPE", left_out=4),
         Column(title="STATE"),
-        Column(title="ASSIGNOR"),
+        Column(title="ASSIGNOR", left_out=5),
         Column(title="MEMBERS", right=True),
-        Column(title="STATIC", right=True),
-        Column(title="EPOCH", right=True),
+        Column(title="STATIC", right=True, left_out=2),
+        Column(title="EPOCH", right=True, left_out=3),
         Column(title="LAG", right=True),
-        Column(title="COORDINATOR"),
+        Column(title="COORDINATOR", left_out=1),
     ]
     notes = [f"{snapshot.group_id}: {note}" for snapshot in snapshots for note in _past_end(snapshot)]
     return Table(columns=columns, rows=[_state_row(snapshot) for snapshot in snapshots], notes=notes)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from kgm.cli.invocation import with_cluster
 from kgm.cli.output.output_options import OutputOptions
-from kgm.cli.output.table_text import TableStyle, fold, styled, table_lines
+from kgm.cli.output.table_text import TableStyle, columns_that_fit, fold, styled, table_lines
 from kgm.model.errors import KgmError
 from kgm.text.sanitize import clean, csv_cell, json_text
 
@@ -29,12 +29,16 @@ _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: `wide` ones show with -o wide and in data formats, `data` ones in data formats only."""
+    """A column: `wide` ones show with -o wide and in data formats, `data` ones in data formats only.
+
+    left_out: at a terminal that is too narrow, columns are left out in the order of this number, after those that have
+    no values; None: never."""
 
     title: str
     wide: bool = False
     data: bool = False
     right: bool = False
+    left_out: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,10 +189,19 @@ def table_text(table: Table, options: OutputOptions, style: TableStyle) -> str:
     shown = [i for i, column in enumerate(table.columns) if not column.data and (wide or not column.wide)]
     titles = [table.columns[i].title for i in shown]
     rows = [[_cell(row[i]) for i in shown] for row in table.rows]
+    left_out: list[str] = []
+    if not wide and style.width is not None:
+        ranks = [table.columns[i].left_out for i in shown]
+        kept = columns_that_fit(titles, rows, ranks, style)
+        left_out = [title for at, title in enumerate(titles) if at not in kept]
+        if left_out:
+            shown, titles = [shown[at] for at in kept], [titles[at] for at in kept]
+            rows = [[row[at] for at in kept] for row in rows]
     lines = _folded(table.heading, "cyan", style) if table.heading else []
     if shown:
         lines += table_lines(titles, rows, [table.columns[i].right for i in shown], style)
-    for note in table.notes:
+    no_room = [f"no room for {', '.join(left_out)}; -o wide shows all columns"] if left_out else []
+    for note in (*table.notes, *no_room):
         lines += _folded(note, "dim", style)
     return "".join(line + "\n" for line in lines)
 

@@ -1,7 +1,8 @@
 """Tables of text for people: columns two spaces apart, as kubectl prints them, with nothing to strip for awk.
 
-At a terminal the cells of a table that is too wide are folded; where that is unreadable, each row becomes a block of
-`TITLE  value` lines. Without a terminal nothing is folded. Cells are cleaned before they come here."""
+At a terminal the cells of a table that is too wide are folded; where that is unreadable, the columns that people need
+least are left out, and if that does not help either, each row becomes a block of `TITLE  value` lines. Without a
+terminal nothing is folded. Cells are cleaned before they come here."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from typing import TypeAlias
 
 #: The cells of a row.
 _Row: TypeAlias = Sequence[str]
-#: A folded column is never narrower than this, unless its cells are.
-_NARROWEST = 16
+#: A folded column is never narrower than the first, unless its cells are; than the second, where all else has failed.
+_NARROWEST, _LAST_RESORT = 16, 12
 _GAP = "  "
 _RESET = "\x1b[0m"
 _SGR = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "1;36"}
@@ -60,19 +61,40 @@ def table_lines(
     widths = [max(map(cells, column)) for column in columns]
     if style.width is None or _total(widths) <= style.width:
         return _lines(head, rows, widths, right, style)
-    folded = _folded_widths(widths, style.width)
+    folded = _folded_widths(widths, style.width) or _folded_widths(widths, style.width, _LAST_RESORT)
     if folded is None:
         return _blocks(titles, rows, style, style.width)
     return _folded_lines(head, rows, folded, right, style)
+
+
+def columns_that_fit(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], ranks: Sequence[int | None], style: TableStyle
+) -> list[int]:
+    """Which columns make a table that fits the width; all of them if none do. ranks: the order in which columns may be
+    left out, after those without values; None: never."""
+    everything = list(range(len(titles)))
+    head = [tuple(titles)] if style.headers else []
+    columns = list(zip(*head, *rows, strict=True))
+    if style.width is None or not columns:
+        return everything
+    widths = [max(map(cells, column)) for column in columns]
+    optional = [(any(row[at] != "-" for row in rows), rank, at) for at, rank in enumerate(ranks) if rank is not None]
+    kept = everything
+    for _, _, at in [(False, 0, -1), *sorted(optional)]:
+        kept = [one for one in kept if one != at]
+        now = [widths[one] for one in kept]
+        if _total(now) <= style.width or _folded_widths(now, style.width) is not None:
+            return kept
+    return kept if _folded_widths([widths[one] for one in kept], style.width, _LAST_RESORT) else everything
 
 
 def _total(widths: Sequence[int]) -> int:
     return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
-def _folded_widths(widths: Sequence[int], room: int) -> list[int] | None:
+def _folded_widths(widths: Sequence[int], room: int, narrowest: int = _NARROWEST) -> list[int] | None:
     """The widest columns reduced to one width, the largest that fits; None when that is too narrow to read."""
-    for cap in range(max(widths), _NARROWEST - 1, -1):
+    for cap in range(max(widths), narrowest - 1, -1):
         capped = [min(width, cap) for width in widths]
         if _total(capped) <= room:
             return capped

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import fnmatch
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kgm.model.errors import AuthenticationError, AuthorizationError, KgmError, NotFoundError
 from kgm.operations.doctor import activity, assignment, history_findings, identity, recent_records
-from kgm.operations.doctor.findings import Finding, Severity, SkippedChecks
+from kgm.operations.doctor.check_names import UNAVAILABLE
+from kgm.operations.doctor.findings import Finding, IgnoredFinding, Severity, SkippedChecks
 from kgm.operations.doctor.group_facts import GroupFacts
 from kgm.operations.doctor.history_findings import HistoryFacts
 from kgm.operations.groups.selection import select_groups
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from kgm.client.offsets_topic.member_activity import CommitRecord
     from kgm.model.snapshot import GroupSnapshot
     from kgm.operations.doctor.known_removals import KnownRemoval
+    from kgm.operations.settings.ignored_checks import IgnoredCheck
 
 _CHECKS: Final = (
     *identity.CHECKS,
@@ -42,13 +45,16 @@ _CHECKS_OF_LOG: Final = (
     "offsets-expire-soon",
 )
 _CHECKS_OF_WINDOW: Final = ("stalled-owner", "rebalancing")
+#: These look at both descriptions, if there are two.
+_CHECKS_OF_BOTH: Final = frozenset({*_CHECKS_OF_WINDOW, "unowned-partitions"})
 #: Wraps a part of the work that may take long; gets what it does, in words.
 Phase: TypeAlias = Callable[[str], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """findings: the most severe first. group_ids: the groups that were examined. listing: None if none was needed."""
+    """findings: the most severe first, without those that are ignored. group_ids: the groups that were examined.
+    listing: None if none was needed."""
 
     group_ids: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -57,6 +63,7 @@ class Diagnosis:
     window_ms: int
     history: str | None
     listing: Listing | None
+    ignored: tuple[IgnoredFinding, ...] = ()
 
 
 def run_checks(facts: GroupFacts) -> list[Finding]:
@@ -73,11 +80,14 @@ def diagnose(
     window_ms: int,
     history: HistoryFacts | None = None,
     removals: Sequence[KnownRemoval] = (),
+    checks: Collection[str] = (),
+    ignored: Sequence[IgnoredCheck] = (),
     phase: Phase = lambda _: nullcontext(),
 ) -> Diagnosis:
     """Examine the named groups and those that match the pattern; all groups when there is neither.
 
-    removals: those that the audit log of this machine has. Describes groups again `window_ms` later where time tells
+    removals: those that the audit log of this machine has. checks: the names of those to report; empty is all, and a
+    coordinator that does not answer is always reported. Describes groups again `window_ms` later where time tells
     more; 0 is not at all. Raises KgmError when no broker answers."""
     with phase("examining groups"):
         selection = select_groups(cluster, names, pattern, all_groups=not names and pattern is None)
@@ -92,27 +102,44 @@ def diagnose(
         recorded = queries.recorded(sorted(first))
     later: Mapping[str, GroupSnapshot] = {}
     busy = [group_id for group_id, group in first.items() if _changes_with_time(group)]
-    if busy and window_ms:
+    needs_both = not checks or not _CHECKS_OF_BOTH.isdisjoint(checks)
+    if busy and window_ms and needs_both:
         with phase("waiting for commits"):
             cluster.deadline.sleep(window_ms / 1000)
             later = queries.described_again(busy)
-    elif busy:
+    elif busy and needs_both:
         queries.skipped.append(SkippedChecks(checks=_CHECKS_OF_WINDOW, why="groups were described once (--window 0s)"))
     now_ms = round(time.time() * 1000)
     for group_id in sorted(first):
         facts = queries.facts(first[group_id], later.get(group_id), recorded.get(group_id, ()), now_ms)
         queries.findings += run_checks(facts)
+    wanted = [one for one in queries.findings if not checks or one.check in {*checks, UNAVAILABLE}]
+    wanted.sort(key=lambda one: (one.severity.rank, one.group_id, one.check, one.message))
+    reasons = [_reason_to_ignore(one, ignored) for one in wanted]
+    pairs = list(zip(wanted, reasons, strict=True))
     return Diagnosis(
         group_ids=tuple(sorted(first)),
-        findings=tuple(
-            sorted(queries.findings, key=lambda one: (one.severity.rank, one.group_id, one.check, one.message))
-        ),
-        skipped=tuple(queries.skipped),
+        findings=tuple(finding for finding, reason in pairs if reason is None),
+        ignored=tuple(IgnoredFinding(finding=finding, reason=reason) for finding, reason in pairs if reason),
+        skipped=tuple(_of_checks(one, checks) for one in queries.skipped if not checks or {*one.checks} & {*checks}),
         errors=tuple(queries.errors),
         window_ms=window_ms,
         history=None if history is None else history.folder,
         listing=selection.listing,
     )
+
+
+def _reason_to_ignore(finding: Finding, ignored: Sequence[IgnoredCheck]) -> str | None:
+    for one in ignored:
+        if one.check == finding.check and fnmatch.fnmatchcase(finding.group_id, one.group):
+            return one.reason
+    return None
+
+
+def _of_checks(skipped: SkippedChecks, checks: Collection[str]) -> SkippedChecks:
+    """Only what was asked for."""
+    names = tuple(name for name in skipped.checks if not checks or name in checks)
+    return replace(skipped, checks=names)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -222,7 +249,7 @@ def _changes_with_time(group: GroupSnapshot) -> bool:
 def _coordinator_unavailable(group_id: str, error: KgmError) -> Finding:
     return Finding(
         group_id=group_id,
-        check="coordinator-unavailable",
+        check=UNAVAILABLE,
         severity=Severity.ERROR,
         message=error.message,
         evidence=error.facts,

@@ -41,6 +41,14 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IgnoredFinding:
+    """A finding that is accepted, and why."""
+
+    finding: Finding
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedChecks:
     """Checks that did not run, and why."""
 

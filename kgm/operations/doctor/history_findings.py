@@ -73,3 +73,5 @@ def open_alarms(facts: GroupFacts) -> Iterator[Finding]:
 
 
 CHECKS: Final = (timeout_advice, open_alarms)
+#: The checks that an alarm of a history is a finding of.
+ALARM_CHECKS: Final = tuple(f"history-{alarm}" for alarm in _ALARM_SEVERITY)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import fnmatch
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,20 @@ STATES = (
 TYPES = ("classic", "consumer", "share", "streams")
 
 
+class GroupOrder(enum.StrEnum):
+    """What a list of groups is sorted by: names from a to z, numbers from the highest down, what is unknown last."""
+
+    GROUP = "group"
+    TYPE = "type"
+    STATE = "state"
+    MEMBERS = "members"
+    LAG = "lag"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    """One group. members and coordinator are None where the group could not be described."""
+    """One group. members and coordinator are None where the group could not be described; lag, in records, is None too
+    where it was not asked for."""
 
     group_id: str
     type: str | None
@@ -33,36 +45,84 @@ class GroupRow:
     protocol_type: str | None
     members: int | None
     coordinator: CoordinatorNode | None
+    lag: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTable:
-    """rows: by group id. snapshots: of those groups that could be described, without offsets and assignments."""
+    """snapshots: of those groups that could be described, without offsets and assignments unless lag or topics were
+    asked for. undescribed: the ids of groups whose topics are unknown because they could not be described."""
 
     rows: tuple[GroupRow, ...]
     snapshots: tuple[GroupSnapshot, ...]
     listing: Listing
+    undescribed: tuple[str, ...] = ()
 
 
 def list_groups(
-    cluster: AdminClient, *, states: Iterable[str] = (), types: Iterable[str] = (), pattern: str | None = None
+    cluster: AdminClient,
+    *,
+    states: Iterable[str] = (),
+    types: Iterable[str] = (),
+    pattern: str | None = None,
+    topics: Collection[str] = (),
+    lag: bool = False,
+    order: GroupOrder = GroupOrder.GROUP,
 ) -> GroupTable:
-    """Groups in any of these states, of any of these types (in any case; empty is all), whose id matches the pattern.
+    """Groups in any of these states, of any of these types (in any case; empty is all), whose id matches the pattern,
+    and that have a member or a committed offset on any of the topics.
 
-    Raises KgmError when no broker answers."""
+    lag and topics cost requests for the offsets of every group. Raises KgmError when no broker answers."""
     listing = cluster.list_groups(states=states, types=types)
     listed = [row for row in listing.groups if pattern is None or fnmatch.fnmatchcase(row.group_id, pattern)]
     listed.sort(key=lambda row: row.group_id)
-    described = cluster.rosters([row.group_id for row in listed])
+    ids = [row.group_id for row in listed]
+    described = cluster.describe_groups(ids) if lag or topics else cluster.rosters(ids)
     snapshots = {answer.group_id: answer for answer in described if not isinstance(answer, KgmError)}
+    undescribed: list[str] = []
+    if topics:
+        undescribed = [group_id for group_id in ids if group_id not in snapshots]
+        snapshots = {group_id: one for group_id, one in snapshots.items() if _topics_of(one) & set(topics)}
+        listed = [row for row in listed if row.group_id in snapshots]
+    rows = [_row(row, snapshots.get(row.group_id), lag=lag) for row in listed]
     return GroupTable(
-        rows=tuple(_row(row, snapshots.get(row.group_id)) for row in listed),
+        rows=tuple(sorted(rows, key=lambda row: _place(row, order))),
         snapshots=tuple(snapshots.values()),
         listing=listing,
+        undescribed=tuple(undescribed),
     )
 
 
-def _row(listed: ListedGroup, snapshot: GroupSnapshot | None) -> GroupRow:
+def _topics_of(group: GroupSnapshot) -> set[str]:
+    """Topics that members subscribe to or own, and those with committed offsets."""
+    topics = {row.topic for row in group.offsets if row.committed is not None}
+    for member in group.members:
+        topics |= {*member.topics, *member.assignment, *(member.target_assignment or {})}
+    return topics
+
+
+def _place(row: GroupRow, order: GroupOrder) -> tuple[bool, int, str, str]:
+    """What rows are compared by."""
+    value = _value(row, order)
+    number, name = (-value, "") if isinstance(value, int) else (0, value or "")
+    return value is None, number, name, row.group_id
+
+
+def _value(row: GroupRow, order: GroupOrder) -> str | int | None:
+    match order:
+        case GroupOrder.GROUP:
+            return row.group_id
+        case GroupOrder.TYPE:
+            return row.type
+        case GroupOrder.STATE:
+            return row.state
+        case GroupOrder.MEMBERS:
+            return row.members
+        case GroupOrder.LAG:
+            return row.lag
+
+
+def _row(listed: ListedGroup, snapshot: GroupSnapshot | None, *, lag: bool) -> GroupRow:
     return GroupRow(
         group_id=listed.group_id,
         type=listed.type or (None if snapshot is None else snapshot.type),
@@ -70,4 +130,5 @@ def _row(listed: ListedGroup, snapshot: GroupSnapshot | None) -> GroupRow:
         protocol_type=listed.protocol_type,
         members=None if snapshot is None else len(snapshot.members),
         coordinator=None if snapshot is None else snapshot.coordinator,
+        lag=None if snapshot is None or not lag else snapshot.lag,
     )

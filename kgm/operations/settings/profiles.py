@@ -20,7 +20,7 @@ from kgm.model.errors import NotFoundError, UsageError
 
 #: Names of settings have fewer dots.
 _DEEPEST = 30
-_TOP_LEVEL = ("default_profile", "profiles")
+_TOP_LEVEL = ("default_profile", "profiles", "ignore")
 #: Options that a profile may set, besides the settings of a Kafka client.
 PROFILE_OPTIONS = (
     "bootstrap_server",
@@ -48,7 +48,7 @@ def read_profile(name: str | None, file: pathlib.Path) -> Profile | None:
     Raises NotFoundError for a name or a file that does not exist, UsageError for a file that cannot be read."""
     if not file.exists():
         raise NotFoundError(f"profile {name}: file {file} does not exist", hint="kgm config view --help")
-    document = _read_toml(file)
+    document = read_toml(file)
     for key in document:
         if key not in _TOP_LEVEL:
             raise _unknown_key(str(file), key, _TOP_LEVEL)
@@ -61,7 +61,9 @@ def read_profile(name: str | None, file: pathlib.Path) -> Profile | None:
     if not isinstance(profiles, dict) or not isinstance(profiles.get(chosen), dict):
         names = ", ".join(sorted(profiles)) if isinstance(profiles, dict) and profiles else "none"
         raise NotFoundError(f"profile {chosen}: {file} has no [profiles.{chosen}]", facts=(f"profiles: {names}",))
-    values = {key.replace("-", "_") if "." not in key else key: value for key, value in _flat(profiles[chosen])}
+    # What the doctor ignores is in kgm.operations.settings.ignored_checks.
+    table = {key: value for key, value in profiles[chosen].items() if key != "ignore"}
+    values = {key.replace("-", "_") if "." not in key else key: value for key, value in _flat(table)}
     for key in values:
         if "." not in key and key not in PROFILE_OPTIONS:  # Kafka's settings have dots, those of plug-ins too
             raise _unknown_key(f"profile {chosen} ({file})", key, PROFILE_OPTIONS)
@@ -84,7 +86,8 @@ def _unknown_key(where: str, key: str, known: Sequence[str]) -> UsageError:
     return UsageError(f"{where}: there is no setting {key}", hint=hint)
 
 
-def _read_toml(file: pathlib.Path) -> dict[str, Any]:
+def read_toml(file: pathlib.Path) -> dict[str, Any]:
+    """The tables of a file. Raises UsageError, which shows no value."""
     import tomllib
 
     try:

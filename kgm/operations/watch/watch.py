@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -60,8 +60,11 @@ class Watch:
     """One watch over one or more groups. `error` says, once it is over, which expectation was not met."""
 
     def __init__(
-        self, poller: Poller, groups: Sequence[WatchedGroup], limits: WatchLimits, timekeeper: Timekeeper
-    ) -> None:
+        self, poller: Poller, groups: Sequence[WatchedGroup], limits: WatchLimits, timekeeper: Timekeeper,
+        *, is_ended: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
+        """is_ended: whether the operator has ended the watch, which is the same as a limit that is reached."""
+        self._is_ended = is_ended
         self.groups = tuple(groups)
         self.error: ConditionNotMet | None = None
         self._poller, self._limits, self._timekeeper = poller, limits, timekeeper
@@ -127,6 +130,8 @@ class Watch:
         return True
 
     def _is_at_limit(self, now_ms: int) -> bool:
+        if self._is_ended():
+            return True
         duration_ms, looks = self._limits.duration_ms, self._limits.looks
         if duration_ms is not None and now_ms - self._started_ms >= duration_ms:
             return True

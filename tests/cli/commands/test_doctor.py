@@ -151,7 +151,7 @@ def test_a_member_of_the_consumer_protocol_that_is_away(kafka):
     assert (well.code, examined(well)[1]) == (0, {})
     away = found[group, "away-members"]
     assert away["about"] == ["seat-0"]
-    assert away["next_command"] == f"kgm remove-members {group} --instance-ids seat-0 --dry-run"
+    assert away["next_command"] == (f"kgm remove-members {group} --instance-ids seat-0 --dry-run -b {kafka.bootstrap}")
 
 
 def read_since_assigned(member):

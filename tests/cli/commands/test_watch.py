@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -48,10 +49,10 @@ def cluster(request):
 class Watching:
     """`kgm watch` in a process of its own, read line by line."""
 
-    def __init__(self, *arguments, stdout=subprocess.PIPE, env=None, command=("watch",)):
+    def __init__(self, *arguments, stdout=subprocess.PIPE, stdin=None, env=None, command=("watch",), **more):
         self.process = subprocess.Popen(
             [*KGM, *command, *arguments, "--interval", "100ms"],
-            stdout=stdout, stderr=subprocess.PIPE, text=True, env={**bare(), **(env or {})}, start_new_session=True,
+            stdin=stdin, stdout=stdout, **more, stderr=subprocess.PIPE, text=True, env={**bare(), **(env or {})}, start_new_session=True,
         )  # fmt: skip
         self.lines, self.err = [], []
         self._changed = threading.Condition()
@@ -396,6 +397,54 @@ def at_terminal(columns, rows, *arguments, env=None):
             while chunk := os.read(leader, 65536):
                 written += chunk
         return watch.end(), written.decode().replace("\r\n", "\n")
+
+
+def with_keys(keys, *arguments):
+    """(exit code, what was drawn, the terminal's local flags before and after) of a watch with a keyboard."""
+    import fcntl
+    import termios
+
+    with terminal(100, 24) as (leader, follower):
+        before = termios.tcgetattr(follower)[3]
+        # The terminal becomes that of its session, so that the watch is in the foreground.
+        watch = Watching(
+            *arguments, stdout=follower, stdin=follower, env={"TERM": "xterm-256color"},
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )  # fmt: skip
+        drawn = b""
+        while b"Stable" not in drawn:
+            drawn += os.read(leader, 65536)
+        for key in keys:
+            os.write(leader, key)
+        code = None
+        while code is None:
+            if select.select([leader], [], [], 0.05)[0]:
+                drawn += os.read(leader, 65536)
+            code = watch.process.poll()
+        after = termios.tcgetattr(follower)[3]
+        watch.end()
+        return code, drawn.decode(errors="replace"), before, after
+
+
+@pytest.mark.parametrize(("arguments", "code"), [([], 0), (["--until", "bounced"], 8)])
+def test_q_ends_it_as_its_time_limit_does(quiet, arguments, code):
+    bootstrap, group = quiet
+    ended, drawn, before, after = with_keys([b"x", b"q"], group, "-b", bootstrap, *arguments)
+    assert ended == code
+    assert before == after  # echo, and lines instead of keys
+    assert "\x1b[?1049l" in drawn
+
+
+def test_groups_by_pattern(quiet):
+    bootstrap, group = quiet
+    done = kgm("watch", "--match", "qui*", "--count", "1", "-b", bootstrap, "-o", "json")
+    assert done.code == 0
+    assert [one["group_id"] for one in json.loads(done.out)["data"]["groups"]] == [group]
+    done = kgm("watch", group, "--match", "*", "--count", "1", "-b", bootstrap, "-o", "json")
+    assert [one["group_id"] for one in json.loads(done.out)["data"]["groups"]] == [group]
+    done = kgm("watch", "--match", "none*", "--count", "1", "-b", bootstrap)
+    assert done.code == 3
+    assert "error: no group matches none*" in done.err
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (50, 12), (20, 5)])

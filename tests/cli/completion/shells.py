@@ -54,7 +54,11 @@ def need(tool: str) -> str:
 class Shell:
     """An interactive shell in an empty folder; `home` is its environment's XDG_CACHE_HOME and the like."""
 
-    def __init__(self, name: str, folder: pathlib.Path, home: dict[str, str], *, program: bool = True) -> None:
+    def __init__(
+        self, name: str, folder: pathlib.Path, home: dict[str, str], *, program: bool = True, load: str | None = None
+    ) -> None:
+        """load: the line with which the shell loads the completion, if it is not to read it from completions/."""
+        self.load = load or _LOAD[name].format(root=ROOT)
         self.name, self.folder, self.said = name, folder, folder / "said"
         self.cwd = folder / "cwd"
         self.cwd.mkdir()
@@ -83,7 +87,7 @@ class Shell:
 
     def __enter__(self) -> Self:
         self.run("kgm-is-there() { :; }" if self.name != "fish" else "function kgm-is-there; end")
-        self.run(_LOAD[self.name].format(root=ROOT))
+        self.run(self.load)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from kgm.cli.completion import cache
@@ -68,6 +70,28 @@ def test_groups_ids_options_and_commands(name, tmp_path, home):
         assert shell.complete("kgm describe -b other:1 pay") == ["describe", "-b", "other:1", "pay"]
         (shell.cwd / "snapshot.json").touch()
         assert shell.complete("kgm assign --from-file snap") == ["assign", "--from-file", "snapshot.json"]
+
+
+_SOURCED = {
+    "bash": "source <({kgm} completion bash)",
+    "zsh": "autoload -Uz compinit; compinit -u -D; source <({kgm} completion zsh)",
+    "fish": "{kgm} completion fish | source",
+}
+
+
+def test_the_printed_script_can_be_sourced(name, tmp_path, home):
+    load = _SOURCED[name].format(kgm=f"{sys.executable} -m kgm.cli.entry")
+    with Shell(name, tmp_path, home, load=load) as shell:
+        assert shell.complete("kgm describe pay") == ["describe", "payments"]
+        assert shell.complete("kgm descr", " x") == ["describe", "x"]
+
+
+def test_options_before_the_command(name, tmp_path, home):
+    with Shell(name, tmp_path, home) as shell:
+        assert shell.complete("kgm -o json descr", " x") == ["-o", "json", "describe", "x"]
+        assert shell.complete("kgm --no-headers --color never config te")[2:] == ["never", "config", "test"]
+        assert shell.complete("kgm -o nd", " list") == ["-o", "ndjson", "list"]
+        assert shell.complete("kgm -b broker-1:9092 describe pay")[2:] == ["describe", "payments"]
 
 
 @pytest.mark.parametrize("typed", ["team", "team:", "team:ord", "team:orders=", "team:orders=1@", "team\\:ord"])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from kgm.operations.doctor.diagnosis import Diagnosis
-    from kgm.operations.doctor.findings import Finding
+    from kgm.operations.doctor.findings import Finding, IgnoredFinding
 
 FORMS: Final[dict[str, dict[str, Any]]] = {
     "doctor": {
@@ -21,6 +21,9 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
                 "about": ["str"],
                 "next_command": "str?",
             }
+        ],
+        "ignored": [
+            {"group_id": "str", "check": "str", "severity": "=error|warning|info", "message": "str", "reason": "str"}
         ],
         "skipped": [{"checks": "str", "why": "str"}],
         "window_ms": "int",
@@ -42,11 +45,23 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     }
 
 
+def _ignored_json(one: IgnoredFinding) -> dict[str, Any]:
+    finding = one.finding
+    return {
+        "group_id": finding.group_id,
+        "check": finding.check,
+        "severity": finding.severity,
+        "message": finding.message,
+        "reason": one.reason,
+    }
+
+
 def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """`data`."""
     return {
         "groups": list(diagnosis.group_ids),
         "findings": [finding_json(finding) for finding in diagnosis.findings],
+        "ignored": [_ignored_json(one) for one in diagnosis.ignored],
         "skipped": [{"checks": ", ".join(one.checks), "why": one.why} for one in diagnosis.skipped],
         "window_ms": diagnosis.window_ms,
         "history": diagnosis.history,

@@ -15,6 +15,7 @@ from kgm.cli.output.contracts import (
     list,  # noqa: A004  (named as the command)
     remove_members,
     simulate_bounce,
+    version,
     wait,
     watch,
 )
@@ -22,7 +23,7 @@ from kgm.cli.output.contracts import (
 FORMS: Final[dict[str, dict[str, Any]]] = {
     name: form
     for module in (
-        list, describe, remove_members, simulate_bounce, watch, wait, doctor, diff, audit, assign, config, demo
+        list, describe, remove_members, simulate_bounce, watch, wait, doctor, diff, audit, assign, config, demo, version
     )
     for name, form in module.FORMS.items()
 }  # fmt: skip

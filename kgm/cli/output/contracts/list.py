@@ -19,6 +19,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
                 "protocol_type": "str?",
                 "members": "int?",
                 "coordinator": COORDINATOR,
+                "lag": "int?",
             }
         ]
     }
@@ -34,4 +35,5 @@ def group_json(row: GroupRow) -> dict[str, Any]:
         "protocol_type": row.protocol_type,
         "members": row.members,
         "coordinator": coordinator_json(row.coordinator),
+        "lag": row.lag,
     }

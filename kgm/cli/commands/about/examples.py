@@ -1,0 +1,76 @@
+"""The examples at the end of each command's help and manual page."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: (command line, what it does) by the words of the command.
+EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "list": (
+        ("kgm list -b localhost:9092 --state stable", "the stable groups"),
+        ("kgm list --topic orders --sort lag", "who reads a topic, the group that is furthest behind first"),
+        ("kgm list -o name --match 'orders-*'", "only names, for a loop"),
+    ),
+    "describe": (
+        ("kgm describe payments", "members with instance ids, what they own, their lag"),
+        ("kgm describe payments -o json > before.json", "a snapshot, for diff and simulate-bounce"),
+        ("kgm describe --all-groups --state", "one line for each group"),
+    ),
+    "remove-members": (
+        ("kgm remove-members payments -i payments-3 --dry-run", "what the removal would do"),
+        ("kgm remove-members payments -i 'app-{1..3}' --yes --reason scale-in", "three members in one request"),
+    ),
+    "simulate-bounce": (
+        ("kgm simulate-bounce payments --all --rolling --restart-time 20s", "a rolling restart of all members"),
+        ("kgm simulate-bounce payments --all --rolling --fail-if-moves 0", "a gate for a runbook"),
+        ("kgm simulate-bounce --members 6 --topic orders:24 --all --compare", "a group that does not exist yet"),
+    ),
+    "watch": (
+        ("kgm watch payments --expect-no-moves --until stable", "verify a rolling restart while it happens"),
+        ("kgm watch --match 'orders-*' --timeout 10m", "all groups of a team, for ten minutes"),
+    ),
+    "wait": (("kgm wait payments --for stable --timeout 2m", "block until the group is stable"),),
+    "doctor": (
+        ("kgm doctor payments", "what is wrong with a group, and what to run next"),
+        ("kgm doctor --check duplicate-instance-id --fail-on info", "one check on all groups, for an alert"),
+    ),
+    "diff": (("kgm diff before.json live", "what has changed since the snapshot"),),
+    "assign": (("kgm assign --from-file cases.jsonl", "an assignment for each line of the file"),),
+    "serve": (("kgm serve --listen 127.0.0.1:0 --topic orders:12", "a coordinator for a test"),),
+    "audit": (("kgm audit --since 7d --group payments", "who removed members from a group in the last week"),),
+    "history rebalances": (
+        ("kgm history rebalances payments -b localhost:9092 --since 2h", "the rebalances of the last two hours"),
+    ),
+    "history explain": (
+        ("kgm history explain payments -b localhost:9092", "why the group rebalanced last"),
+        ("kgm history explain payments --source segments:/var/lib/kafka", "the same, from a copy of a broker's logs"),
+    ),
+    "history timeline": (("kgm history timeline payments --store history", "instance ids over time"),),
+    "history movement": (("kgm history movement payments --store history", "the owners of partitions over time"),),
+    "history churn": (("kgm history churn -b localhost:9092 --since 1d", "the groups that rebalance most"),),
+    "history zombies": (
+        ("kgm history zombies --store history", "instance ids that two processes share, or that never returned"),
+    ),
+    "history timeouts": (("kgm history timeouts --store history", "advice on session timeouts, and its price"),),
+    "history simulate-fleet": (
+        ("kgm history simulate-fleet --scenario rolling --store history", "a rolling restart of every group"),
+    ),
+    "history decode": (("kgm history decode --source segments:logs", "the records as JSON, one per line"),),
+    "history verify": (("kgm history verify --source segments:logs", "whether records are missing or unreadable"),),
+    "history capture": (
+        ("kgm history capture -b localhost:9092 --out history --once", "store the records that are there now"),
+    ),
+    "history build": (("kgm history build --store history", "make the tables that other commands read"),),
+    "config view": (("kgm config view --show-origin", "each setting, and where it comes from"),),
+    "config test": (("kgm config test --profile prod", "why the connection fails"),),
+    "demo": (("kgm demo", "the whole workflow, in about ten seconds"),),
+    "completion": (
+        ("kgm completion bash --install", "for all new shells"),
+        ("source <(kgm completion zsh)", "for this shell"),
+    ),
+    "version": (("kgm version -o json", "for a bug report or a script"),),
+    "help": (
+        ("kgm help history explain", "the same as kgm history explain --help"),
+        ("kgm help --man remove-members", "the manual page"),
+    ),
+}

@@ -1,0 +1,33 @@
+"""The names of all checks, for `--check` and for what is ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kgm.model.errors import UsageError
+from kgm.operations.doctor.history_findings import ALARM_CHECKS
+
+#: Reported whatever was asked for: nothing else is known of that group.
+UNAVAILABLE: Final = "coordinator-unavailable"
+CHECK_NAMES: Final = (
+    "away-members", "classic-protocol", "committed-beyond-end", "confusable-instance-ids", UNAVAILABLE,
+    "duplicate-instance-id", "empty-with-lag", "frequent-rebalances", "hidden-characters", "idle-members",
+    "missing-topics", "mixed-membership", "mixed-subscriptions", "more-members-than-partitions", "nothing-committed",
+    "odd-state", "offsets-expire-soon", "offsets-of-other-topics", "random-instance-id", "rebalancing",
+    "session-timeout-advice", "session-too-short", "stalled-owner", "uneven-assignment", "unfinished-migration",
+    "unowned-partitions", *ALARM_CHECKS,
+)  # fmt: skip
+
+
+def check_names(names: Iterable[str], where: str) -> tuple[str, ...]:
+    """The names. Raises UsageError for one that is no check. where: what named it."""
+    taken = tuple(names)
+    for name in taken:
+        if name not in CHECK_NAMES:
+            import difflib
+
+            near = difflib.get_close_matches(name, CHECK_NAMES, n=1)
+            known = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(CHECK_NAMES))}"
+            raise UsageError(f"{where}: there is no check {name!r}", hint=known)
+    return taken
