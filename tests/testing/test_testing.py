@@ -86,7 +86,7 @@ def test_a_suite_that_does_not_ask_for_it_imports_nothing(tmp_path):
     done = run(tmp_path, SUITE_WITHOUT)
     assert done.returncode == 0, done.stdout + done.stderr
     without = run(tmp_path, SUITE_WITHOUT, "-p", "no:kgm")
-    assert modules(done) - modules(without) == {"kgm", "kgm.testing", "kgm.testing.pytest_plugin"}
+    assert modules(done) - modules(without) == {"kgm", "kgm.testing", "kgm.testing.pytest_plugin", "kgm.version"}
     assert "kgm" not in run(tmp_path, SUITE_WITHOUT, "--markers").stdout
     assert "kgm" not in run(tmp_path, SUITE_WITHOUT, "--help").stdout.replace("kgm_coordinator", "")
 

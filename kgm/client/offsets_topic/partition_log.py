@@ -111,11 +111,12 @@ def _offset(connection: BrokerConnection, partition: int, at: int, deadline: Dea
 
 
 def _fetch(
-    connection: BrokerConnection, partition: int, offset: int, deadline: Deadline, fetch_bytes: int = _FETCH_BYTES
+    connection: BrokerConnection, partition: int, offset: int, deadline: Deadline, fetch_bytes: int | None = None
 ) -> bytes:
     from kgm.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
     from kgm.protocol.messages.fetch_response import FetchResponse
 
+    fetch_bytes = _FETCH_BYTES if fetch_bytes is None else fetch_bytes
     row = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=fetch_bytes)
     topics = [FetchTopic(topic=OFFSETS_TOPIC, partitions=[row])]
     request = FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=1, max_bytes=fetch_bytes, topics=topics)
