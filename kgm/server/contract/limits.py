@@ -25,6 +25,8 @@ class Limits:
     connections_max_idle_ms: int = 600_000
     incomplete_request_max_ms: int = 10_000
     """How long a client may take for its first request, and for the rest of one that it has begun to send."""
+    turn_max_ms: int = 4
+    """How long requests are served in the order of their arrival; what is left is served in turn, by connection."""
     fetch_max_bytes: int = MIB
     """The largest Fetch response; a single larger batch is still sent."""
     topic_max_bytes: int = 16 * MIB
@@ -55,6 +57,7 @@ _SETTABLE = (
     "max_connections_per_ip",
     "connections_max_idle_ms",
     "incomplete_request_max_ms",
+    "turn_max_ms",
     "fetch_max_bytes",
     "group_members_max_bytes",
     "offsets_topic_segment_bytes",

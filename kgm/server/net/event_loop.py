@@ -68,7 +68,7 @@ class ClusterDriver:
         self.cluster = cluster
         self.limits = cluster.limits
         self.connections: dict[DrivenConnection, None] = {}  # in the order in which they came
-        self.turns = Turns()
+        self.turns = Turns(cluster.limits.turn_max_ms / 1000)
         self.buffered_bytes = 0
         self.inbox = memoryview(bytearray(_INBOX_SIZE))
         self.now = clock.now

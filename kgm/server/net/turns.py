@@ -14,9 +14,6 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-#: How long requests are served before the loop looks at sockets and timers again.
-_TURN_S = 0.004
-
 
 class Served(Protocol):
     """A connection with requests. spent_s: its account; cost_s: what was added to it last; waits_for_turn: whether it
@@ -31,14 +28,15 @@ class Served(Protocol):
 
 
 class Turns:
-    """The queue of one event loop. clock: seconds, for measuring what requests cost."""
+    """The queue of one event loop. turn_s: how long requests are served before the loop looks at sockets and timers
+    again; clock: seconds, for measuring what requests cost."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
+    def __init__(self, turn_s: float, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._turn_s, self._clock = turn_s, clock
         self._queue: list[tuple[float, int, Served]] = []
         self._order = itertools.count()
         self._virtual_s = 0.0
-        self._left_s = _TURN_S
+        self._left_s = self._turn_s
         self._serving: Served | None = None
         self._is_scheduled = False
 
@@ -91,7 +89,7 @@ class Turns:
 
     def _next_turn(self) -> None:
         self._is_scheduled = False
-        self._left_s = _TURN_S
+        self._left_s = self._turn_s
         while self._queue and self._left_s > 0:
             _, _, connection = heapq.heappop(self._queue)
             connection.waits_for_turn = False

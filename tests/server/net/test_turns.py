@@ -45,7 +45,7 @@ class Client:
 def play():
     def play(costs_s, scenario, rounds=2_000):
         clock, served = Clock(), []
-        turns = Turns(clock)
+        turns = Turns(0.004, clock)
         clients = {name: Client(turns, clock, name, cost_s, 0, served) for name, cost_s in costs_s.items()}
 
         async def run():

@@ -63,6 +63,7 @@ def served(kind: str) -> Iterator[str]:
     command += ["--brokers", str(BROKERS[kind])]
     command += [word for name, count in TOPICS.items() for word in ("--topic", f"{name}:{count}")]
     command += [word for name, value in SETTINGS[kind].items() for word in ("--set", f"{name}={value}")]
+    command += ["--set", "turn.max.ms=60000"]  # in the order of arrival, as the real one
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         assert process.stdout is not None
