@@ -1,6 +1,8 @@
 """`kgm history` where it runs on Spark: kgm as a process, as an operator starts it."""
 
 import json
+import subprocess
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -9,6 +11,8 @@ from kgm.history.decode.record_tables import decode
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.store.sink_files import counted_files
 from kgm.pipeline import jobs, read
+from tests import KGM
+from tests.cli.environment import bare
 from tests.cli.runner import kgm
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -20,14 +24,32 @@ def answer(*arguments):
     return json.loads(run.out)["data"]
 
 
+def on_spark(options):
+    """The options that start Spark as the session of the tests does."""
+    words = ["--jars", str(options.jars), "--master", "local[1]"]
+    return words + [word for key, value in options.conf.items() for word in ("--spark-conf", f"{key}={value}")]
+
+
+@pytest.mark.parametrize("command", [("capture", "--once"), ("build",)], ids=lambda words: words[0])
+def test_the_store_is_there_though_the_result_cannot_be_printed(options, plain_log, tmp_path, command):
+    source = ["--source", f"segments:{plain_log}", "--out", str(tmp_path / "store"), *on_spark(options)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*KGM, "history", *command, *source], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            env=bare(), timeout=600,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert "error: the output cannot be written: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert counted_files(tmp_path / "store" / "bronze" / "raw")
+
+
 def test_a_fleet_costs_the_same_on_spark(spark, options, plain_log, tmp_path):
     """And the jobs decode and derive the same from groups and raw records as one process does."""
-    on_spark = ["--jars", str(options.jars), "--master", "local[1]"]
-    on_spark += [word for key, value in options.conf.items() for word in ("--spark-conf", f"{key}={value}")]
     out = tmp_path / "store"
-    built = answer("build", "--source", f"segments:{plain_log}", "--out", str(out), *on_spark)
+    built = answer("build", "--source", f"segments:{plain_log}", "--out", str(out), *on_spark(options))
     question = ["simulate-fleet", "--store", str(out), "--match", "k8-*", "--draws", "1"]
-    here, there = answer(*question)["costs"], answer(*question, *on_spark)["costs"]
+    here, there = answer(*question)["costs"], answer(*question, *on_spark(options))["costs"]
     assert there == here
     assert len(here) == 6
     assert sum(each["reason"] is None for each in here) == 5
