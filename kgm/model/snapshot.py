@@ -12,7 +12,6 @@ from kgm.model.errors import UsageError
 from kgm.model.ids import uuid_of, uuid_text
 
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
-STATUSES = ("stable", "reconciling", "away", "unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,6 @@ FIXED = {
     "bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "float64": "d",
 }  # fmt: skip
 WIDTH = {kind: struct.calcsize(">" + letter) for kind, letter in FIXED.items()}
-I16 = struct.Struct(">h")
-I32 = struct.Struct(">i")
 #: Encoded unsigned varints below 1,024, the most frequent lengths.
 SMALL_UVARINTS = [bytes([n]) if n < 128 else bytes([n & 127 | 128, n >> 7]) for n in range(1024)]
 MAX_UVARINT = 0xFFFFFFFF

@@ -37,8 +37,8 @@ def past_end_text(partitions: Partitions) -> str:
 
 def moves_text(moves: Iterable[Move]) -> str:
     """`orders[0-2] a -> b, users[1] a -> no consumer`: the first eight handovers."""
-    from kgm.text.handovers import handovers  # most commands need no moves
+    from kgm.text.joined_moves import joined_moves  # most commands need no moves
 
-    texts = [f"{one.what} {one.owners}" for one in handovers(moves)]
+    texts = [f"{one.what} {one.owners}" for one in joined_moves(moves)]
     rest = len(texts) - _MOST_HANDOVERS
     return ", ".join(texts[:_MOST_HANDOVERS]) + (f", and {many(rest, 'more handover')}" if rest > 0 else "")

@@ -1,5 +1,5 @@
 from kgm.model.assignment import Move
-from kgm.text.handovers import handovers
+from kgm.text.joined_moves import joined_moves
 from kgm.text.wording import group_command, many, moves_text, partitions_text, typed
 
 
@@ -28,7 +28,7 @@ def test_a_long_list_is_cut():
 
 def test_handovers_name_all_partitions():
     moved = [move(p, None if p > 3 else "a", f"b{p % 2}") for p in range(6)]
-    assert [(one.what, one.owners) for one in handovers(moved)] == [
+    assert [(one.what, one.owners) for one in joined_moves(moved)] == [
         ("t[0,2]", "a -> b0"), ("t[1,3]", "a -> b1"), ("t[4]", "no consumer -> b0"), ("t[5]", "no consumer -> b1"),
     ]  # fmt: skip
 

@@ -186,7 +186,7 @@ def _loads_and_moves(answer: AssignedCase) -> list[Table]:
 
 def _moves_table(changes: Sequence[Move]) -> Table:
     from kgm.model.assignment import as_ranges
-    from kgm.text.handovers import handovers
+    from kgm.text.joined_moves import joined_moves
 
     moved = sum(1 for move in changes if move.owner_before is not None and move.owner_after is not None)
     added = sum(1 for move in changes if move.owner_before is None)
@@ -194,7 +194,7 @@ def _moves_table(changes: Sequence[Move]) -> Table:
     note = f"{moved} moved from one member to another, {added} had no owner before, {dropped} have none now"
     columns = [Column(title=title) for title in ("TOPIC", "PARTITIONS", "FROM", "TO")]
     rows: list[list[Cell]] = [
-        [one.topic, as_ranges(one.partitions), one.owner_before, one.owner_after] for one in handovers(changes)
+        [one.topic, as_ranges(one.partitions), one.owner_before, one.owner_after] for one in joined_moves(changes)
     ]
     return Table(heading="Moves", columns=columns, rows=rows, notes=[note])
 

@@ -134,7 +134,7 @@ def _rows(group: GroupComparison) -> list[list[Cell]]:
 
 
 def _member_rows(changed: Changes) -> list[list[Cell]]:
-    from kgm.text.handovers import handovers
+    from kgm.text.joined_moves import joined_moves
 
     rows: list[list[Cell]] = [["joined", member.identity, _member_text(member)] for member in changed.joined]
     rows += [["left", member.identity, _member_text(member)] for member in changed.left]
@@ -143,8 +143,8 @@ def _member_rows(changed: Changes) -> list[list[Cell]]:
     for one in changed.resubscribed:
         topics = _topics(one.topics_before, one.regex_before), _topics(one.topics_after, one.regex_after)
         rows.append(["subscription", one.identity, " -> ".join(topics)])
-    for handover in handovers(changed.moves or ()):
-        rows.append(["moved", handover.what, handover.owners])
+    for move in joined_moves(changed.moves or ()):
+        rows.append(["moved", move.what, move.owners])
     return rows
 
 

@@ -9,7 +9,7 @@ member may still send a response that cannot be decoded, or an error code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.failures import RETRIABLE, ConnectError, LostError, from_code
@@ -62,10 +62,6 @@ class LeaveGroupSender:
             self.last_error = error
             if not self.was_sent:
                 raise
-
-    def unanswered(self, targets: Iterable[Target]) -> list[Target]:
-        """Members without an answer of their own."""
-        return [target for target in targets if target not in self.codes]
 
     def _send_batch(self, batch: list[Target], deadline: Deadline) -> None:
         attempt = 0

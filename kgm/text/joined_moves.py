@@ -10,7 +10,7 @@ NO_CONSUMER = "no consumer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handover:
+class JoinedMoves:
     """All partitions of one topic that go from one owner to another. None: no owner."""
 
     topic: str
@@ -29,13 +29,13 @@ class Handover:
         return f"{self.owner_before or NO_CONSUMER} -> {self.owner_after or NO_CONSUMER}"
 
 
-def handovers(moves: Iterable[Move]) -> list[Handover]:
+def joined_moves(moves: Iterable[Move]) -> list[JoinedMoves]:
     """The moves, joined by topic and owners, in that order."""
     joined: dict[tuple[str, str | None, str | None], list[int]] = {}
     for move in moves:
         joined.setdefault((move.topic, move.owner_before, move.owner_after), []).append(move.partition)
     unsorted = [
-        Handover(topic=topic, partitions=tuple(partitions), owner_before=before, owner_after=after)
+        JoinedMoves(topic=topic, partitions=tuple(partitions), owner_before=before, owner_after=after)
         for (topic, before, after), partitions in joined.items()
     ]
     return sorted(
