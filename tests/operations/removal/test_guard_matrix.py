@@ -349,10 +349,10 @@ def played(request):
 
 @pytest.fixture(scope="module")
 def played_without_the_log(secured):
-    secured.allow("matrix", "READ", group="nolog", prefixed=True)
+    secured.allow("guard", "READ", group="nolog", prefixed=True)
     for operation in ("DESCRIBE", "READ"):
-        secured.allow("matrix", operation, topic="nolog", prefixed=True)
-    security, _ = make_security(secured.settings("SASL_SSL", user="matrix"))
+        secured.allow("guard", operation, topic="nolog", prefixed=True)
+    security, _ = make_security(secured.settings("SASL_SSL", user="guard"))
     admin = (secured.settings("SASL_SSL")["bootstrap.servers"], security)
     with play_all(secured, WITHOUT_THE_LOG, "nolog", admin) as futures:
         yield futures
