@@ -76,6 +76,11 @@ def from_code(
     return BrokerError(doing, facts=facts, group_id=group_id, kafka_error=code)
 
 
+def is_temporary(error: KgmError) -> bool:
+    """Whether the same request may succeed later."""
+    return isinstance(error, UnreachableError) or error.kafka_error in RETRIABLE
+
+
 def not_mentioned(group_id: str, broker: str) -> BadAnswerError:
     """The error for a group that is missing from a response."""
     return BadAnswerError(f"the response of broker {broker} does not contain group {group_id!r}", group_id=group_id)

@@ -11,18 +11,16 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from kgm.client.admin_client import AdminClient
-from kgm.client.failures import RETRIABLE
+from kgm.client.failures import is_temporary
 from kgm.client.offsets_topic import last_rebalance, partition_log
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.java.partitions import partition_for
-from kgm.model.errors import AuthorizationError, DecodeError, ErrorCode, KgmError, UnreachableError, error_name
+from kgm.model.errors import DecodeError, KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 
 #: Bytes of one partition that one poll reads; the rest is skipped, and `skipped` says so.
 MAX_BYTES: Final = 8 << 20
-
-
 #: How many bytes of a partition `read_back` reads, and how many offsets it tries first.
 PAST_BYTES: Final = 1 << 20
 _PAST_WINDOW = 4_000
@@ -78,43 +76,28 @@ class GroupRecordTail:
     ) -> _ByGroup:
         self.skipped = set()
         try:
-            leaders = self._leaders(deadline)
-        except AuthorizationError:
-            self.unreadable_because = f"no READ on Topic '{partition_log.OFFSETS_TOPIC}'"
+            topic = partition_log.look_up(self._cluster, deadline)
+        except KgmError as error:
+            if not is_temporary(error):
+                self.unreadable_because = partition_log.why_unreadable(error)
             return {}
-        except KgmError:
-            return {}
+        self._assign_partitions(topic.partition_count)
         by_group: _ByGroup = {}
         for partition in self._partitions.values():
-            leader = leaders.get(partition.number)
+            leader = topic.leaders.get(partition.number)
             if leader is None:
                 continue
             try:
                 task = partial(read_partition, partition, deadline)
-                rows = self._cluster.brokers.on_broker(leader, task, deadline)
+                rows = self._cluster.brokers.on_broker(leader.broker, task, deadline)
             except KgmError as error:
-                self.unreadable_because = _why_unreadable(error)
+                self.unreadable_because = None if is_temporary(error) else partition_log.why_unreadable(error)
                 continue
             self.unreadable_because = None
             for group_id, recorded in rows:
                 by_group.setdefault(group_id, []).append(recorded)
                 self.last[group_id] = recorded
         return by_group
-
-    def _leaders(self, deadline: Deadline) -> dict[int, Any]:
-        """The leader of each partition. Raises KgmError."""
-        brokers = self._cluster.brokers
-        topics = brokers.metadata([partition_log.OFFSETS_TOPIC], deadline).topics
-        by_id = {broker.id: broker for broker in brokers.brokers()}
-        for topic in topics:
-            if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                raise AuthorizationError("", kafka_error=topic.error_code)
-            if not topic.error_code and topic.partitions:
-                self._assign_partitions(len(topic.partitions))
-                return {row.partition_index: by_id[row.leader_id] for row in topic.partitions if row.leader_id in by_id}
-        if self.unreadable_because is None:
-            self.unreadable_because = f"the brokers report no topic {partition_log.OFFSETS_TOPIC}"
-        return {}
 
     def _assign_partitions(self, partitions: int) -> None:
         if self._partitions:
@@ -143,19 +126,19 @@ class GroupRecordTail:
         return records
 
     def _read_past(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _Records:
-        """Window by window from the end, twice as many offsets each time. Raises KgmError."""
+        """Raises KgmError."""
         start = partition_log.start_offset(connection, partition.number, deadline)
         end = partition.position = partition_log.end_offset(connection, partition.number, deadline)
         records: _Records = []
-        window, read = _PAST_WINDOW, 0
-        while end > start and read < PAST_BYTES and not deadline.expired:
-            first = max(start, end - window)
+        read = 0
+        for first, window_end in partition_log.windows_back(start, end, _PAST_WINDOW):
+            if read >= PAST_BYTES or deadline.expired:
+                break
             older: _Records = []
-            for fetched in partition_log.fetch_records(connection, partition.number, first, end, deadline):
+            for fetched in partition_log.fetch_records(connection, partition.number, first, window_end, deadline):
                 read += fetched.size_bytes
                 older += self._records_of_groups(fetched)
             records = older + records
-            end, window = first, window * 2
         return records
 
     def _records_of_groups(self, fetched: partition_log.FetchedRecords) -> _Records:
@@ -166,16 +149,6 @@ class GroupRecordTail:
             if recorded is not None:
                 records.append((recorded.group.group_id, recorded))
         return records
-
-
-def _why_unreadable(error: KgmError) -> str | None:
-    """Why the next read will fail too; None for a temporary error."""
-    if error.kafka_error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        return f"no READ on Topic '{partition_log.OFFSETS_TOPIC}'"
-    if isinstance(error, UnreachableError) or error.kafka_error in RETRIABLE:
-        return None
-    reason = error_name(error.kafka_error) if error.kafka_error else error.message
-    return f"{partition_log.OFFSETS_TOPIC} cannot be read ({reason})"
 
 
 def _last(connection: BrokerConnection, partition: int, group_id: str, deadline: Deadline) -> RecordedGroup | None:

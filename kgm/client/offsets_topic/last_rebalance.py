@@ -1,9 +1,8 @@
 """What no API returns of a classic group, from the log of its coordinator: session and rebalance timeout, generation.
 
 Kafka keeps a group's last rebalance as a record of the topic `__consumer_offsets`, which may be read like any other
-topic by who has READ on it (Kafka: GroupMetadataValue). A topic cannot be searched backwards, so it is read in windows:
-the last offsets first, then those before them, twice as many each time, until the group's record or the limit of bytes
-or time is reached. The record counts only if it has the same members as the group has now.
+topic by who has READ on it (Kafka: GroupMetadataValue). It is read from its end back, until the group's record or the
+limit of bytes or time is reached. The record counts only if it has the same members as the group has now.
 
 A failure here, such as a missing permission or a broker that does not answer, is not an error: the fields stay None."""
 
@@ -55,16 +54,13 @@ def _last_record(cluster: AdminClient, group_id: str, deadline: Deadline) -> obj
     """The value of the group's last record, or None without one within bounds. Raises KgmError."""
     from kgm.java.partitions import partition_for
 
-    for topic in cluster.brokers.metadata([partition_log.OFFSETS_TOPIC], deadline).topics:
-        if topic.error_code or not topic.partitions:
-            continue
-        wanted = partition_for(group_id, len(topic.partitions))
-        leader_id = next((row.leader_id for row in topic.partitions if row.partition_index == wanted), None)
-        for leader in cluster.brokers.brokers():
-            if leader.id == leader_id:
-                task = partial(find_last_record, wanted, group_id, deadline)
-                return _decode(group_id, cluster.brokers.on_broker(leader, task, deadline))
-    return None
+    topic = partition_log.look_up(cluster, deadline)
+    number = partition_for(group_id, topic.partition_count)
+    leader = topic.leaders.get(number)
+    if leader is None:
+        return None
+    task = partial(find_last_record, number, group_id, deadline)
+    return _decode(group_id, cluster.brokers.on_broker(leader.broker, task, deadline))
 
 
 def _decode(group_id: str, record: tuple[bytes, int] | None) -> object | None:
@@ -81,11 +77,10 @@ def find_last_record(
     key = partition_log.group_record_key(group_id)
     start = partition_log.start_offset(connection, partition, deadline)
     end = partition_log.end_offset(connection, partition, deadline)
-    window, read = _FIRST_WINDOW, 0
-    while end > start and read < MAX_BYTES:
-        first = max(start, end - window)
+    read = 0
+    for first, window_end in partition_log.windows_back(start, end, _FIRST_WINDOW):
         last: tuple[bytes | None, int] | None = None
-        for fetched in partition_log.fetch_records(connection, partition, first, end, deadline):
+        for fetched in partition_log.fetch_records(connection, partition, first, window_end, deadline):
             read += fetched.size_bytes
             last = next(((value, at) for row_key, value, at in reversed(fetched.records) if row_key == key), last)
             if read >= MAX_BYTES:
@@ -93,5 +88,4 @@ def find_last_record(
         if last is not None:
             value, at_ms = last
             return None if value is None else (value, at_ms)
-        end, window = first, window * 2
     return None

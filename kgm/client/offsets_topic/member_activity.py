@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kgm.client.admin_client import AdminClient
 from kgm.client.offsets_topic import partition_log
-from kgm.client.transport.brokers import BrokerNode
+from kgm.client.offsets_topic.partition_log import PartitionLeader
 from kgm.client.transport.connection import BrokerConnection
 from kgm.client.transport.deadline import Deadline
 from kgm.java.partitions import partition_for
 from kgm.model.assignment import Partitions
-from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnreachableError, error_name
+from kgm.model.errors import DecodeError, KgmError
 from kgm.records.record import decode_record
+from kgm.records.record_types import RecordType
 
 if TYPE_CHECKING:
     from kgm.records.batch import Batch
@@ -35,9 +36,11 @@ MAX_BYTES: Final = 16 << 20
 #: Offsets that are read back first; twice as many each time after that.
 _FIRST_WINDOW: Final = 4_000
 _KEY_HEAD: Final = struct.Struct(">hh")
-#: Types of records that are keyed by a group id and concern its members (see `kgm.records.record.TYPES`).
-_OFFSET_COMMIT, _GROUP, _MEMBER, _CURRENT_ASSIGNMENT = 1, 2, 5, 8
-_TYPES: Final = (_OFFSET_COMMIT, _GROUP, _MEMBER, _CURRENT_ASSIGNMENT)
+#: Records that are keyed by a group id and concern its members.
+_TYPES: Final = (
+    RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_MEMBER_METADATA,
+    RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+)  # fmt: skip
 _LEFT_EPOCHS: Final = (-1, -2)
 
 
@@ -84,11 +87,10 @@ ActivityRecord: TypeAlias = CommitRecord | RebalanceRecord | MemberRecord
 
 @dataclass(slots=True, kw_only=True)
 class _LogPosition:
-    """The partition with the group's records. position: the next offset to read; leader_epoch: its leader's."""
+    """The partition with the group's records. position: the next offset to read."""
 
     partition: int
-    leader: BrokerNode
-    leader_epoch: int
+    leader: PartitionLeader
     position: int = 0
 
 
@@ -131,36 +133,28 @@ class GroupActivity:
     ) -> list[ActivityRecord]:
         try:
             place = self._look_up(deadline)
-            records = self._cluster.brokers.on_broker(place.leader, partial(read, place, deadline), deadline)
+            records = self._cluster.brokers.on_broker(place.leader.broker, partial(read, place, deadline), deadline)
         except KgmError as error:
-            self.unreadable_because = _why_unreadable(error)
+            self.unreadable_because = partition_log.why_unreadable(error)
             return []
         self.unreadable_because = None
         return records
 
     def _look_up(self, deadline: Deadline) -> _LogPosition:
         """The partition of the group and its current leader. Raises KgmError."""
-        topic = partition_log.OFFSETS_TOPIC
-        answer = self._cluster.brokers.metadata([topic], deadline)
-        for row in answer.topics:
-            if row.error_code:
-                raise KgmError(f"{topic} cannot be read", kafka_error=row.error_code)
-            number = partition_for(self._group_id, len(row.partitions))
-            partition = next((one for one in row.partitions if one.partition_index == number), None)
-            leader = next(
-                (one for one in self._cluster.brokers.brokers() if partition and one.id == partition.leader_id), None
-            )
-            if partition is None or leader is None:
-                raise UnreachableError(f"partition {number} of {topic} has no leader")
-            place = self._place
-            if place is None:
-                place = self._place = _LogPosition(partition=number, leader=leader, leader_epoch=partition.leader_epoch)
-            elif partition.leader_epoch != place.leader_epoch or leader != place.leader:
-                self.has_moved = True
-                place.leader, place.leader_epoch = leader, partition.leader_epoch
-                self.epoch_began_ms = None
-            return place
-        raise UnreachableError(f"the brokers report no topic {topic}")
+        topic = partition_log.look_up(self._cluster, deadline)
+        number = partition_for(self._group_id, topic.partition_count)
+        leader = topic.leaders.get(number)
+        if leader is None:
+            raise partition_log.leaderless(number)
+        place = self._place
+        if place is None:
+            place = self._place = _LogPosition(partition=number, leader=leader)
+        elif leader != place.leader:
+            self.has_moved = True
+            self.epoch_began_ms = None
+            place.leader = leader
+        return place
 
     def _read_back(
         self, enough: Callable[[Sequence[ActivityRecord]], bool], place: _LogPosition, deadline: Deadline,
@@ -169,15 +163,15 @@ class GroupActivity:
         start = partition_log.start_offset(connection, place.partition, deadline)
         end = place.position = partition_log.end_offset(connection, place.partition, deadline)
         records: list[ActivityRecord] = []
-        window, size = _FIRST_WINDOW, 0
-        while end > start and size < MAX_BYTES and not deadline.expired:
-            first = max(start, end - window)
-            older = self._read(place, first, end, deadline, connection)
+        size = 0
+        for first, window_end in partition_log.windows_back(start, end, _FIRST_WINDOW):
+            if size >= MAX_BYTES or deadline.expired:
+                break
+            older = self._read(place, first, window_end, deadline, connection)
             size += older.size
             records = older.records + records
             if enough(records):
                 break
-            end, window = first, window * 2
         return records
 
     def _read_on(self, place: _LogPosition, deadline: Deadline, connection: BrokerConnection) -> list[ActivityRecord]:
@@ -201,7 +195,7 @@ class GroupActivity:
 
     def _note_times(self, batch: Batch, place: _LogPosition) -> None:
         self.newest_ms = max(batch.max_timestamp, self.newest_ms or 0)
-        if batch.leader_epoch == place.leader_epoch:
+        if batch.leader_epoch == place.leader.epoch:
             began = self.epoch_began_ms
             self.epoch_began_ms = batch.base_timestamp if began is None else min(began, batch.base_timestamp)
 
@@ -286,11 +280,3 @@ def _rebalance(group: GroupMetadataValue, at_ms: int) -> RebalanceRecord:
         for one in group.members
     }
     return RebalanceRecord(at_ms=at_ms, generation=group.generation, members=members)
-
-
-def _why_unreadable(error: KgmError) -> str:
-    topic = partition_log.OFFSETS_TOPIC
-    if error.kafka_error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        return f"no READ on Topic '{topic}'"
-    reason = error_name(error.kafka_error) if error.kafka_error else error.message
-    return f"{topic} cannot be read ({reason})"

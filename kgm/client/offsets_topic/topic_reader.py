@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from kgm.client.failures import RETRIABLE
+from kgm.client.failures import is_temporary
 from kgm.client.offsets_topic import partition_log
 from kgm.client.transport.parallel import run_parallel
 from kgm.java.partitions import partition_for
-from kgm.model.errors import AuthorizationError, ErrorCode, KgmError, NotFoundError, RefusedError, UnreachableError
+from kgm.model.errors import ErrorCode, KgmError, RefusedError
 
 if TYPE_CHECKING:
     from kgm.client.admin_client import AdminClient
@@ -38,12 +38,15 @@ class LogPart:
 
 @dataclass(slots=True, kw_only=True)
 class _Reading:
-    """One read of all partitions. parts and errors: by partition. done, total: offsets read, and offsets to read."""
+    """One read of all partitions. parts, errors, positions (the next offset to read): by partition; shortened:
+    partitions that are read since a time only. done, total: offsets read, and offsets to read."""
 
     deadline: Deadline
     on_progress: Callable[[int, int], None]
     parts: dict[int, list[LogPart]] = field(default_factory=dict)
     errors: dict[int, KgmError] = field(default_factory=dict)
+    positions: dict[int, int] = field(default_factory=dict)
+    shortened: set[int] = field(default_factory=set)
     size_bytes: int = 0
     done: int = 0
     total: int = 0
@@ -78,12 +81,16 @@ class TopicReader:
 
         Raises AuthorizationError without READ on the topic, RefusedError if there is more than `max_bytes` to read,
         UnreachableError if it cannot be read in time."""
-        reading = _Reading(deadline=deadline, on_progress=on_progress)
+        reading = _Reading(
+            deadline=deadline, on_progress=on_progress, positions=dict(self._positions), shortened=set(self.shortened)
+        )
         left: set[int] | None = None
         for attempt in range(_ATTEMPTS):
             leaders = self._leaders(deadline)
             left = set(leaders) if left is None else left
-            reading.errors = {number: _leaderless(number) for number in left if leaders.get(number) is None}
+            reading.errors = {
+                number: partition_log.leaderless(number) for number in left if leaders.get(number) is None
+            }
             by_leader: dict[BrokerNode, list[int]] = {}
             for number in sorted(left):
                 leader = leaders.get(number)
@@ -96,31 +103,21 @@ class TopicReader:
             left = set(reading.errors)
             if not left:
                 break
-            error = next((one for one in reading.errors.values() if not _is_temporary(one)), None)
+            error = next((one for one in reading.errors.values() if not is_temporary(one)), None)
             if error is not None or attempt == _ATTEMPTS - 1 or deadline.expired:
                 raise error or next(iter(reading.errors.values()))
             deadline.sleep(_PAUSE_S)
+        # Only now: a read that fails returns nothing, so the next one reads the same records again.
+        self._positions, self.shortened = reading.positions, reading.shortened
         return [part for _, parts in sorted(reading.parts.items()) for part in parts]
 
     def _leaders(self, deadline: Deadline) -> Mapping[int, BrokerNode | None]:
         """The leader of each partition that is to be read. Raises KgmError."""
-        brokers = self._cluster.brokers
-        topics = brokers.metadata([partition_log.OFFSETS_TOPIC], deadline).topics
-        by_id = {broker.id: broker for broker in brokers.brokers()}
-        for topic in topics:
-            if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                raise _unauthorized()
-            if not topic.error_code and topic.partitions:
-                count = len(topic.partitions)
-                numbers: Iterable[int] = range(count)
-                if self._group_id is not None:
-                    numbers = (partition_for(self._group_id, count),)
-                leader_ids = {row.partition_index: row.leader_id for row in topic.partitions}
-                return {number: by_id.get(leader_ids.get(number, -1)) for number in numbers}
-        raise NotFoundError(
-            f"the brokers report no topic {partition_log.OFFSETS_TOPIC}",
-            facts=("it is created with the first group of a cluster",),
-        )
+        topic = partition_log.look_up(self._cluster, deadline)
+        numbers: Iterable[int] = range(topic.partition_count)
+        if self._group_id is not None:
+            numbers = (partition_for(self._group_id, topic.partition_count),)
+        return {number: topic.leaders[number].broker if number in topic.leaders else None for number in numbers}
 
     def _read_led(self, leader: BrokerNode, numbers: Iterable[int], reading: _Reading) -> None:
         """Read partitions of one leader one after the other."""
@@ -130,19 +127,19 @@ class TopicReader:
                 self._cluster.brokers.on_broker(leader, read, reading.deadline)
             except KgmError as error:
                 if error.kafka_error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                    error = _unauthorized()
+                    error = partition_log.unauthorized()
                 reading.errors[number] = error
 
     def _read_partition(self, number: int, reading: _Reading, connection: BrokerConnection) -> None:
         deadline = reading.deadline
         start = partition_log.start_offset(connection, number, deadline)
         end = partition_log.end_offset(connection, number, deadline)
-        position = max(self._positions.get(number, start), start)
+        position = max(reading.positions.get(number, start), start)
         if self._read_to(number, position, end, reading, connection):
             return
-        if self._since_ms is None or number in self.shortened:
+        if self._since_ms is None or number in reading.shortened:
             raise self._too_large()
-        self.shortened.add(number)
+        reading.shortened.add(number)
         given_up = reading.parts.pop(number, [])
         reading.count(size_bytes=-sum(len(part.data) for part in given_up))
         at = partition_log.offset_at(connection, number, self._since_ms, deadline)
@@ -160,8 +157,8 @@ class TopicReader:
             position = next_offset
             if reading.size_bytes > self._max_bytes:
                 return False
-            self._positions[number] = position
-        self._positions[number] = max(position, end)
+            reading.positions[number] = position
+        reading.positions[number] = max(position, end)
         return True
 
     def _too_large(self) -> RefusedError:
@@ -170,19 +167,3 @@ class TopicReader:
             f"{what} more than {self._max_bytes >> 20:,} MiB of records; kgm reads at most that from a live topic",
             hint="read less: --since 2h; or build a history on Spark: kgm history build --source kafka --out DIR",
         )
-
-
-def _unauthorized() -> AuthorizationError:
-    return AuthorizationError(
-        f"{partition_log.OFFSETS_TOPIC} cannot be read",
-        facts=(f"required: READ on Topic '{partition_log.OFFSETS_TOPIC}'",),
-        kafka_error=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    )
-
-
-def _leaderless(number: int) -> UnreachableError:
-    return UnreachableError(f"partition {number} of {partition_log.OFFSETS_TOPIC} has no leader")
-
-
-def _is_temporary(error: KgmError) -> bool:
-    return isinstance(error, UnreachableError) or error.kafka_error in RETRIABLE

@@ -10,7 +10,7 @@ from kgm.client import connect
 from kgm.client.offsets_topic import group_tail, partition_log
 from kgm.client.offsets_topic.group_tail import GroupRecordTail, as_snapshot
 from kgm.client.poller import GroupPoller, completed_from_record
-from kgm.model.errors import ErrorCode, KgmError, NotFoundError, UnreachableError
+from kgm.model.errors import NotFoundError, UnreachableError
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from kgm.records.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from tests.client.joiners import SESSION_MS, Joiner
@@ -123,23 +123,6 @@ def test_a_cluster_that_is_gone_is_data(server, form, group):
 
         cluster.describe_groups = fail
         assert str(lookout.poll()[group].seen) == "gone"
-
-
-@pytest.mark.parametrize(
-    ("error", "why"),
-    [
-        (KgmError("x", kafka_error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), "no READ on Topic '__consumer_offsets'"),
-        (KgmError("x", kafka_error=ErrorCode.NOT_LEADER_OR_FOLLOWER), None),
-        (UnreachableError("x"), None),
-        (
-            KgmError("x", kafka_error=ErrorCode.UNKNOWN_SERVER_ERROR),
-            "__consumer_offsets cannot be read (UNKNOWN_SERVER_ERROR)",
-        ),
-        (KgmError("odd bytes"), "__consumer_offsets cannot be read (odd bytes)"),
-    ],
-)
-def test_what_passes_and_what_stays(error, why):
-    assert group_tail._why_unreadable(error) == why
 
 
 def test_a_record_as_a_snapshot():

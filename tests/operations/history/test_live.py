@@ -9,13 +9,14 @@ from dataclasses import replace
 import pytest
 
 from kgm.client import connect
+from kgm.client.offsets_topic import partition_log
 from kgm.client.offsets_topic.topic_reader import TopicReader
 from kgm.client.security import make_security
 from kgm.history.causes.session_timeouts import SessionSource, SessionTimeout
 from kgm.history.derive import derive
 from kgm.history.folders import Reading, folders, raw_table
 from kgm.history.store.tables import TablesInMemory
-from kgm.model.errors import AuthorizationError, NotFoundError, RefusedError
+from kgm.model.errors import AuthorizationError, DecodeError, NotFoundError, RefusedError
 from kgm.operations.history import explain_group
 from kgm.operations.history.live import LiveHistory, LiveRequest
 from kgm.operations.history.source import History, HistorySource
@@ -130,6 +131,35 @@ def test_what_does_not_fit_is_refused_or_read_from_a_time_on(kafka, groups):
         rows = history.read().rebalances(group)
         assert "was read from --since on only" in history.notes[0]
     assert [row.offset for row in rows] == [last.offset]
+
+
+def log_of(parts):
+    """{partition: its bytes}."""
+    data = {}
+    for part in parts:
+        data[part.partition] = data.get(part.partition, b"") + part.data
+    return data
+
+
+def test_a_read_that_fails_loses_nothing(kafka, groups, monkeypatch):
+    with connect(kafka.bootstrap, timeout_ms=60_000) as cluster:
+        expected = TopicReader(cluster, group_id=None, max_bytes=1 << 30).read(cluster.deadline)
+        assert len({part.partition for part in expected}) > 1
+        reader = TopicReader(cluster, group_id=None, max_bytes=1 << 30)
+        last = max(part.partition for part in expected)
+        fetch_log = partition_log.fetch_log
+
+        def fail_at_last(connection, partition, *arguments, **options):
+            if partition == last:
+                raise DecodeError("cut off")
+            return fetch_log(connection, partition, *arguments, **options)
+
+        monkeypatch.setattr(partition_log, "fetch_log", fail_at_last)
+        with pytest.raises(DecodeError):
+            reader.read(cluster.deadline)
+        monkeypatch.undo()
+        parts = log_of(reader.read(cluster.deadline))
+        assert all(parts[number].startswith(data) for number, data in log_of(expected).items())
 
 
 def test_groups_and_rights_that_are_missing(kafka, secured):
