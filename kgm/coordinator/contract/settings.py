@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
+from kgm.coordinator.contract.broker_version import REFERENCE, BrokerVersion, CoordinatorBehavior, behavior_of
 from kgm.coordinator.contract.scale_out_plan import INSTANCE_IDS, NO_PLANS, TARGET_SIZE, GroupPlans, is_plan, plans_from
 from kgm.model.errors import UsageError
 
 _INT32 = 2**31 - 1
+#: Fields that are not settings of a broker.
+_NOT_KAFKAS = ("plans", "kafka_version")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,8 @@ class BrokerSettings:
     """The longest time for which a newcomer is held back for a planned scale-out; its rebalance timeout counts if that
     is shorter."""
     plans: GroupPlans = NO_PLANS
+    kafka_version: BrokerVersion = REFERENCE
+    """The version whose coordinator is played. Not a setting of Kafka."""
 
     @classmethod
     def from_overrides(cls, overrides: Mapping[str, str | int]) -> "BrokerSettings":
@@ -75,7 +80,11 @@ class BrokerSettings:
     @classmethod
     def names(cls) -> dict[str, str]:
         """The names of the fields by Kafka's name."""
-        return {field.name.replace("_", "."): field.name for field in fields(cls) if field.name != "plans"}
+        return {field.name.replace("_", "."): field.name for field in fields(cls) if field.name not in _NOT_KAFKAS}
+
+    @property
+    def behavior(self) -> CoordinatorBehavior:
+        return behavior_of(self.kafka_version)
 
     @property
     def consumer_assignors(self) -> tuple[str, ...]:
