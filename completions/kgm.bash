@@ -75,7 +75,7 @@ _kgm() {
         esac
         case $command in
         '')
-            case $word in list|describe|remove-members|simulate-bounce|watch|wait|doctor|diff|assign|serve|audit|demo|completion|version|help|history|config) command+="${command:+ }$word" ;; *) break ;; esac
+            case $word in list|describe|remove-members|simulate-bounce|watch|wait|doctor|diff|export|assign|serve|audit|demo|completion|version|help|history|config) command+="${command:+ }$word" ;; *) break ;; esac
             ;;
         'history')
             case $word in capture|build|rebalances|explain|timeline|movement|churn|zombies|timeouts|decode|verify|simulate-fleet) command+="${command:+ }$word" ;; *) break ;; esac
@@ -98,7 +98,7 @@ _kgm() {
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
         if [[ $cur == -* ]]; then _kgm_words '--version -h --help -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug' "$cur"; return; fi
-        _kgm_words 'list describe remove-members simulate-bounce watch wait doctor diff assign serve audit demo completion version help history config' "$cur"
+        _kgm_words 'list describe remove-members simulate-bounce watch wait doctor diff export assign serve audit demo completion version help history config' "$cur"
         ;;
     'list')
         case $prev in
@@ -266,6 +266,26 @@ _kgm() {
         esac
         if [[ $cur == -* ]]; then _kgm_words '-g --group --exit-code -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'file' "$cur"
+        ;;
+    'export')
+        case $prev in
+        -g|--group) _kgm_value 'groups' "$cur"; return ;;
+        --match) _kgm_value '' "$cur"; return ;;
+        --listen) _kgm_value '' "$cur"; return ;;
+        --textfile) _kgm_value 'file' "$cur"; return ;;
+        --interval) _kgm_value '' "$cur"; return ;;
+        --findings-every) _kgm_value '' "$cur"; return ;;
+        --max-series) _kgm_value '' "$cur"; return ;;
+        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
+        --command-config) _kgm_value 'file' "$cur"; return ;;
+        -X) _kgm_value '' "$cur"; return ;;
+        --profile) _kgm_value 'profiles' "$cur"; return ;;
+        --timeout) _kgm_value '' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --listen --textfile --interval --findings-every --max-series -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        _kgm_value 'groups' "$cur"
         ;;
     'assign')
         case $prev in

@@ -15,7 +15,8 @@ _LONG = ("--bootstrap-server", "--bootstrap-servers", "--brokers", "--command-co
 _COMMANDS = tuple(
     f"kgm {name} "
     for name in (
-        "list", "describe", "remove-members", "simulate-bounce", "watch", "wait", "doctor", "diff", "config test",
+        "list", "describe", "remove-members", "simulate-bounce", "watch", "wait", "doctor", "diff", "export",
+        "config test",
     )
 )  # fmt: skip
 

@@ -64,6 +64,7 @@ COMMANDS = {
     "wait": ("wait", "wait", "Wait until a group is stable, is empty, has N members, or has a lag of at most N."),
     "doctor": ("doctor", "doctor", "Diagnose groups: what is wrong, with evidence and the next command."),
     "diff": ("diff", "diff", "Show what changed in groups between two snapshots, files or live."),
+    "export": ("export", "export", "Export lag, members, rebalances and findings as OpenMetrics."),
     "assign": ("assign", "assign_command", "Run one of Kafka's assignors on groups from a file."),
     "serve": ("serve", "serve", "Run the embedded coordinator, which real Kafka clients can join."),
     "audit": ("audit", "audit", "Show the removals that kgm made from this machine, and their results."),

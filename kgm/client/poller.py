@@ -37,6 +37,11 @@ class GroupPoller:
         self._offsets = offsets
         self._tail = GroupRecordTail(cluster, self.group_ids)
 
+    def follow(self, group_ids: Iterable[str]) -> None:
+        """Poll these groups from now on. What was written of a new one since the last poll is read with the next."""
+        self.group_ids = tuple(dict.fromkeys(group_ids))
+        self._tail.follow(self.group_ids)
+
     def poll(self) -> dict[str, PolledGroup]:
         """All groups as they are now, by id. Describes before it reads the log, so that the log is never behind."""
         self._cluster.renew(self._budget_ms)

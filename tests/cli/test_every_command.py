@@ -56,8 +56,15 @@ _CALLS: dict[tuple[str, ...], list[str] | None] = {
     ("history", "capture"): None,  # starts Spark: tests/pipeline
     ("history", "build"): None,  # starts Spark: tests/pipeline
 }
-#: Their JSON contains none of the names.
-_NAMELESS = {("version",), ("config", "view"), ("config", "test"), ("history", "verify"), ("history", "zombies")}
+#: Their JSON contains none of the names; the labels of metrics have them as they are shown.
+_NAMELESS = {
+    ("version",),
+    ("export",),
+    ("config", "view"),
+    ("config", "test"),
+    ("history", "verify"),
+    ("history", "zombies"),
+}
 
 
 def arguments(words: tuple[str, ...], cluster: Hostile, folder: str) -> list[str] | None:

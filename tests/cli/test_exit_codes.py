@@ -39,7 +39,7 @@ NEVER = {
     "it names no group, member or file": {"demo": {3}, "audit": {3}, "serve": {3}, "completion": {3}, "version": {3}, "help": {3}},
     "everything or nothing": {"simulate-bounce": {7}, "config view": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
                              "watch": {7}, "wait": {7}, "completion": {7}, "version": {7}, "help": {7}},
-    "it has no condition": {"list": {8}, "describe": {8}, "remove-members": {8}, "config view": {8}, "config test": {8},
+    "it has no condition": {"list": {8}, "describe": {8}, "export": {8}, "remove-members": {8}, "config view": {8}, "config test": {8},
                             "assign": {8}, "serve": {8}, "demo": {8}, "audit": {8}, "completion": {8}, "version": {8}, "help": {8}},
     "it keeps polling until its time limit (8)": {"wait": {1}},
     "an error of a broker is a finding (8)": {"doctor": {1}},
@@ -94,6 +94,7 @@ _ASK = {
     "wait": f"wait {GROUP} --for stable",
     "doctor": f"doctor {GROUP} --window 0s --fail-on never",
     "diff": f"diff live:{GROUP} live:{GROUP}",
+    "export": f"export {GROUP} --findings-every 0s",
     "config test": f"config test -g {GROUP}",
 }
 _CLUSTER = {"list": "list", **_ASK}
@@ -133,6 +134,7 @@ def _cases():
         "remove-members {group} -i a,zz --yes --assume-stopped --guard-window 50ms",
     )
     yield Case("doctor", 7, "one of two groups does not exist", f"doctor {GROUP} none --window 0s --fail-on never")
+    yield Case("export", 7, "one of two groups does not exist", f"export {GROUP} none --findings-every 0s")
     yield Case("diff", 7, "one of two groups does not exist", f"diff {{dir}}/two.json live -g {GROUP} -g none")
     yield Case(
         "simulate-bounce",

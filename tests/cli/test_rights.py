@@ -33,6 +33,7 @@ CLUSTER_COMMANDS = {
     "watch": ["watch", GROUP, "--count", "1"],
     "wait": ["wait", GROUP, "--for", "members=1"],
     "doctor": ["doctor", GROUP, "--window", "0s", "--fail-on", "never"],
+    "export": ["export", GROUP, "--findings-every", "0s"],
     "diff": ["diff", f"live:{GROUP}", f"live:{GROUP}"],
     "config view": ["config", "view", "--show-origin"],
     "config test": ["config", "test", "-g", GROUP],

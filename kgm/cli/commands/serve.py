@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from kgm.cli.options.broker_settings import parse_settings
+from kgm.cli.options.listen_address import parse_listen
 from kgm.cli.output.streams import write_stderr, write_stdout
 from kgm.model.errors import UsageError
 from kgm.text.sanitize import clean
 
-_HIGHEST_PORT = 65_535
 #: More are likely a mistake: all brokers share one process.
 MOST_BROKERS = 32
 
@@ -96,17 +96,6 @@ def serve(
     )
     if serve_forever(options, on_listening=_print_listening) is signal.SIGINT:
         raise KeyboardInterrupt
-
-
-def parse_listen(text: str) -> tuple[str, int]:
-    """HOST:PORT, [IPV6]:PORT or :PORT (loopback). Raises UsageError."""
-    host, colon, port = text.rpartition(":")
-    bare = host.removeprefix("[").removesuffix("]")
-    if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > _HIGHEST_PORT:
-        raise UsageError(f"--listen {text} is not HOST:PORT, with a port from 0 to {_HIGHEST_PORT}")
-    if ":" in bare and bare == host:
-        raise UsageError(f"--listen {text}: an IPv6 address needs brackets", hint="for example --listen [::1]:9092")
-    return bare or "127.0.0.1", int(port)
 
 
 def parse_topics(items: list[str] | tuple[()]) -> dict[str, int]:

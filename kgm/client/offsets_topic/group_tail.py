@@ -36,7 +36,8 @@ class RecordedGroup:
 
 @dataclass(slots=True, kw_only=True)
 class _Partition:
-    """A partition of `__consumer_offsets`. position: the next offset to read; None before the first read."""
+    """A partition of `__consumer_offsets`. position: the next offset to read; None before the first read, which looks
+    for the last record of each group."""
 
     number: int
     group_ids: list[str] = field(default_factory=list)
@@ -53,6 +54,7 @@ class GroupRecordTail:
     def __init__(self, cluster: AdminClient, group_ids: Iterable[str]) -> None:
         self._cluster = cluster
         self._group_ids = list(group_ids)
+        self._partition_count = 0
         self._partitions: dict[int, _Partition] = {}
         self._keys: dict[bytes, str] = {}
         #: Why the log cannot be read; None while it can.
@@ -60,6 +62,15 @@ class GroupRecordTail:
         #: Groups of which records were skipped by the last read.
         self.skipped: set[str] = set()
         self.last: dict[str, RecordedGroup] = {}
+
+    def follow(self, group_ids: Iterable[str]) -> None:
+        """Read the records of these groups from now on. Of a new one in a partition that is read already, those before
+        the last read are not looked for."""
+        self._group_ids = list(group_ids)
+        kept = set(self._group_ids)
+        self.last = {group_id: recorded for group_id, recorded in self.last.items() if group_id in kept}
+        if self._partition_count:
+            self._assign_partitions(self._partition_count)
 
     def read(self, deadline: Deadline) -> Mapping[str, Sequence[RecordedGroup]]:
         """What was written since the last read, by group, oldest first; the first read returns the last record of each.
@@ -81,7 +92,8 @@ class GroupRecordTail:
             if not is_temporary(error):
                 self.unreadable_because = partition_log.why_unreadable(error)
             return {}
-        self._assign_partitions(topic.partition_count)
+        if not self._partition_count:
+            self._assign_partitions(topic.partition_count)
         by_group: _ByGroup = {}
         for partition in self._partitions.values():
             leader = topic.leaders.get(partition.number)
@@ -100,11 +112,14 @@ class GroupRecordTail:
         return by_group
 
     def _assign_partitions(self, partitions: int) -> None:
-        if self._partitions:
-            return
+        positions = {number: one.position for number, one in self._partitions.items()}
+        self._partition_count = partitions
+        self._partitions, self._keys = {}, {}
         for group_id in self._group_ids:
             number = partition_for(group_id, partitions)
-            self._partitions.setdefault(number, _Partition(number=number)).group_ids.append(group_id)
+            if number not in self._partitions:
+                self._partitions[number] = _Partition(number=number, position=positions.get(number))
+            self._partitions[number].group_ids.append(group_id)
             self._keys[partition_log.group_record_key(group_id)] = group_id
 
     def _read_on(self, partition: _Partition, deadline: Deadline, connection: BrokerConnection) -> _Records:
@@ -112,8 +127,7 @@ class GroupRecordTail:
         end = partition_log.end_offset(connection, partition.number, deadline)
         if partition.position is None or end < partition.position:  # the topic was deleted and created again
             partition.position = end
-            last = [(each, _last(connection, partition.number, each, deadline)) for each in partition.group_ids]
-            return [(group_id, recorded) for group_id, recorded in last if recorded is not None]
+            return _last_records(connection, partition, deadline)
         records: _Records = []
         read = 0
         for fetched in partition_log.fetch_records(connection, partition.number, partition.position, end, deadline):
@@ -151,13 +165,14 @@ class GroupRecordTail:
         return records
 
 
-def _last(connection: BrokerConnection, partition: int, group_id: str, deadline: Deadline) -> RecordedGroup | None:
-    """None as well if the search takes too long: it is done once, not with each read."""
+def _last_records(connection: BrokerConnection, partition: _Partition, deadline: Deadline) -> _Records:
+    """None of them if the search fails: it is done once, not with each read."""
     try:
-        last = last_rebalance.find_last_record(partition, group_id, deadline, connection)
+        last = last_rebalance.find_last_records(partition.number, partition.group_ids, deadline, connection)
     except KgmError:
-        return None
-    return None if last is None else _recorded(group_id, *last)
+        return []
+    decoded = [(group_id, _recorded(group_id, *record)) for group_id, record in last.items()]
+    return [(group_id, recorded) for group_id, recorded in decoded if recorded is not None]
 
 
 def _recorded(group_id: str, value: bytes, at_ms: int) -> RecordedGroup | None:

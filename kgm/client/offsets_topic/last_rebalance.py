@@ -8,6 +8,7 @@ A failure here, such as a missing permission or a broker that does not answer, i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -59,8 +60,8 @@ def _last_record(cluster: AdminClient, group_id: str, deadline: Deadline) -> obj
     leader = topic.leaders.get(number)
     if leader is None:
         return None
-    task = partial(find_last_record, number, group_id, deadline)
-    return _decode(group_id, cluster.brokers.on_broker(leader.broker, task, deadline))
+    task = partial(find_last_records, number, (group_id,), deadline)
+    return _decode(group_id, cluster.brokers.on_broker(leader.broker, task, deadline).get(group_id))
 
 
 def _decode(group_id: str, record: tuple[bytes, int] | None) -> object | None:
@@ -69,23 +70,29 @@ def _decode(group_id: str, record: tuple[bytes, int] | None) -> object | None:
     return None if record is None else decode_record(partition_log.group_record_key(group_id), record[0]).value
 
 
-def find_last_record(
-    partition: int, group_id: str, deadline: Deadline, connection: BrokerConnection
-) -> tuple[bytes, int] | None:
-    """The value of the group's last record and when it was written, window by window from the end. None if there
-    is none within bounds, or it is a tombstone. Raises KgmError."""
-    key = partition_log.group_record_key(group_id)
+def find_last_records(
+    partition: int, group_ids: Iterable[str], deadline: Deadline, connection: BrokerConnection
+) -> dict[str, tuple[bytes, int]]:
+    """The value of each group's last record and when it was written, by group, from the end of the partition back. A
+    group is missing if it has none within bounds, or if that is a tombstone. Raises KgmError."""
+    wanted = {partition_log.group_record_key(group_id): group_id for group_id in group_ids}
+    records: dict[str, tuple[bytes, int]] = {}
     start = partition_log.start_offset(connection, partition, deadline)
     end = partition_log.end_offset(connection, partition, deadline)
     read = 0
     for first, window_end in partition_log.windows_back(start, end, _FIRST_WINDOW):
-        last: tuple[bytes | None, int] | None = None
+        newest: dict[bytes, tuple[bytes | None, int]] = {}
         for fetched in partition_log.fetch_records(connection, partition, first, window_end, deadline):
             read += fetched.size_bytes
-            last = next(((value, at) for row_key, value, at in reversed(fetched.records) if row_key == key), last)
+            newest |= {
+                key: (value, at_ms) for key, value, at_ms in fetched.records if key is not None and key in wanted
+            }
             if read >= MAX_BYTES:
-                return None  # the rest of the window may hold a later record
-        if last is not None:
-            value, at_ms = last
-            return None if value is None else (value, at_ms)
-    return None
+                return records  # the rest of the window may hold later records
+        for key, (value, at_ms) in newest.items():
+            group_id = wanted.pop(key)
+            if value is not None:
+                records[group_id] = value, at_ms
+        if not wanted:
+            break
+    return records

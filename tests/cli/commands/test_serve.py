@@ -8,8 +8,9 @@ import subprocess
 
 import pytest
 
-from kgm.cli.commands.serve import parse_listen, parse_topics
+from kgm.cli.commands.serve import parse_topics
 from kgm.cli.main import run
+from kgm.cli.options.listen_address import parse_listen
 from kgm.model.errors import UsageError
 from tests import KGM
 

@@ -35,6 +35,11 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("kgm doctor --check duplicate-instance-id --fail-on info", "one check on all groups, for an alert"),
     ),
     "diff": (("kgm diff before.json live", "what has changed since the snapshot"),),
+    "export": (
+        ("kgm export --match 'orders-*'", "the metrics of a team's groups, once"),
+        ("kgm export --listen 127.0.0.1:9797", "for a Prometheus on this host"),
+        ("kgm export --textfile /var/lib/node_exporter/kgm.prom --interval 1m", "for node_exporter"),
+    ),
     "assign": (("kgm assign --from-file cases.jsonl", "an assignment for each line of the file"),),
     "serve": (("kgm serve --listen 127.0.0.1:0 --topic orders:12", "a coordinator for a test"),),
     "audit": (("kgm audit --since 7d --group payments", "who removed members from a group in the last week"),),

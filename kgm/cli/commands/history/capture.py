@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import threading
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,6 +19,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.notices import Notices
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
+from kgm.cli.stop_signal import stopped_by_sigterm
 from kgm.model.errors import UsageError
 from kgm.text.durations import parse_duration
 
@@ -64,7 +62,7 @@ def capture(
 
     from kgm.operations.history.source import extra_needed
 
-    with extra_needed(), _stopped_by_sigterm(stop):
+    with extra_needed(), stopped_by_sigterm(stop):
         from kgm.pipeline import capture as capture_records
 
         done = capture_records(
@@ -86,16 +84,3 @@ def capture(
         ),
         common,
     )  # fmt: skip
-
-
-@contextlib.contextmanager
-def _stopped_by_sigterm(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM ends the capture cleanly, as an orchestrator expects. Only the main thread can have a handler."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

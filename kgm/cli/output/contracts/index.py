@@ -12,6 +12,7 @@ from kgm.cli.output.contracts import (
     describe,
     diff,
     doctor,
+    export,
     list,  # noqa: A004  (named as the command)
     remove_members,
     simulate_bounce,
@@ -23,7 +24,8 @@ from kgm.cli.output.contracts import (
 FORMS: Final[dict[str, dict[str, Any]]] = {
     name: form
     for module in (
-        list, describe, remove_members, simulate_bounce, watch, wait, doctor, diff, audit, assign, config, demo, version
+        list, describe, remove_members, simulate_bounce, watch, wait, doctor, diff, export, audit, assign, config,
+        demo, version,
     )
     for name, form in module.FORMS.items()
 }  # fmt: skip

@@ -1,0 +1,208 @@
+"""`kgm export`: groups as OpenMetrics, once, as a file for node_exporter, or for Prometheus to scrape."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kgm.cli.options.listen_address import parse_listen
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.report import Column, Report, Table, cluster_json, emit
+from kgm.cli.output.streams import write_stderr, write_stdout
+from kgm.cli.stop_signal import stopped_by_sigterm
+from kgm.model.distribution import install_command
+from kgm.model.errors import UsageError
+from kgm.text.durations import parse_duration, show_duration
+
+if TYPE_CHECKING:
+    from kgm.operations.export.collector import Collection, GroupCollector
+    from kgm.operations.export.listener import MetricsListener
+
+SCHEMA = "kgm.export/v1"
+_SHORTEST_INTERVAL_MS = 1_000
+_DEFAULT_INTERVAL_MS = 15_000
+
+
+@cluster_options
+def export(
+    groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", help="Groups to export.")] = None,
+    *,
+    group: Annotated[list[str] | None, typer.Option("-g", "--group", help="A group; repeatable.")] = None,
+    match: Annotated[str | None, typer.Option("--match", metavar="GLOB", help="Groups whose id matches.")] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen", metavar="HOST:PORT", help="Serve /metrics until SIGTERM or Ctrl-C; port 0: a free port."
+        ),
+    ] = None,
+    textfile: Annotated[
+        str | None,
+        typer.Option("--textfile", metavar="FILE", help="Write FILE, which ends with .prom, for node_exporter."),
+    ] = None,
+    interval: Annotated[
+        str | None,
+        typer.Option("--interval", metavar="DURATION", help="How often to ask the cluster; 15s with --listen."),
+    ] = None,
+    findings_every: Annotated[
+        str,
+        typer.Option(
+            "--findings-every", metavar="DURATION", help="How often kgm doctor examines the groups; 0s: never."
+        ),
+    ] = "5m",
+    max_series: Annotated[
+        int, typer.Option("--max-series", metavar="N", min=100, help="With more series, details are left out.")
+    ] = 50_000,
+    options: RunOptions,
+) -> None:
+    """Export lag, members, rebalances and findings of groups as OpenMetrics. All groups by default.
+
+    Prints one collection, or writes it to --textfile. With --listen, and with --textfile and --interval, it goes on
+    until SIGTERM or Ctrl-C and counts rebalances and handovers meanwhile; a scrape shows the last collection and asks
+    nothing of the cluster. While the cluster does not answer, kgm_up is 0 and groups have no series.
+
+    Lag has the labels group, topic, partition, group_instance_id and client_id. With --listen it prints one line of
+    JSON when it can be scraped: {"listening":"HOST:PORT"}. There is no login and no TLS on that port: it is for this
+    host unless HOST says otherwise."""
+    interval_ms = _interval_ms(interval, listen=listen, textfile=textfile)
+    address = None if listen is None else parse_listen(listen)
+    if listen is not None and textfile is not None:
+        raise UsageError("--listen and --textfile do not go together")
+    if options.is_data and (listen is not None or textfile is not None):
+        raise UsageError("-o goes with neither --listen nor --textfile, which have a format of their own")
+    _check_extra()
+    from kgm.operations.export.collector import ExportRequest, GroupCollector
+    from kgm.operations.export.listener import MetricsListener
+
+    every_ms = parse_duration(findings_every, "--findings-every")
+    request = ExportRequest(
+        names=list(dict.fromkeys([*(groups or ()), *(group or ())])),
+        pattern=match,
+        budget_ms=options.timeout_ms,
+        findings_every_ms=every_ms or None,
+    )
+    with ExitStack() as stack:
+        listener = None if address is None else stack.enter_context(MetricsListener(*address, max_series=max_series))
+        collector = GroupCollector(cluster=stack.enter_context(options.cluster(reads_only=True)), request=request)
+        if listener is not None:
+            _serve(collector, listener, interval_ms or _DEFAULT_INTERVAL_MS)
+        elif textfile is not None:
+            _write(collector, Path(textfile), interval_ms, max_series)
+        else:
+            _print(collector, options, max_series)
+
+
+def _interval_ms(interval: str | None, *, listen: str | None, textfile: str | None) -> int | None:
+    """Raises UsageError."""
+    if interval is None:
+        return None
+    if listen is None and textfile is None:
+        raise UsageError("--interval goes with --listen or --textfile", hint="kgm export --listen 127.0.0.1:9797")
+    interval_ms = parse_duration(interval, "--interval")
+    if interval_ms < _SHORTEST_INTERVAL_MS:
+        raise UsageError(f"--interval: {interval} is shorter than {show_duration(_SHORTEST_INTERVAL_MS)}")
+    return interval_ms
+
+
+def _check_extra() -> None:
+    """Raises UsageError where the extra is not installed."""
+    import importlib.util
+
+    if importlib.util.find_spec("prometheus_client") is None:
+        raise UsageError("kgm export needs prometheus-client, which is not installed", hint=install_command("export"))
+
+
+def _print(collector: GroupCollector, options: RunOptions, max_series: int) -> None:
+    from kgm.cli.output.contracts.export import collection_json
+    from kgm.cli.output.failures import exit_with, warn_of_unseen_topics
+    from kgm.cli.output.progress import progress
+    from kgm.operations.export.families import families, openmetrics_text
+
+    with progress(options, "reading groups"):
+        collection = collector.collect()
+    if not collection.is_up:
+        raise collection.errors[-1]
+    warn_of_unseen_topics(collector.cluster)
+    if not options.is_data:
+        write_stdout(openmetrics_text(collection, max_series=max_series))
+        exit_with(collection.errors, done=len(collection.groups))
+        return
+    shown = families(collection, max_series=max_series)
+    data = collection_json(collection, shown)
+    samples = [sample for family in shown for sample in family.samples]
+    rows = [
+        [one.name, ",".join(f"{key}={value}" for key, value in one.labels.items()), f"{one.value:g}"] for one in samples
+    ]
+    columns = [Column(title="METRIC"), Column(title="LABELS"), Column(title="VALUE", right=True)]
+    report = Report(
+        schema=SCHEMA,
+        data=data,
+        tables=[Table(columns=columns, rows=rows)],
+        names=[one.snapshot.group_id for one in collection.groups],
+        items=data["families"],
+        cluster=cluster_json(collector.cluster),
+        errors=collection.errors,
+    )
+    emit(report, options)
+    exit_with(collection.errors, done=len(collection.groups))
+
+
+def _serve(collector: GroupCollector, listener: MetricsListener, interval_ms: int) -> None:
+    host, port = listener.address
+    _warn_of_others(host)
+    first = listener.latest = collector.collect()
+    if first.log_unreadable_because is not None:
+        why = first.log_unreadable_because
+        write_stderr(f"warning: {why}: rebalances and handovers between two collections may be missed\n")
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    write_stdout(json.dumps({"listening": where}, separators=(",", ":")) + "\n")
+
+    def show(collection: Collection) -> None:
+        listener.latest = collection
+
+    _go_on(collector, interval_ms, show)
+
+
+def _warn_of_others(host: str) -> None:
+    import ipaddress
+
+    try:
+        is_loopback = ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        is_loopback = host == "localhost"
+    if not is_loopback:
+        write_stderr(f"warning: listening on {host}: everyone who reaches this port sees groups, members and lag\n")
+
+
+def _write(collector: GroupCollector, path: Path, interval_ms: int | None, max_series: int) -> None:
+    """Once, or again and again. A cluster that does not answer is an error for one that writes once; after that it is a
+    file in which kgm_up is 0."""
+    from kgm.cli.output.failures import exit_with
+    from kgm.operations.export.families import prometheus_text
+    from kgm.operations.export.textfile import write_textfile
+
+    def write(collection: Collection) -> None:
+        write_textfile(path, prometheus_text(collection, max_series=max_series))
+
+    first = collector.collect()
+    write(first)
+    if interval_ms is not None:
+        _go_on(collector, interval_ms, write)
+        return
+    if not first.is_up:
+        raise first.errors[-1]
+    exit_with(first.errors, done=len(first.groups))
+
+
+def _go_on(collector: GroupCollector, interval_ms: int, use: Callable[[Collection], None]) -> None:
+    """Collect again and again until SIGTERM or Ctrl-C."""
+    stop = threading.Event()
+    with stopped_by_sigterm(stop):
+        while not stop.wait(interval_ms / 1000):
+            use(collector.collect())

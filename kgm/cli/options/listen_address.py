@@ -1,0 +1,16 @@
+"""The address of `--listen`."""
+
+from kgm.model.errors import UsageError
+
+_HIGHEST_PORT = 65_535
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """HOST:PORT, [IPV6]:PORT or :PORT (loopback). Raises UsageError."""
+    host, colon, port = text.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > _HIGHEST_PORT:
+        raise UsageError(f"--listen {text} is not HOST:PORT, with a port from 0 to {_HIGHEST_PORT}")
+    if ":" in bare and bare == host:
+        raise UsageError(f"--listen {text}: an IPv6 address needs brackets", hint="for example --listen [::1]:9092")
+    return bare or "127.0.0.1", int(port)

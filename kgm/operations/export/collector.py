@@ -1,0 +1,146 @@
+"""What monitoring wants to know of groups, asked of the cluster again and again.
+
+A collection that fails is data: the groups that could not be described are missing from it, and never have the values
+of an earlier one. Counters go on where they were. Groups that come are watched from then on, groups that go are
+forgotten."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kgm.client.poller import GroupPoller
+from kgm.model.errors import KgmError
+from kgm.operations.doctor.diagnosis import diagnose
+from kgm.operations.groups.selection import select_groups
+from kgm.operations.watch.watched_group import WatchedGroup
+
+if TYPE_CHECKING:
+    from kgm.client import AdminClient
+    from kgm.model.snapshot import GroupSnapshot
+    from kgm.operations.doctor.findings import Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportRequest:
+    """Which groups: names and those that match the pattern; all groups where neither is given.
+
+    budget_ms: how long one collection may take. findings_every_ms: how often the doctor examines the groups, in the
+    first collection to begin with; None: never."""
+
+    names: Sequence[str] = ()
+    pattern: str | None = None
+    budget_ms: int = 30_000
+    findings_every_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedGroup:
+    """A group as it is now. rebalances, handovers: since it was first seen by this collector."""
+
+    snapshot: GroupSnapshot
+    rebalances: int
+    handovers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """What was seen at one time. at_s: seconds since the epoch. findings: of the latest examination; None before the
+    first one, or if it failed. is_up: whether the cluster answered. log_unreadable_because: why rebalances between two
+    collections may be missed; None where the log of the groups is read, or is not needed."""
+
+    at_s: float
+    duration_s: float
+    is_up: bool
+    cluster_id: str | None
+    groups: tuple[ExportedGroup, ...] = ()
+    errors: tuple[KgmError, ...] = ()
+    findings: tuple[Finding, ...] | None = None
+    log_unreadable_because: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class GroupCollector:
+    """Collects from one cluster. clock: seconds that never go back."""
+
+    cluster: AdminClient
+    request: ExportRequest
+    clock: Callable[[], float] = time.monotonic
+    _watched: dict[str, WatchedGroup] = field(default_factory=dict)
+    _poller: GroupPoller | None = None
+    _findings: tuple[Finding, ...] | None = None
+    _examined_at_s: float | None = None
+    _log_unreadable_because: str | None = None
+
+    def collect(self) -> Collection:
+        """The groups as they are now. Raises nothing: see `Collection.errors`."""
+        began_s, request = self.clock(), self.request
+        self.cluster.renew(request.budget_ms)
+        groups: list[ExportedGroup] = []
+        errors: list[KgmError] = []
+        is_up = True
+        try:
+            all_groups = not request.names and request.pattern is None
+            selection = select_groups(self.cluster, request.names, request.pattern, all_groups=all_groups)
+            errors += selection.errors
+            # Where a broker did not answer, its groups are not gone.
+            known = self._watched if selection.errors else ()
+            groups, failed = self._observe(list(dict.fromkeys([*selection.group_ids, *known])))
+            errors += failed
+            self._examine(tuple(one.snapshot.group_id for one in groups))
+        except KgmError as error:
+            errors.append(error)
+            is_up = False
+        return Collection(
+            at_s=time.time(),
+            duration_s=self.clock() - began_s,
+            is_up=is_up,
+            cluster_id=self.cluster.cluster_id,
+            groups=tuple(groups),
+            errors=tuple(errors),
+            findings=self._findings if is_up else None,
+            log_unreadable_because=self._log_unreadable_because,
+        )
+
+    def _observe(self, group_ids: Sequence[str]) -> tuple[list[ExportedGroup], list[KgmError]]:
+        """Describe the groups, and read what was recorded of them since the last time."""
+        self._watched = {
+            group_id: self._watched.get(group_id) or WatchedGroup(group_id=group_id) for group_id in group_ids
+        }
+        if self._poller is None:
+            self._poller = GroupPoller(self.cluster, group_ids, budget_ms=self.request.budget_ms)
+        else:
+            self._poller.follow(group_ids)
+        now_ms = round(self.clock() * 1000)
+        exported, errors = [], []
+        polls = self._poller.poll()
+        reasons = (polled.log_unreadable_because for polled in polls.values())
+        self._log_unreadable_because = next((reason for reason in reasons if reason is not None), None)
+        for group_id, polled in polls.items():
+            watched = self._watched[group_id]
+            watched.observe(polled, now_ms)
+            # For screens only; the names of dynamic members would pile up.
+            watched.last_events.clear()
+            if isinstance(polled.seen, KgmError):
+                errors.append(polled.seen)
+                continue
+            exported.append(
+                ExportedGroup(snapshot=polled.seen, rebalances=watched.rebalances, handovers=watched.handovers)
+            )
+        return exported, errors
+
+    def _examine(self, group_ids: Sequence[str]) -> None:
+        """Ask the doctor when it is time. Raises KgmError."""
+        every_ms, now_s = self.request.findings_every_ms, self.clock()
+        if every_ms is None:
+            return
+        if self._examined_at_s is not None and (now_s - self._examined_at_s) * 1000 < every_ms:
+            return
+        self._findings = None
+        self._examined_at_s = now_s
+        if group_ids:
+            self._findings = diagnose(self.cluster, group_ids, window_ms=0).findings
+        else:
+            self._findings = ()

@@ -1,0 +1,126 @@
+"""What a collection looks like to Prometheus. The parsers of prometheus_client read it back."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as read_prometheus
+
+from kgm.model.errors import UnreachableError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, OffsetSnapshot
+from kgm.operations.doctor.findings import Finding, Severity
+from kgm.operations.export.collector import Collection, ExportedGroup
+from kgm.operations.export.families import DROPPED, openmetrics_text, prometheus_text
+
+FORMATS = [(openmetrics_text, read_openmetrics), (prometheus_text, read_prometheus)]
+
+
+def offset(topic, partition, lag, member=None):
+    return OffsetSnapshot(
+        topic=topic, partition=partition, committed=None if lag is None else 100 - lag, end=100, lag=lag,
+        group_instance_id=None if member is None else member.group_instance_id,
+        member_id=None if member is None else member.member_id,
+    )  # fmt: skip
+
+
+def group(group_id, *members, offsets=(), **more):
+    values = {"type": "classic", "state": "Stable", **more}
+    return ExportedGroup(
+        snapshot=GroupSnapshot(group_id=group_id, members=members, offsets=tuple(offsets), **values),
+        rebalances=3,
+        handovers=7,
+    )
+
+
+def collection(*groups, **more):
+    return Collection(at_s=1_000.5, duration_s=0.25, is_up=True, cluster_id="c", groups=groups, **more)
+
+
+def samples(one, *, max_series=1_000, write=openmetrics_text, read=read_openmetrics):
+    """{(name, label values in the order of their names): value}"""
+    text = write(one, max_series=max_series)
+    rows = [row for family in read(text) for row in family.samples]
+    found = {(row.name, tuple(value for _, value in sorted(row.labels.items()))): row.value for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+@pytest.mark.parametrize(("write", "read"), FORMATS)
+def test_lag_is_summed_by_owner_topic_and_group(write, read):
+    a = MemberSnapshot(member_id="a-1", group_instance_id="a", client_id="app", status="stable")
+    dynamic = [MemberSnapshot(member_id=f"app-{n}", client_id="app", status="reconciling") for n in range(2)]
+    offsets = [
+        offset("t", 0, 5, a), offset("t", 1, 7, dynamic[0]), offset("u", 0, 11, dynamic[1]), offset("u", 1, 13),
+        offset("u", 2, None, a),
+    ]  # fmt: skip
+    found = samples(collection(group("g", a, *dynamic, offsets=offsets, generation=9)), write=write, read=read)
+    lags = {key: value for key, value in found.items() if key[0].endswith("_lag")}
+    assert lags == {
+        ("kgm_group_lag", ("g",)): 36, ("kgm_group_topic_lag", ("g", "t")): 12, ("kgm_group_topic_lag", ("g", "u")): 24,
+        ("kgm_member_lag", ("app", "g", "a")): 5, ("kgm_member_lag", ("app", "g", "")): 18,
+        ("kgm_partition_lag", ("app", "g", "a", "0", "t")): 5, ("kgm_partition_lag", ("app", "g", "", "1", "t")): 7,
+        ("kgm_partition_lag", ("app", "g", "", "0", "u")): 11, ("kgm_partition_lag", ("", "g", "", "1", "u")): 13,
+    }  # fmt: skip
+    assert found["kgm_group_members", ("g", "stable")] == 1
+    assert found["kgm_group_members", ("g", "reconciling")] == 2
+    assert found["kgm_group_static_members", ("g",)] == 1
+    assert found["kgm_group_generation", ("g",)] == 9
+    assert (found["kgm_group_rebalances_total", ("g",)], found["kgm_group_handovers_total", ("g",)]) == (3, 7)
+    assert found["kgm_collection_timestamp_seconds", ()] == 1_000.5
+
+
+def test_what_is_not_known_is_missing():
+    unknown = group("g", generation=None, offsets=[offset("t", 0, None)])
+    found = samples(collection(unknown))
+    assert not [key for key in found if key[0] in ("kgm_group_generation", "kgm_group_lag", "kgm_findings")]
+    down = Collection(
+        at_s=1, duration_s=1, is_up=False, cluster_id=None, errors=(UnreachableError("x"), UnreachableError("y"))
+    )
+    found = samples(down)
+    assert found["kgm_up", ()] == 0
+    blind = samples(collection(log_unreadable_because="no READ"))
+    assert (found["kgm_log_readable", ()], blind["kgm_log_readable", ()]) == (1, 0)
+    assert found["kgm_collection_errors", ("UNREACHABLE",)] == 2
+    assert not [key for key in found if key[0].startswith("kgm_group")]
+
+
+def test_a_consumer_group_has_its_epoch_and_findings_are_counted():
+    findings = [
+        Finding(group_id="g", check="x", severity=severity, message="m")
+        for severity in (Severity.ERROR, Severity.ERROR, Severity.INFO)
+    ]
+    found = samples(collection(group("g", type="consumer", assignment_epoch=4, generation=9), findings=tuple(findings)))
+    assert found["kgm_group_generation", ("g",)] == 4
+    assert {key[1]: value for key, value in found.items() if key[0] == "kgm_findings"} == {
+        ("x", "g", "error"): 2, ("x", "g", "info"): 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("write", "read"), FORMATS)
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a\x1b[31m", "a\\x1b[31m"],
+        ["x" * 300, "x" * 301],
+        ['q"uote\\', "new\nline"],
+        ["a\u202eb", "a b"],
+        ["é", "日本"],
+    ],
+)
+def test_foreign_names_are_harmless_and_stay_apart(names, write, read):
+    text = write(collection(*map(group, names)), max_series=1_000)
+    states = [row for family in read(text) for row in family.samples if row.name == "kgm_group_state"]
+    labels = [row.labels["group"] for row in states]
+    assert len(set(labels)) == len(names)
+    assert all(label.isprintable() and len(label) < 270 for label in labels)
+    assert all(name in labels for name in names if name.isprintable() and len(name) < 250)
+
+
+def test_too_many_series_lose_their_details_and_say_so():
+    offsets = [offset("t", partition, 1) for partition in range(500)]
+    found = samples(collection(*(group(f"g{n}", offsets=offsets) for n in range(2))), max_series=200)
+    names = {name for name, _ in found}
+    assert {"kgm_group_lag", "kgm_group_topic_lag", "kgm_group_rebalances_total"} <= names
+    assert "kgm_partition_lag" not in names
+    assert found[DROPPED, ("kgm_partition_lag",)] == 1_000
+    assert len(found) <= 200 + 1
