@@ -15,6 +15,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.notices import Notices
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, rendered
+from kgm.cli.output.streams import write_stderr
 from kgm.model.errors import KgmError, OutputError, PartialError, RefusedError, error_name
 from kgm.text.shell import shell_word
 from kgm.text.wording import group_command, many
@@ -22,7 +23,7 @@ from kgm.text.wording import group_command, many
 if TYPE_CHECKING:
     from kgm.client import AdminClient
     from kgm.model.assignment import Move
-    from kgm.operations.removal.audit_log import AuditLog
+    from kgm.operations.removal.audit_log import AuditTrail
     from kgm.operations.removal.outcome import MemberResult
     from kgm.operations.removal.removal import PreparedRemoval, RemovalReport
     from kgm.operations.removal.request import RemovalRequest
@@ -140,7 +141,6 @@ class _Run:
     def _run(self) -> NoReturn:
         from kgm.cli.output.progress import progress
         from kgm.operations.removal import removal
-        from kgm.operations.removal.audit_log import AuditLog, default_path
         from kgm.operations.removal.outcome import exit_code
 
         prepared = removal.prepare(self._cluster, self._request, phase=lambda text: progress(self._options, text))
@@ -156,10 +156,8 @@ class _Run:
             if prepared.errors:
                 code = code or prepared.errors[0].exit_code
             self._finish(prepared, results, self._dry_run_error(prepared, results, code), code)
-        audit = AuditLog(default_path(os.environ)) if self._audit else None
+        audit = self._audit_trail() if self._audit and prepared.plan.present else None
         if prepared.plan.present:
-            if audit is not None:
-                audit.prepare()
             if not self._yes:
                 self._ask(prepared)
                 self._cluster.renew()  # the time to think is not the cluster's
@@ -173,7 +171,23 @@ class _Run:
         code = 130 if report.interrupted else report.exit_code
         self._finish(prepared, report.results, report.error, code, warnings=report.warnings)
 
-    def _execute(self, prepared: PreparedRemoval, audit: AuditLog | None) -> RemovalReport:
+    def _audit_trail(self) -> AuditTrail:
+        """The audit log; on a read-only file system, lines on stderr. Raises RefusedError."""
+        from kgm.operations.removal.audit_log import AuditLines, AuditLog, ReadOnlyLogError, default_path
+
+        log = AuditLog(default_path(os.environ))
+        try:
+            log.prepare()
+        except ReadOnlyLogError:
+            self._notices.warn(
+                f"the audit log is on a read-only file system ({log.path}): its records are printed here instead; "
+                "export XDG_STATE_HOME=/a/writable/folder to keep them"
+            )
+            self._audit = False
+            return AuditLines(write_stderr)
+        return log
+
+    def _execute(self, prepared: PreparedRemoval, audit: AuditTrail | None) -> RemovalReport:
         """Raises KgmError: nothing was changed, or, if it is a PartialError, that is not known."""
         from kgm.cli.output.progress import progress
         from kgm.operations.removal import removal

@@ -25,7 +25,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kgm.model.errors import KgmError, RefusedError
 from kgm.operations.removal.audit_chain import KEY, ChainBreak, ChainCheck, digest, last_line
@@ -98,6 +98,30 @@ def default_path(environment: Mapping[str, str]) -> pathlib.Path:
 _HINT = "export XDG_STATE_HOME=/a/folder/of/yours; --no-audit removes without a record"
 
 
+class AuditTrail(Protocol):
+    """Where the records of a removal go."""
+
+    def append(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """All of them, or none. Raises RefusedError."""
+        ...
+
+
+class ReadOnlyLogError(RefusedError):
+    """The file system of the audit log is read-only, as in a container without a volume for it."""
+
+
+class AuditLines:
+    """Records as lines of JSON, for where no file can be written: a container's output is its log."""
+
+    def __init__(self, write: Callable[[str], object], *, clock: Callable[[], float] = time.time) -> None:
+        self._write, self._clock = write, clock
+
+    def append(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        stamp = timestamp(self._clock())
+        for line in lines:
+            self._write(json.dumps({"v": VERSION, "time": stamp, **line}) + "\n")
+
+
 class AuditLog:
     """Appends to one file. clock: seconds since the epoch."""
 
@@ -106,7 +130,8 @@ class AuditLog:
         self._clock = clock
 
     def prepare(self) -> None:
-        """Make folder and file, 0700 and 0600. Raises RefusedError when that cannot be done."""
+        """Make folder and file, 0700 and 0600. Raises ReadOnlyLogError, or another RefusedError, when that cannot be
+        done."""
         try:
             os.close(self._open())
         except OSError as error:
@@ -189,7 +214,8 @@ class AuditLog:
             owner = self.path.stat().st_uid if self.path.exists() else self.path.parent.stat().st_uid
             if owner != os.geteuid():
                 facts.append(f"it belongs to uid {owner}; this is uid {os.geteuid()}")
-        return RefusedError("the audit log cannot be written", facts=facts, hint=_HINT)
+        kind = ReadOnlyLogError if error.errno == errno.EROFS else RefusedError
+        return kind("the audit log cannot be written", facts=facts, hint=_HINT)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from kgm.client.admin_client import AdminClient
 from kgm.model.errors import KgmError, error_name
-from kgm.operations.removal.audit_log import UNKNOWN, AuditLog, intents, outcomes
+from kgm.operations.removal.audit_log import UNKNOWN, AuditTrail, intents, outcomes
 from kgm.operations.removal.liveness import Liveness
 from kgm.operations.removal.operator import HumanOperator
 from kgm.operations.removal.outcome import MemberResult
@@ -22,7 +22,7 @@ class RemovalRecord:
     """The record of one run. Without a log (`--no-audit`) nothing is written."""
 
     def __init__(
-        self, log: AuditLog | None, operator: HumanOperator, cluster: AdminClient, plan: RemovalPlan,
+        self, log: AuditTrail | None, operator: HumanOperator, cluster: AdminClient, plan: RemovalPlan,
         liveness: Mapping[str, Liveness], reason: str,
     ) -> None:  # fmt: skip
         self._log, self._plan = log, plan

@@ -18,7 +18,7 @@ from kgm.client.admin_client import AdminClient
 from kgm.model.errors import KgmError, NotFoundError, PartialError, RefusedError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.removal import consequences, guard
-from kgm.operations.removal.audit_log import AuditLog
+from kgm.operations.removal.audit_log import AuditTrail
 from kgm.operations.removal.audit_record import RemovalRecord
 from kgm.operations.removal.guard import GuardReport
 from kgm.operations.removal.liveness import Liveness, LivenessVerdict
@@ -201,7 +201,7 @@ def _warnings(cluster: AdminClient, group: GroupSnapshot, plan: RemovalPlan, rep
 
 
 def execute(
-    cluster: AdminClient, prepared: PreparedRemoval, *, operator: HumanOperator, audit: AuditLog | None,
+    cluster: AdminClient, prepared: PreparedRemoval, *, operator: HumanOperator, audit: AuditTrail | None,
     phase: Phase = _no_phase, sleep: Callable[[float], None] | None = None,
 ) -> RemovalReport:  # fmt: skip
     """Carry the removal out; the result of each id. audit: None to write no record.

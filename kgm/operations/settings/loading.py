@@ -195,8 +195,11 @@ def _warnings_of_open_file(path: pathlib.Path) -> list[str]:
 
     try:
         mode = path.stat().st_mode
+        is_read_only = os.statvfs(path).f_flag & os.ST_RDONLY
     except OSError:
         return []  # reading it fails later, with an error of its own
+    if is_read_only:
+        return []  # such as a mounted Secret of Kubernetes, whose mode is not the reader's to change
     if stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH):
         return [f"{path} contains secrets and is accessible to other users: chmod 600 {shlex.quote(str(path))}"]
     return []
