@@ -3,7 +3,8 @@ Kafka with real clients. The commands must print what the page shows.
 
 A comment of the page, `<!-- fleet: {json} -->`, describes its consumers: group, topic, partitions, members (their instance
 ids) and settings. Each member is a real consumer process behind a unit `GROUP@ID` that `systemctl` starts, stops and kills,
-with the settings of `ID.properties` in the reader's folder; `journalctl` shows what it logged. Outputs are compared in
+with the settings of `ID.properties` in the reader's folder; `journalctl` shows what it logged. `kubectl` does the same
+with a StatefulSet, whose pods are named GROUP-0, GROUP-1 and so on. Outputs are compared in
 normal form, in which ids, addresses and times are the same in every run. `KGM_WRITE_DOCS=1` writes what was printed into
 the page instead."""
 
@@ -127,7 +128,8 @@ class Normalizer:
 
 @dataclass(slots=True)
 class Fleet:
-    """Real consumers behind units; carries out `systemctl` and `journalctl` commands that come over a socket."""
+    """Real consumers behind units or pods; carries out `systemctl`, `journalctl` and `kubectl` commands that come over a
+    socket."""
 
     bootstrap: str
     folder: Path
@@ -151,6 +153,8 @@ class Fleet:
         (self.folder / f"{name}.properties").write_text(text)
 
     def run(self, words: list[str]) -> tuple[int, str]:
+        if words[0] == "kubectl":
+            return 0, self._kubectl(words[1:])
         if words[0] == "journalctl":
             return 0, self._log(_unit(words[words.index("-u") + 1]))
         verb, unit = words[1], words[-1]
@@ -170,6 +174,39 @@ class Fleet:
             shown = "" if "--quiet" in words else "".join(f"{state}\n" for state in states)
             return (0 if "active" in states else 3), shown
         return 0, ""
+
+    def _kubectl(self, words: list[str]) -> str:
+        """scale, rollout restart, rollout status, get pods, wait: as far as runbooks use them."""
+        _wait_for_terminals(self.folder)
+        match words:
+            case ["scale", what, replicas]:
+                self._scale(int(replicas.removeprefix("--replicas=")))
+                return f"{what.replace('statefulset/', 'statefulset.apps/')} scaled\n"
+            case ["rollout", "restart", what]:
+                # A StatefulSet restarts its pods one by one, the last one first.
+                for name in sorted(self.members, key=_ordinal, reverse=True):
+                    self.members.pop(name).close()
+                    assert self._start(name), name
+                return f"{what.replace('statefulset/', 'statefulset.apps/')} restarted\n"
+            case ["rollout", "status", what, *_]:
+                return f"statefulset rolling update complete {len(self.members)} pods at revision {what[-8:]}-2...\n"
+            case ["get", "pods", *_]:
+                lines = [f"{name:<12}1/1     Running" for name in sorted(self.members, key=_ordinal)]
+                return "\n".join([f"{'NAME':<12}READY   STATUS", *lines, ""])
+            case ["wait", "--for=delete", *pods, _]:
+                names = [pod.removeprefix("pod/") for pod in pods]
+                assert not set(names) & set(self.members), names
+                return "".join(f"pod/{name} condition met\n" for name in names)
+        raise ValueError(f"kubectl {' '.join(words)}")
+
+    def _scale(self, replicas: int) -> None:
+        """A StatefulSet stops the pods with the highest ordinals, the last one first, and starts them in order."""
+        names = sorted(self.spec["members"], key=_ordinal)
+        for name in reversed(names[replicas:]):
+            if name in self.members:
+                self.members.pop(name).close()
+        for name in names[:replicas]:
+            assert name in self.members or self._start(name), name
 
     def _state(self, name: str) -> str:
         """As `systemctl is-active` says it."""
@@ -232,6 +269,10 @@ def _unit(word: str) -> str:
     return word.partition("@")[2].removesuffix(".service")
 
 
+def _ordinal(pod: str) -> int:
+    return int(pod.rpartition("-")[2])
+
+
 def _wait_for_terminals(folder: Path) -> None:
     """Wait until what runs in other terminals shows something, as a reader would before going on."""
     until(lambda: all(path.stat().st_size for path in folder.glob("*.log")), "a watch shows nothing", 30)
@@ -266,7 +307,7 @@ def commands(fleet: Fleet, folder: Path) -> Iterator[Path]:
     address = str(folder / "fleet.socket")
     bin_folder = folder / "bin"
     bin_folder.mkdir()
-    for name in ("systemctl", "journalctl"):
+    for name in ("systemctl", "journalctl", "kubectl"):
         (bin_folder / name).write_text(_CLIENT.format(python=sys.executable, address=address, name=name))
         (bin_folder / name).chmod(0o755)
     (bin_folder / "kgm").write_text(_KGM.format(python=sys.executable, host=HOST))
