@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 
+from kgm.coordinator.contract.broker_version import REFERENCE
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import NotFoundError, TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot
@@ -144,6 +145,8 @@ class Simulation:
 def _broker_settings(group: StartingGroup, plan: Plan) -> BrokerSettings:
     """The broker's settings. Unless its limits are given, it accepts the session timeout that the members have."""
     settings = BrokerSettings.from_overrides(plan.broker_settings(group.group_id))
+    if plan.kafka_version not in (None, REFERENCE):
+        settings = replace(settings, kafka_version=plan.kafka_version)
     if group.protocol is GroupProtocol.CONSUMER:
         return _with_consumer_intervals(settings, group, plan)
     session_ms, lowest, highest = group.session_timeout_ms, MIN_SESSION, MAX_SESSION

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from kgm.cli.options.broker_settings import parse_settings
+from kgm.cli.options.broker_settings import KafkaVersion, parse_settings, parse_version
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import ConditionNotMet, UsageError
@@ -129,6 +129,7 @@ def simulate_bounce(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="BROKER.KEY=VALUE", help="A broker setting; repeatable.")
     ] = None,
+    kafka_version: KafkaVersion = None,
     compare: Annotated[
         bool,
         typer.Option(
@@ -197,6 +198,7 @@ def simulate_bounce(
         stop=_choice(Stop, stop, "--stop") or Stop.CLEAN,
         what_if=what_if,
         settings=parse_settings(settings or ()),
+        kafka_version=parse_version(kafka_version),
         heartbeat_interval_ms=_duration(heartbeat_interval, "--heartbeat-interval"),
     )
     bounce_group, where = _group(group_id, from_file, members, topic, what_if, common)
