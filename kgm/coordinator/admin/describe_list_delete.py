@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from kgm.coordinator.classic.rebalance import delete_group
 from kgm.coordinator.consumer.records import group_tombstones
 from kgm.coordinator.contract.api_versions import DESCRIBE_HAS_NOT_FOUND
+from kgm.coordinator.contract.broker_version import CoordinatorBehavior
 from kgm.coordinator.groups.classic_group import ClassicGroup, ClassicMember
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
@@ -42,7 +43,7 @@ def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Group],
     for group_id in message.groups:
         group = groups.get(group_id)
         if isinstance(group, ClassicGroup):
-            described.append(_describe(group, operations))
+            described.append(_describe(group, operations, event.behavior))
         elif event.version >= DESCRIBE_HAS_NOT_FOUND:
             described.append(
                 DescribedGroup(
@@ -59,27 +60,32 @@ def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Group],
     event.answer(DescribeGroupsResponse(groups=described))
 
 
-def _describe(group: ClassicGroup, operations: int) -> DescribedGroup:
-    """Protocol and metadata are shown only when the group is Stable; assignments always."""
+def _describe(group: ClassicGroup, operations: int, behavior: CoordinatorBehavior) -> DescribedGroup:
+    """Protocol and metadata are shown only when the group is Stable; assignments always, or then only as well."""
     stable = group.state is ClassicState.STABLE
+    protocol = group.protocol if stable else None
+    has_assignments = stable or behavior.describes_unstable_members
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,
         protocol_type=group.protocol_type or "",
         protocol_data=(group.protocol or "") if stable else "",
-        members=[_describe_member(member, group.protocol if stable else None) for member in group.members.values()],
+        members=[
+            _describe_member(member, protocol, has_assignments=has_assignments)
+            for member in group.listed(has_scala_maps=behavior.has_scala_maps)
+        ],
         authorized_operations=operations,
     )
 
 
-def _describe_member(member: ClassicMember, protocol: str | None) -> DescribedGroupMember:
+def _describe_member(member: ClassicMember, protocol: str | None, *, has_assignments: bool) -> DescribedGroupMember:
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
         member_metadata=b"" if protocol is None else member.metadata(protocol),
-        member_assignment=member.assignment,
+        member_assignment=member.assignment if has_assignments else b"",
     )
 
 

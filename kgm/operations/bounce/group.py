@@ -31,7 +31,8 @@ GROUP_SETTINGS = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms
 class BounceGroup:
     """A group, and the settings of its broker as far as they are known, by name.
 
-    kafka_version: of its broker; None if it is not known. is_made_up: the group has the assignor, the membership and the protocol of the plan's what-ifs already."""
+    kafka_version: of its broker; None if it is not known. is_made_up: the group has the assignor, the membership and
+    the protocol of the plan's what-ifs already."""
 
     snapshot: GroupSnapshot
     broker_settings: Mapping[str, str] = field(default_factory=dict)
