@@ -91,7 +91,8 @@ def _describe_member(member: ClassicMember, protocol: str | None, *, has_assignm
 
 def handle_list(message: ListGroupsRequest, groups: Mapping[str, Group], event: EventDraft) -> None:
     """A ListGroups. Both filters ignore case. An empty filter matches all; an unknown type matches nothing."""
-    states = {state.strip().lower() for state in message.states_filter}
+    strips = event.behavior.strips_state_filters
+    states = {(state.strip() if strips else state).lower() for state in message.states_filter}
     types = {kind.lower() for kind in message.types_filter}
     listed = [
         ListedGroup(

@@ -284,6 +284,8 @@ def session_expired(group: ClassicGroup, member_id: str, event: EventDraft) -> N
     remove_member(group, member_id, event)
     if member is not None and group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
         rebalance_or_complete(group, event)
+    elif not event.behavior.expiry_ends_initial_delay:
+        maybe_complete_join(group, event)
     elif group.state is ClassicState.PREPARING_REBALANCE and group.all_joined:
         complete_join(group, event)
 

@@ -80,6 +80,9 @@ class CoordinatorBehavior:
     extends_every_initial_delay: bool = True
     """Whether new members extend the initial delay of any group that was Empty. If not, only in generation 0
     (GroupCoordinator.addMemberAndRebalance)."""
+    expiry_ends_initial_delay: bool = True
+    """Whether the initial delay ends when the session of a member ends and all others have joined
+    (InitialDelayedJoin.tryComplete)."""
     refusal_may_end_join_phase: bool = False
     """Whether the join phase ends with a member that is dropped because the group is too large, if all others have
     joined (GroupCoordinator.handleJoinGroup)."""
@@ -92,6 +95,12 @@ class CoordinatorBehavior:
     replaced_members_stay_new: bool = False
     """Whether a static member that restarts in its first join phase is still new, so that its session may end while it
     waits (GroupMetadata.replaceStaticMember)."""
+
+    commits_name_missing_groups: bool = True
+    """Whether an OffsetCommit of a member of a group that does not exist is refused with GROUP_ID_NOT_FOUND from v9 on,
+    rather than with ILLEGAL_GENERATION (GroupCoordinator.handleCommitOffsets)."""
+    strips_state_filters: bool = True
+    """Whether spaces around a state that ListGroups asks for are ignored (GroupCoordinator.handleListGroups)."""
 
     # Its earlier versions
 
@@ -127,10 +136,13 @@ def behavior_of(version: BrokerVersion) -> CoordinatorBehavior:
         writes_new_groups=False,
         removes_members_together=False,
         extends_every_initial_delay=False,
+        expiry_ends_initial_delay=False,
         refusal_may_end_join_phase=True,
         sync_needs_selected_protocol=True,
         late_sync_extends_session=True,
         replaced_members_stay_new=True,
+        commits_name_missing_groups=False,
+        strips_state_filters=False,
         updates_timeouts=release >= (3, 3),
         checks_instance_ids=release >= (3, 0),
         has_sync_timer=release >= (2, 8),

@@ -84,7 +84,7 @@ def _commit_error(
         case None if epoch < 0:
             return ErrorCode.NONE
         case None:
-            is_new = event.version >= COMMIT_KNOWS_CONSUMER_PROTOCOL
+            is_new = event.version >= COMMIT_KNOWS_CONSUMER_PROTOCOL and event.behavior.commits_name_missing_groups
             return ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
         case ForeignGroup(group_type=group_type) if group_type != STREAMS:
             return ErrorCode.GROUP_ID_NOT_FOUND
