@@ -28,17 +28,21 @@ from kgm.protocol.messages.list_groups_response import ListedGroup, ListGroupsRe
 #: coordinator without an authorizer grants them all wherever it answers without an error: in DescribeGroups before v6
 #: also for groups that do not exist.
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+#: Those of a coordinator without group configs.
+_OPERATIONS_WITHOUT_CONFIGS = 1 << 3 | 1 << 6 | 1 << 8
 _NOT_REQUESTED = -(2**31)
 
 
-def authorized_operations(requested: bool) -> int:  # noqa: FBT001  (a field of the request)
-    return ALL_GROUP_OPERATIONS if requested else _NOT_REQUESTED
+def authorized_operations(requested: bool, behavior: CoordinatorBehavior) -> int:  # noqa: FBT001  (a field of the request)
+    if not requested:
+        return _NOT_REQUESTED
+    return ALL_GROUP_OPERATIONS if behavior.has_group_configs else _OPERATIONS_WITHOUT_CONFIGS
 
 
 def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Group], event: EventDraft) -> None:
     """A DescribeGroups. A group that does not exist, or is not a classic group, is described as Dead; from v6 on with
     GROUP_ID_NOT_FOUND."""
-    operations = authorized_operations(message.include_authorized_operations)
+    operations = authorized_operations(message.include_authorized_operations, event.behavior)
     described = []
     for group_id in message.groups:
         group = groups.get(group_id)

@@ -96,6 +96,8 @@ class CoordinatorBehavior:
     """Whether a static member that restarts in its first join phase is still new, so that its session may end while it
     waits (GroupMetadata.replaceStaticMember)."""
 
+    has_group_configs: bool = True
+    """Whether groups have configs, and clients the rights to read and write them (GroupConfig)."""
     commits_name_missing_groups: bool = True
     """Whether an OffsetCommit of a member of a group that does not exist is refused with GROUP_ID_NOT_FOUND from v9 on,
     rather than with ILLEGAL_GENERATION (GroupCoordinator.handleCommitOffsets)."""
@@ -141,6 +143,7 @@ def behavior_of(version: BrokerVersion) -> CoordinatorBehavior:
         sync_needs_selected_protocol=True,
         late_sync_extends_session=True,
         replaced_members_stay_new=True,
+        has_group_configs=False,
         commits_name_missing_groups=False,
         strips_state_filters=False,
         updates_timeouts=release >= (3, 3),
