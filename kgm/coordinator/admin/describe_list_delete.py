@@ -95,8 +95,10 @@ def _describe_member(member: ClassicMember, protocol: str | None, *, has_assignm
 
 def handle_list(message: ListGroupsRequest, groups: Mapping[str, Group], event: EventDraft) -> None:
     """A ListGroups. Both filters ignore case. An empty filter matches all; an unknown type matches nothing."""
-    strips = event.behavior.strips_state_filters
-    states = {(state.strip() if strips else state).lower() for state in message.states_filter}
+    behavior = event.behavior
+    states = {(state.strip() if behavior.strips_state_filters else state) for state in message.states_filter}
+    if behavior.state_filters_ignore_case:
+        states = {state.lower() for state in states}
     types = {kind.lower() for kind in message.types_filter}
     listed = [
         ListedGroup(
@@ -106,7 +108,8 @@ def handle_list(message: ListGroupsRequest, groups: Mapping[str, Group], event: 
             group_type=group.group_type,
         )
         for group_id, group in sorted(groups.items())
-        if (not states or group.state.lower() in states) and (not types or group.group_type in types)
+        if (not states or (group.state.lower() if behavior.state_filters_ignore_case else group.state) in states)
+        and (not types or group.group_type in types)
     ]
     event.answer(ListGroupsResponse(groups=listed))
 

@@ -119,6 +119,9 @@ class CoordinatorBehavior:
     heartbeats_count_in_sync_phase: bool = True
     """Whether a heartbeat in CompletingRebalance extends the session, since 2.6; before, it is told to join again
     (GroupCoordinator.handleHeartbeat)."""
+    state_filters_ignore_case: bool = True
+    """Whether the case of the states that ListGroups asks for is ignored, since 3.8
+    (GroupCoordinator.handleListGroups)."""
     highest_join_version: int = 9
     """Of JoinGroup: a restarted static leader may skip the assignment since 3.2."""
     highest_describe_version: int = 6
@@ -151,6 +154,7 @@ def behavior_of(version: BrokerVersion) -> CoordinatorBehavior:
         has_sync_timer=release >= (2, 8),
         writes_replaced_members=release >= (2, 6),
         heartbeats_count_in_sync_phase=release >= (2, 6),
+        state_filters_ignore_case=release >= (3, 8),
         highest_join_version=9 if release >= (3, 2) else 7 if release >= (2, 5) else 6,
         highest_describe_version=5,
     )

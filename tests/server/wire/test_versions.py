@@ -15,6 +15,8 @@ from tests.server.wire.play import HUNG_UP, Server, play_all
 THEMES = ("heartbeat", "join", "leave", "static", "sync", "groups")
 STORIES = [one for one in story.load() if one.theme in THEMES and one.broker == "quick"]
 VERSIONS = os.environ.get("KGM_WIRE_VERSIONS", "2.8.2,3.9.1").split(",")
+#: Brokers before 3.1 take a client id that is null for the word.
+WORDED = {"2.4.1": {"join: A null client id"}, "2.8.2": {"join: A null client id"}}
 #: A run counts if the broker speaks the versions of its requests; of so many of 1229 it does, at least.
 MOST_RUNS = 700
 
@@ -43,7 +45,7 @@ def test_kgm_answers_as_a_broker_of_the_version(version):
     differences, spoken = [], 0
     for one in STORIES:
         for answers, kgms in zip(theirs[one.name], ours[one.name], strict=True):
-            if not is_spoken(answers):
+            if not is_spoken(answers) or one.name in WORDED.get(version, ()):
                 continue
             spoken += 1
             if isinstance(kgms, BaseException):
