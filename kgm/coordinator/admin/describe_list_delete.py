@@ -30,12 +30,11 @@ from kgm.protocol.messages.list_groups_response import ListedGroup, ListGroupsRe
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 #: Those of a coordinator without group configs.
 _OPERATIONS_WITHOUT_CONFIGS = 1 << 3 | 1 << 6 | 1 << 8
-_NOT_REQUESTED = -(2**31)
 
 
 def authorized_operations(requested: bool, behavior: CoordinatorBehavior) -> int:  # noqa: FBT001  (a field of the request)
     if not requested:
-        return _NOT_REQUESTED
+        return behavior.unrequested_operations
     return ALL_GROUP_OPERATIONS if behavior.has_group_configs else _OPERATIONS_WITHOUT_CONFIGS
 
 

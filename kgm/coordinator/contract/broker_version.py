@@ -119,6 +119,8 @@ class CoordinatorBehavior:
     heartbeats_count_in_sync_phase: bool = True
     """Whether a heartbeat in CompletingRebalance extends the session, since 2.6; before, it is told to join again
     (GroupCoordinator.handleHeartbeat)."""
+    unrequested_operations: int = -(2**31)
+    """The authorized operations of a group in DescribeGroups if they are not requested: 0 in 2.4."""
     state_filters_ignore_case: bool = True
     """Whether the case of the states that ListGroups asks for is ignored, since 3.8
     (GroupCoordinator.handleListGroups)."""
@@ -154,6 +156,7 @@ def behavior_of(version: BrokerVersion) -> CoordinatorBehavior:
         has_sync_timer=release >= (2, 8),
         writes_replaced_members=release >= (2, 6),
         heartbeats_count_in_sync_phase=release >= (2, 6),
+        unrequested_operations=-(2**31) if release > (2, 4) else 0,
         state_filters_ignore_case=release >= (3, 8),
         highest_join_version=9 if release >= (3, 2) else 7 if release >= (2, 5) else 6,
         highest_describe_version=5,

@@ -2,18 +2,23 @@
 
 The long run is as that of `test_classic_histories`, with the same environment variables."""
 
+import os
 import random
 import string
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 pytest.register_assert_rewrite("tests.coordinator.lockstep.driver", "tests.coordinator.lockstep.scala_driver")
 
+from kgm.coordinator.contract import settings  # noqa: E402
+from kgm.coordinator.contract.broker_version import behavior_of  # noqa: E402
 from kgm.java.scala_map import grouped_order, grown_scala_capacity, scala_map_capacity, scala_map_order  # noqa: E402
-from tests.coordinator.lockstep.scala_driver import ScalaCoordinator, ScalaWalk  # noqa: E402
+from tests.coordinator.lockstep.scala_driver import VERSION, ScalaCoordinator, ScalaWalk  # noqa: E402
 from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, PATIENCE, SEEDS, report  # noqa: E402
 
+COUNT = SEEDS if "KGM_LOCKSTEP_SEEDS" in os.environ else 400
 #: What at least one of the histories must have come upon: "request answer".
 PLACES = {
     f"{request} {answer}"
@@ -56,11 +61,11 @@ def history(kafka, seed):
 def test_random_histories_are_those_of_the_coordinator_in_scala(kafka):
     """Whatever the history, our coordinator does what Kafka's does."""
     seen = Counter()
-    for seed in range(FIRST, FIRST + SEEDS):
+    for seed in range(FIRST, FIRST + COUNT):
         step, difference = history(kafka, seed)
         assert difference is None, report(kafka, seed, step, difference)
         seen += step.seen
-    assert SEEDS < 1_000 or {place for place in PLACES if not seen[place]} == set(), seen
+    assert COUNT < 1_000 or {place for place in PLACES if not seen[place]} == set(), seen
 
 
 @pytest.mark.kafka
@@ -83,3 +88,27 @@ def test_the_orders_of_maps_are_scalas(kafka):
         assert found <= capacity
         assert [keys[at] for at in scala_map_order(keys, found)] == ours
         assert grouped_order(keys) == answer["grouped"], keys
+
+
+# -- can they fail?
+
+#: What is different in all versions with the coordinator in Scala.
+FACTS = (
+    "has_scala_maps", "describes_unstable_members", "writes_new_groups", "removes_members_together",
+    "extends_every_initial_delay", "expiry_ends_initial_delay", "refusal_may_end_join_phase",
+    "sync_needs_selected_protocol", "late_sync_extends_session", "replaced_members_stay_new",
+    "commits_name_missing_groups", "strips_state_filters",
+)  # fmt: skip
+ENOUGH = 1_000
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("fact", FACTS)
+def test_each_difference_is_found(kafka, monkeypatch, fact):
+    """A coordinator that does one of these things as 4.3 does differs from Kafka's in one of the first histories."""
+    wrong = replace(behavior_of(VERSION), **{fact: not getattr(behavior_of(VERSION), fact)})
+    monkeypatch.setattr(settings, "behavior_of", lambda _version: wrong)
+    found = (seed for seed in range(ENOUGH) if history(kafka, seed)[1] is not None)
+    assert next(found, None) is not None

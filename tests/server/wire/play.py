@@ -198,6 +198,7 @@ class Server:
         topics = [MetadataRequestTopic(name=name) for name in TOPICS]
         found: Any = await connection.send(MetadataRequest(topics=topics), 12, "wire")
         if found is None:  # a broker that has no topic ids, or does not tell them
+            await connection.close()
             connection = await Connection.open((host, int(port)))
             found = await connection.send(MetadataRequest(topics=topics), 9, "wire")
         place: Any = await connection.send(FindCoordinatorRequest(key="x"), 2, "wire")

@@ -63,14 +63,17 @@ public class ScalaCoordinatorOracle {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final TopicPartition LOG = new TopicPartition("__consumer_offsets", 0);
 
+    /** The one that the mocks stand for. */
+    private static ScalaCoordinatorOracle current;
+    private static final ReplicaManager REPLICAS = Mockito.mock(
+        ReplicaManager.class, Mockito.withSettings().stubOnly().defaultAnswer(call -> current.replica(call)));
+    private static final Partition PARTITION = Mockito.mock(
+        Partition.class, Mockito.withSettings().stubOnly().defaultAnswer(call -> current.partition(call)));
+    private static final UnifiedLog STORED = Mockito.mock(
+        UnifiedLog.class, Mockito.withSettings().stubOnly().defaultAnswer(call -> current.log(call)));
+
     private final MockTime time;
     private final Alarms alarms = new Alarms();
-    private final ReplicaManager replicas = Mockito.mock(
-        ReplicaManager.class, Mockito.withSettings().stubOnly().defaultAnswer(this::replica));
-    private final Partition partition = Mockito.mock(
-        Partition.class, Mockito.withSettings().stubOnly().defaultAnswer(this::partition));
-    private final UnifiedLog log = Mockito.mock(
-        UnifiedLog.class, Mockito.withSettings().stubOnly().defaultAnswer(this::log));
     private final GroupCoordinator coordinator;
     private final GroupCoordinatorAdapter adapter;
     private final Metrics metrics = new Metrics();
@@ -105,6 +108,7 @@ public class ScalaCoordinatorOracle {
     }
 
     ScalaCoordinatorOracle(long now, Map<String, String> settings) {
+        current = this;
         time = new MockTime(0, now, now * 1_000_000);
         Properties props = new Properties();
         props.put("zookeeper.connect", "localhost:1");
@@ -113,7 +117,7 @@ public class ScalaCoordinatorOracle {
         });
         KafkaConfig config = KafkaConfig.fromProps(props);
         coordinator = GroupCoordinator$.MODULE$.apply(
-            config, replicas,
+            config, REPLICAS,
             new DelayedOperationPurgatory<>("Heartbeat", alarms, 0, 1000, false, true),
             new DelayedOperationPurgatory<>("Rebalance", alarms, 0, 1000, false, true),
             time, metrics);
@@ -132,8 +136,8 @@ public class ScalaCoordinatorOracle {
     private Object replica(InvocationOnMock call) throws Throwable {
         return switch (call.getMethod().getName()) {
             case "getMagic" -> scala.Option.apply((byte) 2);
-            case "onlinePartition" -> scala.Option.apply(partition);
-            case "getLog" -> scala.Option.apply(log);
+            case "onlinePartition" -> scala.Option.apply(PARTITION);
+            case "getLog" -> scala.Option.apply(STORED);
             case "getLogEndOffset" -> scala.Option.apply((long) loaded.size());
             case "appendRecords" -> append(call);
             default -> Answers.RETURNS_DEFAULTS.answer(call);
