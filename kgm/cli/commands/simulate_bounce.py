@@ -170,7 +170,6 @@ def simulate_bounce(
     from kgm.operations.bounce.prediction import Gates, predict_bounce
     from kgm.operations.bounce.request import BounceRequest
     from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Stop, WhatIf
-    from kgm.text.durations import parse_duration
 
     group_id = _one_source(group, group_option, from_file, members, topic)
     what_if = WhatIf(
@@ -188,11 +187,11 @@ def simulate_bounce(
         scale_in=_ids(scale_in, "--scale-in"),
         remove=_ids(remove, "--remove"),
         scale_out=scale_out,
-        scale_out_every_ms=parse_duration(scale_out_every, "--scale-out-every"),
+        scale_out_every_ms=_duration(scale_out_every, "--scale-out-every") or 0,
         target_size=target_size,
         pre_registered=_ids(pre_registered, "--pre-registered"),
         rolling=_rolling(rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause),
-        restart_time_ms=parse_duration(restart_time, "--restart-time"),
+        restart_time_ms=_duration(restart_time, "--restart-time") or 0,
         retry_every_ms=_duration(retry_every, "--retry-every"),
         migrate=migrate,
         stop=_choice(Stop, stop, "--stop") or Stop.CLEAN,

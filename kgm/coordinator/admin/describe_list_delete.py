@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kgm.coordinator.classic.rebalance import delete_group
 from kgm.coordinator.consumer.records import group_tombstones
-from kgm.coordinator.contract.api_versions import DESCRIBE_HAS_NOT_FOUND
+from kgm.coordinator.contract.api_versions import DESCRIBE_HAS_NOT_FOUND, DESCRIBE_HAS_OPERATIONS
 from kgm.coordinator.contract.broker_version import CoordinatorBehavior
 from kgm.coordinator.groups.classic_group import ClassicGroup, ClassicMember
 from kgm.coordinator.groups.classic_state import ClassicState
@@ -28,6 +28,7 @@ from kgm.protocol.messages.list_groups_response import ListedGroup, ListGroupsRe
 #: coordinator without an authorizer grants them all wherever it answers without an error: in DescribeGroups before v6
 #: also for groups that do not exist.
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+_NOT_SENT = -(2**31)
 #: Those of a coordinator without group configs.
 _OPERATIONS_WITHOUT_CONFIGS = 1 << 3 | 1 << 6 | 1 << 8
 
@@ -41,7 +42,9 @@ def authorized_operations(requested: bool, behavior: CoordinatorBehavior) -> int
 def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Group], event: EventDraft) -> None:
     """A DescribeGroups. A group that does not exist, or is not a classic group, is described as Dead; from v6 on with
     GROUP_ID_NOT_FOUND."""
-    operations = authorized_operations(message.include_authorized_operations, event.behavior)
+    operations = _NOT_SENT
+    if event.version >= DESCRIBE_HAS_OPERATIONS:
+        operations = authorized_operations(message.include_authorized_operations, event.behavior)
     described = []
     for group_id in message.groups:
         group = groups.get(group_id)
