@@ -179,6 +179,7 @@ _kgm() {
         --as) _kgm_value '' "$cur"; return ;;
         --protocol) _kgm_value words "$cur" 'classic consumer'; return ;;
         --set) _kgm_value '' "$cur"; return ;;
+        --kafka-version) _kgm_value '' "$cur"; return ;;
         --fail-if-moves) _kgm_value '' "$cur"; return ;;
         --fail-if-rebalances) _kgm_value '' "$cur"; return ;;
         --report) _kgm_value 'file' "$cur"; return ;;
@@ -192,7 +193,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --restart-time --stop --retry-every --migrate --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --as --protocol --set --compare --fail-if-moves --fail-if-rebalances --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --restart-time --stop --retry-every --migrate --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'watch')
@@ -303,9 +304,10 @@ _kgm() {
         --topic) _kgm_value '' "$cur"; return ;;
         --brokers) _kgm_value '' "$cur"; return ;;
         --set) _kgm_value '' "$cur"; return ;;
+        --kafka-version) _kgm_value '' "$cur"; return ;;
         --data-dir) _kgm_value 'folder' "$cur"; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '--listen --topic --brokers --set --data-dir --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '--listen --topic --brokers --set --kafka-version --data-dir --debug -h --help' "$cur"; return; fi
         ;;
     'audit')
         case $prev in

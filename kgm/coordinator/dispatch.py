@@ -93,7 +93,9 @@ class Dispatcher:
             case DeleteGroupsRequest() as message:
                 describe_list_delete.handle_delete(message, groups, offsets, event)
             case ConsumerGroupDescribeRequest() as message:
-                operations = describe_list_delete.authorized_operations(message.include_authorized_operations)
+                operations = describe_list_delete.authorized_operations(
+                    message.include_authorized_operations, event.behavior
+                )
                 consumer_describe.handle_describe(message, groups, event, operations=operations)
             case other:
                 raise TypeError(f"{type(other).__name__} is not a request to a group coordinator")

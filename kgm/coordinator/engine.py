@@ -45,6 +45,7 @@ class Coordinator:
         image: TopicImage | None = None,
     ) -> None:
         self.settings = BrokerSettings() if settings is None else settings
+        self._behavior = self.settings.behavior
         self._image = TopicImage.counted(topics or {}) if image is None else image
         #: Group configs by group id.
         self._configs: dict[str, GroupConfig] = {}
@@ -141,6 +142,8 @@ class Coordinator:
         groups = self._state.groups
         for group_id in list(groups if group_ids is None else group_ids):
             match groups[group_id]:
+                case ClassicGroup() as installed if self._has_ended(installed):
+                    event.dropped_groups.append(group_id)
                 case ClassicGroup() as installed:
                     for member in installed.members.values():
                         rebalance.extend_session(installed, member, event)
@@ -242,7 +245,7 @@ class Coordinator:
         """An independent copy, with all timers and parked requests, that calls the same functions for member ids."""
         assert self._in_flight is None, "an outcome is neither replayed nor aborted"
         twin = object.__new__(Coordinator)
-        twin.settings = self.settings
+        twin.settings, twin._behavior = self.settings, self._behavior
         twin._image = self._image
         twin._configs = self._configs.copy()
         twin._state = self._state.fork()
@@ -252,6 +255,16 @@ class Coordinator:
         return twin
 
     # -- inside
+
+    def _has_ended(self, group: ClassicGroup) -> bool:
+        """Whether a group that has been loaded had offsets only, which are deleted, and its coordinator does not write
+        that such a group ends."""
+        return (
+            not self._behavior.writes_new_groups
+            and not (group.generation or group.members)
+            and not self._state.offsets.of(group.group_id)
+            and not self._state.offsets.unstable_of(group.group_id)
+        )
 
     def _event(
         self,
@@ -264,6 +277,7 @@ class Coordinator:
         return EventDraft(
             now=now,
             settings=self.settings,
+            behavior=self._behavior,
             live_timers=self._deadlines,
             image=self._image,
             configs=self._configs,
@@ -286,6 +300,8 @@ class Coordinator:
             groups = self._state.groups
             for group_id, draft in event.groups.items():
                 groups[group_id] = draft.take_effect()
+        for group_id in event.dropped_groups:
+            self._state.groups.pop(group_id, None)
         deadlines = self._deadlines
         for key, deadline in event.timers.items():
             if key in deadlines:

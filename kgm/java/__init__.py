@@ -10,6 +10,7 @@ and, inside one bucket, the order of insertion, so they can be computed.
 - `hash_map`, `hash_set`: the order of `java.util.HashMap` and `HashSet`
 - `timeline_hash_map`: the order of Kafka's `TimelineHashMap`
 - `scala_set`: the order of Scala's immutable `Set`
+- `scala_map`: the orders of Scala's mutable and immutable `HashMap`
 - `re2j`: regular expressions as brokers accept and match them
 
 No module here depends on anything else in kgm.

@@ -13,6 +13,11 @@ def scala_set_order(keys: Sequence[str]) -> list[str]:
     their own keys before those of their children."""
     if len(keys) <= 4:
         return list(keys)
+    return trie_order(keys)
+
+
+def trie_order(keys: Sequence[str]) -> list[str]:
+    """Distinct strings in the order of an immutable `HashSet` or `HashMap`, however few they are."""
     return _trie_order([(_improved(string_hash(key)), key) for key in keys], 0)
 
 

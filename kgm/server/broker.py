@@ -21,6 +21,7 @@ from kgm.server.contract.exchange import (
     ResponseFrame,
     Ticket,
 )
+from kgm.server.contract.served_versions import highest_version
 
 #: (lowest version, highest version, class of the request) of an API that is not served: no version at all.
 _NOT_SERVED: tuple[int, int, type[Message]] = (0, -1, Message)
@@ -35,6 +36,10 @@ class EmbeddedBroker:
         self.cluster = cluster
         self._max_items = cluster.limits.max_items
         self._handlers: dict[int, Handler] = {int(key): handler for key, handler in HANDLERS.items()}
+        self._served = {
+            key: (lowest, highest_version(ApiKey(key), cluster.settings), cls)
+            for key, (lowest, _, cls) in _SERVED.items()
+        }
 
     def receive(
         self, frame: bytes, *, ticket: Ticket, endpoints: Endpoints, now: Millis
@@ -45,7 +50,7 @@ class EmbeddedBroker:
         except DecodeError as error:
             return (CloseConnection(ticket, error.message),)
         key, version = header.api_key, header.version
-        lowest, highest, cls = _SERVED.get(key, _NOT_SERVED)
+        lowest, highest, cls = self._served.get(key, _NOT_SERVED)
         if not lowest <= version <= highest:
             return (_refuse(header, ticket),)
         try:

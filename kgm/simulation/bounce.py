@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 
+from kgm.coordinator.contract.broker_version import REFERENCE
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.java.scala_map import scala_map_capacity
 from kgm.model.errors import NotFoundError, TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
@@ -33,6 +35,8 @@ _FEWER_DRAWS = "the time limit (--timeout) has passed: there are fewer draws tha
 _MAP_SIZES = 3
 #: For the network, and for what is slow for once.
 _SPARE_MS = 350
+#: With so many members it is no chance that they are listed in the order of a hash map.
+_TELLING_MEMBERS = 8
 #: The default of MIN_SESSION.
 SHORTEST_SESSION_MS = 6_000
 #: Between two heartbeats in a consumer group, by default.
@@ -103,7 +107,11 @@ class Simulation:
                 "the group has the consumer protocol already", hint="--migrate is for groups of the classic protocol"
             )
         plan = renamed(plan, snapshot, group)
-        return cls(group=group, plan=plan, settings=_broker_settings(group, plan), seed=seed)
+        settings = _broker_settings(group, plan)
+        if settings.behavior.has_scala_maps:
+            _refuse_consumer_protocol(group, plan)
+            group = replace(group, listing_capacity=_scala_capacity(snapshot))
+        return cls(group=group, plan=plan, settings=settings, seed=seed)
 
     def play(self, draws: int) -> Sequence[Draw]:
         """As many draws as are asked for; fewer if they are costly or the time is over, and only one if nothing is left
@@ -141,9 +149,27 @@ class Simulation:
         )  # fmt: skip
 
 
+def _refuse_consumer_protocol(group: StartingGroup, plan: Plan) -> None:
+    if group.protocol is GroupProtocol.CONSUMER or plan.migrate:
+        raise UsageError(
+            f"brokers of Kafka {plan.kafka_version} have no groups of the consumer protocol (KIP-848)",
+            hint="--kafka-version 4.0, or 3.9+new for a broker with the new coordinator",
+        )
+
+
+def _scala_capacity(snapshot: GroupSnapshot) -> int | None:
+    """The number of buckets of the broker's hash map of members, if its order is that of Scala 2.13. Brokers are built
+    with Scala 2.12 too, whose order is another one; few members may be in either by chance, and tell nothing."""
+    if not snapshot.knows_listed_order or len(snapshot.members) < _TELLING_MEMBERS:
+        return None
+    return scala_map_capacity([member.member_id for member in snapshot.members])
+
+
 def _broker_settings(group: StartingGroup, plan: Plan) -> BrokerSettings:
     """The broker's settings. Unless its limits are given, it accepts the session timeout that the members have."""
     settings = BrokerSettings.from_overrides(plan.broker_settings(group.group_id))
+    if plan.kafka_version not in (None, REFERENCE):
+        settings = replace(settings, kafka_version=plan.kafka_version)
     if group.protocol is GroupProtocol.CONSUMER:
         return _with_consumer_intervals(settings, group, plan)
     session_ms, lowest, highest = group.session_timeout_ms, MIN_SESSION, MAX_SESSION

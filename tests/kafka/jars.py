@@ -69,6 +69,14 @@ SETS: Final[dict[str, tuple[Artifact, ...]]] = {
         _SLF4J_NOP,
     ),
 }
+# The coordinator in Scala, with a mock clock.
+SETS["scala-coordinator-tests-3.9.1"] = (
+    _kafka("kafka_2.13", "3.9.1"),
+    _kafka("kafka-clients", "3.9.1", "test"),
+    Artifact(group="org.mockito", name="mockito-core", version="5.14.2"),
+    Artifact(group="org.junit.jupiter", name="junit-jupiter", version="5.13.1"),
+    _SLF4J_NOP,
+)
 # Brokers of other versions, in KRaft mode.
 for _version in ("3.3.2", "3.6.2", "3.9.1", "4.0.1", "4.1.1", "4.2.0", "4.4.0"):
     SETS[f"kafka-{_version}"] = (_kafka("kafka_2.13", _version), _SLF4J_NOP)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kgm.cli.options.broker_settings import parse_settings
+from kgm.cli.options.broker_settings import KafkaVersion, parse_settings, parse_version
 from kgm.cli.options.listen_address import parse_listen
 from kgm.cli.output.streams import write_stderr, write_stdout
 from kgm.model.errors import UsageError
@@ -46,6 +46,7 @@ def serve(
             "--set", metavar="BROKER.KEY=VALUE", help="Broker setting of Kafka, or one that only kgm has; repeatable."
         ),
     ] = None,
+    kafka_version: KafkaVersion = None,
     data_dir: Annotated[
         str | None,
         typer.Option(
@@ -77,13 +78,17 @@ def serve(
     host, port = parse_listen(listen)
     topics = parse_topics(topic or ())
     overrides = parse_settings(settings or ())
+    version = parse_version(kafka_version)
 
     import signal
+    from dataclasses import replace
     from pathlib import Path
 
     from kgm.server import ServerOptions, serve_forever, settings_from_overrides
 
     broker_settings, limits = settings_from_overrides(overrides)
+    if version is not None:
+        broker_settings = replace(broker_settings, kafka_version=version)
     options = ServerOptions(
         topics=topics,
         settings=broker_settings,

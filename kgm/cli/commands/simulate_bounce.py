@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from kgm.cli.options.broker_settings import parse_settings
+from kgm.cli.options.broker_settings import KafkaVersion, parse_settings, parse_version
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import ConditionNotMet, UsageError
@@ -129,6 +129,7 @@ def simulate_bounce(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="BROKER.KEY=VALUE", help="A broker setting; repeatable.")
     ] = None,
+    kafka_version: KafkaVersion = None,
     compare: Annotated[
         bool,
         typer.Option(
@@ -169,7 +170,6 @@ def simulate_bounce(
     from kgm.operations.bounce.prediction import Gates, predict_bounce
     from kgm.operations.bounce.request import BounceRequest
     from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Stop, WhatIf
-    from kgm.text.durations import parse_duration
 
     group_id = _one_source(group, group_option, from_file, members, topic)
     what_if = WhatIf(
@@ -187,16 +187,17 @@ def simulate_bounce(
         scale_in=_ids(scale_in, "--scale-in"),
         remove=_ids(remove, "--remove"),
         scale_out=scale_out,
-        scale_out_every_ms=parse_duration(scale_out_every, "--scale-out-every"),
+        scale_out_every_ms=_duration(scale_out_every, "--scale-out-every") or 0,
         target_size=target_size,
         pre_registered=_ids(pre_registered, "--pre-registered"),
         rolling=_rolling(rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause),
-        restart_time_ms=parse_duration(restart_time, "--restart-time"),
+        restart_time_ms=_duration(restart_time, "--restart-time") or 0,
         retry_every_ms=_duration(retry_every, "--retry-every"),
         migrate=migrate,
         stop=_choice(Stop, stop, "--stop") or Stop.CLEAN,
         what_if=what_if,
         settings=parse_settings(settings or ()),
+        kafka_version=parse_version(kafka_version),
         heartbeat_interval_ms=_duration(heartbeat_interval, "--heartbeat-interval"),
     )
     bounce_group, where = _group(group_id, from_file, members, topic, what_if, common)

@@ -29,7 +29,9 @@ def handle_describe(
     described = []
     for group_id in message.group_ids:
         group = groups.get(group_id)
-        if group_id == "":
+        if event.behavior.is_scala:
+            described.append(DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION))
+        elif group_id == "":
             described.append(DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID))
         elif isinstance(group, ConsumerGroup):
             described.append(_describe(group, event, operations))

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from kgm.coordinator.classic.rebalance import delete_group
 from kgm.coordinator.consumer.records import group_tombstones
-from kgm.coordinator.contract.api_versions import DESCRIBE_HAS_NOT_FOUND
+from kgm.coordinator.contract.api_versions import DESCRIBE_HAS_NOT_FOUND, DESCRIBE_HAS_OPERATIONS
+from kgm.coordinator.contract.broker_version import CoordinatorBehavior
 from kgm.coordinator.groups.classic_group import ClassicGroup, ClassicMember
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
@@ -27,22 +28,28 @@ from kgm.protocol.messages.list_groups_response import ListedGroup, ListGroupsRe
 #: coordinator without an authorizer grants them all wherever it answers without an error: in DescribeGroups before v6
 #: also for groups that do not exist.
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-_NOT_REQUESTED = -(2**31)
+_NOT_SENT = -(2**31)
+#: Those of a coordinator without group configs.
+_OPERATIONS_WITHOUT_CONFIGS = 1 << 3 | 1 << 6 | 1 << 8
 
 
-def authorized_operations(requested: bool) -> int:  # noqa: FBT001  (a field of the request)
-    return ALL_GROUP_OPERATIONS if requested else _NOT_REQUESTED
+def authorized_operations(requested: bool, behavior: CoordinatorBehavior) -> int:  # noqa: FBT001  (a field of the request)
+    if not requested:
+        return behavior.unrequested_operations
+    return ALL_GROUP_OPERATIONS if behavior.has_group_configs else _OPERATIONS_WITHOUT_CONFIGS
 
 
 def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Group], event: EventDraft) -> None:
     """A DescribeGroups. A group that does not exist, or is not a classic group, is described as Dead; from v6 on with
     GROUP_ID_NOT_FOUND."""
-    operations = authorized_operations(message.include_authorized_operations)
+    operations = _NOT_SENT
+    if event.version >= DESCRIBE_HAS_OPERATIONS:
+        operations = authorized_operations(message.include_authorized_operations, event.behavior)
     described = []
     for group_id in message.groups:
         group = groups.get(group_id)
         if isinstance(group, ClassicGroup):
-            described.append(_describe(group, operations))
+            described.append(_describe(group, operations, event.behavior))
         elif event.version >= DESCRIBE_HAS_NOT_FOUND:
             described.append(
                 DescribedGroup(
@@ -59,33 +66,41 @@ def handle_describe(message: DescribeGroupsRequest, groups: Mapping[str, Group],
     event.answer(DescribeGroupsResponse(groups=described))
 
 
-def _describe(group: ClassicGroup, operations: int) -> DescribedGroup:
-    """Protocol and metadata are shown only when the group is Stable; assignments always."""
+def _describe(group: ClassicGroup, operations: int, behavior: CoordinatorBehavior) -> DescribedGroup:
+    """Protocol and metadata are shown only when the group is Stable; assignments always, or then only as well."""
     stable = group.state is ClassicState.STABLE
+    protocol = group.protocol if stable else None
+    has_assignments = stable or behavior.describes_unstable_members
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,
         protocol_type=group.protocol_type or "",
         protocol_data=(group.protocol or "") if stable else "",
-        members=[_describe_member(member, group.protocol if stable else None) for member in group.members.values()],
+        members=[
+            _describe_member(member, protocol, has_assignments=has_assignments)
+            for member in group.listed(has_scala_maps=behavior.has_scala_maps)
+        ],
         authorized_operations=operations,
     )
 
 
-def _describe_member(member: ClassicMember, protocol: str | None) -> DescribedGroupMember:
+def _describe_member(member: ClassicMember, protocol: str | None, *, has_assignments: bool) -> DescribedGroupMember:
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
         member_metadata=b"" if protocol is None else member.metadata(protocol),
-        member_assignment=member.assignment,
+        member_assignment=member.assignment if has_assignments else b"",
     )
 
 
 def handle_list(message: ListGroupsRequest, groups: Mapping[str, Group], event: EventDraft) -> None:
     """A ListGroups. Both filters ignore case. An empty filter matches all; an unknown type matches nothing."""
-    states = {state.strip().lower() for state in message.states_filter}
+    behavior = event.behavior
+    states = {(state.strip() if behavior.strips_state_filters else state) for state in message.states_filter}
+    if behavior.state_filters_ignore_case:
+        states = {state.lower() for state in states}
     types = {kind.lower() for kind in message.types_filter}
     listed = [
         ListedGroup(
@@ -95,7 +110,8 @@ def handle_list(message: ListGroupsRequest, groups: Mapping[str, Group], event: 
             group_type=group.group_type,
         )
         for group_id, group in sorted(groups.items())
-        if (not states or group.state.lower() in states) and (not types or group.group_type in types)
+        if (not states or (group.state.lower() if behavior.state_filters_ignore_case else group.state) in states)
+        and (not types or group.group_type in types)
     ]
     event.answer(ListGroupsResponse(groups=listed))
 

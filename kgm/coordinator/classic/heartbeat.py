@@ -1,6 +1,7 @@
 """Heartbeat (v0-4) for classic groups (Kafka: GroupMetadataManager.classicGroupHeartbeatToClassicGroup)."""
 
 from kgm.coordinator.classic.rebalance import extend_session
+from kgm.coordinator.contract.broker_version import CoordinatorBehavior
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.event_draft import EventDraft
@@ -11,19 +12,25 @@ from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
 
 def handle_heartbeat(message: HeartbeatRequest, installed: ClassicGroup | None, event: EventDraft) -> None:
     """A Heartbeat. It extends the session, also of a member that is told to join again."""
-    error = ErrorCode.INVALID_GROUP_ID if not message.group_id else _heartbeat_error(message, installed)
+    behavior = event.behavior
+    error = ErrorCode.INVALID_GROUP_ID if not message.group_id else _heartbeat_error(message, installed, behavior)
     if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
         assert installed is not None
+        if installed.state is ClassicState.COMPLETING_REBALANCE and not behavior.heartbeats_count_in_sync_phase:
+            event.answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+            return
         extend_session(installed, installed.members[message.member_id], event)
     event.answer(HeartbeatResponse(error_code=error))
 
 
-def _heartbeat_error(message: HeartbeatRequest, group: ClassicGroup | None) -> ErrorCode:
+def _heartbeat_error(message: HeartbeatRequest, group: ClassicGroup | None, behavior: CoordinatorBehavior) -> ErrorCode:
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if group.state is ClassicState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if error := group.check_member(message.member_id, message.group_instance_id):
+    if error := group.check_member(
+        message.member_id, message.group_instance_id, checks_instance_ids=behavior.checks_instance_ids
+    ):
         return error
     if message.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION

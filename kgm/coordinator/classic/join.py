@@ -8,7 +8,7 @@ static leader may skip the assignment."""
 from collections.abc import Callable
 
 from kgm.coordinator.classic import rebalance, standby
-from kgm.coordinator.classic.records import new_group_record, replaced_record
+from kgm.coordinator.classic.records import current_record, new_group_record, replaced_record
 from kgm.coordinator.contract.api_versions import JOIN_HAS_REBALANCE_TIMEOUT, JOIN_REQUIRES_MEMBER_ID
 from kgm.coordinator.contract.error_responses import UNKNOWN_MEMBER_ID, join_refusal
 from kgm.coordinator.contract.outcome import session_key
@@ -87,11 +87,13 @@ def handle_join(
     if not _has_room(group, message.member_id, event.settings.group_max_size):
         rebalance.remove_member(group, message.member_id, event)
         joining.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        if event.behavior.refusal_may_end_join_phase:
+            rebalance.maybe_complete_join(group, event)
     elif message.member_id == UNKNOWN_MEMBER_ID:
         _join_without_id(joining, new_member_id)
     else:
         _join_with_id(joining)
-    if installed is None:
+    if installed is None and event.behavior.writes_new_groups:
         event.write(new_group_record(group))
 
 
@@ -150,13 +152,15 @@ def _join_with_id(joining: Joining) -> None:
 
 
 def _rejoin(joining: Joining, member: ClassicMember) -> None:
-    group = joining.group
+    group, has_scala_maps = joining.group, joining.event.behavior.has_scala_maps
     unchanged = member.protocols == joining.protocols
     leads = group.leader == member.member_id
     match group.state:
         case ClassicState.COMPLETING_REBALANCE if unchanged:
             # It may have missed the reply.
-            reply = rebalance.joined_reply(group, member.member_id, joining.version, for_leader=leads)
+            reply = rebalance.joined_reply(
+                group, member.member_id, joining.version, for_leader=leads, has_scala_maps=has_scala_maps
+            )
             joining.event.answer(reply)
         case ClassicState.STABLE if unchanged and not leads:
             reply = rebalance.joined_reply(group, member.member_id, joining.version, for_leader=False)
@@ -195,16 +199,14 @@ def _add(joining: Joining, member_id: str) -> None:
 def _update(joining: Joining, member: ClassicMember) -> None:
     """Replace the timeouts and protocols of a member with those of the request."""
     message = joining.message
-    timeout_ms = rebalance_timeout_ms(message, joining.version)
-    if (timeout_ms, message.session_timeout_ms, joining.protocols) != (
+    timeout_ms, session_ms = rebalance_timeout_ms(message, joining.version), message.session_timeout_ms
+    if not joining.event.behavior.updates_timeouts:
+        timeout_ms, session_ms = member.rebalance_timeout_ms, member.session_timeout_ms
+    if (timeout_ms, session_ms, joining.protocols) != (
         member.rebalance_timeout_ms, member.session_timeout_ms, member.protocols,
     ):  # fmt: skip
         joining.group.update(
-            member._replace(
-                rebalance_timeout_ms=timeout_ms,
-                session_timeout_ms=message.session_timeout_ms,
-                protocols=joining.protocols,
-            )
+            member._replace(rebalance_timeout_ms=timeout_ms, session_timeout_ms=session_ms, protocols=joining.protocols)
         )
 
 
@@ -219,14 +221,28 @@ def _replace_static(joining: Joining, old_id: str, new_id: str) -> None:
     rebalance.answer_join(group, old_id, ErrorCode.FENCED_INSTANCE_ID, event, echo=old_id)
     rebalance.answer_sync(group, old_id, ErrorCode.FENCED_INSTANCE_ID, event)
     event.cancel_timer(session_key(group.group_id, old_id))
-    member = group.rename(old_id, new_id)
+    behavior = event.behavior
+    member = group.rename(old_id, new_id, stays_new=behavior.replaced_members_stay_new)
     rebalance.extend_session(group, member, event)
     _update(joining, member)
     match group.state:
-        case ClassicState.STABLE if group.select_protocol() == group.protocol:
-            record, group.logged_members = replaced_record(group, rows_before, old_id, group.members[new_id])
-            event.write(record)
+        case ClassicState.STABLE | ClassicState.COMPLETING_REBALANCE if not behavior.writes_replaced_members:
             event.answer(rebalance.replaced_reply(group, new_id, joining.version, leader_before=leader_before))
+        case ClassicState.STABLE if group.select_protocol(has_scala_maps=behavior.has_scala_maps) == group.protocol:
+            if behavior.has_scala_maps:
+                record, group.logged_members = current_record(group, group.listed(has_scala_maps=True))
+            else:
+                record, group.logged_members = replaced_record(group, rows_before, old_id, group.members[new_id])
+            event.write(record)
+            event.answer(
+                rebalance.replaced_reply(
+                    group,
+                    new_id,
+                    joining.version,
+                    leader_before=leader_before,
+                    has_scala_maps=behavior.has_scala_maps,
+                )
+            )
         case ClassicState.STABLE | ClassicState.COMPLETING_REBALANCE:
             # In CompletingRebalance the leader may already be assigning to the old id.
             joining.park(new_id)

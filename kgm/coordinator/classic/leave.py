@@ -26,13 +26,12 @@ def handle_leave(message: LeaveGroupRequest, installed: ClassicGroup | None, eve
         return
     leaving = leaving_members(message, event.version)
     group = None if installed is None else event.draft(installed)
+    together = event.behavior.removes_members_together
+    remove = _remove if together else _remove_alone
     # None: the group does not notice.
-    errors = [ErrorCode.UNKNOWN_MEMBER_ID if group is None else _remove(group, member, event) for member in leaving]
-    if group is not None and ErrorCode.NONE in errors:
-        if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-            rebalance.prepare_rebalance(group, event)
-        else:
-            rebalance.maybe_complete_join(group, event)
+    errors = [ErrorCode.UNKNOWN_MEMBER_ID if group is None else remove(group, member, event) for member in leaving]
+    if together and group is not None and ErrorCode.NONE in errors:
+        _rebalance(group, event)
     event.answer(leave_response(leaving, [error or ErrorCode.NONE for error in errors], event.version))
 
 
@@ -52,6 +51,26 @@ def leave_response(leaving: Sequence[MemberIdentity], errors: Sequence[ErrorCode
     return LeaveGroupResponse(members=rows)
 
 
+def _rebalance(group: ClassicGroup, event: EventDraft) -> None:
+    """After members were removed: start a rebalance, or end the join phase in flight if it can end."""
+    if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
+        rebalance.prepare_rebalance(group, event)
+    else:
+        rebalance.maybe_complete_join(group, event)
+
+
+def _remove_alone(group: ClassicGroup, leaving: MemberIdentity, event: EventDraft) -> ErrorCode | None:
+    """Remove one member and rebalance, before the next one is removed (`removes_members_together`)."""
+    before = len(group.members)
+    error = _remove(group, leaving, event)
+    if error is ErrorCode.NONE:
+        if len(group.members) < before:
+            _rebalance(group, event)
+        else:
+            rebalance.maybe_complete_join(group, event)
+    return error
+
+
 def _remove(group: ClassicGroup, leaving: MemberIdentity, event: EventDraft) -> ErrorCode | None:
     """Remove one member or pending id. The caller then starts a rebalance, unless the answer is None: a newcomer that
     was held back leaves, or a spare has taken the member's place."""
@@ -65,7 +84,11 @@ def _remove(group: ClassicGroup, leaving: MemberIdentity, event: EventDraft) -> 
             return ErrorCode.UNKNOWN_MEMBER_ID
         member_id = group.static_ids[instance_id]
     elif member_id not in group.soft.pending_joins and (
-        error := group.check_member(member_id, leaving.group_instance_id)
+        error := group.check_member(
+            member_id,
+            leaving.group_instance_id,
+            checks_instance_ids=event.behavior.checks_instance_ids,
+        )
     ):
         return error
     if member_id in group.members and rebalance.replaced_by_spare(group, group.members[member_id], event):

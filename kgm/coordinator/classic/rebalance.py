@@ -58,7 +58,9 @@ def answer_sync(group: ClassicGroup, member_id: str, error: ErrorCode, event: Ev
         event.reply(parked.ticket, sync_refusal(error))
 
 
-def joined_reply(group: ClassicGroup, member_id: str, version: int, *, for_leader: bool) -> JoinGroupResponse:
+def joined_reply(
+    group: ClassicGroup, member_id: str, version: int, *, for_leader: bool, has_scala_maps: bool = False
+) -> JoinGroupResponse:
     """A successful JoinGroup reply of the current generation. Only the leader gets the list of members."""
     members = [
         JoinGroupResponseMember(
@@ -66,7 +68,7 @@ def joined_reply(group: ClassicGroup, member_id: str, version: int, *, for_leade
             group_instance_id=member.group_instance_id,
             metadata=member.metadata(group.protocol),
         )
-        for member in (group.members.values() if for_leader else ())
+        for member in (group.listed(has_scala_maps=has_scala_maps) if for_leader else ())
     ]
     return JoinGroupResponse(
         generation_id=group.generation,
@@ -79,7 +81,7 @@ def joined_reply(group: ClassicGroup, member_id: str, version: int, *, for_leade
 
 
 def replaced_reply(
-    group: ClassicGroup, member_id: str, version: int, *, leader_before: str | None
+    group: ClassicGroup, member_id: str, version: int, *, leader_before: str | None, has_scala_maps: bool = False
 ) -> JoinGroupResponse:
     """The JoinGroup reply to a member that has taken the place of another without a rebalance.
 
@@ -87,7 +89,7 @@ def replaced_reply(
     reply names the leader before, so that a restarted leader acts as a follower."""
     may_skip = version >= JOIN_MAY_SKIP_ASSIGNMENT
     leads = may_skip and group.leader == member_id
-    reply = joined_reply(group, member_id, version, for_leader=leads)
+    reply = joined_reply(group, member_id, version, for_leader=leads, has_scala_maps=has_scala_maps)
     reply.skip_assignment = leads
     if not may_skip:
         reply.leader = leader_before or ""
@@ -161,17 +163,17 @@ def complete_join(group: ClassicGroup, event: EventDraft) -> None:
     Dynamic members that have not joined are removed; static ones stay. If there are members and none of them has
     joined, the phase goes on for another rebalance timeout, in the same generation."""
     event.cancel_timer(join_key(group))
-    soft = group.soft
+    soft, behavior = group.soft, event.behavior
     soft.initial_delay = None
     joined = whole(soft.parked_joins)
     for member in list(group.members.values()):
         if member.group_instance_id is None and member.member_id not in joined:
             remove_member(group, member.member_id, event)
     standby.let_in_all(group, event)
-    if group.members and not group.elect_joined_leader():
+    if group.members and not group.elect_joined_leader(has_scala_maps=behavior.has_scala_maps):
         event.set_timer(join_key(group), group.rebalance_timeout_ms)
         return
-    group.start_generation(event.now)
+    group.start_generation(event.now, has_scala_maps=behavior.has_scala_maps)
     if group.is_empty:
         event.write(group_record(group, {}))
         event.on_append_failure = OnAppendFailure.KEEP
@@ -181,13 +183,22 @@ def complete_join(group: ClassicGroup, event: EventDraft) -> None:
     for member_id, member in members.items():
         parked = joined.get(member_id)
         if parked is not None:
-            for_leader = member_id == group.leader
-            event.reply(parked.ticket, joined_reply(group, member_id, parked.version, for_leader=for_leader))
+            event.reply(
+                parked.ticket,
+                joined_reply(
+                    group,
+                    member_id,
+                    parked.version,
+                    for_leader=member_id == group.leader,
+                    has_scala_maps=behavior.has_scala_maps,
+                ),
+            )
         extend_session(group, member, event)
         if member.is_new:
             members[member_id] = member._replace(is_new=False)
-    soft.pending_syncs = dict.fromkeys(members)
-    event.set_timer(sync_key(group), group.rebalance_timeout_ms)
+    if behavior.has_sync_timer:
+        soft.pending_syncs = dict.fromkeys(members)
+        event.set_timer(sync_key(group), group.rebalance_timeout_ms)
 
 
 # -- sync phase
@@ -197,7 +208,8 @@ def complete_sync(group: ClassicGroup, assignments: Mapping[str, bytes], event: 
     """The leader has assigned: write the group, and answer every parked SyncGroup. Members that the leader left out get
     an empty assignment; ids that are not members are ignored."""
     by_member = {member_id: assignments.get(member_id, NO_ASSIGNMENT) for member_id in group.members}
-    record, logged_members = stable_record(group, by_member)
+    listed = group.listed(has_scala_maps=event.behavior.has_scala_maps)
+    record, logged_members = stable_record(group, listed, by_member)
     event.write(record)
     event.on_append_failure = OnAppendFailure.REBALANCE
     waiting, group.soft.parked_syncs = whole(group.soft.parked_syncs), {}
@@ -257,7 +269,7 @@ def remove_member(group: ClassicGroup, member_id: str, event: EventDraft) -> Non
     never answers a parked SyncGroup)."""
     answer_join(group, member_id, ErrorCode.UNKNOWN_MEMBER_ID, event)
     answer_sync(group, member_id, ErrorCode.UNKNOWN_MEMBER_ID, event)
-    group.remove(member_id)
+    group.remove(member_id, has_scala_maps=event.behavior.has_scala_maps)
     event.cancel_timer(session_key(group.group_id, member_id))
 
 
@@ -272,6 +284,8 @@ def session_expired(group: ClassicGroup, member_id: str, event: EventDraft) -> N
     remove_member(group, member_id, event)
     if member is not None and group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
         rebalance_or_complete(group, event)
+    elif not event.behavior.expiry_ends_initial_delay:
+        maybe_complete_join(group, event)
     elif group.state is ClassicState.PREPARING_REBALANCE and group.all_joined:
         complete_join(group, event)
 
@@ -294,4 +308,7 @@ def delete_group(group: ClassicGroup, event: EventDraft) -> None:
     """Delete an Empty group. The ids that were given out are void."""
     for member_id in group.soft.pending_joins:
         event.cancel_timer(session_key(group.group_id, member_id))
-    event.write(tombstone(group.group_id))
+    if group.generation or event.behavior.writes_new_groups:
+        event.write(tombstone(group.group_id))
+    else:
+        event.dropped_groups.append(group.group_id)

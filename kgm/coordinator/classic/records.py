@@ -1,9 +1,9 @@
 """A classic group as the log has it: one GroupMetadata record (Kafka: GroupCoordinatorRecordHelpers).
 
-Kafka writes a classic group at four points: when it is created, when it becomes Empty, when a static member is
-replaced, and when the leader has assigned."""
+Kafka writes a classic group at four points: when it is created (with the Java coordinator), when it becomes Empty, when
+a static member is replaced, and when the leader has assigned."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kgm.coordinator.contract.outcome import Millis
 from kgm.coordinator.groups.classic_group import (
@@ -29,9 +29,12 @@ def group_record(group: ClassicHardState, assignments: Mapping[str, bytes]) -> R
     return _record(group, [_row(group, member, assignments[member.member_id]) for member in group.members.values()])
 
 
-def stable_record(group: ClassicHardState, assignments: Mapping[str, bytes]) -> tuple[Record, LoggedMembers]:
-    """The record of a group that becomes Stable, and its rows for `replaced_record`."""
-    rows = [_row(group, member, assignments[member.member_id]) for member in group.members.values()]
+def stable_record(
+    group: ClassicHardState, members: Collection[ClassicMember], assignments: Mapping[str, bytes]
+) -> tuple[Record, LoggedMembers]:
+    """The record of a group that becomes Stable, and its rows for `replaced_record`. members: all of them, in the order
+    in which they are written."""
+    rows = [_row(group, member, assignments[member.member_id]) for member in members]
     return _record(group, rows), LoggedMembers([row.member_id for row in rows], rows)
 
 
@@ -41,7 +44,7 @@ def replaced_record(
     """The record of a Stable group in which a member has just replaced another, and its rows. before: the rows until
     now, None if they are not known."""
     if before is None:
-        return stable_record(group, {each.member_id: each.assignment for each in group.members.values()})
+        return current_record(group, group.members.values())
     # These copies of pointers are the only part of a static restart that grows with the group, as the record does.
     member_ids, rows = before.member_ids.copy(), before.rows.copy()
     place = member_ids.index(old_id)
@@ -49,6 +52,13 @@ def replaced_record(
     member_ids.append(member.member_id)
     rows.append(_row(group, member, member.assignment))
     return _record(group, rows), LoggedMembers(member_ids, rows)
+
+
+def current_record(
+    group: ClassicHardState, members: Collection[ClassicMember]
+) -> tuple[Record, LoggedMembers]:  # fmt: skip
+    """The record of a Stable group with the assignments that its members have."""
+    return stable_record(group, members, {each.member_id: each.assignment for each in members})
 
 
 def new_group_record(group: ClassicHardState) -> Record:

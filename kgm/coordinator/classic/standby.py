@@ -90,7 +90,8 @@ def admit(
     """Add a new member, whose JoinGroup is parked until the end of the join phase. Its session lasts 300 s until the
     first reply, because it cannot send heartbeats without an id."""
     if group.state is ClassicState.PREPARING_REBALANCE and group.soft.previous_state is ClassicState.EMPTY:
-        group.soft.new_member_added = True
+        extends_delay = not group.generation or event.behavior.extends_every_initial_delay
+        group.soft.new_member_added = group.soft.new_member_added or extends_delay
     group.add(member, protocol_type)
     group.soft.parked_joins[member.member_id] = parked
     event.set_timer(session_key(group.group_id, member.member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)

@@ -2,6 +2,7 @@
 
 from kgm.coordinator.classic import rebalance
 from kgm.coordinator.contract.api_versions import SYNC_REQUIRES_PROTOCOL
+from kgm.coordinator.contract.broker_version import CoordinatorBehavior
 from kgm.coordinator.contract.error_responses import sync_refusal
 from kgm.coordinator.groups.classic_group import ClassicGroup, ParkedRequest
 from kgm.coordinator.groups.classic_state import ClassicState
@@ -15,7 +16,7 @@ def handle_sync(message: SyncGroupRequest, installed: ClassicGroup | None, event
     version = event.version
     error = _request_error(message, version)
     if error is ErrorCode.NONE:
-        error = _sync_error(message, installed)
+        error = _sync_error(message, installed, event.behavior)
     if error is not ErrorCode.NONE:
         event.answer(sync_refusal(error))
         return
@@ -24,7 +25,10 @@ def handle_sync(message: SyncGroupRequest, installed: ClassicGroup | None, event
     group = event.draft(installed)
     if group.state is ClassicState.STABLE:
         rebalance.member_synced(group, message.member_id, event)
-        event.answer(rebalance.synced_reply(group, group.members[message.member_id]))
+        member = group.members[message.member_id]
+        event.answer(rebalance.synced_reply(group, member))
+        if event.behavior.late_sync_extends_session:
+            rebalance.extend_session(group, member, event)
         return
     # Kafka never answers an earlier one of the same member.
     rebalance.answer_sync(group, message.member_id, ErrorCode.REBALANCE_IN_PROGRESS, event)
@@ -40,16 +44,20 @@ def _request_error(message: SyncGroupRequest, version: int) -> ErrorCode:
     return ErrorCode.NONE if message.group_id else ErrorCode.INVALID_GROUP_ID
 
 
-def _sync_error(message: SyncGroupRequest, group: ClassicGroup | None) -> ErrorCode:
+def _sync_error(message: SyncGroupRequest, group: ClassicGroup | None, behavior: CoordinatorBehavior) -> ErrorCode:
     if group is None or group.state is ClassicState.EMPTY:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if group.state is ClassicState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if error := group.check_member(message.member_id, message.group_instance_id):
+    if error := group.check_member(
+        message.member_id, message.group_instance_id, checks_instance_ids=behavior.checks_instance_ids
+    ):
         return error
     if message.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     if _differ(message.protocol_type, group.protocol_type) or _differ(message.protocol_name, group.protocol):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if behavior.sync_needs_selected_protocol and message.protocol_name is not None and group.protocol is None:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING_REBALANCE else ErrorCode.NONE
 

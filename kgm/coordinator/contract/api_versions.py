@@ -37,6 +37,8 @@ FETCH_HAS_GROUPS: Final = 8
 FETCH_HAS_TOPIC_IDS: Final = 10
 
 # DescribeGroups
+#: The authorized operations on a group (KIP-430).
+DESCRIBE_HAS_OPERATIONS: Final = 3
 #: A group that does not exist is GROUP_ID_NOT_FOUND, and only Dead before.
 DESCRIBE_HAS_NOT_FOUND: Final = 6
 

@@ -57,12 +57,107 @@ REFERENCE = BrokerVersion(4, 3, has_java_coordinator=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorBehavior:
-    """Where coordinators differ. The defaults are those of `REFERENCE`."""
+    """Where coordinators differ. The defaults are those of `REFERENCE`. Classes in parentheses are Kafka's, in
+    `kafka.coordinator.group`."""
 
     is_scala: bool = False
+
+    # The coordinator in Scala, in all versions
+
+    has_scala_maps: bool = False
+    """Whether the members are in a hash map of Scala's: the leader is given them, they are described and written in its
+    order, and the next leader is the first one in it (GroupMetadata.members, remove, maybeElectNewJoinedLeader). Of
+    protocols with equally many votes, the first one in the map that `groupBy` returns is selected (selectProtocol)."""
+    describes_unstable_members: bool = True
+    """Whether DescribeGroups tells the assignments of a group that is not Stable (GroupMetadata.summary)."""
+    writes_new_groups: bool = True
+    """Whether a group is written when it is created. If not, a group that had no generation is not written when it is
+    deleted, either (GroupMetadataManager.addGroup, cleanupGroupMetadata)."""
+    removes_members_together: bool = True
+    """Whether the members of one LeaveGroup are removed before the rebalance begins. If not, it begins with the first
+    one, and the rest leave a group that is rebalancing; and it does not begin for an id that has not joined yet
+    (GroupCoordinator.handleLeaveGroup)."""
+    extends_every_initial_delay: bool = True
+    """Whether new members extend the initial delay of any group that was Empty. If not, only in generation 0
+    (GroupCoordinator.addMemberAndRebalance)."""
+    expiry_ends_initial_delay: bool = True
+    """Whether the initial delay ends when the session of a member ends and all others have joined
+    (InitialDelayedJoin.tryComplete)."""
+    refusal_may_end_join_phase: bool = False
+    """Whether the join phase ends with a member that is dropped because the group is too large, if all others have
+    joined (GroupCoordinator.handleJoinGroup)."""
+    sync_needs_selected_protocol: bool = False
+    """Whether a SyncGroup that names a protocol is refused as inconsistent while the group has none
+    (GroupCoordinator.validateSyncGroup)."""
+
+    late_sync_extends_session: bool = False
+    """Whether a SyncGroup in Stable extends the session (GroupCoordinator.doSyncGroup)."""
+    replaced_members_stay_new: bool = False
+    """Whether a static member that restarts in its first join phase is still new, so that its session may end while it
+    waits (GroupMetadata.replaceStaticMember)."""
+
+    has_group_configs: bool = True
+    """Whether groups have configs, and clients the rights to read and write them (GroupConfig)."""
+    commits_name_missing_groups: bool = True
+    """Whether an OffsetCommit of a member of a group that does not exist is refused with GROUP_ID_NOT_FOUND from v9 on,
+    rather than with ILLEGAL_GENERATION (GroupCoordinator.handleCommitOffsets)."""
+    strips_state_filters: bool = True
+    """Whether spaces around a state that ListGroups asks for are ignored (GroupCoordinator.handleListGroups)."""
+
+    # Its earlier versions
+
+    updates_timeouts: bool = True
+    """Whether a member that joins again changes its timeouts, since 3.3 (GroupMetadata.updateMember)."""
+    checks_instance_ids: bool = True
+    """Whether an instance id that no member has is refused together with the id of a member, since 3.0
+    (GroupCoordinator.validateCurrentMember). JoinGroup always refuses it."""
+    has_sync_timer: bool = True
+    """Whether members that send no SyncGroup are removed after the rebalance timeout, since 2.8 (DelayedSync)."""
+    writes_replaced_members: bool = True
+    """Whether a static member that replaces another one is written, and begins a rebalance in CompletingRebalance,
+    since 2.6. Before, it is only answered (GroupCoordinator.updateStaticMemberAndRebalance)."""
+    heartbeats_count_in_sync_phase: bool = True
+    """Whether a heartbeat in CompletingRebalance extends the session, since 2.6; before, it is told to join again
+    (GroupCoordinator.handleHeartbeat)."""
+    unrequested_operations: int = -(2**31)
+    """The authorized operations of a group in DescribeGroups if they are not requested: 0 in 2.4."""
+    state_filters_ignore_case: bool = True
+    """Whether the case of the states that ListGroups asks for is ignored, since 3.8
+    (GroupCoordinator.handleListGroups)."""
+    highest_join_version: int = 9
+    """Of JoinGroup: a restarted static leader may skip the assignment since 3.2."""
+    highest_describe_version: int = 6
+    """Of DescribeGroups: a group that does not exist is GROUP_ID_NOT_FOUND since 4.0."""
 
 
 @lru_cache
 def behavior_of(version: BrokerVersion) -> CoordinatorBehavior:
     """How the coordinator of that version behaves."""
-    return CoordinatorBehavior(is_scala=not version.has_java_coordinator)
+    if version.has_java_coordinator:
+        return CoordinatorBehavior()
+    release = version.release
+    return CoordinatorBehavior(
+        is_scala=True,
+        has_scala_maps=True,
+        describes_unstable_members=False,
+        writes_new_groups=False,
+        removes_members_together=False,
+        extends_every_initial_delay=False,
+        expiry_ends_initial_delay=False,
+        refusal_may_end_join_phase=True,
+        sync_needs_selected_protocol=True,
+        late_sync_extends_session=True,
+        replaced_members_stay_new=True,
+        has_group_configs=False,
+        commits_name_missing_groups=False,
+        strips_state_filters=False,
+        updates_timeouts=release >= (3, 3),
+        checks_instance_ids=release >= (3, 0),
+        has_sync_timer=release >= (2, 8),
+        writes_replaced_members=release >= (2, 6),
+        heartbeats_count_in_sync_phase=release >= (2, 6),
+        unrequested_operations=-(2**31) if release > (2, 4) else 0,
+        state_filters_ignore_case=release >= (3, 8),
+        highest_join_version=9 if release >= (3, 2) else 7 if release >= (2, 5) else 6,
+        highest_describe_version=5,
+    )

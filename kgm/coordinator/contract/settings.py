@@ -92,7 +92,7 @@ class BrokerSettings:
 
     @property
     def has_consumer_protocol(self) -> bool:
-        return "consumer" in self.group_coordinator_rebalance_protocols
+        return "consumer" in self.group_coordinator_rebalance_protocols and not self.behavior.is_scala
 
     @property
     def may_upgrade(self) -> bool:

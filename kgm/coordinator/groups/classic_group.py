@@ -15,7 +15,7 @@ changes, not on the size of the group; the draft takes the group's place when it
 are immutable and are replaced."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,6 +23,7 @@ from kgm.coordinator.contract.outcome import Millis, Ticket
 from kgm.coordinator.groups.classic_state import ClassicState, can_move
 from kgm.coordinator.groups.overlay import Overlay, Table, copied, overlaid
 from kgm.java.hash_map import first_in_map, grown_capacity, map_order
+from kgm.java.scala_map import first_in_scala_map, grouped_order, grown_scala_capacity, scala_map_order
 from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol import codec
 from kgm.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -222,15 +223,28 @@ class ClassicGroup(ClassicHardState):
         """The longest rebalance timeout of the members; 0 without members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+    def listed(self, *, has_scala_maps: bool) -> Collection[ClassicMember]:
+        """The members in the order in which they are given to the leader, described and written: that of joining, or
+        that of Scala's hash map. (Kafka's Java coordinator has an order of its own, which nothing depends on here.)"""
+        members = self.members.values()
+        if not has_scala_maps:
+            return members
+        listed = list(members)
+        order = scala_map_order([member.member_id for member in listed], grown_scala_capacity(self.soft.most_members))
+        return [listed[at] for at in order]
+
+    def check_member(
+        self, member_id: str, group_instance_id: str | None, *, checks_instance_ids: bool = True
+    ) -> ErrorCode:
         """NONE, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID (KIP-345; Kafka: ClassicGroup.validateMember).
 
-        A static member that gives its member id only passes."""
+        A static member that gives its member id only passes. checks_instance_ids: whether an instance id that no member
+        has is an error."""
         if group_instance_id is not None:
             owner = self.static_ids.get(group_instance_id)
-            if owner is None:
+            if owner is None and checks_instance_ids:
                 return ErrorCode.UNKNOWN_MEMBER_ID
-            if owner != member_id:
+            if owner not in (None, member_id):
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -246,7 +260,7 @@ class ClassicGroup(ClassicHardState):
         everyone, counts = len(self.members), self.protocol_counts
         return any(counts.get(name, 0) == everyone for name in names)
 
-    def select_protocol(self) -> str:
+    def select_protocol(self, *, has_scala_maps: bool = False) -> str:
         """The protocol with the most votes among those that all members support."""
         if len(self.offers) == 1:
             return next(iter(self.offers))[0]
@@ -259,7 +273,8 @@ class ClassicGroup(ClassicHardState):
         if len(votes) == 1 or max(votes.values()) * 2 > everyone:
             return max(votes, key=votes.__getitem__)
         # Without a majority the order of the votes counts.
-        return most_voted(Counter(member.vote(candidates) for member in self.members.values()))
+        ballots = Counter(member.vote(candidates) for member in self.members.values())
+        return most_voted(ballots, has_scala_maps=has_scala_maps)
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member subscribes to a topic. Consumers whose subscription cannot be read subscribe to every
@@ -301,7 +316,7 @@ class ClassicGroup(ClassicHardState):
         self.members[member.member_id] = member
         self.logged_members = None
 
-    def remove(self, member_id: str) -> None:
+    def remove(self, member_id: str, *, has_scala_maps: bool = False) -> None:
         """Remove a member or a pending id, if there is one. If it was the leader, Kafka's next leader follows."""
         member = self.members.pop(member_id, None)
         if member is not None:
@@ -310,18 +325,19 @@ class ClassicGroup(ClassicHardState):
                 del self.static_ids[member.group_instance_id]
             self.logged_members = None
         if self.leader == member_id:
-            self.leader = next_leader(self.members, self.soft.most_members)
+            self.leader = next_leader(self.members, self.soft.most_members, has_scala_maps=has_scala_maps)
         self.soft.pending_joins.pop(member_id, None)
         self.soft.pending_syncs.pop(member_id, None)
 
-    def rename(self, old_id: str, new_id: str) -> ClassicMember:
-        """Give a static member a new member id; it keeps its assignment and leadership, and is not new.
+    def rename(self, old_id: str, new_id: str, *, stays_new: bool = False) -> ClassicMember:
+        """Give a static member a new member id; it keeps its assignment and leadership, and is not new any more unless
+        `stays_new`.
 
         The old id stays in `pending_syncs` if it was there, as in Kafka: a static member that restarts between
         JoinGroup and SyncGroup costs a rebalance when the sync phase times out."""
         old = self.members[old_id]
         assert old.group_instance_id is not None
-        renamed = old._replace(member_id=new_id, is_new=False)
+        renamed = old._replace(member_id=new_id, is_new=stays_new and old.is_new)
         del self.members[old_id]
         self.members[new_id] = renamed  # last, as in the chains of Kafka's hash map
         if self.leader == old_id:
@@ -330,22 +346,23 @@ class ClassicGroup(ClassicHardState):
         self.logged_members = None
         return renamed
 
-    def elect_joined_leader(self) -> bool:
+    def elect_joined_leader(self, *, has_scala_maps: bool = False) -> bool:
         """Keep the leader if it has joined, else make the next member that has joined the leader. False if no member
         has joined."""
         parked = self.soft.parked_joins
         if self.leader in parked:
             return True
-        joined = next_leader((member_id for member_id in self.members if member_id in parked), self.soft.most_members)
+        candidates = (member_id for member_id in self.members if member_id in parked)
+        joined = next_leader(candidates, self.soft.most_members, has_scala_maps=has_scala_maps)
         if joined is None:
             return False
         self.leader = joined
         return True
 
-    def start_generation(self, now: Millis) -> None:
+    def start_generation(self, now: Millis, *, has_scala_maps: bool = False) -> None:
         """End the join phase: CompletingRebalance with the selected protocol, or Empty without members."""
         self.generation += 1
-        self.protocol = self.select_protocol() if self.members else None
+        self.protocol = self.select_protocol(has_scala_maps=has_scala_maps) if self.members else None
         self.subscribed_topics = self.read_subscribed_topics()
         self.move_to(ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY, now)
         self.soft.pending_syncs.clear()
@@ -367,19 +384,22 @@ class ClassicGroup(ClassicHardState):
         self.offers, self.protocol_counts = offers, counts
 
 
-def next_leader(candidates: Iterable[str], most_members: int) -> str | None:
+def next_leader(candidates: Iterable[str], most_members: int, *, has_scala_maps: bool = False) -> str | None:
     """The next leader when the leader is gone: the first candidate in Kafka's hash map of the members. Candidates are
     in the order of joining; most_members: the largest number of members that the group has had."""
+    if has_scala_maps:
+        return first_in_scala_map(candidates, grown_scala_capacity(most_members))
     return first_in_map(candidates, grown_capacity(most_members))
 
 
-def most_voted(votes: Mapping[str, int]) -> str:
+def most_voted(votes: Mapping[str, int], *, has_scala_maps: bool = False) -> str:
     """The protocol with the most votes; of equals the first in the hash map in which Kafka counts the votes."""
     if len(votes) == 1:
         return next(iter(votes))
     most = max(votes.values())
     names = list(votes)
-    return next(names[at] for at in map_order(names) if votes[names[at]] == most)
+    order = grouped_order(names) if has_scala_maps else [names[at] for at in map_order(names)]
+    return next(name for name in order if votes[name] == most)
 
 
 def topics_in(subscriptions: Iterable[bytes]) -> frozenset[str] | None:

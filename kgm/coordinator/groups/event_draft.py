@@ -8,6 +8,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kgm.coordinator.contract.broker_version import REFERENCE, CoordinatorBehavior, behavior_of
 from kgm.coordinator.contract.outcome import (
     CancelTimer,
     Millis,
@@ -26,6 +27,7 @@ from kgm.protocol.struct import Message
 from kgm.records.record import Record
 
 NO_TOPICS = TopicImage()
+_REFERENCE_BEHAVIOR = behavior_of(REFERENCE)
 
 
 class OnAppendFailure(enum.Enum):
@@ -46,18 +48,21 @@ class OnAppendFailure(enum.Enum):
 class EventDraft:
     """One event at work. request, ticket: None unless the event is a request. alarm: None unless it is an alarm.
 
-    live_timers: the timers that are set, with their deadlines. image: the topics that exist. configs: group configs by
-    group id. groups: drafts by group id. timers: what changes, a new deadline or None for a cancelled timer."""
+    behavior: that of `settings.kafka_version`. live_timers: the timers that are set, with their deadlines. image: the
+    topics that exist. configs: group configs by group id. groups: drafts by group id. dropped_groups: groups that end
+    without a record. timers: what changes, a new deadline or None for a cancelled timer."""
 
     now: Millis
     settings: BrokerSettings
     live_timers: Mapping[TimerKey, Millis]
+    behavior: CoordinatorBehavior = _REFERENCE_BEHAVIOR
     image: TopicImage = NO_TOPICS
     configs: Mapping[str, GroupConfig] = field(default_factory=dict)
     request: Request | None = None
     ticket: Ticket | None = None
     alarm: TimerKey | None = None
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
+    dropped_groups: list[str] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     timers: dict[TimerKey, Millis | None] = field(default_factory=dict)
     replies: list[Reply] = field(default_factory=list)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from kgm.coordinator.classic.rebalance import extend_session
 from kgm.coordinator.contract.api_versions import COMMIT_HAS_TOPIC_IDS, COMMIT_KNOWS_CONSUMER_PROTOCOL
+from kgm.coordinator.contract.broker_version import CoordinatorBehavior
 from kgm.coordinator.contract.error_responses import commit_refusal
 from kgm.coordinator.contract.topic_image import NO_ID
 from kgm.coordinator.groups.classic_group import ClassicGroup
@@ -84,7 +85,7 @@ def _commit_error(
         case None if epoch < 0:
             return ErrorCode.NONE
         case None:
-            is_new = event.version >= COMMIT_KNOWS_CONSUMER_PROTOCOL
+            is_new = event.version >= COMMIT_KNOWS_CONSUMER_PROTOCOL and event.behavior.commits_name_missing_groups
             return ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
         case ForeignGroup(group_type=group_type) if group_type != STREAMS:
             return ErrorCode.GROUP_ID_NOT_FOUND
@@ -94,10 +95,12 @@ def _commit_error(
         case ConsumerGroup():
             return check_commit(group, message.member_id, epoch, event.version, event.image)
         case ClassicGroup():
-            return _classic_commit_error(message, group)
+            return _classic_commit_error(message, group, event.behavior)
 
 
-def _classic_commit_error(message: OffsetCommitRequest, group: ClassicGroup) -> ErrorCode:
+def _classic_commit_error(
+    message: OffsetCommitRequest, group: ClassicGroup, behavior: CoordinatorBehavior
+) -> ErrorCode:
     generation = message.generation_id_or_member_epoch
     if group.state is ClassicState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -105,7 +108,9 @@ def _classic_commit_error(message: OffsetCommitRequest, group: ClassicGroup) -> 
         return ErrorCode.NONE
     if generation < 0 and message.member_id == "" and message.group_instance_id is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if error := group.check_member(message.member_id, message.group_instance_id):
+    if error := group.check_member(
+        message.member_id, message.group_instance_id, checks_instance_ids=behavior.checks_instance_ids
+    ):
         return error
     if generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
@@ -30,10 +31,12 @@ GROUP_SETTINGS = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms
 class BounceGroup:
     """A group, and the settings of its broker as far as they are known, by name.
 
-    is_made_up: the group has the assignor, the membership and the protocol of the plan's what-ifs already."""
+    kafka_version: of its broker; None if it is not known. is_made_up: the group has the assignor, the membership and
+    the protocol of the plan's what-ifs already."""
 
     snapshot: GroupSnapshot
     broker_settings: Mapping[str, str] = field(default_factory=dict)
+    kafka_version: BrokerVersion | None = None
     is_made_up: bool = False
 
 

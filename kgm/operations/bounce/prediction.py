@@ -61,7 +61,8 @@ def simulate(
     group: GroupSnapshot | BounceGroup, plan: Plan, *, draws: int = DRAWS, seed: int = SEED,
     keeps_holdings: bool = False,
 ) -> Prediction:  # fmt: skip
-    """Predict what a plan would do to a group. Settings in the plan precede those of the group's broker.
+    """Predict what a plan would do to a group. Settings and version in the plan precede those of the group's
+    broker.
 
     draws: how often to play what is left to chance, at most. The same seed gives the same prediction. keeps_holdings:
     record in `typical.holdings` who consumes what when.
@@ -69,7 +70,11 @@ def simulate(
     UsageError for a plan that does not fit the group."""
     _refuse_no_draws(draws)
     if isinstance(group, BounceGroup):
-        plan = replace(plan, settings={**group.broker_settings, **plan.settings})
+        plan = replace(
+            plan,
+            settings={**group.broker_settings, **plan.settings},
+            kafka_version=plan.kafka_version or group.kafka_version,
+        )
         group = group.snapshot
     return bounce.simulate(group, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
 

@@ -29,7 +29,7 @@ class BounceRequest(PlanOptions):
 
 
 def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
-    """The plan in terms of the group's members. Settings in the request precede those of the broker.
+    """The plan in terms of the group's members. Settings and version in the request precede those of the broker.
 
     Raises NotFoundError for a pattern that matches no member, UsageError for what `Plan` refuses."""
     snapshot = group.snapshot
@@ -41,6 +41,7 @@ def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
     options = {each.name: getattr(request, each.name) for each in fields(PlanOptions)}
     options["what_if"] = _what_if(request.what_if, group)
     options["settings"] = {**group.broker_settings, **request.settings}
+    options["kafka_version"] = request.kafka_version or group.kafka_version
     return Plan(
         bounce=_bouncing(request, snapshot, excluded=(*scale_in, *removed)),
         scale_in=scale_in,

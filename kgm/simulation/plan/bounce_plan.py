@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kgm.coordinator.contract.broker_version import REFERENCE, BrokerVersion
 from kgm.coordinator.contract.scale_out_plan import INSTANCE_IDS, TARGET_SIZE
 from kgm.model.errors import UsageError
 
@@ -65,7 +66,8 @@ class PlanOptions:
     """Everything in a plan but its members.
 
     rolling: members bounce in batches; None: all together. restart_time_ms: from the stop of a process to its next
-    start. settings: broker settings by name. heartbeat_interval_ms: of classic clients, which no Kafka API returns;
+    start. settings: broker settings by name. kafka_version: whose coordinator is played; None: `REFERENCE`, if nothing
+    is known of the broker. heartbeat_interval_ms: of classic clients, which no Kafka API returns;
     None: probably Kafka's default of 3 s. scale_out_every_ms: from one new member to the next. target_size: how many
     members there will be, for the what-if of a broker that waits for them (`WhatIf.standby`). retry_every_ms: how long
     after the broker has refused a process of a consumer group a supervisor starts it again; None: it stays away.
@@ -76,6 +78,7 @@ class PlanOptions:
     stop: Stop = Stop.CLEAN
     what_if: WhatIf = field(default_factory=WhatIf)
     settings: Mapping[str, str] = field(default_factory=dict)
+    kafka_version: BrokerVersion | None = None
     heartbeat_interval_ms: int | None = None
     scale_out_every_ms: int = 0
     target_size: int | None = None
@@ -174,6 +177,7 @@ class Plan(PlanOptions):
             "protocol": None if self.what_if.protocol is None else self.what_if.protocol.value,
             "as": None if self.what_if.membership is None else self.what_if.membership.value,
             "settings": dict(self.settings),
+            "kafka_version": str(self.kafka_version or REFERENCE),
         }
 
 

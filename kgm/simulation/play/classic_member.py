@@ -96,7 +96,8 @@ class ScriptedClassicMember(ScriptedMember):
             protocol_type=PROTOCOL_TYPE,
             protocols=[JoinGroupRequestProtocol(name=self.assignor, metadata=self._subscription())],
         )
-        world.send(self, request, self.profile.join_version, self._on_join)
+        version = min(self.profile.join_version, world.behavior.highest_join_version)
+        world.send(self, request, version, self._on_join)
 
     def _subscription(self) -> bytes:
         eager, is_java = not self.keeps_while_joining, self.profile.library is Library.JAVA
@@ -161,6 +162,7 @@ class ScriptedClassicMember(ScriptedMember):
                 group.topics,
                 self.profile.library,
                 group.listing_capacity or DEFAULT_CAPACITY,
+                has_scala_maps=world.behavior.has_scala_maps,
                 cache=world.cache,
             )
             rows = [SyncGroupRequestAssignment(member_id=who, assignment=blob) for who, blob in assigned.items()]

@@ -11,6 +11,7 @@ from kgm.assignors import GroupSpec, MemberSpec, TopicSpec, assign, is_cooperati
 from kgm.assignors.client.librdkafka import with_metadata_order
 from kgm.assignors.unsupported_groups import STREAMS
 from kgm.java.hash_map import DEFAULT_CAPACITY, map_order
+from kgm.java.scala_map import grown_scala_capacity, scala_map_order
 from kgm.model.assignment import Partitions
 from kgm.model.errors import RefusedError
 from kgm.protocol.messages.join_group_response import JoinGroupResponseMember
@@ -140,9 +141,11 @@ def assignments(
     library: Library,
     least_capacity: int = DEFAULT_CAPACITY,
     *,
+    has_scala_maps: bool = False,
     cache: SubscriptionCache | None = None,
 ) -> dict[str, bytes]:
-    """The encoded assignments that a leader sends in its SyncGroup, by member id. least_capacity: see `in_map_order`.
+    """The encoded assignments that a leader sends in its SyncGroup, by member id. least_capacity, has_scala_maps: see
+    `in_map_order`.
 
     Raises RefusedError for an assignor that kgm cannot run."""
     if assignor == STREAMS:
@@ -158,7 +161,8 @@ def assignments(
             "an assignor of your own can be installed beside kgm (entry point kgm.assignors)",
         )
     known = tuple(TopicSpec(name=name, partitions=count) for name, count in topics.items())
-    spec = GroupSpec(members=tuple(in_map_order(members, least_capacity)), topics=known)
+    listed = in_map_order(members, least_capacity, has_scala_maps=has_scala_maps)
+    spec = GroupSpec(members=tuple(listed), topics=known)
     if library is Library.LIBRDKAFKA:
         spec = with_metadata_order(spec)
     encode = (SubscriptionCache() if cache is None else cache).encode_assignment
@@ -173,12 +177,18 @@ def assignment_user_data(assignor: str, library: Library) -> bytes | None:
     return encode_sticky_data({}, 0) if library is Library.LIBRDKAFKA and is_cooperative(assignor) else None
 
 
-def in_map_order(members: Sequence[MemberSpec], least_capacity: int = DEFAULT_CAPACITY) -> Sequence[MemberSpec]:
-    """The members as a broker lists them to the leader: in the order of a Java hash map of member ids.
+def in_map_order(
+    members: Sequence[MemberSpec], least_capacity: int = DEFAULT_CAPACITY, *, has_scala_maps: bool = False
+) -> Sequence[MemberSpec]:
+    """The members as a broker lists them to the leader: in the order of a hash map of member ids, of Java's or Scala's.
 
     members: in the order in which they joined. least_capacity: the map has at least so many buckets; it has more if the
     group was larger in the past."""
-    order = map_order([member.member_id for member in members], least_capacity)
+    ids = [member.member_id for member in members]
+    if has_scala_maps:
+        order = scala_map_order(ids, max(least_capacity, grown_scala_capacity(len(ids))))
+    else:
+        order = map_order(ids, least_capacity)
     return [members[position] for position in order]
 
 

@@ -95,6 +95,7 @@ class World:
         keeps_holdings: bool = False, has_usual_timing: bool = False, observer: WorldObserver | None = None,
     ) -> None:  # fmt: skip
         self.group = group
+        self.behavior = settings.behavior
         self.observer: WorldObserver = Unobserved() if observer is None else observer
         self.chance = random.Random(seed)  # noqa: S311  (a simulation)
         self.timing = DrawTiming(

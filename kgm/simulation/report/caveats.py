@@ -31,7 +31,7 @@ def caveats(group: StartingGroup, plan: Plan, settings: BrokerSettings, draws: S
     if group.protocol is GroupProtocol.CONSUMER:
         texts += _consumer_group(group, draws)
     elif any(draw.rebalances for draw in draws):
-        texts += [*_clients(group, plan), *_leaders(group)]
+        texts += [*_clients(group, plan), *_leaders(group), *_versions(group, settings)]
     if plan.migrate:
         texts.append(
             "members that return with the consumer protocol do not ask for an assignor: the group uses the broker's "
@@ -187,6 +187,17 @@ def _consumer_group(group: StartingGroup, draws: Sequence[Draw]) -> list[str]:
             "has other ids"
         )
     return texts
+
+
+def _versions(group: StartingGroup, settings: BrokerSettings) -> list[str]:
+    """What is not known of a broker with the coordinator in Scala."""
+    if not settings.behavior.has_scala_maps or group.listing_capacity is not None:
+        return []
+    text = (
+        f"Kafka {settings.kafka_version} lists members in the order of a hash map, which depends on the version of "
+        "Scala with which the broker was built (2.12 or 2.13): each draw has another order"
+    )
+    return [text]
 
 
 def _leaders(group: StartingGroup) -> list[str]:

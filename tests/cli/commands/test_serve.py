@@ -11,8 +11,10 @@ import pytest
 from kgm.cli.commands.serve import parse_topics
 from kgm.cli.main import run
 from kgm.cli.options.listen_address import parse_listen
-from kgm.model.errors import UsageError
+from kgm.model.errors import ErrorCode, UsageError
+from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from tests import KGM
+from tests.server.wire_client import WireClient
 
 COMMAND = [*KGM, "serve"]
 
@@ -153,3 +155,12 @@ def test_topics():
             parse_topics([wrong])
     with pytest.raises(UsageError, match="twice"):
         parse_topics(["a:1", "a:2"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "highest"), [("4.3", 6), ("3.9", 5)])
+def test_it_serves_what_brokers_of_a_version_serve(version, highest):
+    with Served("--listen", "127.0.0.1:0", "--kafka-version", version) as served:
+        with WireClient(served.address[1]) as wire:
+            (group,) = wire.ask(DescribeGroupsRequest(groups=["none"]), version=highest).groups
+        assert (group.group_state, group.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND if highest == 6 else 0)

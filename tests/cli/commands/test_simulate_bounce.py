@@ -249,3 +249,38 @@ def test_starts_that_are_refused_are_counted_and_explained():
     assert "REFUSED" in run.out
     assert "kgm remove-members synthetic --instance-ids member-1" in run.out
     assert "GENERATIONS counts group epochs" in run.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "version"),
+    [((), "4.3"), (("--kafka-version", "2.8.2"), "2.8"), (("--kafka-version", "3.9+new"), "3.9+new")],
+)
+def test_the_plan_says_which_version_was_played(flags, version):
+    data = simulate(*SYNTHETIC, "--all", "--restart-time", "5s", *flags)
+    assert data["plan"]["kafka_version"] == version
+    assert (only(data)["rebalances"], only(data)["exact"]) == (0, True)
+
+
+@pytest.mark.slow
+def test_what_depends_on_how_an_earlier_broker_was_built_is_no_exact_prediction():
+    flags = ("--scale-in", "member-3,member-4", "--assignor", "cooperative-sticky", "--draws", "5")
+    caveats = only(simulate(*SYNTHETIC, *flags, "--kafka-version", "3.9"))["caveats"]
+    assert any("Kafka 3.9 lists members" in caveat and "Scala" in caveat for caveat in caveats)
+    assert not any("Scala" in caveat for caveat in only(simulate(*SYNTHETIC, *flags))["caveats"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--kafka-version", "2.3"),
+        ("--kafka-version", "new"),
+        ("--kafka-version", "3.9", "--protocol", "consumer"),
+        ("--kafka-version", "2.8", "--migrate"),
+    ],
+)
+def test_a_version_that_cannot_be_played_is_a_usage_error(flags):
+    simulate_error = kgm("simulate-bounce", *SYNTHETIC, "--all", *flags)
+    assert (simulate_error.code, simulate_error.out) == (2, "")
+    assert "Kafka" in simulate_error.err

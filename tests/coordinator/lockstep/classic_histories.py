@@ -58,13 +58,15 @@ OFFERS = [("range",), ("range", "roundrobin"), ("roundrobin", "range"), ("range"
 class Walk:
     """One random history. It knows what a client may know, and now and then says something else."""
 
+    LOCKSTEP = Lockstep
+
     def __init__(self, kafka, seed):
         self.random = random.Random(seed)
         r = self.random
         self.instances = r.sample(["a", "b", "c", "d"], r.randint(1, 4))
         self.groups = ["g"] if r.random() < 0.7 else ["g", "h"]
         self.failing = r.random() < 0.3
-        self.step = Lockstep(kafka, seed=seed, **self.settings())
+        self.step = self.LOCKSTEP(kafka, seed=seed, **self.settings())
 
     def settings(self):
         r = self.random
@@ -79,12 +81,7 @@ class Walk:
     def go(self, operations):
         """At least so many operations. What a walk does much of and what little is drawn for each walk: so some get far
         with offsets, or with members that leave, which all would do little of on the average."""
-        actions = [
-            (self.join, 30), (self.everybody_joins, 6), (self.sync, 25), (self.everybody_syncs, 10),
-            (self.heartbeat, 12), (self.leave, 10), (self.commit, 8), (self.fetch, 5), (self.delete_offsets, 3),
-            (self.commit_in_transaction, 8), (self.end_transaction, 5), (self.look, 4), (self.delete_groups, 3),
-            (self.sleep, 22), (self.keep_alive, 10), (self.reload, 2),
-        ]  # fmt: skip
+        actions = self.actions()
         of_members = [self.everybody_joins, self.sync, self.everybody_syncs, self.heartbeat, self.leave]
         acts, usual = zip(*actions, strict=True)
         weights = [weight * self.random.choice([0.2, 1, 1, 4]) for weight in usual]
@@ -97,6 +94,15 @@ class Walk:
             if not self.members() and act in of_members and self.random.random() < 0.4:
                 act = self.form
             act()
+
+    def actions(self):
+        """What there is to do, and how often."""
+        return [
+            (self.join, 30), (self.everybody_joins, 6), (self.sync, 25), (self.everybody_syncs, 10),
+            (self.heartbeat, 12), (self.leave, 10), (self.commit, 8), (self.fetch, 5), (self.delete_offsets, 3),
+            (self.commit_in_transaction, 8), (self.end_transaction, 5), (self.look, 4), (self.delete_groups, 3),
+            (self.sleep, 22), (self.keep_alive, 10), (self.reload, 2),
+        ]  # fmt: skip
 
     def form(self):
         """A group comes together, as a rule, and is Stable, as a rule."""

@@ -73,7 +73,7 @@ def history(kafka, seed):
 
 def fails(kafka, step, deeds):
     """What goes wrong when these deeds of a lockstep are done again, and the trace; None if nothing does."""
-    again = Lockstep(kafka, seed=step.first_seed, **step.first_settings)
+    again = type(step)(kafka, seed=step.first_seed, **step.first_settings)
     try:
         again.redo(deeds)
     except Exception as difference:  # noqa: BLE001

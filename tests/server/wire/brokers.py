@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tests import KGM
 from tests.kafka.broker import KafkaCluster
+from tests.kafka.versions import broker_of
 from tests.server.wire.play import TOPICS
 
 #: There is one partition of __consumer_offsets, so that one broker coordinates every group.
@@ -57,9 +58,19 @@ def real(kind: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def served(kind: str) -> Iterator[str]:
+def real_of(version: str) -> Iterator[str]:
+    """A broker of another version, as far as the quick one can be had there; gives its address."""
+    settings = {name: value for name, value in SETTINGS["quick"].items() if "consumer" not in name}
+    in_order = {name: value for name, value in _IN_ORDER.items() if "coordinator" not in name}
+    with broker_of(version, {**settings, **in_order}) as cluster:
+        cluster.create_topics(TOPICS)
+        yield cluster.bootstrap.partition(",")[0]
+
+
+@contextlib.contextmanager
+def served(kind: str, *options: str) -> Iterator[str]:
     """A `kgm serve`; gives its address."""
-    command = [*KGM, "serve", "--listen", "127.0.0.1:0"]
+    command = [*KGM, "serve", "--listen", "127.0.0.1:0", *options]
     command += ["--brokers", str(BROKERS[kind])]
     command += [word for name, count in TOPICS.items() for word in ("--topic", f"{name}:{count}")]
     command += [word for name, value in SETTINGS[kind].items() for word in ("--set", f"{name}={value}")]

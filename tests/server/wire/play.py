@@ -197,6 +197,10 @@ class Server:
             await asyncio.sleep(_POLL_S)
         topics = [MetadataRequestTopic(name=name) for name in TOPICS]
         found: Any = await connection.send(MetadataRequest(topics=topics), 12, "wire")
+        if found is None:  # a broker that has no topic ids, or does not tell them
+            await connection.close()
+            connection = await Connection.open((host, int(port)))
+            found = await connection.send(MetadataRequest(topics=topics), 9, "wire")
         place: Any = await connection.send(FindCoordinatorRequest(key="x"), 2, "wire")
         if len(found.brokers) == 1:
             await _warm_up_transactions(connection)

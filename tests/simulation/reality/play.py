@@ -126,6 +126,7 @@ def _planned(group: RealGroup) -> tuple[GroupSnapshot, Plan]:
         heartbeat_interval_ms=terms.heartbeat_ms if group.is_classic and case.tell_heartbeat else None,
         what_if=what_if,
         settings=live.broker_settings,
+        kafka_version=terms.kafka_version,
     )
 
 

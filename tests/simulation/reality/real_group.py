@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kgm.client import connect
 from kgm.client.leave_group import MemberToRemove
+from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.model.errors import DecodeError, NotFoundError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.protocol.struct import Message
@@ -28,7 +29,8 @@ _java_lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What the groups of one protocol have in common. topics: the names of two, without their number of partitions."""
+    """What the groups of one protocol have in common. topics: the names of two, without their number of partitions.
+    kafka_version: what predictions are told."""
 
     prefix: str
     protocol: str
@@ -37,6 +39,7 @@ class Terms:
     heartbeat_ms: int
     rebalance_ms: int
     quiet_s: float
+    kafka_version: BrokerVersion | None = None
 
 
 @dataclass(slots=True)

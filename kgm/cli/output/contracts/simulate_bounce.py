@@ -59,6 +59,7 @@ _PLAN: Final[dict[str, Any]] = {
     "heartbeat_interval_ms": "int?",
     "assignor": "str?",
     "as": "=static|dynamic?",
+    "kafka_version": "str",
     "settings": {"*": "str"},
 }
 

@@ -1,4 +1,4 @@
-"""ApiVersions v0-4: the APIs that are served, each in all versions that kgm speaks. A later version is answered in the
+"""ApiVersions v0-4: the APIs that are served, and their versions. A later version of ApiVersions is answered in the
 layout of version 0, so that the client can ask again (KIP-511): see kgm.server.broker."""
 
 import re
@@ -15,6 +15,7 @@ from kgm.protocol.messages.api_versions_response import (
 )
 from kgm.server.cluster.cluster import EmbeddedCluster
 from kgm.server.contract.exchange import ClientRequest, Replies, Reply
+from kgm.server.contract.served_versions import NOT_SERVED, highest_version
 
 #: What Kafka accepts as the name and the version of a client's software (KIP-511).
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -35,7 +36,11 @@ def handler_for(served: Iterable[ApiKey]) -> Callable[[ClientRequest, EmbeddedCl
             return (Reply(request.ticket, ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)),)
         finalized = FinalizedFeatureKey(name=_GROUP_VERSION, min_version_level=1, max_version_level=1)
         response = ApiVersionsResponse(
-            api_keys=[_versions(key) for key in keys],
+            api_keys=[
+                _versions(key, highest)
+                for key in keys
+                if (highest := highest_version(key, cluster.settings)) != NOT_SERVED
+            ],
             supported_features=[SupportedFeatureKey(name=_GROUP_VERSION, min_version=0, max_version=1)],
             finalized_features_epoch=0,
             finalized_features=[finalized] if cluster.settings.has_consumer_protocol else [],
@@ -47,12 +52,14 @@ def handler_for(served: Iterable[ApiKey]) -> Callable[[ClientRequest, EmbeddedCl
 
 def unsupported_version() -> ApiVersionsResponse:
     """The response, in version 0, to a request in a version that is not supported."""
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_versions(ApiKey.API_VERSIONS)])
+    highest = API[ApiKey.API_VERSIONS].max_version
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_versions(ApiKey.API_VERSIONS, highest)]
+    )
 
 
-def _versions(key: ApiKey) -> ApiVersion:
+def _versions(key: ApiKey, highest: int) -> ApiVersion:
     """As a broker of 4.x, Produce is listed from v0 on although it is served from v3 on: older versions of librdkafka
     derive the supported compression from that (ApiKeys.PRODUCE_API_VERSIONS_RESPONSE_MIN_VERSION)."""
-    info = API[key]
-    lowest = 0 if key is ApiKey.PRODUCE else info.min_version
-    return ApiVersion(api_key=key, min_version=lowest, max_version=info.max_version)
+    lowest = 0 if key is ApiKey.PRODUCE else API[key].min_version
+    return ApiVersion(api_key=key, min_version=lowest, max_version=highest)
