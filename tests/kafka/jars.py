@@ -87,6 +87,8 @@ for _version, _zookeeper in (("2.4.1", "3.5.10"), ("2.8.2", "3.5.10")):
         Artifact(group="org.apache.zookeeper", name="zookeeper", version=_zookeeper),
         Artifact(group="org.slf4j", name="slf4j-reload4j", version="1.7.36"),
     )
+# What Kafka's own coordinator is driven with in one process (tests/coordinator/lockstep), beside the jars of a broker.
+SETS["mockito"] = (Artifact(group="org.mockito", name="mockito-core", version="5.14.2"),)
 SETS["slf4j-simple"] = (Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36"),)
 _ALIASES: Final = {
     "kafka": f"kafka-{KAFKA_VERSION}",
