@@ -129,8 +129,8 @@ class CoordinatorBehavior:
     highest_describe_version: int = 6
     """Of DescribeGroups: a group that does not exist is GROUP_ID_NOT_FOUND since 4.0."""
 
-    # The coordinator in Java, by minor version: `_UNTIL` and `_SINCE`. Each of these is held against Kafka's own classes
-    # of these versions (tests/coordinator/lockstep/test_other_versions.py).
+    # The coordinator in Java, by minor version: `_UNTIL` and `_SINCE`. Each of these is held against Kafka's own
+    # classes of these versions (tests/coordinator/lockstep/test_other_versions.py).
 
     first_epoch: int = 1
     """Group and assignment epoch of a consumer group that no member has joined yet; 0 up to 4.2, where the first member
