@@ -38,13 +38,14 @@ KAFKAS_NAMES = {"offset_metadata_max_bytes": "offset.metadata.max.bytes"}
 
 
 class KafkasCoordinator:
-    """The JVM that answers line by line. version: of Kafka's jars, 4.0 or later."""
+    """The JVM that answers line by line. version: of Kafka's jars, 4.0 or later. played_as: the version that the engine
+    plays beside it, if not the same."""
 
     MAIN_CLASS = "org.apache.kafka.coordinator.group.CoordinatorOracle"
     SOURCES = ("AnyVersion", "CoordinatorOracle")
 
-    def __init__(self, version=KAFKA_VERSION):
-        self.version = BrokerVersion.parse(version)
+    def __init__(self, version=KAFKA_VERSION, *, played_as=None):
+        self.version = BrokerVersion.parse(played_as or version)
         self._temp = tempfile.TemporaryDirectory(prefix="kgm-coordinator-")
         path = self.class_path(version)
         classes = compiled([Path(__file__).parent / "java" / f"{name}.java" for name in self.SOURCES], path)
