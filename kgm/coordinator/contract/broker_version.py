@@ -132,6 +132,9 @@ class CoordinatorBehavior:
     # The coordinator in Java, by minor version: `_UNTIL` and `_SINCE`. Each of these is held against Kafka's own
     # classes of these versions (tests/coordinator/lockstep/test_other_versions.py).
 
+    has_compared_consumer_groups: bool = True
+    """Whether the rules of consumer groups were compared with the version's own classes. Those of 3.7 to 3.9 were not:
+    they are played as those of 4.0."""
     first_epoch: int = 1
     """Group and assignment epoch of a consumer group that no member has joined yet; 0 up to 4.2, where the first member
     always makes it 1 (ModernGroup)."""
@@ -200,6 +203,7 @@ class CoordinatorBehavior:
 
 
 _UNTIL: tuple[tuple[tuple[int, int], dict[str, Any]], ...] = (
+    (_LAST_WITH_SCALA, {"has_compared_consumer_groups": False}),
     (
         (4, 2),
         {
