@@ -1,4 +1,4 @@
-"""Up to which version an API is served. A broker of an earlier Kafka serves fewer (`--kafka-version`): from 4.0 on exactly
+"""Up to which version an API is served. A broker of an earlier Kafka serves fewer (`--kafka-version`): from 4.0 on
 those that Kafka has; before, as far as the answers of the coordinator depend on it."""
 
 from typing import Final
