@@ -49,7 +49,7 @@ class Coordinator:
         self._image = TopicImage.counted(topics or {}) if image is None else image
         #: Group configs by group id.
         self._configs: dict[str, GroupConfig] = {}
-        self._state = CoordinatorState()
+        self._state = CoordinatorState(behavior=self.settings.behavior)
         self._dispatcher = Dispatcher(
             self._state,
             new_member_id=new_member_id,
@@ -191,8 +191,9 @@ class Coordinator:
             if isinstance(group, ConsumerGroup) and any(map(group.is_subscribed_to, changed)):
                 self._state.own(group).refresh = NOT_REFRESHED
         event = self._event(now)
-        deleted = {topic.name: topic.topic_id for topic in before.by_name.values() if topic.topic_id not in image.by_id}
-        for record in self._state.offsets.tombstones_of(deleted):
+        deleted = {topic.name: topic for topic in before.by_name.values() if topic.topic_id not in image.by_id}
+        by_id = self.settings.behavior.deletes_offsets_by_topic_id
+        for record in self._state.offsets.tombstones_of(deleted, by_id=by_id):
             event.write(record)
         return self._finish(event)
 

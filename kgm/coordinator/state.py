@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from kgm.coordinator.classic.records import group_from_record
 from kgm.coordinator.consumer import records as consumer_records
+from kgm.coordinator.contract.broker_version import REFERENCE_BEHAVIOR, CoordinatorBehavior
 from kgm.coordinator.contract.outcome import Producer
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
@@ -26,6 +27,7 @@ class CoordinatorState:
 
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=Offsets)
+    behavior: CoordinatorBehavior = REFERENCE_BEHAVIOR
 
     def replay(self, record: Record, producer: Producer | tuple[int, int] | None, *, is_own: bool) -> None:
         """A record is in the log. is_own: it is a record of the outcome in flight, whose draft has its classic
@@ -62,7 +64,7 @@ class CoordinatorState:
         if not isinstance(group, ConsumerGroup):
             if record.value is None:
                 return
-            group = ConsumerGroup(group_id=group_id)
+            group = ConsumerGroup.new(group_id, self.behavior)
         elif group.is_shared:
             group = group.copy()
         self.groups[group_id] = group
@@ -92,4 +94,4 @@ class CoordinatorState:
         """An independent copy. Groups are shared until one of the two changes them."""
         for group in self.groups.values():
             group.is_shared = True
-        return CoordinatorState(self.groups.copy(), self.offsets.fork())
+        return CoordinatorState(self.groups.copy(), self.offsets.fork(), self.behavior)

@@ -64,7 +64,9 @@ def simulate(
     shorter = _with_shorter_session(snapshot, simulation, drawn)
     led = _led_by_each(simulation, drawn)
     every = (*drawn, *shorter, *led)
-    exact = all(draw.without_times == every[0].without_times for draw in every) and not _is_open(every)
+    exact = all(draw.without_times == every[0].without_times for draw in every) and not (
+        _is_open(every) or _is_early(simulation)
+    )
     number = _typical(drawn)
     typical = drawn[number]
     if keeps_holdings:
@@ -314,6 +316,12 @@ def _is_certain(group: StartingGroup, plan: Plan, draw: Draw) -> bool:
         and not (plan.scale_in or plan.remove or plan.scale_out)
         and plan.restart_time_ms + slack_ms < group.session_timeout_ms
     )
+
+
+def _is_early(simulation: Simulation) -> bool:
+    """Whether the broker's rules for the group were not compared with its own classes."""
+    is_consumer = simulation.group.protocol is GroupProtocol.CONSUMER or simulation.plan.migrate
+    return is_consumer and not simulation.settings.behavior.has_compared_consumer_groups
 
 
 def _is_open(draws: Sequence[Draw]) -> bool:

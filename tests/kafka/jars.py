@@ -87,11 +87,30 @@ for _version, _zookeeper in (("2.4.1", "3.5.10"), ("2.8.2", "3.5.10")):
         Artifact(group="org.apache.zookeeper", name="zookeeper", version=_zookeeper),
         Artifact(group="org.slf4j", name="slf4j-reload4j", version="1.7.36"),
     )
+# What Kafka's own coordinator is driven with in one process (tests/coordinator/lockstep), beside the jars of a broker.
+SETS["mockito"] = (Artifact(group="org.mockito", name="mockito-core", version="5.14.2"),)
+#: The newest version of Kafka that everything here knows.
+NEWEST_VERSION: Final = "4.4.0"
 SETS["slf4j-simple"] = (Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36"),)
 _ALIASES: Final = {
     "kafka": f"kafka-{KAFKA_VERSION}",
     "coordinator-tests": f"coordinator-tests-{KAFKA_VERSION}",
 }
+
+
+def newest_release() -> str:
+    """The highest version of the broker that Maven's metadata of the artifact has, however new."""
+    wanted = _kafka("kafka_2.13", f"[{NEWEST_VERSION},)")
+    with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=".newest-") as scratch:
+        out = Path(scratch) / "jars"
+        _copy((wanted,), out, "-U", "-DexcludeTransitive=true")
+        (jar,) = out.glob("kafka_2.13-*.jar")
+        return jar.stem.removeprefix("kafka_2.13-")
+
+
+def add_broker(version: str) -> None:
+    """Make `kafka-VERSION` a set, for a version that is not listed here."""
+    SETS.setdefault(f"kafka-{version}", (_kafka("kafka_2.13", version), _SLF4J_NOP))
 
 
 def cache_dir() -> Path:
@@ -146,25 +165,30 @@ def classpath(name: str = "kafka", *more: Path) -> str:
     return os.pathsep.join([f"{jars(name)}/*", *(str(path) for path in more)])
 
 
-def _fetch(name: str, folder: Path) -> None:
-    maven = executable("mvn")
+def _copy(artifacts: tuple[Artifact, ...], out: Path, *options: str) -> None:
+    """Have Maven copy the jars to a folder `out`, which is made in the folder that it is to be in."""
     executable("java")
+    pom = out.parent / "pom.xml"
+    pom.write_text(_pom(artifacts))
+    command = [executable("mvn"), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+    result = subprocess.run(
+        [*command, f"-DoutputDirectory={out}", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_FETCH_TIMEOUT_S,
+        check=False,
+    )
+    if result.returncode != 0:
+        wanted = ", ".join(f"{one.name}:{one.version}" for one in artifacts)
+        message = f"Maven could not fetch {wanted}:\n{result.stdout[-2000:]}"
+        raise KafkaUnavailableError(message)
+
+
+def _fetch(name: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=f".{name}-") as scratch:
-        pom = Path(scratch) / "pom.xml"
-        pom.write_text(_pom(SETS[name]))
         out = Path(scratch) / "jars"
-        command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-        result = subprocess.run(
-            [*command, f"-DoutputDirectory={out}"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_FETCH_TIMEOUT_S,
-            check=False,
-        )
-        if result.returncode != 0:
-            message = f"Maven could not fetch the jars of {name}:\n{result.stdout[-2000:]}"
-            raise KafkaUnavailableError(message)
+        _copy(SETS[name], out)
         (out / _MARKER).touch()
         shutil.rmtree(folder, ignore_errors=True)
         out.rename(folder)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.model.errors import NotFoundError, RefusedError, TimedOutError, UsageError
 from kgm.model.snapshot import snapshot_from_json
 from kgm.simulation.bounce import Simulation, simulate
@@ -460,3 +461,18 @@ def test_a_new_member_of_a_consumer_group_waits_from_its_own_start_until_it_firs
     for every_ms in (0, 20_000):
         draw = predict(group, scale_out=3, scale_out_every_ms=every_ms, what_if=what_if, draws=2).typical
         assert 0 < draw.newcomers_wait_ms <= 15_000
+
+
+@pytest.mark.parametrize(("version", "is_exact"), [("3.9+new", False), ("4.0", True), ("4.1", True), ("4.4", True)])
+def test_consumer_groups_before_4_0_have_no_exact_prediction(version, is_exact):
+    group, what_if = made_up(), WhatIf(protocol=GroupProtocol.CONSUMER)
+    plan = {
+        "what_if": what_if,
+        "bounce": ids(group),
+        "restart_time_ms": 1_000,
+        "kafka_version": BrokerVersion.parse(version),
+    }
+    scenario = predict(group, **plan)
+    assert scenario.exact is is_exact
+    assert any("played as those of 4.0" in caveat for caveat in scenario.caveats) is not is_exact
+    assert scenario.typical.moved_partitions == 0

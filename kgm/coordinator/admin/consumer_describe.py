@@ -61,7 +61,8 @@ def _describe(group: ConsumerGroup, event: EventDraft, operations: int) -> Descr
 
 def _describe_member(group: ConsumerGroup, member: ConsumerMember, image: TopicImage) -> Member:
     current: dict[bytes, list[int]] = {}
-    for assigned in (member.assigned, member.pending_revocation):
+    pending = member.pending_revocation if group.behavior.describes_pending_revocation else {}
+    for assigned in (member.assigned, pending):
         for topic_id, partitions in assigned.items():
             current.setdefault(topic_id, []).extend(partitions)
     for listed in current.values():

@@ -41,7 +41,9 @@ def handle_join(
         return
     is_unknown = message.member_id == UNKNOWN_MEMBER_ID
     member_id = new_member_id("") if is_unknown else message.member_id
-    if member_update.is_full(group, member_id, event.settings.group_consumer_max_size):
+    if group.behavior.bars_classic_members and event.settings.group_consumer_migration_policy == "disabled":
+        event.refuse(join_refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, version))
+    elif member_update.is_full(group, member_id, message.group_instance_id, event.settings.group_consumer_max_size):
         event.refuse(join_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, version))
     elif not group.supports_classic(message.protocol_type, [offered.name for offered in message.protocols]):
         event.refuse(join_refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, version))
@@ -70,18 +72,23 @@ def _join(
     try:
         subscription = decode_subscription(message.protocols[0].metadata)
     except DecodeError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+        is_refused = group.behavior.refuses_malformed_subscriptions
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_refused else ErrorCode.UNKNOWN_SERVER_ERROR
     after = _updated(message, subscription, before, event)
-    names_changed = member_update.write_member(group, before, after, event)
-    regex = regexes.update(group, before, after, event)
-    bumps = names_changed or regex is not regexes.RegexChange.NONE
+    if not group.behavior.rebalances_without_regex:
+        after = after._replace(subscribed_topic_regex=before.subscribed_topic_regex)
+    bumps = member_update.write_member(group, before, after, event)
+    if group.behavior.rebalances_without_regex:
+        bumps |= regexes.update(group, before, after, event) is not regexes.RegexChange.NONE
     epochs = member_update.update_epoch(group, before, after, event, bumps=bumps)
     owned = {
         event.image.by_name[name].topic_id: partitions
         for name, partitions in subscription.owned_partitions.items()
         if name in event.image.by_name
     }
-    if replaced is not None and migration.may_downgrade_for(group, replaced, event.settings):
+    downgrades = replaced is not None and migration.may_downgrade_for(group, replaced, event.settings)
+    if downgrades and group.behavior.downgrades_before_target:
+        assert replaced is not None
         joined = _join_and_downgrade(group, after, replaced, owned, epochs.group_epoch, event, bumps=bumps)
     else:
         aim = target.update(
@@ -94,7 +101,10 @@ def _join(
             listed=subscription.topics,
         )
         joined = member_update.reconcile(group, after, aim, owned, event, subscription_changed=bumps)
-        if isinstance(joined, ConsumerMember):
+        if downgrades and isinstance(joined, ConsumerMember):
+            assert replaced is not None
+            joined = migration.downgrade_with(group, joined, replaced.member_id, event, rebalances=False) or joined
+        elif isinstance(joined, ConsumerMember):
             timers.joined(group.group_id, joined.member_id, rebalance_timeout_ms(message, event.version), event)
             timers.extend_session(group.group_id, joined, event)
     return joined if isinstance(joined, ErrorCode) else _joined_reply(joined, event)
@@ -112,7 +122,7 @@ def _join_and_downgrade(
 ) -> ConsumerMember | ErrorCode:
     """A static member joins with the classic protocol, in the place of the last member that uses the consumer
     protocol."""
-    rebalances = group.assignment_epoch < group_epoch
+    rebalances = group.assignment_epoch < group_epoch if group.behavior.has_assignment_interval else bumps
     joined: ConsumerMember | ErrorCode = after
     if not rebalances:
         aim = group.assignment_epoch, group.target_of(after.member_id, after.group_instance_id)
@@ -171,7 +181,7 @@ def handle_sync(message: SyncGroupRequest, group: ConsumerGroup, event: EventDra
     if names[0] not in (None, PROTOCOL_TYPE) or names[1] not in (None, name):
         event.answer(sync_refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         return
-    if group.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if _epoch_to_join(group) > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         timers.await_join(group.group_id, member, event)
         event.answer(sync_refusal(ErrorCode.REBALANCE_IN_PROGRESS))
         return
@@ -186,6 +196,11 @@ def handle_sync(message: SyncGroupRequest, group: ConsumerGroup, event: EventDra
             ),
         )
     )
+
+
+def _epoch_to_join(group: ConsumerGroup) -> int:
+    """The epoch for which a member of the classic protocol has to join again."""
+    return group.assignment_epoch if group.behavior.has_assignment_interval else group.group_epoch
 
 
 def _classic_member(
@@ -211,7 +226,7 @@ def handle_heartbeat(message: HeartbeatRequest, group: ConsumerGroup, event: Eve
     timers.extend_session(group.group_id, member, event)
     error = ErrorCode.NONE
     if (
-        member.member_epoch < group.assignment_epoch
+        member.member_epoch < _epoch_to_join(group)
         or member.state is MemberState.UNREVOKED_PARTITIONS
         or (member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member))
     ):

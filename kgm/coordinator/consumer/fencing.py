@@ -6,7 +6,7 @@ remain, the group becomes a classic group, if the migration policy allows it (Ka
 from collections import Counter
 from collections.abc import Iterable
 
-from kgm.coordinator.consumer import migration, records, timers
+from kgm.coordinator.consumer import epochs, migration, records, timers
 from kgm.coordinator.contract.outcome import TimerKey
 from kgm.coordinator.groups.consumer_group import ConsumerGroup, counted
 from kgm.coordinator.groups.consumer_member import ConsumerMember
@@ -35,8 +35,9 @@ def fence(group: ConsumerGroup, members: Iterable[ConsumerMember], event: EventD
             event.write(records.regex_tombstone(group.group_id, regex))
             if regex in group.resolved:
                 matched = counted(matched, group.resolved[regex].topics, -1)
-    metadata_hash = event.image.hash_of({*names, *matched})
-    event.write(records.epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
+    epoch = epochs.write_if_changed(group, {*names, *matched}, event, bumps=True)
+    if group.behavior.has_target_when_empty and len(gone) == len(group.members):
+        event.write(records.target_epoch_record(group.group_id, epoch, 0))
     return ErrorCode.NONE
 
 

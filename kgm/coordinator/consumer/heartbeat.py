@@ -28,6 +28,8 @@ from kgm.protocol.messages.consumer_group_heartbeat_response import (
 )
 
 _JOINING = 0
+#: Of a new group, up to Kafka 4.2.
+_NO_EPOCH = 0
 _NO_TIMEOUT = -1
 
 #: The message of an error, where the refusal has none.
@@ -93,6 +95,7 @@ def _unchanged(
         or member.classic is not None
         or (message.instance_id is not None and installed.static_ids.get(message.instance_id) != message.member_id)
         or installed.regexes
+        or (len(installed.server_assignors) > 1 and installed.behavior.rebalances_for_assignor)
         or installed.metadata_expired(event.now)
     ):
         return None
@@ -164,7 +167,7 @@ def _join_or_stay(
     if isinstance(group, Refusal):
         _refuse(group, event)
         return
-    if member_update.is_full(group, message.member_id, event.settings.group_consumer_max_size):
+    if member_update.is_full(group, message.member_id, message.instance_id, event.settings.group_consumer_max_size):
         _refuse(Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED), event)
         return
     before = _find(message, group, event, new_member_id, creates=creates)
@@ -192,12 +195,12 @@ def _group_for(group_id: str, installed: Group | None, event: EventDraft, *, cre
         case ConsumerGroup():
             return installed
         case None if creates:
-            return ConsumerGroup(group_id=group_id)
+            return ConsumerGroup.new(group_id, event.settings.behavior)
         case None:
             return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         case ClassicGroup(is_empty=True) if creates:
             delete_group(installed, event)
-            return ConsumerGroup(group_id=group_id)
+            return ConsumerGroup.new(group_id, event.settings.behavior)
         case ClassicGroup() if creates:
             return migration.upgrade(installed, event)
         case ClassicGroup() | ForeignGroup():
@@ -232,7 +235,12 @@ def _change(
     regex = regexes.update(group, before, after, event)
     if regex is regexes.RegexChange.INVALID:
         return ErrorCode.INVALID_REGULAR_EXPRESSION
-    bumps = names_changed or regex is regexes.RegexChange.UPDATED_AND_RESOLVED
+    bumps = (
+        names_changed
+        or regex is regexes.RegexChange.UPDATED_AND_RESOLVED
+        or group.group_epoch == _NO_EPOCH
+        or (group.behavior.rebalances_for_assignor and _changes_assignor(group, before, after, event))
+    )
     epochs = member_update.update_epoch(group, before, after, event, bumps=bumps)
     listed = message.subscribed_topic_names
     aim = target.update(
@@ -243,6 +251,11 @@ def _change(
         owned = member_update.owned_from([(row.topic_id, row.partitions) for row in message.topic_partitions])
     changed = names_changed or regex is not regexes.RegexChange.NONE
     return member_update.reconcile(group, after, aim, owned, event, subscription_changed=changed)
+
+
+def _changes_assignor(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, event: EventDraft) -> bool:
+    default = event.settings.consumer_assignors[0]
+    return (group.preferred_assignor() or default) != (group.preferred_assignor(before, after) or default)
 
 
 def _updated(message: ConsumerGroupHeartbeatRequest, member: ConsumerMember, event: EventDraft) -> ConsumerMember:
@@ -294,7 +307,7 @@ def _leave(message: ConsumerGroupHeartbeatRequest, installed: Group | None, even
     if message.member_epoch == AWAY:
         assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
         away = member._replace(member_epoch=AWAY, assigned=assigned, pending_revocation=NOTHING)
-        event.write(records.current_record(installed.group_id, away))
+        event.write(records.current_record(installed, away))
         timers.cancel_rebalance(installed.group_id, member.member_id, event)
     elif error := fencing.fence(installed, [member], event):
         _refuse(Refusal(error), event)

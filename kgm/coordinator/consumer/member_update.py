@@ -7,7 +7,7 @@ GroupMetadataManager.consumerGroupHeartbeat and classicGroupJoinToConsumerGroup)
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kgm.coordinator.consumer import records, target, timers
+from kgm.coordinator.consumer import epochs, records, target, timers
 from kgm.coordinator.consumer.reconciliation import Owned, Reconciliation, UnknownStateError
 from kgm.coordinator.consumer.regexes import METADATA_REFRESH_MS
 from kgm.coordinator.groups.consumer_group import ConsumerGroup, MetadataRefresh, homogeneous
@@ -27,15 +27,17 @@ class EpochUpdate:
 # -- the member
 
 
-def is_full(group: ConsumerGroup, member_id: str, max_size: int) -> bool:
+def is_full(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> bool:
     """Whether the group cannot have another member. Its own members stay."""
+    if group.behavior.counts_static_members_once and instance_id in group.static_ids:
+        return False
     return len(group.members) >= max_size and member_id not in group.members
 
 
-def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> ErrorCode:
+def check_epoch(group: ConsumerGroup, member: ConsumerMember, epoch: int, owned: Owned) -> ErrorCode:
     """Whether a member may continue from an epoch: its own; the one before, if it owns no more than it was assigned (it
     has missed a response); and 0, because a member may always join again."""
-    if epoch in (0, member.member_epoch):
+    if epoch == member.member_epoch or (epoch == 0 and group.behavior.accepts_every_rejoin):
         return ErrorCode.NONE
     if epoch == member.previous_member_epoch and epoch < member.member_epoch and _has_all(member.assigned, owned):
         return ErrorCode.NONE
@@ -57,7 +59,7 @@ def find_dynamic(
         if not creates:
             return ErrorCode.UNKNOWN_MEMBER_ID
         member = ConsumerMember(member_id)
-    return (ErrorCode.NONE if epoch is None else check_epoch(member, epoch, owned)) or member
+    return (ErrorCode.NONE if epoch is None else check_epoch(group, member, epoch, owned)) or member
 
 
 def find_static(
@@ -78,7 +80,7 @@ def find_static(
             return ErrorCode.UNKNOWN_MEMBER_ID
         if member.member_id != member_id:
             return ErrorCode.FENCED_INSTANCE_ID
-        return (ErrorCode.NONE if epoch is None else check_epoch(member, epoch, owned)) or member
+        return (ErrorCode.NONE if epoch is None else check_epoch(group, member, epoch, owned)) or member
     if member is None:
         if group.lost_its_member(instance_id):
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -91,7 +93,7 @@ def find_static(
         event.write(tombstone)
     event.write(records.member_record(group.group_id, new))
     event.write(records.target_record(group.group_id, new.member_id, group.listed_target(member.member_id)))
-    event.write(records.current_record(group.group_id, new))
+    event.write(records.current_record(group, new))
     if member.member_id != member_id:
         timers.cancel_all(group.group_id, member.member_id, event)
     return new
@@ -115,17 +117,13 @@ def update_epoch(
     if not bumps and not group.metadata_expired(event.now):
         return EpochUpdate(group_epoch=group.group_epoch, is_homogeneous=group.is_homogeneous)
     names, matched, subscribed = group.counts_with(before, after)
-    metadata_hash = event.image.hash_of({*names, *matched})
     is_new = after.member_id not in group.members and (
         after.group_instance_id is None or after.group_instance_id not in group.static_ids
     )
     is_homogeneous = homogeneous(names, matched, subscribed, len(group.members) + is_new)
-    epoch = group.group_epoch
-    if bumps or metadata_hash != group.metadata_hash:
-        epoch += 1
-        event.write(records.epoch_record(group.group_id, epoch, metadata_hash))
+    epoch = epochs.write_if_changed(group, {*names, *matched}, event, bumps=bumps)
     group.refresh = MetadataRefresh(event.now + METADATA_REFRESH_MS, epoch)
-    if group.has_partition_metadata:
+    if group.has_partition_metadata and group.behavior.has_metadata_hash:
         event.write(records.partition_metadata_tombstone(group.group_id))
     return EpochUpdate(group_epoch=epoch, is_homogeneous=is_homogeneous)
 
@@ -142,6 +140,8 @@ def reconcile(
     """Take the next step of a member's reconciliation. A member of the consumer protocol that has partitions to revoke
     has its rebalance timeout to do so. aim: the target epoch and the target assignment."""
     target_epoch, wanted = aim
+    behavior = group.behavior
+    subscription_changed &= behavior.reconciles_with_subscription
     if not subscription_changed and member.is_reconciled_to(target_epoch):
         return member
     names, by_id = target.subscription(group, member), event.image.by_id
@@ -150,16 +150,19 @@ def reconcile(
             member=member,
             target_epoch=target_epoch,
             target=wanted,
-            is_subscribed=lambda topic_id: topic_id in by_id and by_id[topic_id].name in names,
+            is_subscribed=lambda topic_id: (
+                not behavior.reconciles_with_subscription or (topic_id in by_id and by_id[topic_id].name in names)
+            ),
             owner_epoch=group.owner_epoch,
             owned=owned,
             subscribes_to_nothing=not names,
             subscription_changed=subscription_changed,
+            behavior=behavior,
         ).next()
     except UnknownStateError:
         return ErrorCode.FENCED_MEMBER_EPOCH
     if after != member:
-        event.write(records.current_record(group.group_id, after))
+        event.write(records.current_record(group, after))
         if after.classic is None:
             if after.state is MemberState.UNREVOKED_PARTITIONS:
                 timers.start_rebalance(group.group_id, after, event)

@@ -14,6 +14,7 @@ from kgm.coordinator.classic import rebalance, standby
 from kgm.coordinator.classic.records import group_record
 from kgm.coordinator.classic.records import tombstone as classic_tombstone
 from kgm.coordinator.consumer import records, timers
+from kgm.coordinator.contract.broker_version import CoordinatorBehavior
 from kgm.coordinator.contract.error_responses import Refusal
 from kgm.coordinator.contract.outcome import session_key
 from kgm.coordinator.contract.settings import BrokerSettings
@@ -54,14 +55,16 @@ def upgrade(group: ClassicGroup, event: EventDraft) -> ConsumerGroup | Refusal:
     answer_parked(draft, event)
     if group.protocol is None and group.members:
         return _SERVER_ERROR
-    upgraded = _upgraded_group(group, event.image)
+    upgraded = _upgraded_group(group, event.image, event.settings.behavior)
     if isinstance(upgraded, Refusal):
         return upgraded
     group_id, generation = group.group_id, group.generation
     members = upgraded.in_order()
     names = {name for member in members for name in member.subscribed_topic_names}
+    has_hash = upgraded.behavior.has_metadata_hash
     epochs = [
-        records.epoch_record(group_id, generation, event.image.hash_of(names)),
+        *(() if has_hash else (records.partition_metadata_record(group_id, event.image.described(names)),)),
+        records.epoch_record(group_id, generation, event.image.hash_of(names) if has_hash else 0),
         *(records.target_record(group_id, member.member_id, _listed(member.assigned)) for member in members),
         records.target_epoch_record(group_id, generation, 0),
     ]
@@ -71,7 +74,7 @@ def upgrade(group: ClassicGroup, event: EventDraft) -> ConsumerGroup | Refusal:
     for record in (
         *(records.member_record(group_id, member) for member in members),
         *epochs,
-        *(records.current_record(group_id, member) for member in members),
+        *(records.current_record(upgraded, member) for member in members),
     ):
         event.write(record)
     _end(draft, event)
@@ -94,10 +97,10 @@ def _upgrade_refusal(group: ClassicGroup, settings: BrokerSettings) -> str:
     return ""
 
 
-def _upgraded_group(group: ClassicGroup, image: TopicImage) -> ConsumerGroup | Refusal:
+def _upgraded_group(group: ClassicGroup, image: TopicImage, behavior: CoordinatorBehavior) -> ConsumerGroup | Refusal:
     """The group with its members, added in Kafka's order. (The log has them in the order in which this group iterates
     over them; the group that is replayed from it may iterate in another order.)"""
-    upgraded_group = ConsumerGroup(group_id=group.group_id)
+    upgraded_group = ConsumerGroup.new(group.group_id, behavior)
     for member_id in members_in_kafkas_order(group):
         member = group.members[member_id]
         if all(offered.name != group.protocol for offered in member.protocols):

@@ -15,6 +15,7 @@ them."""
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kgm.coordinator.contract.broker_version import REFERENCE_BEHAVIOR, CoordinatorBehavior
 from kgm.coordinator.groups.consumer_member import NOTHING, Assigned, ConsumerMember, MemberState, Target
 
 #: Partitions by topic id that a member reports as owned; None: it reports nothing.
@@ -41,6 +42,7 @@ class Reconciliation:
     owned: Owned
     subscribes_to_nothing: bool = False
     subscription_changed: bool = False
+    behavior: CoordinatorBehavior = REFERENCE_BEHAVIOR
 
     def next(self) -> ConsumerMember:
         """The member after the next transition; the same object if there is none. Raises UnknownStateError."""
@@ -53,7 +55,7 @@ class Reconciliation:
             case MemberState.UNREVOKED_PARTITIONS:
                 if self._owns_any(member.pending_revocation):
                     return self._trim() if self.subscription_changed else member
-                return self._advance()
+                return self._advance(epochs_ahead=int(self.behavior.increments_epoch_of_revocation))
             case MemberState.UNRELEASED_PARTITIONS:
                 return self._advance()
             case MemberState.UNKNOWN:
@@ -86,12 +88,21 @@ class Reconciliation:
         for topic_id in left:
             pending[topic_id] = {**pending.get(topic_id, {}), **member.assigned[topic_id]}
         if pending and self._owns_any(pending):
-            return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.member_epoch, assigned, pending)
+            return self._trimmed(MemberState.UNREVOKED_PARTITIONS, assigned, pending)
         # The member has revoked them already, and stays in its state.
-        return _moved(member, member.state, member.member_epoch, assigned, member.pending_revocation)
+        return self._trimmed(member.state, assigned, member.pending_revocation)
 
-    def _advance(self) -> ConsumerMember:
-        """Revoke what is not in the target; if there is nothing to revoke, advance to the epoch of the target."""
+    def _trimmed(self, state: MemberState, assigned: Assigned, pending: Assigned) -> ConsumerMember:
+        """In its epoch, which Kafka 4.3 then also takes for the one before."""
+        member = _moved(self.member, state, self.member.member_epoch, assigned, pending)
+        if self.behavior.has_assignment_epochs:
+            return member
+        return member._replace(previous_member_epoch=self.member.previous_member_epoch)
+
+    def _advance(self, *, epochs_ahead: int = 0) -> ConsumerMember:
+        """Revoke what is not in the target; if there is nothing to revoke, advance to the epoch of the target.
+
+        epochs_ahead: of the member's epoch, while it revokes."""
         member = self.member
         kept: dict[bytes, Mapping[int, int]] = {}
         revoked: dict[bytes, Mapping[int, int]] = {}
@@ -113,7 +124,8 @@ class Reconciliation:
                 if free:
                     gained[topic_id] = free
         if revoked and self._owns_any(revoked):
-            return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.member_epoch, kept, revoked)
+            epoch = member.member_epoch + epochs_ahead
+            return _moved(member, MemberState.UNREVOKED_PARTITIONS, epoch, kept, revoked)
         for topic_id, free in gained.items():
             kept[topic_id] = {**kept.get(topic_id, {}), **dict.fromkeys(free, self.target_epoch)}
         state = MemberState.UNRELEASED_PARTITIONS if is_blocked else MemberState.STABLE
@@ -122,7 +134,7 @@ class Reconciliation:
     def _free(self, topic_id: bytes, partitions: Sequence[int]) -> list[int]:
         """The partitions that no member has. Those that the member itself has to revoke are free for it
         (KAFKA-19449)."""
-        mine = self.member.pending_revocation.get(topic_id, {})
+        mine = self.member.pending_revocation.get(topic_id, {}) if self.behavior.frees_own_revocations else {}
         owner_epoch = self.owner_epoch
         return [p for p in partitions if owner_epoch(topic_id, p) is None or p in mine]
 

@@ -4,7 +4,7 @@ the replay methods of GroupMetadataManager).
 Only `replay` writes to a group. It accepts records in any order, as a log that was cleaned in part has them, where
 Kafka throws an exception."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from kgm.coordinator.consumer import target_order
@@ -34,7 +34,10 @@ from kgm.records.messages.consumer_group_member_metadata_value import (
 from kgm.records.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from kgm.records.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
 from kgm.records.messages.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
-from kgm.records.messages.consumer_group_partition_metadata_value import ConsumerGroupPartitionMetadataValue
+from kgm.records.messages.consumer_group_partition_metadata_value import (
+    ConsumerGroupPartitionMetadataValue,
+    TopicMetadata,
+)
 from kgm.records.messages.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
 from kgm.records.messages.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
 from kgm.records.messages.consumer_group_target_assignment_member_key import ConsumerGroupTargetAssignmentMemberKey
@@ -108,23 +111,26 @@ def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:
     )
 
 
-def current_record(group_id: str, member: ConsumerMember) -> Record:
+def current_record(group: ConsumerGroup, member: ConsumerMember) -> Record:
     """The current assignment of a member: what it has, and what it has to revoke."""
+    has_epochs = group.behavior.has_assignment_epochs
     return Record(
-        ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
+        ConsumerGroupCurrentMemberAssignmentKey(group_id=group.group_id, member_id=member.member_id),
         ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=member.member_epoch,
             previous_member_epoch=member.previous_member_epoch,
             state=member.state.value,
-            assigned_partitions=_assigned_rows(member.assigned),
-            partitions_pending_revocation=_assigned_rows(member.pending_revocation),
+            assigned_partitions=_assigned_rows(member.assigned, has_epochs=has_epochs),
+            partitions_pending_revocation=_assigned_rows(member.pending_revocation, has_epochs=has_epochs),
         ),
     )
 
 
-def _assigned_rows(assigned: Assigned) -> list[AssignedRow]:
+def _assigned_rows(assigned: Assigned, *, has_epochs: bool) -> list[AssignedRow]:
     return [
-        AssignedRow(topic_id=topic_id, partitions=list(epochs), assignment_epochs=list(epochs.values()))
+        AssignedRow(
+            topic_id=topic_id, partitions=list(epochs), assignment_epochs=list(epochs.values()) if has_epochs else None
+        )
         for topic_id, epochs in assigned.items()
     ]
 
@@ -140,6 +146,17 @@ def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> Record:
 
 def regex_tombstone(group_id: str, regex: str) -> Record:
     return Record(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), None)
+
+
+def partition_metadata_record(group_id: str, topics: Iterable[tuple[str, bytes, int]]) -> Record:
+    """The name, id and partition count of each topic of a group, as Kafka 4.0 keeps them in the log."""
+    rows = [
+        TopicMetadata(topic_name=name, topic_id=topic_id, num_partitions=partitions)
+        for name, topic_id, partitions in sorted(topics)
+    ]
+    return Record(
+        ConsumerGroupPartitionMetadataKey(group_id=group_id), ConsumerGroupPartitionMetadataValue(topics=rows)
+    )
 
 
 def partition_metadata_tombstone(group_id: str) -> Record:
@@ -218,6 +235,9 @@ def replay(group: ConsumerGroup, key: Message, value: Message | None) -> None:
         case _:
             assert isinstance(value, ConsumerGroupPartitionMetadataValue | None)
             group.has_partition_metadata = value is not None
+            group.partition_metadata = frozenset(
+                (row.topic_name, row.topic_id, row.num_partitions) for row in (value.topics if value else ())
+            )
 
 
 def _with_metadata(before: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:

@@ -6,7 +6,7 @@ TopicRegexResolver)."""
 
 import enum
 
-from kgm.coordinator.consumer import records
+from kgm.coordinator.consumer import epochs, records
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.contract.topic_image import TopicImage
 from kgm.coordinator.groups.consumer_group import ConsumerGroup, MetadataRefresh, ResolvedRegex, counted
@@ -42,7 +42,7 @@ def update(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, 
             if compiled(new) is None:
                 return RegexChange.INVALID
             must_resolve = True
-        elif (new and new in group.resolved) or (not new and old):
+        elif (new and new in group.resolved) or (not new and old and group.behavior.rebalances_without_regex):
             change = RegexChange.UPDATED_AND_RESOLVED
     if must_resolve or group.regexes:
         _maybe_resolve(group, old, new, event, must_resolve=must_resolve)
@@ -64,9 +64,10 @@ def _maybe_resolve(
     wanted = counted(counted(group.regexes, [old] if old else [], -1), [new] if new else [], +1)
     must_resolve |= len(wanted) != len(group.resolved)
     must_resolve |= (0 if last is None else last.version) < event.image.new_topics_version
-    must_resolve |= (
-        last is None or event.now > last.timestamp_ms + event.settings.group_consumer_regex_refresh_interval_ms
-    )
+    if group.behavior.refreshes_regexes:
+        must_resolve |= (
+            last is None or event.now > last.timestamp_ms + event.settings.group_consumer_regex_refresh_interval_ms
+        )
     if must_resolve and wanted:
         event.set_timer(regex_key(group.group_id), 0)
 
@@ -88,8 +89,6 @@ def resolve(group: ConsumerGroup, event: EventDraft) -> None:
             bumps = True
             matched = counted(counted(matched, old_topics, -1), resolved.topics, +1)
         event.write(records.regex_record(group.group_id, regex, resolved))
-    metadata_hash = image.hash_of({*group.names, *matched})
-    if bumps or metadata_hash != group.metadata_hash:
-        epoch = group.group_epoch + 1
-        event.write(records.epoch_record(group.group_id, epoch, metadata_hash))
+    epoch = epochs.write_if_changed(group, {*group.names, *matched}, event, bumps=bumps)
+    if epoch != group.group_epoch:
         group.refresh = MetadataRefresh(event.now + METADATA_REFRESH_MS, epoch)

@@ -45,10 +45,15 @@ def update(
         return group.assignment_epoch, group.target_of(after.member_id, after.group_instance_id)
     name = group.preferred_assignor(before, after) or event.settings.consumer_assignors[0]
     targets = compute(group, after, name, event.image, is_homogeneous=is_homogeneous, listed=listed)
+    former_id = after.member_id
+    if group.behavior.keeps_target_of_replaced_member and after.group_instance_id is not None:
+        former_id = group.static_ids.get(after.group_instance_id, former_id)
     for member_id, (target, as_listed) in targets.items():
-        if group.targets.get(member_id) != target:
+        known_as = former_id if member_id == after.member_id and former_id in group.targets else member_id
+        if group.targets.get(known_as) != target:
             event.write(records.target_record(group.group_id, member_id, as_listed))
-    event.write(records.target_epoch_record(group.group_id, group_epoch, event.now))
+    computed_ms = event.now if group.behavior.has_assignment_interval else 0
+    event.write(records.target_epoch_record(group.group_id, group_epoch, computed_ms))
     return group_epoch, targets[after.member_id][0]
 
 

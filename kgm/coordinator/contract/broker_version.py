@@ -5,7 +5,7 @@ one; from 4.0 on there is only the one in Java (`org.apache.kafka.coordinator.gr
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kgm.model.errors import UsageError
 
@@ -58,7 +58,7 @@ REFERENCE = BrokerVersion(4, 3, has_java_coordinator=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorBehavior:
     """Where coordinators differ. The defaults are those of `REFERENCE`. Classes in parentheses are Kafka's, in
-    `kafka.coordinator.group`."""
+    `kafka.coordinator.group`, or for consumer groups in `org.apache.kafka.coordinator.group`."""
 
     is_scala: bool = False
 
@@ -129,13 +129,132 @@ class CoordinatorBehavior:
     highest_describe_version: int = 6
     """Of DescribeGroups: a group that does not exist is GROUP_ID_NOT_FOUND since 4.0."""
 
+    # The coordinator in Java, by minor version: `_UNTIL` and `_SINCE`. Each of these is held against Kafka's own
+    # classes of these versions (tests/coordinator/lockstep/test_other_versions.py).
+
+    has_compared_consumer_groups: bool = True
+    """Whether the rules of consumer groups were compared with the version's own classes. Those of 3.7 to 3.9 were not:
+    they are played as those of 4.0."""
+    first_epoch: int = 1
+    """Group and assignment epoch of a consumer group that no member has joined yet; 0 up to 4.2, where the first member
+    always makes it 1 (ModernGroup)."""
+    has_assignment_interval: bool = True
+    """Since 4.3 the next target assignment may wait (KIP-1263: group.consumer.assignment.interval.ms), and members of
+    the classic protocol join again for a new assignment epoch. Up to 4.2 each new group epoch has its target at the
+    next heartbeat, and these members join again for a new group epoch (classicGroupHeartbeatToConsumerGroup)."""
+    has_assignment_epochs: bool = True
+    """Since 4.3 records say in which epoch a partition was assigned, and a commit from an earlier epoch is accepted for
+    partitions that the member had then (KIP-1251). Up to 4.2 it must be from the member's epoch."""
+    describes_pending_revocation: bool = True
+    """Since 4.3 ConsumerGroupDescribe lists the partitions that a member has to revoke as its own; up to 4.2 it leaves
+    them out (ConsumerGroupMember.asConsumerGroupDescribeMember)."""
+    limits_group_configs: bool = True
+    """Since 4.3 a group config outside of the range that the broker allows is limited to it. Up to 4.2 such a config
+    can only be from before the range was changed, and counts as it is (GroupConfig)."""
+    deletes_offsets_by_topic_id: bool = True
+    """Since 4.3 a deleted topic takes the offsets with its id along; up to 4.2 those with its name (onTopicsDeleted,
+    onPartitionsDeleted)."""
+    accepts_every_rejoin: bool = True
+    """Since 4.2 a member may always join again with epoch 0. Up to 4.1 one that is in the group is FENCED_MEMBER_EPOCH,
+    unless it has missed only the response to its first heartbeat (throwIfConsumerGroupMemberEpochIsInvalid)."""
+    reconciles_with_subscription: bool = True
+    """Since 4.2 a member is not assigned topics that it no longer subscribes to, and revokes them at once; up to 4.1
+    when its next target says so (KAFKA-19431, CurrentAssignmentBuilder)."""
+    frees_own_revocations: bool = True
+    """Since 4.2 a partition that a member has to revoke itself is free for it (KAFKA-19449)."""
+    increments_epoch_of_revocation: bool = False
+    """Up to 4.1 a member that has revoked its partitions, and has others to revoke, gets the next epoch
+    (CurrentAssignmentBuilder.computeNextAssignment)."""
+    rebalances_without_regex: bool = True
+    """Since 4.2 a member that gives up its regular expression raises the group epoch; and it gives it up when it joins
+    with the classic protocol (maybeUpdateRegularExpressions)."""
+    has_metadata_hash: bool = True
+    """Since 4.1 a group has a hash of its topics, in the record of its epoch (KIP-1101); in 4.0 a record with the
+    topics themselves, ConsumerGroupPartitionMetadata."""
+    downgrades_before_target: bool = True
+    """Since 4.1 the group becomes a classic group before the target assignment is computed, and rebalances, if a static
+    member that joins with the classic protocol replaces the last one of the consumer protocol and changes the group. In
+    4.0 it is computed, and lost with the group, which does not rebalance (classicGroupJoinToConsumerGroup)."""
+    refreshes_regexes: bool = True
+    """Since 4.1 regular expressions are resolved again after a time (group.consumer.regex.refresh.interval.ms)."""
+    has_topic_ids_of_offsets: bool = True
+    """Since 4.1 the record of an offset has the id of its topic (KIP-848, OffsetCommit v10)."""
+    rebalances_for_assignor: bool = False
+    """Since 4.4 a member whose choice changes the server assignor of the group raises the group epoch
+    (hasPreferredServerAssignorChanged)."""
+    counts_static_members_once: bool = False
+    """Since 4.4 a static member may join a full group in its own place (throwIfConsumerGroupIsFull)."""
+    bars_classic_members: bool = False
+    """Since 4.4 no member may join a consumer group with the classic protocol if the migration policy is `disabled`
+    (throwIfClassicMemberCannotJoinConsumerGroup)."""
+    refuses_malformed_subscriptions: bool = False
+    """Since 4.4 a JoinGroup for a consumer group whose subscription cannot be read is INCONSISTENT_GROUP_PROTOCOL;
+    up to 4.3 it is UNKNOWN_SERVER_ERROR (deserializeSubscription)."""
+    has_target_when_empty: bool = False
+    """Since 4.4 the assignment epoch follows the group epoch when the last member goes (consumerGroupFenceMembers)."""
+    keeps_target_of_replaced_member: bool = False
+    """Since 4.4 no record of the target is written for a member that gets the target of the static member that it
+    replaces; up to 4.3 there is a second one (UpdatedMembersAndTargetAssignmentView)."""
+    has_topic_ids_in_transactions: bool = False
+    """Since 4.4 the record of an offset in a transaction has the id of its topic, too (TxnOffsetCommit v6)."""
+    forgets_former_instance_ids: bool = False
+    """Since 4.4 a member that joins again with another group instance id gives up the former one
+    (updateStaticMember)."""
+
+
+_UNTIL: tuple[tuple[tuple[int, int], dict[str, Any]], ...] = (
+    (_LAST_WITH_SCALA, {"has_compared_consumer_groups": False}),
+    (
+        (4, 2),
+        {
+            "first_epoch": 0, "has_assignment_interval": False, "has_assignment_epochs": False,
+            "describes_pending_revocation": False, "limits_group_configs": False, "deletes_offsets_by_topic_id": False,
+        },
+    ),
+    (
+        (4, 1),
+        {
+            "accepts_every_rejoin": False, "reconciles_with_subscription": False, "frees_own_revocations": False,
+            "increments_epoch_of_revocation": True, "rebalances_without_regex": False,
+        },
+    ),
+    (
+        (4, 0),
+        {
+            "has_metadata_hash": False, "downgrades_before_target": False, "refreshes_regexes": False,
+            "has_topic_ids_of_offsets": False,
+        },
+    ),
+)  # fmt: skip
+_SINCE: tuple[tuple[tuple[int, int], dict[str, Any]], ...] = (
+    (
+        (4, 4),
+        {
+            "rebalances_for_assignor": True, "counts_static_members_once": True, "bars_classic_members": True,
+            "refuses_malformed_subscriptions": True, "has_target_when_empty": True,
+            "keeps_target_of_replaced_member": True, "has_topic_ids_in_transactions": True,
+            "forgets_former_instance_ids": True,
+        },
+    ),
+)  # fmt: skip
+
 
 @lru_cache
 def behavior_of(version: BrokerVersion) -> CoordinatorBehavior:
     """How the coordinator of that version behaves."""
-    if version.has_java_coordinator:
-        return CoordinatorBehavior()
-    release = version.release
+    if not version.has_java_coordinator:
+        return _scala_behavior(version.release)
+    changed: dict[str, Any] = {}
+    for last, fields in _UNTIL:
+        if version.release <= last:
+            changed |= fields
+    for first, fields in _SINCE:
+        if version.release >= first:
+            changed |= fields
+    return CoordinatorBehavior(**changed)
+
+
+def _scala_behavior(release: tuple[int, int]) -> CoordinatorBehavior:
     return CoordinatorBehavior(
         is_scala=True,
         has_scala_maps=True,
@@ -161,3 +280,6 @@ def behavior_of(version: BrokerVersion) -> CoordinatorBehavior:
         highest_join_version=9 if release >= (3, 2) else 7 if release >= (2, 5) else 6,
         highest_describe_version=5,
     )
+
+
+REFERENCE_BEHAVIOR = behavior_of(REFERENCE)

@@ -177,7 +177,7 @@ class GroupConfig:
                 getattr(settings, known[name].replace("consumer", f"group_consumer_{bound}"))
                 for bound in ("min", "max")
             )
-            configs[known[name]] = min(max(number, low), high)
+            configs[known[name]] = min(max(number, low), high) if settings.behavior.limits_group_configs else number
         return cls(**configs)
 
 
@@ -193,6 +193,8 @@ def heartbeat_interval_ms(settings: BrokerSettings, config: GroupConfig | None) 
 
 
 def assignment_interval_ms(settings: BrokerSettings, config: GroupConfig | None) -> int:
+    if not settings.behavior.has_assignment_interval:
+        return 0
     own = None if config is None else config.consumer_assignment_interval_ms
     return settings.group_consumer_assignment_interval_ms if own is None else own
 

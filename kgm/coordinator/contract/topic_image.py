@@ -91,6 +91,11 @@ class TopicImage:
                 hashes[name] = self.by_name[name].hash()
         return _hash(b"".join([hashes[name].to_bytes(8, "little", signed=True) for name in known]))
 
+    def described(self, names: Iterable[str]) -> frozenset[tuple[str, bytes, int]]:
+        """Name, id and partition count of those of these topics that exist."""
+        existing = (self.by_name[name] for name in names if name in self.by_name)
+        return frozenset((topic.name, topic.topic_id, topic.partitions) for topic in existing)
+
     def after(self, before: "TopicImage") -> "TopicImage":
         """The image as the successor of another one, which determines new_topics_version."""
         is_new = not self.by_id.keys() <= before.by_id.keys()

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+from kgm.coordinator.contract.broker_version import REFERENCE_BEHAVIOR, CoordinatorBehavior
 from kgm.coordinator.contract.outcome import Millis
 from kgm.coordinator.groups.consumer_member import (
     NO_TARGET,
@@ -25,8 +26,6 @@ from kgm.protocol.subscription import PROTOCOL_TYPE
 K = TypeVar("K")
 
 CONSUMER = "consumer"
-#: Group and assignment epoch of a new group; 0 up to Kafka 4.2.
-FIRST_EPOCH = 1
 
 
 class ResolvedRegex(NamedTuple):
@@ -52,7 +51,8 @@ NOT_REFRESHED = MetadataRefresh()
 class ConsumerGroup:
     """A consumer group. Members are in the order in which they were first written.
 
-    Hard state, from the log: everything up to has_partition_metadata. targets: target assignments by member id;
+    Hard state, from the log: everything up to partition_metadata, the name, id and partition count of each topic that
+    the group subscribes to, which Kafka 4.0 keeps in place of a hash. targets: target assignments by member id;
     unusual_orders: by member id and topic, the partitions of a target in Kafka's order, where that is not the usual
     order (`consumer.target_order`). resolved: resolved regular expressions.
 
@@ -68,9 +68,9 @@ class ConsumerGroup:
 
     group_type: ClassVar[str] = CONSUMER
     group_id: str
-    group_epoch: int = FIRST_EPOCH
+    group_epoch: int = REFERENCE_BEHAVIOR.first_epoch
     metadata_hash: int = 0
-    assignment_epoch: int = FIRST_EPOCH
+    assignment_epoch: int = REFERENCE_BEHAVIOR.first_epoch
     assignment_timestamp_ms: int = 0
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     static_ids: dict[str, str] = field(default_factory=dict)
@@ -78,6 +78,7 @@ class ConsumerGroup:
     unusual_orders: dict[str, Mapping[bytes, tuple[int, ...]]] = field(default_factory=dict)
     resolved: dict[str, ResolvedRegex] = field(default_factory=dict)
     has_partition_metadata: bool = False
+    partition_metadata: frozenset[tuple[str, bytes, int]] = frozenset()
     partition_epochs: dict[bytes, dict[int, int]] = field(default_factory=dict)
     names: dict[str, int] = field(default_factory=dict)
     matched: dict[str, int] = field(default_factory=dict)
@@ -90,7 +91,14 @@ class ConsumerGroup:
     resolved_order: TimelineOrder = field(default_factory=TimelineOrder)
     refresh: MetadataRefresh = NOT_REFRESHED
     is_shared: bool = False
+    behavior: CoordinatorBehavior = REFERENCE_BEHAVIOR
     _homogeneous: bool | None = None
+
+    @classmethod
+    def new(cls, group_id: str, behavior: CoordinatorBehavior) -> "ConsumerGroup":
+        """A group that no member has joined yet."""
+        epoch = behavior.first_epoch
+        return cls(group_id=group_id, group_epoch=epoch, assignment_epoch=epoch, behavior=behavior)
 
     def copy(self) -> "ConsumerGroup":
         """A group like this one that shares nothing mutable with it."""
@@ -245,6 +253,8 @@ class ConsumerGroup:
         if before is not None:
             self._disown(before)
         self._own(member)
+        if before is not None and before.group_instance_id is not None and self.behavior.forgets_former_instance_ids:
+            self.static_ids.pop(before.group_instance_id, None)
         if member.group_instance_id is not None:
             self.static_ids[member.group_instance_id] = member.member_id
 

@@ -61,7 +61,7 @@ def handle_commit(message: OffsetCommitRequest, group: Group | None, event: Even
     error = request_error(checked, existing, event)
     response = OffsetCommitResponse()
     for topic in message.topics:
-        topic_id = _topic_id(topic.name, event)
+        topic_id = topic_id_of(topic.name, event)
         rows = [
             OffsetCommitResponsePartition(
                 partition_index=row.partition_index,
@@ -123,8 +123,9 @@ def _extend_session(message: OffsetCommitRequest, group: ClassicGroup, event: Ev
         extend_session(group, group.members[message.member_id], event)
 
 
-def _topic_id(topic: str, event: EventDraft) -> bytes:
-    known = event.image.by_name.get(topic)
+def topic_id_of(topic: str, event: EventDraft) -> bytes:
+    """The id that the record of an offset has for its topic; zeros if the topic does not exist."""
+    known = event.image.by_name.get(topic) if event.settings.behavior.has_topic_ids_of_offsets else None
     return NO_ID if known is None else known.topic_id
 
 
@@ -144,7 +145,11 @@ def request_error(
         checked.check(topic, row.partition_index)
         for topic, row in rows
         if not _is_too_long(row.committed_metadata or "", event)
-        or (event.producer and topic not in event.image.by_name)
+        or (
+            event.producer
+            and topic not in event.image.by_name
+            and not event.settings.behavior.has_topic_ids_in_transactions
+        )
     ]
     return next((error for error in errors if error is not ErrorCode.NONE), ErrorCode.NONE)
 

@@ -39,7 +39,7 @@ def check_commit(
         return ErrorCode.UNKNOWN_MEMBER_ID
     if member.classic is None and version < COMMIT_KNOWS_CONSUMER_PROTOCOL:
         return ErrorCode.UNSUPPORTED_VERSION
-    return _check_epoch(member, epoch, image)
+    return _check_epoch(group, member, epoch, image)
 
 
 def check_transactional_commit(
@@ -54,17 +54,21 @@ def check_transactional_commit(
     member = group.members.get(member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    checked = _check_epoch(member, epoch, image)
+    checked = _check_epoch(group, member, epoch, image)
     if isinstance(checked, CommitPartitionValidator):
         return CommitPartitionValidator(member, epoch, image, ErrorCode.ILLEGAL_GENERATION)
     return ErrorCode.ILLEGAL_GENERATION if checked is not ErrorCode.NONE else checked
 
 
-def _check_epoch(member: ConsumerMember, epoch: int, image: TopicImage) -> ErrorCode | CommitPartitionValidator:
+def _check_epoch(
+    group: ConsumerGroup, member: ConsumerMember, epoch: int, image: TopicImage
+) -> ErrorCode | CommitPartitionValidator:
     if epoch == member.member_epoch:
         return ErrorCode.NONE
     error = _other_epoch_error(member)
-    return error if epoch > member.member_epoch else CommitPartitionValidator(member, epoch, image, error)
+    if epoch > member.member_epoch or not group.behavior.has_assignment_epochs:
+        return error
+    return CommitPartitionValidator(member, epoch, image, error)
 
 
 def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kgm.coordinator.contract.outcome import Millis
+from kgm.coordinator.contract.topic_image import Topic
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
@@ -125,15 +126,16 @@ class Offsets:
         if not producers:
             del self.unstable[group_id]
 
-    def tombstones_of(self, topics: Mapping[str, bytes]) -> list[Record]:
-        """Tombstones for the offsets of deleted topics, given with their ids. An offset without a topic id is matched
-        by name."""
+    def tombstones_of(self, topics: Mapping[str, Topic], *, by_id: bool) -> list[Record]:
+        """Tombstones for the offsets of deleted topics, by name. by_id: an offset that has a topic id is of the topic
+        with this id only; otherwise the offsets of all partitions that the topic had are deleted."""
         partitions = [
             (group_id, at)
             for by_group in (self.by_group, *self.pending.values())
             for group_id, offsets in by_group.items()
             for at, row in offsets.items()
-            if at[0] in topics and row.topic_id in (bytes(16), topics[at[0]])
+            if at[0] in topics
+            and (row.topic_id in (bytes(16), topics[at[0]].topic_id) if by_id else at[1] < topics[at[0]].partitions)
         ]
         return [tombstone(group_id, at) for group_id, at in sorted(partitions)]
 

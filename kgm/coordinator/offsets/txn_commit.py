@@ -8,13 +8,14 @@ transaction) is checked by the log and the transaction coordinator before the re
 
 from kgm.coordinator.contract.error_responses import txn_commit_refusal
 from kgm.coordinator.contract.outcome import Producer
+from kgm.coordinator.contract.topic_image import NO_ID
 from kgm.coordinator.groups.classic_group import ClassicGroup
 from kgm.coordinator.groups.classic_state import ClassicState
 from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.coordinator.groups.foreign_group import STREAMS, ForeignGroup
 from kgm.coordinator.groups.group import Group
-from kgm.coordinator.offsets.commit import Topics, exists, request_error, write_offset
+from kgm.coordinator.offsets.commit import Topics, exists, request_error, topic_id_of, write_offset
 from kgm.coordinator.offsets.fencing import CommitPartitionValidator, check_transactional_commit
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
@@ -42,11 +43,13 @@ def handle_commit(message: TxnOffsetCommitRequest, group: Group | None, event: E
     ]
     error = request_error(_commit_error(message, group, event) if existing else ErrorCode.NONE, existing, event)
     response = TxnOffsetCommitResponse()
+    has_ids = event.settings.behavior.has_topic_ids_in_transactions
     for topic in message.topics:
+        topic_id = topic_id_of(topic.name, event) if has_ids else NO_ID
         rows = [
             TxnOffsetCommitResponsePartition(
                 partition_index=row.partition_index,
-                error_code=(error or write_offset(message.group_id, topic.name, row, event))
+                error_code=(error or write_offset(message.group_id, topic.name, row, event, topic_id=topic_id))
                 if exists(topics, topic.name, row.partition_index)
                 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )

@@ -148,7 +148,7 @@ class ConsumerGroupFacts:
             case ConsumerGroupRegularExpressionKey(), _:
                 pending.regex = True
             case _:
-                pass  # topics of the group, as brokers before 4.1 wrote them
+                group.topics_written(key, value)
 
     def finish(self) -> None:
         """Put what is open at the end of the records."""
@@ -346,9 +346,8 @@ class ConsumerGroupFacts:
     def _epoch_record(self, record: GroupRecord, value: ConsumerGroupMetadataValue) -> None:
         self._left()
         group, pending = self._state.group, self._state.pending
-        old, new = group.epoch, value.epoch
-        hashes = group.metadata_hash, value.metadata_hash
-        group.epoch, group.metadata_hash = new, value.metadata_hash
+        old, new, hashes = group.epoch, value.epoch, group.next_hashes(value.metadata_hash)
+        group.epoch = new
         joined = [self._change(at, ChangeKind.JOINED, name, member) for name, at, member in pending.joined]
         classic = all(member.classic_session_ms is not None for _, _, member in pending.joined)
         if old is None and joined and classic:

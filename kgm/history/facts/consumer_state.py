@@ -2,12 +2,13 @@
 
 Topics are ids here, in hex. Times are in ms."""
 
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from kgm.history.causes.consumer_causes import ConsumerAbsence
+from kgm.history.causes.consumer_causes import NO_TOPICS, ConsumerAbsence
 from kgm.history.causes.session_timeouts import SessionEvidence, SessionTimeout
 from kgm.history.causes.verdict import MissingMember
 from kgm.history.facts.commit_windows import Times
@@ -15,6 +16,9 @@ from kgm.history.facts.daily_totals import DayTotals
 from kgm.history.reconstruct.classic_snapshots import MemberChange
 from kgm.history.rows import GroupEpochRow, GroupRecord, OwnerRow, RebalanceRow, TenureRow
 from kgm.history.state_json import json_name
+from kgm.protocol.struct import Message
+from kgm.records.messages.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
+from kgm.records.messages.consumer_group_partition_metadata_value import ConsumerGroupPartitionMetadataValue
 
 #: (topic id, partition)
 TopicIdPartition = tuple[str, int]
@@ -130,9 +134,10 @@ class PendingChanges:
 
 @dataclass(slots=True, kw_only=True)
 class EpochState:
-    """epoch: of the group, None before its first record. assigned_epoch: of the last target assignment. lagging: the
-    members that do not have yet what that gives them. whole: nothing is missing since the group began. heard_at: the
-    time of the last record."""
+    """epoch: of the group, None before its first record. metadata_hash, topics_hash: of its topics with that epoch, and
+    of those that brokers before 4.1 write. assigned_epoch: of the last target assignment. lagging: the members that do
+    not have yet what that gives them. whole: nothing is missing since the group began. heard_at: the time of the last
+    record."""
 
     epoch: int | None = None
     metadata_hash: int | None = field(default=None, metadata=json_name("hash"))
@@ -140,6 +145,23 @@ class EpochState:
     whole: bool = True
     heard_at: int = field(default=0, metadata=json_name("at"))
     lagging: list[str] = field(default_factory=list)
+    topics_hash: int | None = field(default=None, metadata=json_name("topics"))
+
+    def topics_written(self, key: Message, value: Message | None) -> None:
+        """If the record says so, the group has these topics, as brokers before 4.1 write it in the place of a hash."""
+        if isinstance(value, ConsumerGroupPartitionMetadataValue):
+            rows = sorted((row.topic_name, row.topic_id.hex(), row.num_partitions) for row in value.topics)
+            self.topics_hash = zlib.crc32(repr(rows).encode()) + 1
+        elif isinstance(key, ConsumerGroupPartitionMetadataKey):
+            self.topics_hash = None
+
+    def next_hashes(self, metadata_hash: int) -> tuple[int | None, int]:
+        """The hash before an epoch record, and that with it, which has this one (0 before 4.1)."""
+        before, now = self.metadata_hash, metadata_hash or self.topics_hash or NO_TOPICS
+        if metadata_hash and self.topics_hash is not None:
+            before = NO_TOPICS  # the first epoch after the upgrade to 4.1
+        self.metadata_hash = now
+        return before, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

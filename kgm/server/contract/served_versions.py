@@ -1,13 +1,27 @@
-"""Up to which version an API is served. A broker of an earlier Kafka serves fewer (`--kafka-version`), as far as the
-coordinator's answers depend on it; other APIs are served in every version that kgm speaks."""
+"""Up to which version an API is served. A broker of an earlier Kafka serves fewer (`--kafka-version`): from 4.0 on
+those that Kafka has; before, as far as the answers of the coordinator depend on it."""
+
+from typing import Final
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.protocol.apis import API, ApiKey
 
 #: No version at all.
 NOT_SERVED = -1
+_NO_RELEASE = 0, 0
 #: Since when brokers know of consumer groups (KIP-848), even if their coordinator refuses them.
 _CONSUMER_GROUPS_SINCE = (3, 7)
+
+#: The highest version of an API up to a release. (OffsetCommit and OffsetFetch v10 are in 4.1, but not enabled.)
+_HIGHEST_UNTIL: Final[dict[ApiKey, tuple[tuple[int, int], int]]] = {
+    ApiKey.PRODUCE: ((4, 0), 12),
+    ApiKey.FETCH: ((4, 0), 17),
+    ApiKey.LIST_OFFSETS: ((4, 1), 10),
+    ApiKey.OFFSET_COMMIT: ((4, 1), 9),
+    ApiKey.OFFSET_FETCH: ((4, 1), 9),
+    ApiKey.DESCRIBE_LOG_DIRS: ((4, 2), 4),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ((4, 0), 0),
+}
 
 
 def highest_version(key: ApiKey, settings: BrokerSettings) -> int:
@@ -22,4 +36,5 @@ def highest_version(key: ApiKey, settings: BrokerSettings) -> int:
         ):
             return NOT_SERVED
         case _:
-            return API[key].max_version
+            last, highest = _HIGHEST_UNTIL.get(key, (_NO_RELEASE, 0))
+            return highest if settings.kafka_version.release <= last else API[key].max_version

@@ -2,7 +2,9 @@
 
 from kgm.assignors import is_cooperative
 from kgm.coordinator.consumer import records
+from kgm.coordinator.contract.broker_version import REFERENCE_BEHAVIOR, CoordinatorBehavior
 from kgm.coordinator.contract.topic_image import TopicImage
+from kgm.coordinator.groups.consumer_group import ConsumerGroup
 from kgm.coordinator.groups.consumer_member import ConsumerMember
 from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.protocol.subscription import MemberAssignment, Subscription, encode_assignment, encode_subscription
@@ -15,10 +17,16 @@ from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.leader import assignment_user_data
 
 
-def seed_records(group: StartingGroup, leader: StartingMember, image: TopicImage, since_ms: int) -> list[Record]:
+def seed_records(
+    group: StartingGroup,
+    leader: StartingMember,
+    image: TopicImage,
+    since_ms: int,
+    behavior: CoordinatorBehavior = REFERENCE_BEHAVIOR,
+) -> list[Record]:
     """The records of a Stable group. leader: used for a classic group only. since_ms: when it became stable."""
     if group.protocol is GroupProtocol.CONSUMER:
-        return _consumer(group, image, since_ms)
+        return _consumer(group, image, since_ms, behavior)
     data = assignment_user_data(group.assignor, leader.library or Library.JAVA)
     value = GroupMetadataValue(
         protocol_type="consumer",
@@ -51,7 +59,7 @@ def _classic_member(group: StartingGroup, member: StartingMember, data: bytes | 
     )
 
 
-def _consumer(group: StartingGroup, image: TopicImage, since_ms: int) -> list[Record]:
+def _consumer(group: StartingGroup, image: TopicImage, since_ms: int, behavior: CoordinatorBehavior) -> list[Record]:
     """All members are at the epoch of the group and own their target assignment (KIP-848).
 
     The broker lists members by a hash map, inside one bucket the last one first, and assigns partitions in that order.
@@ -78,13 +86,16 @@ def _consumer(group: StartingGroup, image: TopicImage, since_ms: int) -> list[Re
         )
         targets.append(records.target_record(group_id, member.member_id, target))
     subscribed = {topic for member in group.members for topic in member.topics}
+    has_hash = behavior.has_metadata_hash
+    empty = ConsumerGroup.new(group_id, behavior)
     return [
         *_past_members(group),
         *(records.member_record(group_id, member) for member in members),
-        records.epoch_record(group_id, epoch, image.hash_of(subscribed)),
+        *(() if has_hash else (records.partition_metadata_record(group_id, image.described(subscribed)),)),
+        records.epoch_record(group_id, epoch, image.hash_of(subscribed) if has_hash else 0),
         *targets,
         records.target_epoch_record(group_id, epoch, since_ms),
-        *(records.current_record(group_id, member) for member in members),
+        *(records.current_record(empty, member) for member in members),
     ]
 
 

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from kgm.coordinator.contract.outcome import Millis, Producer, Reply, Request, Ticket, TimerKey, TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.engine import Coordinator
-from kgm.coordinator.groups.consumer_group import FIRST_EPOCH
 from kgm.coordinator.runtime import Runtime
 from kgm.protocol.struct import Message
 from kgm.records.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
@@ -263,8 +262,9 @@ class World:
         if self._is_emptied:
             self._is_emptied = False
             self.is_new_group = True
-            self.epochs_before += self.generation - FIRST_EPOCH
-            self.generation = self._target_epoch = FIRST_EPOCH
+            first_epoch = self.engine.settings.behavior.first_epoch
+            self.epochs_before += self.generation - first_epoch
+            self.generation = self._target_epoch = first_epoch
         if epoch > self.generation:
             self.generation = epoch
             self.note("epoch", f"the group is at epoch {epoch}; members learn of it from their next heartbeats")

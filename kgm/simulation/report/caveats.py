@@ -28,6 +28,8 @@ def caveats(group: StartingGroup, plan: Plan, settings: BrokerSettings, draws: S
     ]
     if group.protocol is GroupProtocol.CONSUMER or plan.migrate:
         texts += _refused(group, plan, settings, draws)
+        if not settings.behavior.has_compared_consumer_groups:
+            texts.append(f"consumer groups of Kafka {settings.kafka_version} are played as those of 4.0")
     if group.protocol is GroupProtocol.CONSUMER:
         texts += _consumer_group(group, draws)
     elif any(draw.rebalances for draw in draws):

@@ -6,11 +6,13 @@ and of every offset."""
 
 import base64
 import json
+import os
 import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.coordinator.contract.outcome import Millis, Producer, Request, Ticket, TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.coordinator.contract.topic_image import Topic, TopicImage
@@ -23,9 +25,10 @@ from kgm.model.errors import DecodeError, ErrorCode
 from kgm.protocol import codec
 from kgm.protocol.apis import response_class
 from kgm.protocol.subscription import decode_assignment, encode_assignment
+from kgm.records.messages.offset_commit_key import OffsetCommitKey
 from kgm.records.record import decode_record, encode_record
 from tests.coordinator.harness import compacted, read_entry
-from tests.kafka.jars import classpath
+from tests.kafka.jars import KAFKA_VERSION, classpath
 from tests.kafka.java_tools import compiled, java_command
 from tests.kafka.process import Child
 
@@ -35,17 +38,23 @@ KAFKAS_NAMES = {"offset_metadata_max_bytes": "offset.metadata.max.bytes"}
 
 
 class KafkasCoordinator:
-    """The JVM that answers line by line."""
+    """The JVM that answers line by line. version: of Kafka's jars, 4.0 or later. played_as: the version that the engine
+    plays beside it, if not the same."""
 
-    JARS = "coordinator-tests"
     MAIN_CLASS = "org.apache.kafka.coordinator.group.CoordinatorOracle"
+    SOURCES = ("AnyVersion", "CoordinatorOracle")
 
-    def __init__(self):
+    def __init__(self, version=KAFKA_VERSION, *, played_as=None):
+        self.version = BrokerVersion.parse(played_as or version)
         self._temp = tempfile.TemporaryDirectory(prefix="kgm-coordinator-")
-        path = classpath(self.JARS)
-        classes = compiled([Path(__file__).parent / "java" / f"{self.MAIN_CLASS.rpartition('.')[2]}.java"], path)
+        path = self.class_path(version)
+        classes = compiled([Path(__file__).parent / "java" / f"{name}.java" for name in self.SOURCES], path)
         command = java_command(self.MAIN_CLASS, heap_mb=256, class_path=f"{classes}:{path}")
         self._child = Child(command, log=Path(self._temp.name) / "log", pipe_stdout=True)
+
+    @staticmethod
+    def class_path(version):
+        return os.pathsep.join([classpath(f"kafka-{version}"), classpath("mockito")])
 
     def ask(self, **command):
         self._child.stdin.write(json.dumps(command) + "\n")
@@ -72,7 +81,7 @@ class Lockstep:
         self.kafka = kafka
         self.seed = self.first_seed = seed
         self.first_settings = settings
-        self.settings = BrokerSettings(**settings)
+        self.settings = BrokerSettings(**{"kafka_version": kafka.version} | settings)
         self.now = Millis(1_000_000)
         self.image = TopicImage()
         self.configs = {}
@@ -178,9 +187,6 @@ class Lockstep:
         self._deed("unload")
         self.trace.append("unload")
         self.answer = self._ask(op="unload")
-        # Kafka's runtime drops all timers.
-        self.answer["timers"] = {}
-        self.answer["tasks"] = []
         self._ours(lambda: self.runtime.unload(now=self.now), None)
 
     def reload(self, *, compact=False, **settings):
@@ -188,7 +194,7 @@ class Lockstep:
         self._deed("reload", compact=compact, **settings)
         self.seed += 1
         self.trace.append(f"reload {'compacted ' if compact else ''}{settings}")
-        self.settings = BrokerSettings(**settings)
+        self.settings = BrokerSettings(**{"kafka_version": self.kafka.version} | settings)
         image = TopicImage.of(self.image.by_name.values(), version=self.image.version)
         self.engine = Coordinator(settings=self.settings, new_member_id=self._new_member_id, image=image)
         self.runtime = Runtime(self.engine, append=self._append)
@@ -311,8 +317,8 @@ class Lockstep:
         }
         # What Kafka writes is what we would, byte by byte: absent, null and empty are three things in a tag.
         written = self._comparable(theirs)
-        assert [encode_record(decode_record(*row)) for row in written] == written
-        ours = [encode_record(record) for record in self.appended]
+        assert [self._encoded(decode_record(*row)) for row in written] == written
+        ours = [self._encoded(record) for record in self.appended]
         theirs, ours = self._settled(theirs), self._settled(ours)
         ours_read, theirs_read = (
             "\n".join(str(_sorted(decode_record(*row), self.KEEPS_ORDER)) for row in rows) for rows in (ours, theirs)
@@ -328,6 +334,14 @@ class Lockstep:
 
     def _settled(self, rows):
         return _settled(rows)
+
+    def _encoded(self, record):
+        """As 4.3 writes it, but for the version of offsets, which was another one when they had no topic ids."""
+        key, value = encode_record(record)
+        if value and isinstance(record.key, OffsetCommitKey) and not self.settings.behavior.has_topic_ids_of_offsets:
+            version = min(int.from_bytes(value[:2], "big"), 3)
+            value = version.to_bytes(2, "big") + codec.encode(record.value, version)
+        return key, value
 
     def _count_places(self, ours):
         """What the groups have come to, for whoever wants to know what has been tried at all."""
@@ -405,7 +419,9 @@ class Lockstep:
         for member_id, member in group["members"].items():
             meant.add(f"session-timeout-{group_id}-{member_id}")
             meant |= {f"join-{group_id}-{member_id}", f"sync-{group_id}-{member_id}"}
-            if member["state"] == 1 and member["epoch"] >= 0:
+            # Of a classic member that goes on revoking in the next epoch, Kafka's fires without effect.
+            may_be_stale = member["session"] is not None and self.settings.behavior.increments_epoch_of_revocation
+            if member["state"] == 1 and member["epoch"] >= 0 and not may_be_stale:
                 meant.add(f"rebalance-timeout-{group_id}-{member_id}")
         return meant
 
@@ -473,7 +489,7 @@ class Lockstep:
         return {
             name.replace("_", "."): str(getattr(self.settings, name))
             for name in BrokerSettings.__dataclass_fields__
-            if not name.startswith("offsets_topic")
+            if not name.startswith("offsets_topic") and name != "kafka_version"
         }
 
 
@@ -548,7 +564,9 @@ def _consumer_state(group):
         "classic_protocols": group.classic_protocols,
         "regexes": group.regexes,
         "homogeneous": "Homogeneous" if group.is_homogeneous else "Heterogeneous",
-        "partition_metadata": group.has_partition_metadata,
+        "partition_metadata": group.has_partition_metadata
+        if group.behavior.has_metadata_hash
+        else bool(group.partition_metadata),
         "refresh": list(group.refresh),
         "resolved": {
             regex: [sorted(row.topics), row.version, row.timestamp_ms] for regex, row in group.resolved.items()
@@ -577,8 +595,8 @@ def _consumer_state(group):
                 "topics": sorted(member.subscribed_topic_names),
                 "regex": member.subscribed_topic_regex,
                 "assignor": member.server_assignor,
-                "assigned": _epochs(member.assigned),
-                "pending": _epochs(member.pending_revocation),
+                "assigned": _epochs(member.assigned, has_epochs=group.behavior.has_assignment_epochs),
+                "pending": _epochs(member.pending_revocation, has_epochs=group.behavior.has_assignment_epochs),
                 "session": member.classic and member.classic.session_timeout_ms,
                 "protocols": [[n, _text(m)] for n, m in member.classic.protocols] if member.classic else [],
             }
@@ -587,8 +605,11 @@ def _consumer_state(group):
     }
 
 
-def _epochs(held):
-    return {_text(id_): {str(partition): epoch for partition, epoch in rows.items()} for id_, rows in held.items()}
+def _epochs(held, *, has_epochs=True):
+    return {
+        _text(id_): {str(partition): epoch if has_epochs else 0 for partition, epoch in rows.items()}
+        for id_, rows in held.items()
+    }
 
 
 class _Id:
@@ -660,7 +681,7 @@ def _sorted(message, keeps_order=False):
         elif isinstance(rows, list) and rows and not isinstance(rows[0], str):
             # In a consumer group the order of its members decides who gets what: it has to be Kafka's.
             if name != "members" or not (keeps_order or hasattr(message, "assignment_epoch")):
-                rows.sort(key=lambda row: getattr(row, order))
+                rows.sort(key=lambda row: getattr(row, order if hasattr(row, order) else f"topic_{order}"))
             for row in rows:
                 _sorted(row, keeps_order)
     if getattr(message, "subscribed_topic_names", None):

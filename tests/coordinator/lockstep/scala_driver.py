@@ -8,6 +8,7 @@ from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from kgm.protocol.messages.list_groups_request import ListGroupsRequest
 from tests.coordinator.lockstep.classic_histories import GROUP_STATES, Walk
 from tests.coordinator.lockstep.driver import KafkasCoordinator, Lockstep, _normal, _state
+from tests.kafka.jars import classpath
 
 VERSION = BrokerVersion.parse("3.9")
 _OFFSET = b"\x00\x01"
@@ -16,8 +17,15 @@ _OFFSET = b"\x00\x01"
 class ScalaCoordinator(KafkasCoordinator):
     """The JVM with the coordinator of 3.9.1."""
 
-    JARS = "scala-coordinator-tests-3.9.1"
     MAIN_CLASS = "kafka.coordinator.group.ScalaCoordinatorOracle"
+    SOURCES = ("ScalaCoordinatorOracle",)
+
+    def __init__(self):
+        super().__init__("3.9.1")
+
+    @staticmethod
+    def class_path(version):
+        return classpath(f"scala-coordinator-tests-{version}")
 
 
 class ScalaLockstep(Lockstep):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.history.derive import derive
 from kgm.history.folders import Reading, folders, raw_table
 from tests.coordinator.harness import subscription
@@ -71,4 +72,41 @@ def test_a_group_that_was_a_consumer_group_is_converted():
     rows = derive(log.raw()).tables["gold_rebalance"].to_pylist()
     assert [(row["group_type"], row["cause"]) for row in rows] == [
         ("consumer", "join"), ("consumer", "join"), ("classic", "conversion"),
+    ]  # fmt: skip
+
+
+def consumer_causes(version):
+    """Two members join, a topic grows, a static member restarts, and both expire."""
+    log = ConsumerLog(kafka_version=BrokerVersion.parse(version))
+    log.beat("a", 0, names=["a"])
+    log.sleep(1_000)
+    log.beat("b", 0, names=["a"], instance="i")
+    log.sleep(1_000)
+    log.beat("a", member_epoch(log, "a"))
+    log.sleep(1_000)
+    log.topics({"a": 8, "b": 3})
+    log.beat("b", member_epoch(log, "b"), instance="i")
+    log.sleep(1_500)
+    log.beat("b", -2, instance="i")
+    log.sleep(1_000)
+    log.beat("c", 0, names=["a"], instance="i")
+    log.sleep(60_000)
+    rows = derive(log.raw()).tables["gold_rebalance"].to_pylist()
+    return [(row["to_generation"], row["cause"], row["confidence"]) for row in rows]
+
+
+def member_epoch(log, member_id):
+    (member,) = [member for member in log.engine.group("g").members if member.member_id == member_id]
+    return member.consumer.member_epoch
+
+
+@pytest.mark.parametrize(("version", "first"), [("4.0", 1), ("4.1", 1), ("4.2", 1), ("4.3", 2), ("4.4", 2)])
+def test_a_consumer_group_has_the_same_history_in_each_version(version, first):
+    """What the coordinators write is held against Kafka's in lockstep. 4.0 writes the topics of a group, later ones a
+    hash of them; epochs begin with 1 before 4.3."""
+    causes = consumer_causes(version)
+    assert [epoch for epoch, _, _ in causes] == [*range(first, first + 5)]
+    assert [(cause, confidence) for _, cause, confidence in causes] == [
+        ("join", "certain"), ("join", "certain"), ("partition-change", "certain"), ("max-poll", "likely"),
+        ("all-gone", "certain"),
     ]  # fmt: skip

@@ -42,7 +42,7 @@ SETTINGS = {
     },
 }
 #: With one thread for each, a real broker works off requests in the order in which it has read them.
-_IN_ORDER = {
+IN_ORDER = {
     "num.network.threads": "1",
     "num.io.threads": "1",
     "group.coordinator.threads": "1",
@@ -52,7 +52,7 @@ _IN_ORDER = {
 @contextlib.contextmanager
 def real(kind: str) -> Iterator[str]:
     """A Kafka 4.3.0 cluster; gives the address of one broker."""
-    with KafkaCluster(BROKERS[kind], properties={**SETTINGS[kind], **_IN_ORDER}) as cluster:
+    with KafkaCluster(BROKERS[kind], properties={**SETTINGS[kind], **IN_ORDER}) as cluster:
         cluster.create_topics(TOPICS)
         yield cluster.bootstrap.partition(",")[0]
 
@@ -61,7 +61,7 @@ def real(kind: str) -> Iterator[str]:
 def real_of(version: str) -> Iterator[str]:
     """A broker of another version, as far as the quick one can be had there; gives its address."""
     settings = {name: value for name, value in SETTINGS["quick"].items() if "consumer" not in name}
-    in_order = {name: value for name, value in _IN_ORDER.items() if "coordinator" not in name}
+    in_order = {name: value for name, value in IN_ORDER.items() if "coordinator" not in name}
     with broker_of(version, {**settings, **in_order}) as cluster:
         cluster.create_topics(TOPICS)
         yield cluster.bootstrap.partition(",")[0]

@@ -35,13 +35,11 @@ import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Errors;
-import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.common.requests.*;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
-import org.apache.kafka.common.utils.BufferSupplier;
-import org.apache.kafka.common.utils.LogContext;
-import org.apache.kafka.common.utils.MockTime;
+import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.coordinator.common.runtime.*;
 import org.apache.kafka.coordinator.group.classic.ClassicGroup;
 import org.apache.kafka.coordinator.group.classic.ClassicGroupMember;
@@ -49,12 +47,10 @@ import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetrics;
 import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetricsShard;
 import org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroup;
 import org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroupMember;
-import org.apache.kafka.coordinator.group.modern.consumer.ResolvedRegularExpression;
-import org.apache.kafka.coordinator.group.modern.SubscriptionCount;
-import org.apache.kafka.coordinator.group.modern.ModernGroup;
 import org.apache.kafka.image.MetadataDelta;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.MetadataProvenance;
+import org.apache.kafka.image.TopicImage;
 import org.apache.kafka.timeline.SnapshotRegistry;
 import org.mockito.Answers;
 import org.mockito.Mockito;
@@ -81,10 +77,18 @@ public class CoordinatorOracle {
     private static final CoordinatorRuntime<GroupCoordinatorShard, CoordinatorRecord> RUNTIME = Mockito.mock(
         CoordinatorRuntime.class, Mockito.withSettings().stubOnly().defaultAnswer(call -> current.schedule(call)));
 
-    private final MockTime time;
+    private long now;
+    /** Kafka's own mock of it is in another artifact in each version. */
+    private final Time time = Mockito.mock(Time.class, Mockito.withSettings().stubOnly().defaultAnswer(call ->
+        switch (call.getMethod().getName()) {
+            case "milliseconds" -> now;
+            case "nanoseconds" -> TimeUnit.MILLISECONDS.toNanos(now);
+            case "hiResClockMs" -> now;
+            default -> throw new UnsupportedOperationException(call.toString());
+        }));
     private final Timer timer = new Timer();
-    private final LogContext logContext = new LogContext();
-    private final SnapshotRegistry snapshots = new SnapshotRegistry(logContext);
+    private final Object logContext = AnyVersion.logContext();
+    private final SnapshotRegistry snapshots = (SnapshotRegistry) AnyVersion.create(SnapshotRegistry.class, logContext);
     private final GroupMetadataManager groups;
     private final OffsetMetadataManager offsets;
     private final GroupCoordinatorShard shard;
@@ -95,24 +99,27 @@ public class CoordinatorOracle {
     private final List<Object> records = new ArrayList<>();
     private final Executor executor = new Executor();
     private final GroupConfigManager groupConfig;
-    private MetadataImage topics = MetadataImage.EMPTY;
+    private MetadataImage topics = new MetadataDelta.Builder().setImage(MetadataImage.EMPTY).build()
+        .apply(new MetadataProvenance(0, 0, 0L, true));
     private Errors fail = Errors.NONE;
 
-    record Alarm(
-        String key, long deadline, boolean retry, CoordinatorTimer.TimeoutOperation<CoordinatorRecord> operation) { }
+    @SuppressWarnings("rawtypes")
+    record Alarm(String key, long deadline, boolean retry, CoordinatorTimer.TimeoutOperation operation) { }
 
-    private class Timer implements CoordinatorTimer<CoordinatorRecord> {
+    /** Without type arguments: their number has changed. */
+    @SuppressWarnings("rawtypes")
+    private class Timer implements CoordinatorTimer {
         private final Map<String, Alarm> alarms = new LinkedHashMap<>();
 
-        public void schedule(String key, long delay, TimeUnit unit, boolean retry, TimeoutOperation<CoordinatorRecord> operation) {
+        public void schedule(String key, long delay, TimeUnit unit, boolean retry, TimeoutOperation operation) {
             schedule(key, delay, unit, retry, 500, operation);
         }
 
-        public void schedule(String key, long delay, TimeUnit unit, boolean retry, long backoff, TimeoutOperation<CoordinatorRecord> operation) {
+        public void schedule(String key, long delay, TimeUnit unit, boolean retry, long backoff, TimeoutOperation operation) {
             alarms.put(key, new Alarm(key, time.milliseconds() + unit.toMillis(delay), retry, operation));
         }
 
-        public void scheduleIfAbsent(String key, long delay, TimeUnit unit, boolean retry, TimeoutOperation<CoordinatorRecord> operation) {
+        public void scheduleIfAbsent(String key, long delay, TimeUnit unit, boolean retry, TimeoutOperation operation) {
             if (!alarms.containsKey(key)) schedule(key, delay, unit, retry, operation);
         }
 
@@ -125,24 +132,31 @@ public class CoordinatorOracle {
         }
     }
 
-    CoordinatorOracle(long now, Map<String, Object> settings) {
-        time = new MockTime(0, now, now * 1_000_000);
+    CoordinatorOracle(long now, Map<String, Object> settings) throws Exception {
+        this.now = now;
         GroupCoordinatorConfig config = GroupCoordinatorConfig.fromProps(settings);
-        groupConfig = GroupConfigManagerTest.createConfigManager(settings);
-        groups = new GroupMetadataManager.Builder()
-            .withSnapshotRegistry(snapshots).withLogContext(logContext).withTime(time).withTimer(timer)
-            .withExecutor(executor).withConfig(config)
-            .withMetadataImage(CoordinatorMetadataImage.EMPTY).withGroupCoordinatorMetricsShard(METRICS)
-            .withGroupConfigManager(groupConfig).withAuthorizerPlugin(Optional.empty())
-            .withStreamsGroupAssignors(List.of()).build();
-        offsets = new OffsetMetadataManager.Builder()
-            .withLogContext(logContext).withSnapshotRegistry(snapshots).withTime(time)
-            .withGroupMetadataManager(groups).withGroupCoordinatorConfig(config)
-            .withMetadataImage(CoordinatorMetadataImage.EMPTY).withGroupCoordinatorMetricsShard(METRICS).build();
-        shard = new GroupCoordinatorShard(
-            logContext, groups, offsets, time, timer, config, ALL_METRICS, METRICS);
-        service = new GroupCoordinatorService(
-            logContext, config, RUNTIME, ALL_METRICS, groupConfig, null, null, null);
+        groupConfig = AnyVersion.groupConfigManager(settings, config);
+        Object builder = AnyVersion.create(GroupMetadataManager.Builder.class);
+        Object[][] parts = {
+            {"withSnapshotRegistry", snapshots}, {"withLogContext", logContext}, {"withTime", time},
+            {"withTimer", timer}, {"withExecutor", executor}, {"withConfig", config},
+            {"withMetadataImage", AnyVersion.image(topics)}, {"withGroupCoordinatorMetricsShard", METRICS},
+            {"withGroupConfigManager", groupConfig}, {"withAuthorizerPlugin", Optional.empty()},
+            {"withAuthorizer", Optional.empty()}};
+        for (Object[] part : parts) AnyVersion.callIfThere(builder, (String) part[0], part[1]);
+        groups = (GroupMetadataManager) AnyVersion.call(builder, "build");
+        builder = AnyVersion.create(OffsetMetadataManager.Builder.class);
+        parts = new Object[][] {
+            {"withLogContext", logContext}, {"withSnapshotRegistry", snapshots}, {"withTime", time},
+            {"withGroupMetadataManager", groups}, {"withGroupCoordinatorConfig", config},
+            {"withMetadataImage", AnyVersion.image(topics)}, {"withGroupCoordinatorMetricsShard", METRICS}};
+        for (Object[] part : parts) AnyVersion.callIfThere(builder, (String) part[0], part[1]);
+        offsets = (OffsetMetadataManager) AnyVersion.call(builder, "build");
+        shard = (GroupCoordinatorShard) AnyVersion.create(
+            GroupCoordinatorShard.class, logContext, groups, offsets, time, timer, config, ALL_METRICS, METRICS);
+        service = (GroupCoordinatorService) AnyVersion.create(
+            GroupCoordinatorService.class, logContext, config, RUNTIME, ALL_METRICS, groupConfig);
+        AnyVersion.setIfThere(service, "time", time);
         service.startup(() -> 1);
         snapshots.idempotentCreateSnapshot(0);
         current = this;
@@ -214,11 +228,16 @@ public class CoordinatorOracle {
             case "marker" -> marker(command);
             case "sleep" -> setTime(command.get("now").asLong());
             case "replay" -> replay(command);
-            case "load" -> shard.onLoaded(image());
+            case "load" -> AnyVersion.call(shard, "onLoaded", AnyVersion.image(topics));
             case "topics" -> topics(command);
             case "resolve" -> resolve(command);
             case "config" -> configure(command);
-            case "unload" -> shard.onUnloaded();
+            case "unload" -> {
+                shard.onUnloaded();
+                // As the runtime does.
+                timer.alarms.clear();
+                executor.tasks.clear();
+            }
             default -> throw new IllegalArgumentException(command.toString());
         }
         Map<String, Object> answer = new HashMap<>();
@@ -240,7 +259,7 @@ public class CoordinatorOracle {
     }
 
     private void setTime(long now) {
-        time.setCurrentTimeMs(now);
+        this.now = now;
     }
 
     private void fire(String key, long now) {
@@ -286,12 +305,9 @@ public class CoordinatorOracle {
         groupConfig.updateGroupConfig(command.get("group").asText(), values);
     }
 
-    private CoordinatorMetadataImage image() {
-        return topics.isEmpty() ? CoordinatorMetadataImage.EMPTY : new KRaftCoordinatorMetadataImage(topics);
-    }
-
     /** All topics that there are from now on. */
-    private void topics(JsonNode command) {
+    @SuppressWarnings("unchecked")
+    private void topics(JsonNode command) throws Exception {
         MetadataDelta delta = new MetadataDelta.Builder().setImage(topics).build();
         if (topics.cluster().brokers().isEmpty() && command.get("racks").asBoolean())
             for (int i = 0; i < 4; i++) delta.replay(new RegisterBrokerRecord().setBrokerId(i).setRack("rack" + i));
@@ -305,16 +321,17 @@ public class CoordinatorOracle {
             for (int i = known == null ? 0 : known.partitions().size(); i < topic.get("partitions").asInt(); i++)
                 delta.replay(new PartitionRecord().setTopicId(id).setPartitionId(i).setReplicas(List.of(i % 4, (i + 1) % 4)));
         }
-        List<GroupCoordinatorShard.DeletedTopic> deleted = new ArrayList<>();
+        List<TopicImage> deleted = new ArrayList<>();
         for (Uuid id : topics.topics().topicsById().keySet())
             if (!named.contains(id)) {
                 delta.replay(new RemoveTopicRecord().setTopicId(id));
-                deleted.add(new GroupCoordinatorShard.DeletedTopic(id, topics.topics().getTopic(id).name()));
+                deleted.add(topics.topics().getTopic(id));
             }
         topics = delta.apply(new MetadataProvenance(command.get("version").asLong(), 0, 0L, true));
         if (!command.get("quietly").asBoolean()) {
-            shard.onMetadataUpdate(new KRaftCoordinatorMetadataDelta(delta), image());
-            if (!deleted.isEmpty()) finish(shard.onTopicsDeleted(deleted), PLAIN, (short) PLAIN);
+            AnyVersion.topicsChanged(shard, delta, topics);
+            if (!deleted.isEmpty())
+                finish((CoordinatorResult<?, CoordinatorRecord>) AnyVersion.topicsDeleted(shard, deleted), PLAIN, (short) PLAIN);
         }
     }
 
@@ -370,13 +387,22 @@ public class CoordinatorOracle {
 
     /** What stands in the place of CoordinatorRuntime. */
     private Object schedule(InvocationOnMock call) throws Throwable {
+        // The operation is an argument whose place depends on the version: a timeout was before it up to 4.2.
         return switch (call.getMethod().getName()) {
-            case "scheduleWriteOperation" -> write(call.getArgument(2), PLAIN, (short) PLAIN);
-            case "scheduleTransactionalWriteOperation" -> write(call.getArgument(5), call.getArgument(3), call.getArgument(4));
-            case "scheduleReadOperation" -> read(call.getArgument(2));
-            case "scheduleReadAllOperation" -> List.of(read(call.getArgument(1)));
+            case "scheduleWriteOperation" -> this.<Object>write(operation(call), PLAIN, (short) PLAIN);
+            case "scheduleTransactionalWriteOperation" -> this.<Object>write(operation(call), call.getArgument(3), call.getArgument(4));
+            case "scheduleReadOperation" -> this.<Object>read(operation(call));
+            case "scheduleReadAllOperation" -> List.of(this.<Object>read(operation(call)));
             default -> Answers.RETURNS_DEFAULTS.answer(call);
         };
+    }
+
+    @SuppressWarnings("unchecked")
+    private static <T> T operation(InvocationOnMock call) {
+        for (Object argument : call.getArguments())
+            if (argument instanceof CoordinatorRuntime.CoordinatorWriteOperation
+                || argument instanceof CoordinatorRuntime.CoordinatorReadOperation) return (T) argument;
+        throw new IllegalArgumentException(call.toString());
     }
 
     private <T> CompletableFuture<T> write(
@@ -405,8 +431,7 @@ public class CoordinatorOracle {
         ApiKeys api = ApiKeys.forId(command.get("api").asInt());
         short version = (short) command.get("version").asInt();
         long ticket = command.get("ticket").asLong();
-        AbstractRequest request = AbstractRequest.parseRequest(
-            api, version, new ByteBufferAccessor(buffer(command.get("data").asText()))).request;
+        AbstractRequest request = AnyVersion.parsed(api, version, buffer(command.get("data").asText()));
         RequestContext context = new RequestContext(
             new RequestHeader(api, version, command.get("client_id").asText(), 0), "1",
             InetAddress.getByName("127.0.0.1"), KafkaPrincipal.ANONYMOUS,
@@ -419,15 +444,14 @@ public class CoordinatorOracle {
     }
 
     /** As KafkaApis does it, without authorization and without topics that are not there. */
-    private CompletableFuture<? extends ApiMessage> dispatch(AbstractRequest request, RequestContext context, short version) {
-        BufferSupplier buffers = BufferSupplier.NO_CACHING;
+    private CompletableFuture<? extends ApiMessage> dispatch(AbstractRequest request, RequestContext context, short version) throws Exception {
         if (request instanceof JoinGroupRequest join) {
-            return service.joinGroup(context, join.data(), buffers)
+            return AnyVersion.<JoinGroupResponseData>served(service, "joinGroup", context, join.data())
                 .thenApply(data -> new JoinGroupResponse(data, version).data());
         } else if (request instanceof SyncGroupRequest sync) {
             // KafkaApis looks at this one before the service.
             return sync.areMandatoryProtocolTypeAndNamePresent()
-                ? service.syncGroup(context, sync.data(), buffers)
+                ? AnyVersion.<SyncGroupResponseData>served(service, "syncGroup", context, sync.data())
                 : CompletableFuture.completedFuture(new SyncGroupResponseData()
                     .setErrorCode(Errors.INCONSISTENT_GROUP_PROTOCOL.code()));
         } else if (request instanceof HeartbeatRequest heartbeat) {
@@ -438,18 +462,18 @@ public class CoordinatorOracle {
         } else if (request instanceof ConsumerGroupHeartbeatRequest heartbeat) {
             return service.consumerGroupHeartbeat(context, heartbeat.data());
         } else if (request instanceof OffsetCommitRequest commit) {
-            commit.data().topics().forEach(topic -> image().topicMetadata(topic.name())
-                .ifPresent(known -> topic.setTopicId(known.id())));
-            return service.commitOffsets(context, commit.data(), buffers);
+            for (OffsetCommitRequestData.OffsetCommitRequestTopic topic : commit.data().topics()) nameById(topic, topic.name());
+            return AnyVersion.<OffsetCommitResponseData>served(service, "commitOffsets", context, commit.data());
         } else if (request instanceof TxnOffsetCommitRequest commit) {
-            return service.commitTransactionalOffsets(context, commit.data(), buffers);
+            for (TxnOffsetCommitRequestData.TxnOffsetCommitRequestTopic topic : commit.data().topics()) nameById(topic, topic.name());
+            return AnyVersion.<TxnOffsetCommitResponseData>served(service, "commitTransactionalOffsets", context, commit.data());
         } else if (request instanceof OffsetDeleteRequest delete) {
-            return service.deleteOffsets(context, delete.data(), buffers);
+            return AnyVersion.<OffsetDeleteResponseData>served(service, "deleteOffsets", context, delete.data());
         } else if (request instanceof OffsetFetchRequest fetch) {
             List<OffsetFetchResponseData.OffsetFetchResponseGroup> found = new ArrayList<>();
-            fetch.groups().forEach(group -> found.add(service.fetchOffsets(context, group, fetch.requireStable())
-                .exceptionally(error -> OffsetFetchResponse.groupError(group, Errors.forException(Errors.maybeUnwrapException(error)), version)).join()));
-            return CompletableFuture.completedFuture(new OffsetFetchResponse.Builder(found).build(version).data());
+            for (var group : fetch.groups())
+                found.add(AnyVersion.fetched(service, context, group, fetch.requireStable(), version));
+            return CompletableFuture.completedFuture(AnyVersion.response(found, version));
         } else if (request instanceof DescribeGroupsRequest describe) {
             return service.describeGroups(context, describe.data().groups())
                 .thenApply(rows -> new DescribeGroupsResponseData().setGroups(rows));
@@ -460,17 +484,26 @@ public class CoordinatorOracle {
             return service.listGroups(context, list.data());
         } else if (request instanceof DeleteGroupsRequest delete) {
             List<String> names = delete.data().groupsNames().stream().distinct().toList();
-            return service.deleteGroups(context, names, buffers)
+            return AnyVersion.<DeleteGroupsResponseData.DeletableGroupResultCollection>served(service, "deleteGroups", context, names)
                 .thenApply(rows -> new DeleteGroupsResponseData().setResults(rows));
         } else {
             throw new IllegalArgumentException(request.toString());
         }
     }
 
+    /** KafkaApis adds the id of the topic, in those versions whose requests have one. */
+    private void nameById(Object topic, String name) throws Exception {
+        TopicImage known = topics.topics().getTopic(name);
+        if (known != null) AnyVersion.callIfThere(topic, "setTopicId", known.id());
+    }
+
     private void reply(long ticket, ApiMessage data, short version) {
         List<Object> row = new ArrayList<>();
         row.add(ticket);
-        row.add(text(MessageUtil.toByteBufferAccessor(data, version).buffer()));
+        ObjectSerializationCache sizes = new ObjectSerializationCache();
+        ByteBuffer bytes = ByteBuffer.allocate(data.size(sizes, version));
+        data.write(new ByteBufferAccessor(bytes), sizes, version);
+        row.add(text(bytes.flip()));
         replies.add(row);
     }
 
@@ -508,23 +541,28 @@ public class CoordinatorOracle {
         row.put("type", "consumer");
         row.put("state", group.stateAsString());
         row.put("epoch", group.groupEpoch());
-        row.put("hash", group.metadataHash());
+        row.put("hash", AnyVersion.callOr(group, "metadataHash", 0));
         row.put("assignment_epoch", group.assignmentEpoch());
-        row.put("assignment_timestamp", group.assignmentTimestamp());
+        row.put("assignment_timestamp", AnyVersion.callOr(group, "assignmentTimestamp", 0));
         row.put("static", group.staticMembers());
         row.put("assignors", field(group, "serverAssignors"));
         row.put("classic", group.numClassicProtocolMembers());
         row.put("classic_protocols", group.classicMembersSupportedProtocols());
         row.put("regexes", group.subscribedRegularExpressions());
         row.put("homogeneous", group.subscriptionType().toString());
-        row.put("partition_metadata", group.hasSubscriptionMetadataRecord());
+        row.put("partition_metadata", AnyVersion.hasPartitionMetadata(group));
         row.put("refresh", List.of(group.metadataRefreshDeadline().deadlineMs, group.metadataRefreshDeadline().epoch));
         Map<String, Object> resolved = new HashMap<>();
-        group.resolvedRegularExpressions().forEach((regex, found) ->
-            resolved.put(regex, List.of(new TreeSet<>(found.topics()), found.version(), found.timestamp())));
+        for (Map.Entry<String, ?> entry : group.resolvedRegularExpressions().entrySet()) {
+            Object found = entry.getValue();
+            resolved.put(entry.getKey(), List.of(
+                new TreeSet<>((Set<?>) AnyVersion.get(found, "topics")), AnyVersion.get(found, "version"), AnyVersion.get(found, "timestamp")));
+        }
         row.put("resolved", resolved);
         Map<String, Object> names = new HashMap<>();
-        group.subscribedTopicNames().forEach((name, count) -> names.put(name, List.of(count.byNameCount(), count.byRegexCount())));
+        for (Map.Entry<String, ?> entry : group.subscribedTopicNames().entrySet())
+            names.put(entry.getKey(), List.of(
+                AnyVersion.get(entry.getValue(), "byNameCount"), AnyVersion.get(entry.getValue(), "byRegexCount")));
         row.put("names", names);
         Map<String, Object> targets = new HashMap<>();
         group.targetAssignment().forEach((member, target) -> {
@@ -572,7 +610,9 @@ public class CoordinatorOracle {
         Map<String, Object> all = new HashMap<>();
         partitions.forEach((topic, rows) -> {
             Map<String, Object> sorted = new TreeMap<>();
-            ((Map<?, ?>) rows).forEach((partition, epoch) -> sorted.put(partition.toString(), epoch));
+            // Up to 4.2 partitions have no epochs.
+            if (rows instanceof Set<?> partitionsOnly) partitionsOnly.forEach(partition -> sorted.put(partition.toString(), 0));
+            else ((Map<?, ?>) rows).forEach((partition, epoch) -> sorted.put(partition.toString(), epoch));
             all.put(text((Uuid) topic), sorted);
         });
         return all;

@@ -1,0 +1,78 @@
+"""Random histories in lockstep with the coordinators of other versions of Kafka, each from its own jars: what is different
+there (`CoordinatorBehavior`) is what they do, and everything else is as in 4.3.
+
+KGM_LOCKSTEP_SEEDS and the other environment variables of `test_classic_histories` count here too:
+
+    KGM_LOCKSTEP_SEEDS=5000 pytest tests/coordinator/lockstep/test_other_versions.py -k histories"""
+
+import os
+from dataclasses import fields, replace
+
+import pytest
+
+pytest.register_assert_rewrite("tests.coordinator.lockstep.driver")
+
+from kgm.coordinator.contract import settings as broker_settings  # noqa: E402
+from kgm.coordinator.contract.broker_version import (  # noqa: E402
+    REFERENCE_BEHAVIOR,
+    BrokerVersion,
+    CoordinatorBehavior,
+    behavior_of,
+)
+from tests.coordinator.lockstep import test_classic_histories, test_consumer_histories  # noqa: E402
+from tests.coordinator.lockstep.driver import KafkasCoordinator  # noqa: E402
+from tests.coordinator.lockstep.test_classic_histories import FIRST, OPERATIONS, report  # noqa: E402
+
+VERSIONS = ("4.0.1", "4.1.1", "4.2.0", "4.4.0")
+SEEDS = int(os.environ.get("KGM_LOCKSTEP_SEEDS", "60"))
+#: Seconds: a hundred times what it takes on a machine that has nothing else to do.
+PATIENCE = max(600, SEEDS * OPERATIONS // 5)
+#: So many histories show that a field is wrong.
+ENOUGH = 1_500
+DIFFERENCES = [
+    (version, field.name)
+    for version in VERSIONS
+    for field in fields(CoordinatorBehavior)
+    if getattr(behavior_of(BrokerVersion.parse(version)), field.name) != getattr(REFERENCE_BEHAVIOR, field.name)
+]
+
+
+@pytest.fixture(scope="module")
+def kafkas():
+    """The coordinators by version, started when they are first asked for."""
+    started = {}
+
+    def of(version):
+        if version not in started:
+            started[version] = KafkasCoordinator(version)
+        return started[version]
+
+    yield of
+    for coordinator in started.values():
+        coordinator.close()
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.timeout(PATIENCE)
+@pytest.mark.parametrize("kind", ["classic", "consumer"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_random_histories_are_those_of_the_version(kafkas, version, kind):
+    history = {"classic": test_classic_histories.history, "consumer": test_consumer_histories.history}[kind]
+    for seed in range(FIRST, FIRST + SEEDS):
+        step, difference = history(kafkas(version), seed)
+        assert difference is None, report(kafkas(version), seed, step, difference)
+        assert len(step.deeds) >= OPERATIONS
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("version", "name"), DIFFERENCES)
+def test_a_wrong_field_is_found(kafkas, monkeypatch, version, name):
+    """With a field as in 4.3 the engine is not that version: each field says something that Kafka does."""
+    right = behavior_of(BrokerVersion.parse(version))
+    wrong = replace(right, **{name: getattr(REFERENCE_BEHAVIOR, name)})
+    monkeypatch.setattr(broker_settings, "behavior_of", lambda _: wrong)
+    found = (seed for seed in range(ENOUGH) if test_consumer_histories.history(kafkas(version), seed)[1] is not None)
+    assert next(found, None) is not None

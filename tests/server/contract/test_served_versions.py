@@ -1,0 +1,33 @@
+"""The versions of APIs that `kgm serve --kafka-version` announces, beside the schemas in Kafka's own jars."""
+
+import json
+import re
+import zipfile
+
+import pytest
+
+from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.protocol.apis import API
+from kgm.server.apis.table import HANDLERS
+from kgm.server.contract.served_versions import highest_version
+
+
+def highest_of_kafka(archive, name):
+    """The highest version of an API that is enabled by default."""
+    text = archive.read(f"common/message/{name}Request.json").decode()
+    schema = json.loads(re.sub(r"(?m)^\s*//.*$", "", text))
+    highest = int(schema["validVersions"].rpartition("-")[2])
+    return highest - bool(schema.get("latestVersionUnstable"))
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("version", ["4.0.1", "4.1.1", "4.2.0", "4.3.0", "4.4.0"])
+def test_no_later_version_is_served_than_that_kafka_has(version):
+    from tests.kafka.jars import jars
+
+    settings = BrokerSettings(kafka_version=BrokerVersion.parse(version))
+    with zipfile.ZipFile(jars(f"kafka-{version}") / f"kafka-clients-{version}.jar") as archive:
+        kafkas = {key.name: highest_of_kafka(archive, API[key].name) for key in HANDLERS}
+    served = {key.name: highest_version(key, settings) for key in HANDLERS}
+    assert served == {key.name: min(kafkas[key.name], API[key].max_version) for key in HANDLERS}
