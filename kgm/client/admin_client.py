@@ -20,13 +20,14 @@ from kgm.client.transport.brokers import TAKEOVER_S, BrokerNode, Brokers
 from kgm.client.transport.connection import BrokerConnection, Plaintext, Security
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import run_parallel
-from kgm.model.errors import DecodeError, ErrorCode, KgmError, UnreachableError
+from kgm.model.errors import AuthorizationError, DecodeError, ErrorCode, KgmError, UnreachableError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.protocol.apis import ApiKey
 
 if TYPE_CHECKING:  # imported where they are used: most commands need neither
     from kgm.client.group_listing import ListedGroup, Listing
     from kgm.client.leave_group import LeaveAnswer, MemberToRemove
+    from kgm.coordinator.contract.broker_version import BrokerVersion
 
 #: The share of the budget that offsets may use: a dead partition leader must not cost the whole result.
 _OFFSETS_SHARE = 0.6
@@ -41,6 +42,8 @@ class AdminClient:
         self.brokers = Brokers(parse_bootstrap(bootstrap), security or Plaintext())
         #: Topics on which the principal has no DESCRIBE, of those that were described.
         self.denied_topics: set[str] = set()
+        #: Whether a broker has refused to report its settings (DESCRIBE_CONFIGS on the cluster).
+        self.cannot_read_broker_settings = False
 
     def __enter__(self) -> Self:
         return self
@@ -199,11 +202,11 @@ class AdminClient:
         return result
 
     def describe_group(self, group_id: str, *, offsets: bool = True) -> GroupSnapshot:
-        """One group. Raises what `describe_groups` returns."""
+        """One group, with the versions of its broker. Raises what `describe_groups` returns."""
         (result,) = self.describe_groups([group_id], offsets=offsets)
         if isinstance(result, KgmError):
             raise result
-        return result
+        return self.with_kafka_versions([result])[0]
 
     def _describe(self, group_ids: Sequence[str]) -> dict[str, GroupDescription | KgmError]:
         deadline = self.deadline
@@ -240,6 +243,37 @@ class AdminClient:
         if isinstance(result, KgmError):
             raise result
         return result
+
+    def with_kafka_versions(self, groups: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
+        """The groups with the versions of Kafka that their coordinators may have: brokers of one cluster may differ.
+        None where a broker does not answer, and where it is of no release of Apache Kafka that kgm knows."""
+        from kgm.client.version_inference import with_versions
+
+        deadline = self.deadline.part(0.5)
+        try:
+            coordinators = self.brokers.find_coordinators([group.group_id for group in groups], deadline)
+        except KgmError:
+            return [*groups]  # worth a more certain prediction, not an error
+        versions = {
+            broker: self._kafka_versions(broker, deadline)
+            for broker in {*coordinators.values()}
+            if isinstance(broker, BrokerNode)
+        }
+        return [
+            with_versions(group, versions[broker])
+            if isinstance(broker := coordinators[group.group_id], BrokerNode)
+            else group
+            for group in groups
+        ]
+
+    def _kafka_versions(self, broker: BrokerNode, deadline: Deadline) -> tuple[BrokerVersion, ...]:
+        from kgm.client.version_inference import possible_versions
+
+        try:
+            connection = self.brokers.connection(broker.address, deadline)
+        except KgmError:
+            return ()
+        return possible_versions(connection.versions, connection.supported_features)
 
     # -- offsets -------------------------------------------------------------------------------------------------------
 
@@ -361,7 +395,11 @@ class AdminClient:
             coordinator = self.brokers.coordinator(group_id)
             if coordinator is None:
                 return {}
-            return requests.fetch_broker_settings(connection, coordinator.id, list(names), deadline)
+            try:
+                return requests.fetch_broker_settings(connection, coordinator.id, list(names), deadline)
+            except AuthorizationError:
+                self.cannot_read_broker_settings = True
+                return {}
 
         return self._settings(group_id, ask)
 

@@ -13,6 +13,8 @@ from kgm.client.transport.bootstrap import Address
 from kgm.client.transport.connection import BrokerConnection, ConnectStep, Security
 from kgm.client.transport.deadline import Deadline
 from kgm.client.transport.parallel import run_parallel
+from kgm.client.version_inference import possible_versions
+from kgm.coordinator.contract.broker_version import BrokerVersion, releases_in_words
 from kgm.model.errors import AuthorizationError, ErrorCode, KgmError
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.describe_groups_request import DescribeGroupsRequest
@@ -39,7 +41,9 @@ _HINTS = {
 class ConnectionCheck:
     """One step. step: name, connect, tls, versions, sasl, broker or authorisation; where: an address, or a resource.
 
-    result: ok, limited (not for all groups or commands), failed, skipped (not configured). error: of a failed one."""
+    result: ok, limited (not for all groups or commands), failed, skipped (not configured). error: of a failed one.
+    kafka_versions: the versions of Kafka that the broker may have, none for one that kgm does not know; None where the
+    step does not tell."""
 
     step: str
     where: str
@@ -47,11 +51,12 @@ class ConnectionCheck:
     detail: str
     took_ms: int | None = None
     error: KgmError | None = None
+    kafka_versions: tuple[BrokerVersion, ...] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class ConnectionReport:
-    """What was report out, in the order of doing."""
+    """What was found out, in the order of doing."""
 
     checks: list[ConnectionCheck] = field(default_factory=list)
     cluster_id: str | None = None
@@ -114,11 +119,21 @@ def _check_address(
         result = "failed" if failed is not None else _result(step, security)
         detail = failed.message if failed is not None else _detail(step, security, connection)
         took = None if result == "skipped" else steps.took_ms(index, end)
+        tells = step is ConnectStep.VERSIONS and connection is not None
         check = ConnectionCheck(
-            step=step.value, where=str(address), result=result, detail=detail, took_ms=took, error=failed
-        )
+            step=step.value, where=str(address), result=result, detail=detail, took_ms=took, error=failed,
+            kafka_versions=_kafka_versions(connection) if tells and connection is not None else None,
+        )  # fmt: skip
         report.checks.append(check)
     return connection
+
+
+def _kafka_versions(connection: BrokerConnection) -> tuple[BrokerVersion, ...]:
+    return possible_versions(connection.versions, connection.supported_features)
+
+
+def _version_in_words(versions: tuple[BrokerVersion, ...]) -> str:
+    return f"Kafka {releases_in_words(versions)}" if versions else "of no release of Apache Kafka that kgm knows"
 
 
 def _with_hint(error: KgmError | None, step: ConnectStep, address: Address) -> KgmError | None:
@@ -143,7 +158,9 @@ def _detail(step: ConnectStep, security: Security, connection: BrokerConnection 
             mechanism = getattr(security, "mechanism", "")
             return f"{mechanism}: logged in"
         case ConnectStep.VERSIONS:
-            return "" if connection is None else f"{len(connection.versions)} APIs"
+            if connection is None:
+                return ""
+            return f"{len(connection.versions)} APIs: {_version_in_words(_kafka_versions(connection))}"
         case ConnectStep.NAME | ConnectStep.CONNECT:
             return ""
 
@@ -181,9 +198,38 @@ def _check_brokers(
             )
             report.checks.append(check)
         else:
-            detail = "as advertised" + ("" if number in reached else ", the bootstrap address")
-            report.checks.append(ConnectionCheck(step="broker", where=f"{number} {at}", result="ok", detail=detail))
+            versions = outcome if outcome is not None else _versions_seen(report, at)
+            report.checks.append(_advertised(number, at, versions, is_bootstrap=outcome is None))
+    _compare_versions(report)
     return brokers
+
+
+def _advertised(
+    number: int, at: Address, versions: tuple[BrokerVersion, ...] | None, *, is_bootstrap: bool
+) -> ConnectionCheck:
+    parts = ["as advertised", *(["the bootstrap address"] if is_bootstrap else [])]
+    if versions is not None:
+        parts.append(_version_in_words(versions))
+    return ConnectionCheck(
+        step="broker", where=f"{number} {at}", result="ok", detail=", ".join(parts), kafka_versions=versions
+    )
+
+
+def _versions_seen(report: ConnectionReport, at: Address) -> tuple[BrokerVersion, ...] | None:
+    """What the broker at a bootstrap address has reported already."""
+    return next((one.kafka_versions for one in report.checks if one.where == str(at) and one.kafka_versions), None)
+
+
+def _compare_versions(report: ConnectionReport) -> None:
+    """A row if brokers report different versions: each coordinates groups as its own version does."""
+    brokers = [check for check in report.checks if check.step == "broker" and check.kafka_versions is not None]
+    by_version: dict[str, list[str]] = {}
+    for check in brokers:
+        by_version.setdefault(_version_in_words(check.kafka_versions or ()), []).append(check.where.partition(" ")[0])
+    if len(by_version) > 1:
+        each = "; ".join(f"{version}: {', '.join(numbers)}" for version, numbers in by_version.items())
+        detail = f"the brokers have different versions ({each}): each group follows that of its coordinator"
+        report.checks.append(ConnectionCheck(step="versions", where="Cluster", result="limited", detail=detail))
 
 
 def _unreachable_error(error: KgmError, number: int) -> KgmError:
@@ -195,8 +241,11 @@ def _unreachable_error(error: KgmError, number: int) -> KgmError:
     return ConnectError(error.message, facts=(*error.facts, fact), hint=hint)
 
 
-def _connect_once(address: Address, security: Security, deadline: Deadline) -> None:
-    BrokerConnection.connect(address, deadline, security).close()
+def _connect_once(address: Address, security: Security, deadline: Deadline) -> tuple[BrokerVersion, ...]:
+    """The versions of Kafka that the broker at this address may have."""
+    connection = BrokerConnection.connect(address, deadline, security)
+    connection.close()
+    return _kafka_versions(connection)
 
 
 # -- rights ------------------------------------------------------------------------------------------------------------

@@ -251,7 +251,7 @@ def fetch_group_settings(
 def fetch_broker_settings(
     connection: BrokerConnection, broker_id: int, names: list[str], deadline: Deadline
 ) -> dict[str, str]:
-    """Settings of this broker, by name, where it reports them (DESCRIBE_CONFIGS on the cluster)."""
+    """Settings of this broker, by name, as far as it has them. Raises KgmError (DESCRIBE_CONFIGS on the cluster)."""
     from kgm.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
     from kgm.protocol.messages.describe_configs_response import DescribeConfigsResponse
 
@@ -262,10 +262,15 @@ def fetch_broker_settings(
     version = connection.version(ApiKey.DESCRIBE_CONFIGS)
     request = DescribeConfigsRequest(resources=[resource])
     answer = connection.call(request, DescribeConfigsResponse, version=version, deadline=deadline)
+    for row in answer.results:
+        if row.error_code:
+            raise from_code(
+                row.error_code, f"the settings of broker {broker_id} cannot be read", broker=str(connection.address),
+                api="DescribeConfigs", operation="DESCRIBE_CONFIGS", text=row.error_message,
+            )  # fmt: skip
     return {
         config.name: config.value
         for row in answer.results
-        if not row.error_code
         for config in row.configs
         if config.name in names and config.value is not None
     }

@@ -123,7 +123,9 @@ class OffsetSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSnapshot:
-    """One group at the time of the snapshot. Times are in milliseconds."""
+    """One group at the time of the snapshot. Times are in milliseconds.
+
+    kafka_versions: the versions that its coordinator's broker may have (`3.9`, `3.9+new`); none if that is not known."""
 
     group_id: str
     type: str
@@ -139,6 +141,7 @@ class GroupSnapshot:
     topics: tuple[TopicSnapshot, ...] = ()
     members: tuple[MemberSnapshot, ...] = ()
     offsets: tuple[OffsetSnapshot, ...] = ()
+    kafka_versions: tuple[str, ...] = ()
 
     @property
     def lag(self) -> int | None:
@@ -192,6 +195,7 @@ class GroupSnapshot:
             "offsets": [
                 row.to_json() for row in sorted(self.offsets, key=lambda offset: (offset.topic, offset.partition))
             ],
+            "kafka_versions": [*self.kafka_versions] or None,
         }
 
 
@@ -221,6 +225,7 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         topics=tuple(_topic(item, i) for i, item in enumerate(group.array("topics"))),
         members=members,
         offsets=tuple(_offset(item, i) for i, item in enumerate(group.array("offsets"))),
+        kafka_versions=group.names("kafka_versions") or (),
     )
 
 

@@ -5,18 +5,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 
-from kgm.coordinator.contract.broker_version import REFERENCE
+from kgm.coordinator.contract.broker_version import behavior_of
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.java.scala_map import scala_map_capacity
 from kgm.model.errors import NotFoundError, TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, with_versions_of
 from kgm.simulation.plan.client_library import Library, usual_heartbeat_interval_ms
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember, starting_group_of
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.play.plan_runner import PlanRunner
-from kgm.simulation.report.caveats import INITIAL_DELAY, caveats, session_caveats
+from kgm.simulation.report.caveats import INITIAL_DELAY, caveats, session_caveats, version_caveats
 from kgm.simulation.report.prediction import Prediction, Range, Ranges
 
 DRAWS = 200
@@ -63,7 +63,8 @@ def simulate(
     drawn = simulation.play(draws)
     shorter = _with_shorter_session(snapshot, simulation, drawn)
     led = _led_by_each(simulation, drawn)
-    every = (*drawn, *shorter, *led)
+    others = _of_other_versions(simulation, drawn)
+    every = (*drawn, *shorter, *led, *others)
     exact = all(draw.without_times == every[0].without_times for draw in every) and not (
         _is_open(every) or _is_early(simulation)
     )
@@ -80,10 +81,11 @@ def simulate(
         exact=exact,
         caveats=(
             *session_caveats(shorter, SHORTEST_SESSION_MS),
+            *version_caveats(snapshot, simulation.plan, others),
             *caveats(group, simulation.plan, simulation.settings, drawn),
             *((_FEWER_DRAWS,) if is_out_of_time() else ()),
         ),
-        ranges=None if exact else _ranges(drawn, (*shorter, *led)),
+        ranges=None if exact else _ranges(drawn, (*shorter, *led, *others)),
         protocol=group.protocol.value,
     )
 
@@ -108,7 +110,7 @@ class Simulation:
             raise UsageError(
                 "the group has the consumer protocol already", hint="--migrate is for groups of the classic protocol"
             )
-        plan = renamed(plan, snapshot, group)
+        plan = with_versions_of(snapshot, renamed(plan, snapshot, group))
         settings = _broker_settings(group, plan)
         if settings.behavior.has_scala_maps:
             _refuse_consumer_protocol(group, plan)
@@ -170,7 +172,7 @@ def _scala_capacity(snapshot: GroupSnapshot) -> int | None:
 def _broker_settings(group: StartingGroup, plan: Plan) -> BrokerSettings:
     """The broker's settings. Unless its limits are given, it accepts the session timeout that the members have."""
     settings = BrokerSettings.from_overrides(plan.broker_settings(group.group_id))
-    if plan.kafka_version not in (None, REFERENCE):
+    if plan.kafka_version is not None:
         settings = replace(settings, kafka_version=plan.kafka_version)
     if group.protocol is GroupProtocol.CONSUMER:
         return _with_consumer_intervals(settings, group, plan)
@@ -299,6 +301,22 @@ def _led_by_each(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw
         return ()
     seen = {draw.without_times for draw in drawn}
     return () if all(draw.without_times in seen for draw in led) else led
+
+
+def _of_other_versions(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
+    """A few draws with each other version that the broker may have, as far as its coordinator behaves differently. No
+    draws if they come to the same as `drawn`."""
+    behaviors = {behavior_of(version): version for version in reversed(simulation.plan.other_versions)}
+    behaviors.pop(simulation.settings.behavior, None)
+    others: list[Draw] = []
+    for version in behaviors.values():
+        settings = replace(simulation.settings, kafka_version=version)
+        try:
+            others += replace(simulation, settings=settings).play(_FEWEST_DRAWS)
+        except TimedOutError:
+            return ()
+    seen = {draw.without_times for draw in drawn}
+    return () if all(draw.without_times in seen for draw in others) else others
 
 
 # -- what all draws say together

@@ -37,6 +37,8 @@ class Joiner:
         self.metadata = encode_subscription(Subscription(topics=(topic,))) if metadata is None else metadata
         self.members: list[str] = []
         self.session_ms = SESSION_MS
+        #: Versions of JoinGroup, SyncGroup and OffsetCommit.
+        self.join_version, self.sync_version, self.commit_version = 9, 5, 9
 
     def join(self, protocol_type: str = "consumer", *, rounds: int = 2) -> JoinGroupResponse:
         """Join, with the round trip for a dynamic member's id; waits for the answer."""
@@ -66,7 +68,7 @@ class Joiner:
             protocol_type=protocol_type,
             protocols=[JoinGroupRequestProtocol(name="range", metadata=self.metadata)],
         )
-        self.wire.send(request, version=9)
+        self.wire.send(request, version=self.join_version)
 
     def sync(self, assignments: Mapping[str, bytes] | None = None, protocol_type: str = "consumer"):
         """Sync; the leader brings an assignment blob per member id."""
@@ -77,7 +79,7 @@ class Joiner:
                 group_instance_id=self.instance_id, protocol_type=protocol_type, protocol_name="range",
                 assignments=rows,
             ),
-            version=5,
+            version=self.sync_version,
         )  # fmt: skip
 
     def commit(self, partition: int, offset: int) -> int:
@@ -89,7 +91,7 @@ class Joiner:
                 group_instance_id=self.instance_id,
                 topics=[OffsetCommitRequestTopic(name=self.topic, partitions=rows)],
             ),
-            version=9,
+            version=self.commit_version,
         )  # fmt: skip
         return answer.topics[0].partitions[0].error_code
 

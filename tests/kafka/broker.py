@@ -301,19 +301,32 @@ class OldKafka(_Cluster):
     """One broker with its ZooKeeper in the same JVM; 2.2.2 by default, whose LeaveGroup and DescribeGroups stop at v2."""
 
     def __init__(
-        self, properties: Mapping[str, str] | None = None, *, version: str = "2.2.2", heap_mb: int = 300
+        self,
+        properties: Mapping[str, str] | None = None,
+        *,
+        version: str = "2.2.2",
+        heap_mb: int = 300,
+        listeners: Mapping[str, str] | None = None,
     ) -> None:
+        """listeners: those beside the PLAINTEXT one, name to security protocol."""
         self.properties = dict(properties or {})
+        self._listeners = dict(listeners or {})
+        self._ports: dict[str, int] = {}
         self._version = version
         self._heap_mb = heap_mb
         self._child: Child | None = None
         self.folder = Path()
+        #: host:port of ZooKeeper.
+        self.zookeeper = ""
 
     def start(self) -> Self:
         drivers()
         self.folder = Path(tempfile.mkdtemp(prefix="kgm-old-kafka-"))
-        port, zookeeper = free_ports(2)
+        port, zookeeper, *others = free_ports(2 + len(self._listeners))
         self.bootstrap = f"127.0.0.1:{port}"
+        self.zookeeper = f"127.0.0.1:{zookeeper}"
+        self._ports = {"PLAINTEXT": port, **dict(zip(self._listeners, others, strict=True))}
+        protocols = {"PLAINTEXT": "PLAINTEXT", **self._listeners}
         zk_config = self.folder / "zookeeper.properties"
         zk_config.write_text(
             f"dataDir={self.folder / 'zookeeper'}\nclientPort={zookeeper}\nclientPortAddress=127.0.0.1\n"
@@ -321,7 +334,9 @@ class OldKafka(_Cluster):
         )
         settings = {
             "broker.id": "1",
-            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "listeners": ",".join(f"{name}://{self.bootstrap_of(name)}" for name in self._ports),
+            "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+            "inter.broker.listener.name": "PLAINTEXT",
             "zookeeper.connect": f"127.0.0.1:{zookeeper}",
             "zookeeper.connection.timeout.ms": "30000",
             "log.dirs": str(self.folder / "data"),
@@ -364,6 +379,14 @@ class OldKafka(_Cluster):
             self.stop()
             raise
         return self
+
+    def bootstrap_of(self, listener: str) -> str:
+        """host:port of one listener."""
+        return f"127.0.0.1:{self._ports[listener]}"
+
+    def log_dir(self) -> Path:
+        """The folder of the partitions (`__consumer_offsets-0`, ...)."""
+        return self.folder / "data"
 
     def stop(self) -> None:
         if self._child is not None:

@@ -78,13 +78,13 @@ SETS["scala-coordinator-tests-3.9.1"] = (
     _SLF4J_NOP,
 )
 # Brokers of other versions, in KRaft mode.
-for _version in ("3.3.2", "3.6.2", "3.9.1", "4.0.1", "4.1.1", "4.2.0", "4.4.0"):
+for _version in ("3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1", "4.0.1", "4.1.1", "4.2.0", "4.4.0"):
     SETS[f"kafka-{_version}"] = (_kafka("kafka_2.13", _version), _SLF4J_NOP)
-# Brokers that need ZooKeeper; that of 2.4 fails on Java 17.
-for _version, _zookeeper in (("2.4.1", "3.5.10"), ("2.8.2", "3.5.10")):
+# Brokers that need ZooKeeper; those that 2.4 to 3.2 come with fail on Java 17, or are not far from it.
+for _version in ("2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.1.2", "3.2.3"):
     SETS[f"kafka-{_version}"] = (
         _kafka("kafka_2.13", _version),
-        Artifact(group="org.apache.zookeeper", name="zookeeper", version=_zookeeper),
+        Artifact(group="org.apache.zookeeper", name="zookeeper", version="3.5.10"),
         Artifact(group="org.slf4j", name="slf4j-reload4j", version="1.7.36"),
     )
 # What Kafka's own coordinator is driven with in one process (tests/coordinator/lockstep), beside the jars of a broker.

@@ -30,13 +30,16 @@ _NEW_COORDINATOR: Final = {
 }
 
 
-def broker_of(version: str, properties: Mapping[str, str] | None = None) -> KafkaCluster | OldKafka:
-    """A broker of one of `VERSIONS`, not started yet; use it as a context manager."""
+def broker_of(
+    version: str, properties: Mapping[str, str] | None = None, *, listeners: Mapping[str, str] | None = None
+) -> KafkaCluster | OldKafka:
+    """A broker of one of `VERSIONS`, not started yet; use it as a context manager. listeners: more of them, name to
+    security protocol."""
     number, _, variant = version.partition("+")
     more = {**(_NEW_COORDINATOR if variant == "new" else {}), **(properties or {})}
     if _is_kraft(number):
-        return _KRaftBroker(number, more)
-    return OldKafka(more, version=number)
+        return _KRaftBroker(number, more, listeners=listeners)
+    return OldKafka(more, version=number, listeners=listeners)
 
 
 def _is_kraft(number: str) -> bool:
@@ -46,8 +49,11 @@ def _is_kraft(number: str) -> bool:
 class _KRaftBroker(KafkaCluster):
     """One broker of another version in KRaft mode."""
 
-    def __init__(self, version: str, properties: Mapping[str, str]) -> None:
-        super().__init__(1, properties)
+    def __init__(
+        self, version: str, properties: Mapping[str, str], *, n_brokers: int = 1,
+        listeners: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(n_brokers, properties, listeners=listeners)
         self._version = version
 
     def _start_broker(self, broker_id: int) -> None:

@@ -63,7 +63,9 @@ def describe(
         answers = connected.describe_groups(selection.group_ids) if selection.group_ids else []
         warn_of_unseen_topics(connected)
         where = cluster_json(connected)
-    snapshots = [answer for answer in answers if not isinstance(answer, KgmError)]
+        snapshots = [answer for answer in answers if not isinstance(answer, KgmError)]
+        if snapshots and options.is_data:  # a table does not show them
+            snapshots = connected.with_kafka_versions(snapshots)
     errors = [*selection.errors, *(answer for answer in answers if isinstance(answer, KgmError))]
     gone = [error.group_id for error in errors if isinstance(error, NotFoundError) and error.group_id is not None]
     store_names(options, snapshots, gone=gone)

@@ -155,7 +155,9 @@ class BrokerConnection:
     def __init__(self, sock: socket.socket, address: Address) -> None:
         self.address = address
         self.versions: dict[int, tuple[int, int]] = {}
+        #: Finalized features of the cluster, and the levels of each feature that this broker supports.
         self.features: dict[str, int] = {}
+        self.supported_features: dict[str, tuple[int, int]] = {}
         self.closed = False
         self._socket = sock
         self._peer: tuple[str, int] | None = None
@@ -376,6 +378,7 @@ class BrokerConnection:
             )  # fmt: skip
         self.versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
         self.features = {row.name: row.max_version_level for row in answer.finalized_features}
+        self.supported_features = {row.name: (row.min_version, row.max_version) for row in answer.supported_features}
 
     def _not_understood(self, error: LostError, deadline: Deadline) -> KgmError:
         """The error for a first request that was not answered."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.coordinator.contract.broker_version import LAST_WITH_SCALA, BrokerVersion
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
@@ -15,9 +15,14 @@ from kgm.simulation.plan.synthetic_group import synthetic_group
 if TYPE_CHECKING:
     from kgm.client import AdminClient
 
-#: The settings of the coordinator's broker that matter to a bounce.
+#: What the broker's settings limit, each with a lowest and a highest value, in consumer groups.
+_CONSUMER_LIMITS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+#: The settings of the coordinator's broker that matter to a bounce. Those that a version does not have are left out.
 BROKER_SETTINGS = (
+    "group.consumer.assignors",
+    "group.consumer.max.size",
     "group.consumer.migration.policy",
+    *(f"group.consumer.{bound}{name}" for name in _CONSUMER_LIMITS for bound in ("", "min.", "max.")),
     "group.initial.rebalance.delay.ms",
     "group.max.size",
     "group.max.session.timeout.ms",
@@ -25,19 +30,31 @@ BROKER_SETTINGS = (
 )
 #: Settings of one consumer group. The broker's defaults for them have the same names after `group.`.
 GROUP_SETTINGS = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
+#: Either of them turns on the new coordinator of 3.7 to 3.9.
+_NEW_COORDINATOR, _PROTOCOLS = "group.coordinator.new.enable", "group.coordinator.rebalance.protocols"
+_ASSIGNORS = "group.consumer.assignors"
+#: Up to 3.9 brokers have class names there.
+_ASSIGNOR_CLASSES = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}
+_UNREADABLE = (
+    "the broker's settings cannot be read without DESCRIBE_CONFIGS on the cluster: Kafka's defaults are assumed for "
+    "limits of session timeouts and group sizes, and for the initial rebalance delay (--set)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BounceGroup:
     """A group, and the settings of its broker as far as they are known, by name.
 
-    kafka_version: of its broker; None if it is not known. is_made_up: the group has the assignor, the membership and
-    the protocol of the plan's what-ifs already."""
+    is_made_up: the group has the assignor, the membership and the protocol of the plan's what-ifs already. caveats: what
+    could not be asked."""
 
     snapshot: GroupSnapshot
     broker_settings: Mapping[str, str] = field(default_factory=dict)
-    kafka_version: BrokerVersion | None = None
     is_made_up: bool = False
+    caveats: tuple[str, ...] = ()
 
 
 def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:
@@ -47,10 +64,38 @@ def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:
     Raises KgmError if the group cannot be described."""
     from kgm.client.offsets_topic.last_rebalance import with_logged_timeouts
 
-    settings = cluster.broker_settings(group_id, BROKER_SETTINGS)
-    settings |= as_broker_settings(cluster.group_settings(group_id, GROUP_SETTINGS))
+    asked = cluster.broker_settings(group_id, (*BROKER_SETTINGS, _NEW_COORDINATOR, _PROTOCOLS))
+    settings = usable_settings(asked) | as_broker_settings(cluster.group_settings(group_id, GROUP_SETTINGS))
     snapshot = with_logged_timeouts(cluster, cluster.describe_group(group_id, offsets=False))
-    return BounceGroup(snapshot=snapshot, broker_settings=settings)
+    return BounceGroup(
+        snapshot=with_known_coordinator(snapshot, asked),
+        broker_settings=settings,
+        caveats=(_UNREADABLE,) if cluster.cannot_read_broker_settings else (),
+    )
+
+
+def usable_settings(asked: Mapping[str, str]) -> dict[str, str]:
+    """The broker's settings as the engine takes them: the coordinator's assignors by their names, custom ones left out."""
+    settings = {name: value for name, value in asked.items() if name in BROKER_SETTINGS}
+    if _ASSIGNORS in settings:
+        names = [_ASSIGNOR_CLASSES.get(name.strip(), name.strip()) for name in settings.pop(_ASSIGNORS).split(",")]
+        if known := [name for name in names if name in _ASSIGNOR_CLASSES.values()]:
+            settings[_ASSIGNORS] = ",".join(known)
+    return settings
+
+
+def with_known_coordinator(snapshot: GroupSnapshot, asked: Mapping[str, str]) -> GroupSnapshot:
+    """The snapshot with the versions that its broker may have by its settings too: they say which of its two coordinators
+    a broker of 3.7 to 3.9 runs."""
+    versions = [BrokerVersion.parse(text) for text in snapshot.kafka_versions]
+    if _PROTOCOLS in asked or _NEW_COORDINATOR in asked:
+        is_new = asked.get(_NEW_COORDINATOR) == "true" or "consumer" in asked.get(_PROTOCOLS, "").split(",")
+        versions = [
+            version
+            for version in versions
+            if version.has_java_coordinator == is_new or version.release > LAST_WITH_SCALA
+        ]
+    return replace(snapshot, kafka_versions=tuple(map(str, versions)))
 
 
 def as_broker_settings(group_settings: Mapping[str, str]) -> dict[str, str]:

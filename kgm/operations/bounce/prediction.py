@@ -69,14 +69,11 @@ def simulate(
     Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
     UsageError for a plan that does not fit the group."""
     _refuse_no_draws(draws)
-    if isinstance(group, BounceGroup):
-        plan = replace(
-            plan,
-            settings={**group.broker_settings, **plan.settings},
-            kafka_version=plan.kafka_version or group.kafka_version,
-        )
-        group = group.snapshot
-    return bounce.simulate(group, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+    if not isinstance(group, BounceGroup):
+        return bounce.simulate(group, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+    plan = replace(plan, settings={**group.broker_settings, **plan.settings})
+    prediction = bounce.simulate(group.snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+    return _with_caveats(prediction, group)
 
 
 def predict_bounce(
@@ -102,10 +99,14 @@ def predict_bounce(
     return PredictedBounce(
         group=snapshot,
         plan=plan,
-        predictions=compared.predictions,
+        predictions=tuple(_with_caveats(prediction, group) for prediction in compared.predictions),
         errors=compared.errors,
         failed_gates=(gates or Gates()).failures(compared.predictions[0]),
     )
+
+
+def _with_caveats(prediction: Prediction, group: BounceGroup) -> Prediction:
+    return replace(prediction, caveats=(*prediction.caveats, *group.caveats))
 
 
 def _time_limit(timeout_ms: int | None) -> Callable[[], bool]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from kgm.model.errors import NotFoundError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
-from kgm.simulation.plan.bounce_plan import Plan, PlanOptions, WhatIf, without
+from kgm.simulation.plan.bounce_plan import Plan, PlanOptions, WhatIf, with_versions_of, without
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +41,7 @@ def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
     options = {each.name: getattr(request, each.name) for each in fields(PlanOptions)}
     options["what_if"] = _what_if(request.what_if, group)
     options["settings"] = {**group.broker_settings, **request.settings}
-    options["kafka_version"] = request.kafka_version or group.kafka_version
-    return Plan(
+    plan = Plan(
         bounce=_bouncing(request, snapshot, excluded=(*scale_in, *removed)),
         scale_in=scale_in,
         remove=removed,
@@ -50,6 +49,7 @@ def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
         pre_registered=request.pre_registered,
         **options,
     )
+    return with_versions_of(snapshot, plan)
 
 
 def _what_if(what_if: WhatIf, group: BounceGroup) -> WhatIf:

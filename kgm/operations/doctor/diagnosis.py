@@ -44,6 +44,8 @@ _CHECKS_OF_LOG: Final = (
     "frequent-rebalances",
     "offsets-expire-soon",
 )
+_CHECK_OF_RETENTION: Final = "offsets-expire-soon"
+_NO_SETTINGS: Final = "the broker's settings cannot be read without DESCRIBE_CONFIGS on the cluster"
 _CHECKS_OF_WINDOW: Final = ("stalled-owner", "rebalancing")
 #: These look at both descriptions, if there are two.
 _CHECKS_OF_BOTH: Final = frozenset({*_CHECKS_OF_WINDOW, "unowned-partitions"})
@@ -113,6 +115,8 @@ def diagnose(
     for group_id in sorted(first):
         facts = queries.facts(first[group_id], later.get(group_id), recorded.get(group_id, ()), now_ms)
         queries.findings += run_checks(facts)
+    if cluster.cannot_read_broker_settings:
+        queries.skipped.append(SkippedChecks(checks=(_CHECK_OF_RETENTION,), why=_NO_SETTINGS))
     wanted = [one for one in queries.findings if not checks or one.check in {*checks, UNAVAILABLE}]
     wanted.sort(key=lambda one: (one.severity.rank, one.group_id, one.check, one.message))
     reasons = [_reason_to_ignore(one, ignored) for one in wanted]

@@ -2,12 +2,13 @@
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgm.coordinator.contract.broker_version import REFERENCE, BrokerVersion
 from kgm.coordinator.contract.scale_out_plan import INSTANCE_IDS, TARGET_SIZE
 from kgm.model.errors import UsageError
+from kgm.model.snapshot import GroupSnapshot
 
 
 class Stop(enum.Enum):
@@ -66,8 +67,9 @@ class PlanOptions:
     """Everything in a plan but its members.
 
     rolling: members bounce in batches; None: all together. restart_time_ms: from the stop of a process to its next
-    start. settings: broker settings by name. kafka_version: whose coordinator is played; None: `REFERENCE`, if nothing
-    is known of the broker. heartbeat_interval_ms: of classic clients, which no Kafka API returns;
+    start. settings: broker settings by name. kafka_version: whose coordinator is played; None: that of the
+    snapshot, or `REFERENCE` if nothing is known of the broker. other_versions: those that the broker may have as well;
+    where they do something else, the prediction is not exact. heartbeat_interval_ms: of classic clients, which no Kafka API returns;
     None: probably Kafka's default of 3 s. scale_out_every_ms: from one new member to the next. target_size: how many
     members there will be, for the what-if of a broker that waits for them (`WhatIf.standby`). retry_every_ms: how long
     after the broker has refused a process of a consumer group a supervisor starts it again; None: it stays away.
@@ -79,6 +81,7 @@ class PlanOptions:
     what_if: WhatIf = field(default_factory=WhatIf)
     settings: Mapping[str, str] = field(default_factory=dict)
     kafka_version: BrokerVersion | None = None
+    other_versions: tuple[BrokerVersion, ...] = ()
     heartbeat_interval_ms: int | None = None
     scale_out_every_ms: int = 0
     target_size: int | None = None
@@ -178,7 +181,18 @@ class Plan(PlanOptions):
             "as": None if self.what_if.membership is None else self.what_if.membership.value,
             "settings": dict(self.settings),
             "kafka_version": str(self.kafka_version or REFERENCE),
+            "other_versions": [str(version) for version in self.other_versions],
         }
+
+
+def with_versions_of(snapshot: GroupSnapshot, plan: Plan) -> Plan:
+    """The plan with the version of the group's broker, unless it has one. Of several the latest is played, and the
+    coordinator that is its default. Raises UsageError for a version that kgm does not know."""
+    if plan.kafka_version is not None or not snapshot.kafka_versions:
+        return plan
+    versions = [BrokerVersion.parse(text) for text in snapshot.kafka_versions]
+    played = max(versions, key=lambda version: (version.release, not version.has_java_coordinator))
+    return replace(plan, kafka_version=played, other_versions=tuple(each for each in versions if each != played))
 
 
 def _refuse_overlap(plan: Plan) -> None:

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from kgm.assignors import is_cooperative
 from kgm.assignors.client.librdkafka import ASSIGNORS
+from kgm.coordinator.contract.broker_version import REFERENCE
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library
 from kgm.simulation.plan.starting_group import StartingGroup
@@ -59,6 +61,24 @@ def session_caveats(shorter: Sequence[Draw], session_timeout_ms: int) -> tuple[s
         f"Kafka does not return the session timeout of a live group: if it is {session_timeout_ms / 1000:g} s, expect "
         f"{many(one.rebalances, 'rebalance')} and {many(one.moved_partitions, 'moved partition')}; set it with "
         "--session-timeout"
+    )
+    return (text,)
+
+
+def version_caveats(snapshot: GroupSnapshot, plan: Plan, others: Sequence[Draw]) -> tuple[str, ...]:
+    """Which version of Kafka is assumed, where that is not known. others: draws with other versions that the broker may
+    have, none if they change nothing."""
+    if plan.kafka_version is None and snapshot.coordinator is not None:
+        text = (
+            f"the broker's version is not known: it is assumed to behave as Kafka {REFERENCE.major}.{REFERENCE.minor} "
+            "(--kafka-version)"
+        )
+        return (text,)
+    if not others:
+        return ()
+    text = (
+        f"the broker may also be Kafka {' or '.join(map(str, plan.other_versions))}, whose coordinator does something "
+        f"else here: the ranges include that. Shown is {plan.kafka_version} (--kafka-version)"
     )
     return (text,)
 

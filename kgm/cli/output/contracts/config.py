@@ -16,7 +16,10 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
     "config-test": {
         "security_protocol": "str",
         "checks": [
-            {"step": "str", "where": "str", "result": "str", "detail": "str?", "took_ms": "int?", "code": "str?"}
+            {
+                "step": "str", "where": "str", "result": "str", "detail": "str?", "took_ms": "int?", "code": "str?",
+                "kafka_versions": (["str"], None),
+            }
         ],
     },
 }
@@ -36,4 +39,5 @@ def check_json(check: ConnectionCheck) -> dict[str, Any]:
         "detail": check.detail or None,
         "took_ms": check.took_ms,
         "code": None if check.error is None else check.error.json_code,
+        "kafka_versions": [str(version) for version in check.kafka_versions] if check.kafka_versions else None,
     }

@@ -57,6 +57,7 @@ GROUP: Final[dict[str, Any]] = {
     "topics": [{"name": "str", "partitions": "int", "topic_id": "str?"}],
     "members": [MEMBER],
     "offsets": [_OFFSET],
+    "kafka_versions": (["str"], None),
 }
 
 

@@ -60,6 +60,7 @@ _PLAN: Final[dict[str, Any]] = {
     "assignor": "str?",
     "as": "=static|dynamic?",
     "kafka_version": "str",
+    "other_versions": ["str"],
     "settings": {"*": "str"},
 }
 

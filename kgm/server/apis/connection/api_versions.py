@@ -4,6 +4,7 @@ layout of version 0, so that the client can ask again (KIP-511): see kgm.server.
 import re
 from collections.abc import Callable, Iterable
 
+from kgm.coordinator.contract.broker_version import PLAYED_VERSION_FEATURE
 from kgm.model.errors import ErrorCode
 from kgm.protocol.apis import API, ApiKey
 from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -34,6 +35,7 @@ def handler_for(served: Iterable[ApiKey]) -> Callable[[ClientRequest, EmbeddedCl
         software = (message.client_software_name, message.client_software_version)
         if request.version >= _SOFTWARE_FROM and not all(_SOFTWARE.fullmatch(text) for text in software):
             return (Reply(request.ticket, ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)),)
+        played = cluster.settings.kafka_version.level
         finalized = FinalizedFeatureKey(name=_GROUP_VERSION, min_version_level=1, max_version_level=1)
         response = ApiVersionsResponse(
             api_keys=[
@@ -41,7 +43,10 @@ def handler_for(served: Iterable[ApiKey]) -> Callable[[ClientRequest, EmbeddedCl
                 for key in keys
                 if (highest := highest_version(key, cluster.settings)) != NOT_SERVED
             ],
-            supported_features=[SupportedFeatureKey(name=_GROUP_VERSION, min_version=0, max_version=1)],
+            supported_features=[
+                SupportedFeatureKey(name=_GROUP_VERSION, min_version=0, max_version=1),
+                SupportedFeatureKey(name=PLAYED_VERSION_FEATURE, min_version=played, max_version=played),
+            ],
             finalized_features_epoch=0,
             finalized_features=[finalized] if cluster.settings.has_consumer_protocol else [],
         )

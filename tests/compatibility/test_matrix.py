@@ -1,0 +1,70 @@
+"""Every command on every version. `KGM_MATRIX_VERSIONS=all` plays all (about a minute each), `KGM_MATRIX_VERSIONS='2.4.1 4.4.0'`
+these; otherwise a few commands run on two old ones."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.compatibility.cells import ROWS, NotHere
+from tests.compatibility.page import PAGE, Page, merged
+from tests.compatibility.scene import Scene
+from tests.kafka.versions import VERSIONS
+from tools.manual.tree import leaves
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+
+CHOSEN = os.environ.get("KGM_MATRIX_VERSIONS", "")
+#: Played in any case, with a part of the rows only.
+DEFAULT = ("2.8.2", "3.9.1")
+PLAYED = VERSIONS if CHOSEN == "all" else tuple(CHOSEN.split()) or DEFAULT
+PLAYED_ROWS = ROWS if CHOSEN else tuple(row for row in ROWS if row.is_quick)
+TITLES = [row.title for row in ROWS]
+#: Commands with a cluster that need nothing of a version, or more than a broker.
+ELSEWHERE = {"config view", "demo", "serve", "history capture", "history build"}
+
+
+@pytest.fixture(scope="module", params=PLAYED)
+def played(request):
+    """(version, {title: what came of it}): what the version cannot tell, or an exception."""
+    results = {}
+    with Scene(request.param) as scene:
+        for row in PLAYED_ROWS:
+            try:
+                results[row.title] = True, tuple(row.play(scene))
+            except NotHere as reason:
+                results[row.title] = False, (str(reason),)
+            except Exception as error:  # noqa: BLE001  (the test of the row raises it)
+                results[row.title] = error
+    return request.param, results
+
+
+@pytest.mark.parametrize("row", PLAYED_ROWS, ids=lambda row: row.play.__name__)
+def test_a_command_works_and_the_page_says_what_the_version_cannot_tell(played, row):
+    version, results = played
+    seen = results[row.title]
+    if isinstance(seen, Exception):
+        raise seen
+    page = Page.read()
+    if os.environ.get("KGM_WRITE_DOCS") == "1":
+        page = merged(page, {(row.title, version): seen})
+        PAGE.write_text(page.text(TITLES, VERSIONS))
+    assert page.cells.get((row.title, version)) == seen, "KGM_WRITE_DOCS=1 writes the page again"
+
+
+def test_the_page_is_complete():
+    page = Page.read()
+    assert PAGE.read_text() == page.text(TITLES, VERSIONS)
+    missing = [(title, version) for title in TITLES for version in VERSIONS if (title, version) not in page.cells]
+    assert missing == []
+
+
+def test_every_command_that_asks_a_cluster_has_a_row():
+    asking = {
+        " ".join(words)
+        for words, leaf in leaves().items()
+        if any("--bootstrap-server" in param.opts for param in leaf.params)
+    }
+    rows = " ".join(TITLES)
+    assert {name for name in asking - ELSEWHERE if f"`{name}" not in rows} == set()
