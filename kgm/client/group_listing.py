@@ -9,6 +9,13 @@ from kgm.model.errors import KgmError
 from kgm.protocol.apis import ApiKey
 
 _STATE_FILTER, _TYPE_FILTER = 4, 5
+#: Kafka's own spelling: brokers before 4.0 compare the filter letter by letter.
+_STATES = {
+    state.lower(): state
+    for state in (
+        "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling", "NotReady",
+    )
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +39,18 @@ class Listing:
 def list_groups(
     connection: BrokerConnection, states: set[str], types: set[str], deadline: Deadline
 ) -> list[ListedGroup]:  # fmt: skip
-    """The groups that a broker coordinates. Old brokers ignore the filters. Raises KgmError."""
+    """The groups that a broker coordinates. states, types: in lower case; old brokers do not filter.
+
+    Raises KgmError."""
     from kgm.protocol.messages.list_groups_request import ListGroupsRequest
     from kgm.protocol.messages.list_groups_response import ListGroupsResponse
 
     version = connection.version(ApiKey.LIST_GROUPS)
     request = ListGroupsRequest(
-        states_filter=sorted(states) if version >= _STATE_FILTER else [],
+        # A state that kgm does not know may be spelled in any way.
+        states_filter=sorted(_STATES[state] for state in states)
+        if version >= _STATE_FILTER and states <= _STATES.keys()
+        else [],
         types_filter=sorted(types) if version >= _TYPE_FILTER else [],
     )
     answer = connection.call(request, ListGroupsResponse, version=version, deadline=deadline)

@@ -11,6 +11,8 @@ from typing import Final, TypeAlias
 from kgm.coordinator.contract.broker_version import (
     FIRST_WITH_JAVA,
     LAST_WITH_SCALA,
+    NEWEST,
+    OLDEST,
     PLAYED_VERSION_FEATURE,
     BrokerVersion,
 )
@@ -24,7 +26,8 @@ ApiVersions: TypeAlias = Mapping[int, tuple[int, int]]
 #: The feature whose highest level is another one in each release, where brokers run without ZooKeeper.
 _METADATA_VERSION: Final = "metadata.version"
 #: APIs that a broker reports in the versions of its own release whatever its settings and its controller are. The
-#: others depend on the controller's release (requests that are forwarded to it), or on settings (telemetry, share groups).
+#: others depend on the controller's release (requests that are forwarded to it), or on settings (telemetry, share
+#: groups).
 _OWN_APIS: Final = frozenset(
     {
         ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH,
@@ -37,25 +40,27 @@ _OWN_APIS: Final = frozenset(
     }
 )  # fmt: skip
 #: Apache Kafka's keys are consecutive; those of others that add APIs are far above.
-_KNOWN_APIS: Final = frozenset(key for versions in API_VERSIONS.values() for key in versions)
+_HIGHEST_KEY: Final = max(key for versions in API_VERSIONS.values() for key in versions)
 
 
 def possible_versions(versions: ApiVersions, features: Mapping[str, tuple[int, int]]) -> tuple[BrokerVersion, ...]:
     """The releases whose brokers report these API versions and support these features, oldest first; none if no release
     does. `kgm serve` reports the one that it plays."""
     if PLAYED_VERSION_FEATURE in features:
-        return (BrokerVersion.of_level(features[PLAYED_VERSION_FEATURE][0]),)
+        played = BrokerVersion.of_level(features[PLAYED_VERSION_FEATURE][0])
+        return (played,) if OLDEST.release <= played.release <= NEWEST.release else ()
     return tuple(sorted(set(_candidates(versions, features))))
 
 
 def with_versions(group: GroupSnapshot, versions: Iterable[BrokerVersion]) -> GroupSnapshot:
-    """The group with the versions that its broker may have. Only the new coordinator has groups that are not classic."""
+    """The group with the versions that its broker may have. Only the new coordinator has groups of other types than
+    classic."""
     kept = [version for version in versions if group.type == "classic" or version.has_java_coordinator]
     return replace(group, kafka_versions=tuple(map(str, kept)))
 
 
 def _candidates(versions: ApiVersions, features: Mapping[str, tuple[int, int]]) -> Iterator[BrokerVersion]:
-    if not versions.keys() <= _KNOWN_APIS:
+    if max(versions, default=0) > _HIGHEST_KEY:
         return
     for broker, released in API_VERSIONS.items():
         has_same = all(versions.get(key) == released.get(key) for key in _OWN_APIS)

@@ -125,7 +125,7 @@ class OffsetSnapshot:
 class GroupSnapshot:
     """One group at the time of the snapshot. Times are in milliseconds.
 
-    kafka_versions: the versions that its coordinator's broker may have (`3.9`, `3.9+new`); none if that is not known."""
+    kafka_versions: the versions that its coordinator's broker may have (`3.9`, `3.9+new`); none if none is known."""
 
     group_id: str
     type: str

@@ -108,7 +108,8 @@ class Scene:
             return
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         update = UserScramCredentialUpsertion(USER, info, CANARY.encode())
-        for future in self.kafka.admin().alter_user_scram_credentials([update]).values():
+        admin = self.kafka.admin()  # a client that is dropped before its future resolves never answers
+        for future in admin.alter_user_scram_credentials([update]).values():
             future.result(30)
 
     # -- groups

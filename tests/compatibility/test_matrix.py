@@ -21,8 +21,10 @@ DEFAULT = ("2.8.2", "3.9.1")
 PLAYED = VERSIONS if CHOSEN == "all" else tuple(CHOSEN.split()) or DEFAULT
 PLAYED_ROWS = ROWS if CHOSEN else tuple(row for row in ROWS if row.is_quick)
 TITLES = [row.title for row in ROWS]
-#: Commands with a cluster that need nothing of a version, or more than a broker.
-ELSEWHERE = {"config view", "demo", "serve", "history capture", "history build"}
+#: `config view` connects to nothing; the others read the same records as `history rebalances`, or start Spark.
+ELSEWHERE = {"config view", "history capture", "history build"} | {
+    f"history {name}" for name in ("churn", "movement", "simulate-fleet", "timeline", "timeouts", "zombies")
+}
 
 
 @pytest.fixture(scope="module", params=PLAYED)

@@ -48,8 +48,8 @@ _UNREADABLE = (
 class BounceGroup:
     """A group, and the settings of its broker as far as they are known, by name.
 
-    is_made_up: the group has the assignor, the membership and the protocol of the plan's what-ifs already. caveats: what
-    could not be asked."""
+    is_made_up: the group has the assignor, the membership and the protocol of the plan's what-ifs already. caveats:
+    what could not be asked."""
 
     snapshot: GroupSnapshot
     broker_settings: Mapping[str, str] = field(default_factory=dict)
@@ -75,7 +75,7 @@ def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:
 
 
 def usable_settings(asked: Mapping[str, str]) -> dict[str, str]:
-    """The broker's settings as the engine takes them: the coordinator's assignors by their names, custom ones left out."""
+    """The broker's settings as the engine takes them: its assignors by their names, custom ones left out."""
     settings = {name: value for name, value in asked.items() if name in BROKER_SETTINGS}
     if _ASSIGNORS in settings:
         names = [_ASSIGNOR_CLASSES.get(name.strip(), name.strip()) for name in settings.pop(_ASSIGNORS).split(",")]
@@ -85,8 +85,8 @@ def usable_settings(asked: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_known_coordinator(snapshot: GroupSnapshot, asked: Mapping[str, str]) -> GroupSnapshot:
-    """The snapshot with the versions that its broker may have by its settings too: they say which of its two coordinators
-    a broker of 3.7 to 3.9 runs."""
+    """The snapshot with the versions that its broker may have by its settings too: they tell which of its two
+    coordinators a broker of 3.7 to 3.9 runs."""
     versions = [BrokerVersion.parse(text) for text in snapshot.kafka_versions]
     if _PROTOCOLS in asked or _NEW_COORDINATOR in asked:
         is_new = asked.get(_NEW_COORDINATOR) == "true" or "consumer" in asked.get(_PROTOCOLS, "").split(",")

@@ -67,13 +67,13 @@ class PlanOptions:
     """Everything in a plan but its members.
 
     rolling: members bounce in batches; None: all together. restart_time_ms: from the stop of a process to its next
-    start. settings: broker settings by name. kafka_version: whose coordinator is played; None: that of the
-    snapshot, or `REFERENCE` if nothing is known of the broker. other_versions: those that the broker may have as well;
-    where they do something else, the prediction is not exact. heartbeat_interval_ms: of classic clients, which no Kafka API returns;
-    None: probably Kafka's default of 3 s. scale_out_every_ms: from one new member to the next. target_size: how many
-    members there will be, for the what-if of a broker that waits for them (`WhatIf.standby`). retry_every_ms: how long
-    after the broker has refused a process of a consumer group a supervisor starts it again; None: it stays away.
-    migrate: members of a classic group that bounce come back with the consumer protocol (KIP-848)."""
+    start. settings: broker settings by name. kafka_version: whose coordinator is played; None: that of the snapshot,
+    or `REFERENCE` if nothing is known of the broker. other_versions: those that the broker may have as well; where they
+    do something else, the prediction is not exact. heartbeat_interval_ms: of classic clients, which no Kafka API
+    returns; None: probably Kafka's default of 3 s. scale_out_every_ms: from one new member to the next. target_size:
+    how many members there will be, for the what-if of a broker that waits for them (`WhatIf.standby`). retry_every_ms:
+    how long after the broker has refused a process of a consumer group a supervisor starts it again; None: it stays
+    away. migrate: members of a classic group that bounce come back with the consumer protocol (KIP-848)."""
 
     rolling: Rolling | None = None
     restart_time_ms: int = 10_000

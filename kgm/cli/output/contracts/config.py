@@ -17,7 +17,12 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
         "security_protocol": "str",
         "checks": [
             {
-                "step": "str", "where": "str", "result": "str", "detail": "str?", "took_ms": "int?", "code": "str?",
+                "step": "str",
+                "where": "str",
+                "result": "str",
+                "detail": "str?",
+                "took_ms": "int?",
+                "code": "str?",
                 "kafka_versions": (["str"], None),
             }
         ],
