@@ -38,6 +38,7 @@ GROUP = GroupSnapshot(
 GROUP_KEYS = {
     "group_id", "type", "state", "protocol_type", "assignor", "coordinator", "generation", "group_epoch",
     "assignment_epoch", "session_timeout_ms", "rebalance_timeout_ms", "topics", "members", "offsets",
+    "kafka_versions",
 }  # fmt: skip
 MEMBER_KEYS = {
     "group_instance_id", "member_id", "client_id", "client_host", "rack", "member_epoch", "status", "subscription",
@@ -60,6 +61,14 @@ def test_every_key_of_the_contract_is_present_and_unknown_is_null():
         "group_instance_id",
         "member_id",
     }
+
+
+def test_the_versions_that_a_broker_may_have_are_saved():
+    assert GROUP.to_json()["kafka_versions"] is None
+    saved = replace(GROUP, kafka_versions=("3.9", "3.9+new")).to_json()
+    assert saved["kafka_versions"] == ["3.9", "3.9+new"]
+    assert snapshot_from_json(saved).kafka_versions == ("3.9", "3.9+new")
+    assert snapshot_from_json({key: value for key, value in saved.items() if key != "kafka_versions"}).kafka_versions == ()
 
 
 def test_members_are_sorted_by_identity_and_offsets_by_partition():

@@ -1,0 +1,96 @@
+"""Which version of Kafka a prediction plays: that of the group's broker, as far as it is known."""
+
+from dataclasses import replace
+
+import pytest
+
+from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.model.errors import UsageError
+from kgm.model.snapshot import CoordinatorNode, TopicSnapshot
+from kgm.operations.bounce.group import BounceGroup, made_up_group, usable_settings, with_known_coordinator
+from kgm.operations.bounce.prediction import predict_bounce
+from kgm.operations.bounce.request import BounceRequest, plan_for
+
+MADE_UP = made_up_group(3, [TopicSnapshot(name="t", partitions=12)]).snapshot
+LIVE = replace(MADE_UP, coordinator=CoordinatorNode(id=1, host="127.0.0.1", port=9092))
+ONE = BounceRequest(instance_ids=("member-1",))
+
+
+def on(*versions, snapshot=LIVE):
+    """The group on a broker that may have these versions."""
+    return replace(snapshot, kafka_versions=versions)
+
+
+def played(snapshot, request=ONE):
+    plan = plan_for(request, BounceGroup(snapshot=snapshot))
+    return plan.kafka_version and str(plan.kafka_version), [str(version) for version in plan.other_versions]
+
+
+def caveats(snapshot, request=ONE):
+    predicted = predict_bounce(BounceGroup(snapshot=snapshot), request, draws=2)
+    return [text for text in predicted.predictions[0].caveats if "version" in text]
+
+
+@pytest.mark.parametrize(
+    ("versions", "expected"),
+    [
+        ((), (None, [])),
+        (("4.1",), ("4.1", [])),
+        (("3.3", "3.4"), ("3.4", ["3.3"])),
+        (("3.9", "3.9+new"), ("3.9", ["3.9+new"])),
+    ],
+)
+def test_of_several_versions_the_latest_is_played_with_its_default_coordinator(versions, expected):
+    assert played(on(*versions)) == expected
+
+
+def test_the_version_that_is_asked_for_counts():
+    request = replace(ONE, kafka_version=BrokerVersion.parse("2.8"))
+    assert played(on("3.9", "3.9+new"), request) == ("2.8", [])
+    assert played(on(), request) == ("2.8", [])
+    assert caveats(on(), request) == []
+
+
+def test_a_broker_of_unknown_version_is_assumed_to_behave_as_the_reference_and_that_is_said():
+    (text,) = caveats(on())
+    assert text == (
+        "the broker's version is not known: it is assumed to behave as Kafka 4.3 (--kafka-version)"
+    )  # fmt: skip
+    assert caveats(on("4.3")) == []
+    assert caveats(on("3.9", "3.9+new")) == []  # nothing here depends on it
+    assert caveats(MADE_UP) == []  # there is no broker
+
+
+def test_a_saved_version_that_kgm_does_not_know_is_named():
+    with pytest.raises(UsageError, match=r"Kafka 9\.1 is not known to kgm"):
+        played(on("9.1"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, ("3.9", "3.9+new")),
+        ({"group.coordinator.new.enable": "false", "group.coordinator.rebalance.protocols": "classic"}, ("3.9",)),
+        ({"group.coordinator.rebalance.protocols": "classic"}, ("3.9",)),
+        ({"group.coordinator.new.enable": "true", "group.coordinator.rebalance.protocols": "classic"}, ("3.9+new",)),
+        ({"group.coordinator.rebalance.protocols": "classic,consumer"}, ("3.9+new",)),
+    ],
+)
+def test_a_brokers_settings_say_which_coordinator_it_runs(settings, expected):
+    assert with_known_coordinator(on("3.9", "3.9+new"), settings).kafka_versions == expected
+
+
+def test_releases_with_one_coordinator_need_no_setting():
+    settings = {"group.coordinator.rebalance.protocols": "classic"}
+    assert with_known_coordinator(on("4.1"), settings).kafka_versions == ("4.1",)
+
+
+def test_settings_are_taken_as_the_engine_has_them():
+    package = "org.apache.kafka.coordinator.group.assignor"
+    asked = {
+        "group.max.size": "7",
+        "group.coordinator.new.enable": "true",
+        "group.consumer.assignors": f"{package}.RangeAssignor,{package}.UniformAssignor, com.example.Own",
+    }
+    assert usable_settings(asked) == {"group.max.size": "7", "group.consumer.assignors": "range,uniform"}
+    assert usable_settings({"group.consumer.assignors": "com.example.Own"}) == {}
