@@ -21,10 +21,12 @@ from tests.cli.runner import Run, kgm
 from tests.client.joiners import Joiner
 from tests.kafka.broker import OldKafka
 from tests.kafka.certificates import STORE_PASSWORD, Certificates
+from tests.kafka.heartbeat_group import HeartbeatGroup
 from tests.kafka.java_tools import java_command
 from tests.kafka.members import Member, RdMembers, wait_settled
 from tests.kafka.secured import CANARY, jaas
 from tests.kafka.versions import broker_of, class_path
+from tests.server.wire_client import WireClient
 from tests.waiting import NOT_READY, until
 
 TOPIC, PARTITIONS = "orders", 6
@@ -93,6 +95,8 @@ class Scene:
             "ssl.key.password": STORE_PASSWORD,
             "sasl.enabled.mechanisms": self.mechanism,
             prefix: plain if self.mechanism == "PLAIN" else scram,
+            # Members of single heartbeats are to stay.
+            **({"group.consumer.session.timeout.ms": "60000"} if self.version.endswith("+new") else {}),
         }
 
     def _add_user(self) -> None:
@@ -126,11 +130,26 @@ class Scene:
         until(lambda: self.commits(EMPTY), "the group does not commit", 30, every_s=0.1)
         left.close()
         if self.has_consumer_groups:
-            for instance_id in ("x", "y"):
-                self.start(CONSUMER, instance_id, protocol="consumer")
-            wait_settled([self.members["x"], self.members["y"]], PARTITIONS)
+            self._form_consumer_group()
         self._rebalance(PREPARING)
         self._rebalance(COMPLETING)
+
+    def _form_consumer_group(self) -> None:
+        if self.release < (4, 0):  # today's clients need version 1 of the heartbeat
+            wire = WireClient(self.kafka.port)
+            self._stack.callback(wire.close)
+            group = HeartbeatGroup(wire, CONSUMER, [TOPIC], "uniform")
+            group.version = 0
+            for instance_id in ("x", "y"):
+                group.join(f"member-{instance_id}", instance_id)
+            until(
+                lambda: group.heartbeat_until_stable() or len(group.owned["member-x"]) == len(group.owned["member-y"]) == 1,
+                "the members have no partitions", 30, every_s=0.2,
+            )  # fmt: skip
+            return
+        for instance_id in ("x", "y"):
+            self.start(CONSUMER, instance_id, protocol="consumer")
+        wait_settled([self.members["x"], self.members["y"]], PARTITIONS)
 
     def start(self, group: str, instance_id: str | None, *, name: str = "", protocol: str = "classic") -> Member:
         """Start a consumer; it is `members[name]`, or by its instance id."""

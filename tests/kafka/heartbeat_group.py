@@ -26,6 +26,8 @@ class HeartbeatGroup:
 
     def __init__(self, wire: WireClient, group_id: str, topics: Iterable[str], assignor: str) -> None:
         self.wire, self.group_id, self.topics, self.assignor = wire, group_id, sorted(topics), assignor
+        #: Of ConsumerGroupHeartbeat; None: the latest.
+        self.version: int | None = None
         self.instance_ids: dict[str, str | None] = {}
         self.epochs: dict[str, int] = {}
         self.owned: dict[str, Owned] = {}
@@ -77,7 +79,7 @@ class HeartbeatGroup:
     def _ask(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         """The answer once the coordinator is ready: after a broker has started, that takes a moment."""
         answer = until(
-            lambda: self.wire.ask(request),
+            lambda: self.wire.ask(request, version=self.version),
             "the coordinator is not ready",
             accept=lambda answer: answer.error_code not in NOT_READY,
             every_s=0.1,

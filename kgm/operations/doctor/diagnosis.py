@@ -44,6 +44,9 @@ _CHECKS_OF_LOG: Final = (
     "frequent-rebalances",
     "offsets-expire-soon",
 )
+#: The feature of 4.0 and later with which brokers have consumer groups, and the setting of all that may have them.
+_GROUP_VERSION: Final = "group.version"
+_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _CHECK_OF_RETENTION: Final = "offsets-expire-soon"
 _NO_SETTINGS: Final = "the broker's settings cannot be read without DESCRIBE_CONFIGS on the cluster"
 _CHECKS_OF_WINDOW: Final = ("stalled-owner", "rebalancing")
@@ -157,6 +160,7 @@ class _ClusterQueries:
     errors: list[KgmError]
     findings: list[Finding] = field(default_factory=list)
     skipped: list[SkippedChecks] = field(default_factory=list)
+    _has_consumer_protocol: bool | None = None
 
     def described(self, group_ids: Sequence[str]) -> dict[str, GroupSnapshot]:
         """By group id. A coordinator that does not answer is a finding; a missing group or right is an error."""
@@ -207,7 +211,7 @@ class _ClusterQueries:
             max_session_timeout_ms=self._broker_number(latest, _MAX_SESSION) if were_absent else None,
             retention_ms=self._retention_ms(latest) if latest.state == "Empty" and latest.offsets else None,
             denied_topics=frozenset(self.cluster.denied_topics),
-            supports_consumer_protocol=self._supports_consumer_protocol(),
+            supports_consumer_protocol=self._supports_consumer_protocol(latest.group_id),
             advice=[] if history is None else [one for one in history.advice if one.group_id == latest.group_id],
             alarms=[] if history is None else [one for one in history.alarms if one.group_id == latest.group_id],
             history=None if history is None else history.folder,
@@ -232,15 +236,22 @@ class _ClusterQueries:
         text = self.cluster.broker_settings(group.group_id, [name]).get(name, "")
         return int(text) if text.isascii() and text.isdigit() else None
 
-    def _supports_consumer_protocol(self) -> bool:
+    def _supports_consumer_protocol(self, group_id: str) -> bool:
+        """Whether the brokers have consumer groups turned on: 3.7 to 3.9 report the APIs in any case, so only a setting
+        tells. Asked once."""
         from kgm.protocol.apis import ApiKey
 
-        try:
-            return self.cluster.brokers.on_any(
-                lambda connection: connection.supports(ApiKey.CONSUMER_GROUP_HEARTBEAT), self.cluster.deadline
-            )
-        except KgmError:
-            return False
+        if self._has_consumer_protocol is None:
+            try:
+                has_api, level = self.cluster.brokers.on_any(
+                    lambda one: (one.supports(ApiKey.CONSUMER_GROUP_HEARTBEAT), one.features.get(_GROUP_VERSION, 0)),
+                    self.cluster.deadline,
+                )
+            except KgmError:
+                return False
+            protocols = self.cluster.broker_settings(group_id, [_PROTOCOLS]) if has_api and not level else {}
+            self._has_consumer_protocol = bool(has_api and level) or "consumer" in protocols.get(_PROTOCOLS, "")
+        return self._has_consumer_protocol
 
 
 def _changes_with_time(group: GroupSnapshot) -> bool:
