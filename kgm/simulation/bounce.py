@@ -1,5 +1,6 @@
 """From a plan to a prediction: play it, and play it again as often as it takes to know what is certain."""
 
+import contextlib
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -63,7 +64,7 @@ def simulate(
     drawn = simulation.play(draws)
     shorter = _with_shorter_session(snapshot, simulation, drawn)
     led = _led_by_each(simulation, drawn)
-    others = _of_other_versions(simulation, drawn)
+    others = _of_other_versions(snapshot, plan, simulation, drawn)
     every = (*drawn, *shorter, *led, *others)
     exact = all(draw.without_times == every[0].without_times for draw in every) and not (
         _is_open(every) or _is_early(simulation)
@@ -303,18 +304,19 @@ def _led_by_each(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw
     return () if all(draw.without_times in seen for draw in led) else led
 
 
-def _of_other_versions(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
+def _of_other_versions(
+    snapshot: GroupSnapshot, plan: Plan, simulation: Simulation, drawn: Sequence[Draw]
+) -> Sequence[Draw]:  # fmt: skip
     """A few draws with each other version that the broker may have, as far as its coordinator behaves differently. No
-    draws if they come to the same as `drawn`."""
+    draws if they come to the same as `drawn`. A version that cannot have the group, or carry out the plan, is none of
+    them."""
     behaviors = {behavior_of(version): version for version in reversed(simulation.plan.other_versions)}
     behaviors.pop(simulation.settings.behavior, None)
     others: list[Draw] = []
     for version in behaviors.values():
-        settings = replace(simulation.settings, kafka_version=version)
-        try:
-            others += replace(simulation, settings=settings).play(_FEWEST_DRAWS)
-        except TimedOutError:
-            return ()
+        with contextlib.suppress(UsageError, TimedOutError):
+            other = Simulation.of(snapshot, replace(plan, kafka_version=version, other_versions=()), simulation.seed)
+            others += replace(other, is_out_of_time=simulation.is_out_of_time).play(_FEWEST_DRAWS)
     seen = {draw.without_times for draw in drawn}
     return () if all(draw.without_times in seen for draw in others) else others
 
