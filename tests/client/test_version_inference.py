@@ -95,7 +95,8 @@ def test_versions_in_words():
 @pytest.mark.timeout(300)
 def test_brokers_of_one_cluster_that_differ_are_told_apart():
     """A rolling upgrade: the version of a group is that of its coordinator."""
-    with _KRaftBroker("3.9.1", {}, n_brokers=2) as kafka:
+    # Each broker keeps its own partitions of the offsets topic, whichever of them is restarted.
+    with _KRaftBroker("3.9.1", {"offsets.topic.replication.factor": "1"}, n_brokers=2) as kafka:
         kafka._version = "4.0.1"
         kafka.restart(1)
         with connect(kafka.bootstrap, timeout_ms=60_000) as cluster:

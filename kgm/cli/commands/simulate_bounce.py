@@ -203,15 +203,10 @@ def simulate_bounce(
     bounce_group, where = _group(group_id, from_file, members, topic, what_if, common)
     with progress(common, "simulating the plan"):
         predicted = predict_bounce(
-            bounce_group,
-            request,
-            compares=compare,
-            gates=Gates(handovers=fail_if_moves, rebalances=fail_if_rebalances),
-            draws=draws,
-            seed=seed,
-            keeps_holdings=report_file is not None,
-            timeout_ms=_time_limit_ms(common),
-        )
+            bounce_group, request, compares=compare,
+            gates=Gates(handovers=fail_if_moves, rebalances=fail_if_rebalances), draws=draws, seed=seed,
+            keeps_holdings=report_file is not None, timeout_ms=_time_limit_ms(common),
+        )  # fmt: skip
     _show(predicted, where, report_file, common)
 
 
