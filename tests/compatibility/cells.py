@@ -26,8 +26,10 @@ from tests.kafka.members import wait_settled
 NO_CONSUMER_GROUPS: Final = "no consumer groups (KIP-848) by default before 4.0"
 _NO_STATES: Final = "listings have no states before 2.6"
 _NO_TYPES: Final = "listings have no types before 3.8: a group's type is known only when it is described"
-_NO_MEMBERS: Final = (
-    "during a rebalance no subscriptions and assignments before 4.0: kgm shows none, and calls no member stopped"
+_NO_SUBSCRIPTIONS: Final = "no subscriptions of members while the group rebalances"
+_NO_ASSIGNMENTS: Final = (
+    "no assignments of members while the group rebalances, with the coordinator in Scala (before 4.0): kgm calls no member "
+    "stopped then"
 )
 _PLAIN: Final = "no SCRAM without ZooKeeper before 3.5: tested with PLAIN"
 _HEARTBEAT: Final = ("--heartbeat-interval", "300ms")
@@ -94,8 +96,12 @@ def _describe_rebalance(scene: Scene, group_id: str, state: str, instance_ids: l
     assert [member["group_instance_id"] for member in group["members"]] == instance_ids
     assert {member["status"] for member in group["members"]} == {"reconciling"}
     subscribed = [member for member in group["members"] if member["subscription"]["topics"]]
-    assert len(subscribed) in (0, len(instance_ids))
-    return [] if subscribed else [_NO_MEMBERS]
+    lacks = [] if len(subscribed) == len(instance_ids) else [_NO_SUBSCRIPTIONS]
+    if group_id == PREPARING:  # its first member had all partitions before
+        owned = group["members"][0]["assignment"].get(TOPIC, [])
+        assert len(owned) in (0, PARTITIONS)
+        lacks += [] if owned else [_NO_ASSIGNMENTS]
+    return lacks
 
 
 def describe_unknown(scene: Scene) -> list[str]:
