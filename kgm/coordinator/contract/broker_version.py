@@ -226,7 +226,7 @@ class CoordinatorBehavior:
 
 
 _UNTIL: tuple[tuple[tuple[int, int], dict[str, Any]], ...] = (
-    (_LAST_WITH_SCALA, {"has_compared_consumer_groups": False}),
+    (LAST_WITH_SCALA, {"has_compared_consumer_groups": False}),
     (
         (4, 2),
         {

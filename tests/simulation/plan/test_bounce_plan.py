@@ -41,7 +41,7 @@ def test_the_plan_as_understood():
         "pause_ms": 5, "restart_time_ms": 10_000, "retry_every_ms": None, "migrate": False, "stop": "crash", "session_timeout_ms": None,
         "rebalance_timeout_ms": None, "heartbeat_interval_ms": None, "assignor": None, "protocol": None, "as": None,
         "settings": {"x.y": "1"},
-        "kafka_version": "4.3",
+        "kafka_version": "4.3", "other_versions": [],
     }  # fmt: skip
     together = Plan(bounce=("a",)).to_json()
     assert (together["mode"], together["max_unavailable"], together["pause_ms"]) == ("together", None, None)
