@@ -1,12 +1,13 @@
 """Who assigns the partitions after a removal: the leader of a classic group, whose library decides ties.
 
-No API returns the leader. If all members that stay run on librdkafka, a librdkafka client is assumed to lead, otherwise
-a Java client."""
+No API returns the leader. If all members that stay run on librdkafka, a librdkafka client leads, otherwise a Java
+client is the more likely one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kgm.model.assignment import Assignment
 from kgm.model.snapshot import GroupSnapshot
@@ -15,26 +16,49 @@ if TYPE_CHECKING:
     from kgm.assignors import MemberSpec
     from kgm.simulation.plan.client_library import Library
 
+#: Brokers by whether they have Scala's maps.
+_BROKERS: Final = {False: "a broker with the coordinator in Java", True: "a broker with the coordinator in Scala"}
 #: What a leader assigns, by member id: (assignor, members, partition counts) -> partitions by topic.
 LeaderAssignor: TypeAlias = "Callable[[str, Sequence[MemberSpec], Mapping[str, int]], Assignment]"
 
 
-def assumed_leader(group: GroupSnapshot, removed_member_ids: Collection[str]) -> LeaderAssignor | None:
-    """How the leader assigns when every member that stays runs on librdkafka; None where Java's client is assumed."""
-    from kgm.simulation.plan.client_library import Library
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PossibleLeader:
+    """One that may lead the group. what: who it is and what it depends on, in words; assign: how it assigns, None as
+    Kafka's Java client does."""
 
-    return _librdkafka(group) if _libraries(group, removed_member_ids) == {Library.LIBRDKAFKA} else None
+    what: str
+    assign: LeaderAssignor | None
 
 
-def other_possible_leader(group: GroupSnapshot, removed_member_ids: Collection[str]) -> LeaderAssignor | None:
-    """How a librdkafka leader would assign, where a Java leader is assumed although some members that stay run on
-    librdkafka; None where only one library can lead."""
+def possible_leaders(group: GroupSnapshot, removed_member_ids: Collection[str]) -> list[PossibleLeader]:
+    """Who may lead the group afterwards, the most likely one first. Several where libraries are mixed, or where it is
+    not known which coordinator the broker runs: librdkafka assigns in the order in which the broker lists members."""
     from kgm.assignors.client.librdkafka import ASSIGNORS
     from kgm.simulation.plan.client_library import Library
 
     libraries = _libraries(group, removed_member_ids)
-    is_mixed = Library.LIBRDKAFKA in libraries and len(libraries) > 1
-    return _librdkafka(group) if is_mixed and group.type == "classic" and group.assignor in ASSIGNORS else None
+    java = PossibleLeader(what="a Java consumer", assign=None)
+    if group.type != "classic" or Library.LIBRDKAFKA not in libraries or group.assignor not in ASSIGNORS:
+        return [java]
+    kinds = _has_scala_maps(group)
+    librdkafka = [
+        PossibleLeader(
+            what="a librdkafka consumer" + (f" on {_BROKERS[kind]}" if len(kinds) > 1 else ""),
+            assign=_librdkafka(group, has_scala_maps=kind),
+        )
+        for kind in kinds
+    ]
+    return librdkafka if libraries == {Library.LIBRDKAFKA} else [java, *librdkafka]
+
+
+def _has_scala_maps(group: GroupSnapshot) -> list[bool]:
+    """Whether members are listed in the order of the coordinator in Scala; both where it is not known."""
+    from kgm.coordinator.contract.broker_version import BrokerVersion, behavior_of
+
+    if not group.kafka_versions:
+        return [False, True]
+    return sorted({behavior_of(BrokerVersion.parse(text)).has_scala_maps for text in group.kafka_versions})
 
 
 def _libraries(group: GroupSnapshot, removed_member_ids: Collection[str]) -> set[Library | None]:
@@ -44,16 +68,18 @@ def _libraries(group: GroupSnapshot, removed_member_ids: Collection[str]) -> set
     return {guess_library(one.client_library, one.client_id, one.member_id) for one in staying}
 
 
-def _librdkafka(group: GroupSnapshot) -> LeaderAssignor:
+def _librdkafka(group: GroupSnapshot, *, has_scala_maps: bool) -> LeaderAssignor:
     from kgm.java.hash_map import DEFAULT_CAPACITY, map_capacity
+    from kgm.java.scala_map import scala_map_capacity
     from kgm.protocol.subscription import decode_assignment
     from kgm.simulation.plan.client_library import Library
     from kgm.simulation.play.leader import assignments
 
-    capacity = map_capacity([member.member_id for member in group.in_listed_order().members]) or DEFAULT_CAPACITY
+    listed = [member.member_id for member in group.in_listed_order().members]
+    capacity = (scala_map_capacity(listed) if has_scala_maps else map_capacity(listed)) or DEFAULT_CAPACITY
 
     def assign(assignor: str, members: Sequence[MemberSpec], topics: Mapping[str, int]) -> Assignment:
-        blobs = assignments(assignor, members, topics, Library.LIBRDKAFKA, capacity)
+        blobs = assignments(assignor, members, topics, Library.LIBRDKAFKA, capacity, has_scala_maps=has_scala_maps)
         return {member_id: decode_assignment(blob).partitions for member_id, blob in blobs.items()}
 
     return assign

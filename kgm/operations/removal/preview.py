@@ -13,7 +13,7 @@ from kgm.model.assignment import Assignment, Move, Partitions, moves
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
 from kgm.operations.removal.consequences import becomes_classic
-from kgm.operations.removal.leader import LeaderAssignor, assumed_leader, other_possible_leader
+from kgm.operations.removal.leader import LeaderAssignor, possible_leaders
 
 if TYPE_CHECKING:
     from kgm.assignors import MemberSpec
@@ -33,18 +33,21 @@ class ExpectedMoves:
 
 
 def preview_moves(group: GroupSnapshot, removed_member_ids: Collection[str]) -> ExpectedMoves:
-    """The moves that a removal causes with the assumed leader; a note if another leader would assign differently."""
+    """The moves that a removal causes with the most likely leader; a note if another one would assign differently."""
     if not removed_member_ids:
         return ExpectedMoves(moves=())
-    expected = expected_moves(group, removed_member_ids, leader=assumed_leader(group, removed_member_ids))
-    other = other_possible_leader(group, removed_member_ids) if expected.moves is not None else None
-    if other is None or expected_moves(group, removed_member_ids, leader=other).moves == expected.moves:
+    first, *others = possible_leaders(group, removed_member_ids)
+    expected = expected_moves(group, removed_member_ids, leader=first.assign)
+    if expected.moves is None:
         return expected
-    note = (
-        "the expected moves assume that a Java consumer leads the group; "
-        "a librdkafka consumer, which may lead it as well, assigns the partitions differently"
-    )
-    return replace(expected, notes=(*expected.notes, note))
+    for other in others:
+        if expected_moves(group, removed_member_ids, leader=other.assign).moves != expected.moves:
+            note = (
+                f"the expected moves assume that {first.what} leads the group; {other.what}, which may lead it as "
+                "well, assigns the partitions differently"
+            )
+            return replace(expected, notes=(*expected.notes, note))
+    return expected
 
 
 def expected_moves(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.operations.removal.leader import assumed_leader, other_possible_leader
+from kgm.operations.removal.leader import possible_leaders
 from kgm.operations.removal.preview import preview_moves
 from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan
@@ -24,32 +24,68 @@ def last(group):
     return {group.members[-1].member_id}
 
 
+def leaders(group):
+    return [one.what for one in possible_leaders(group, last(group))]
+
+
+JAVA, LIBRDKAFKA = "a Java consumer", "a librdkafka consumer"
+
+
 @pytest.mark.parametrize(
-    ("libraries", "assumed", "other"),
+    ("libraries", "expected"),
     [
-        (("java", "java", "librdkafka"), None, False),  # who goes leads nobody
-        (("java", "librdkafka", "java"), None, True),
-        (("librdkafka", "librdkafka", "java"), "librdkafka", False),
-        ((None, "librdkafka", "java"), None, True),  # librdkafka gives itself away: who does not is most likely Java's
-        ((None, None, None), None, False),
+        (("java", "java", "librdkafka"), [JAVA]),  # who goes leads nobody
+        (("java", "librdkafka", "java"), [JAVA, LIBRDKAFKA]),
+        (("librdkafka", "librdkafka", "java"), [LIBRDKAFKA]),
+        ((None, "librdkafka", "java"), [JAVA, LIBRDKAFKA]),  # librdkafka gives itself away: the other is likely Java's
+        ((None, None, None), [JAVA]),
     ],
 )
-def test_java_is_assumed_unless_all_that_stay_are_librdkafkas(libraries, assumed, other):
-    group = mixed(*libraries)
-    assert (assumed_leader(group, last(group)) is not None) == (assumed == "librdkafka")
-    assert (other_possible_leader(group, last(group)) is not None) == other
+def test_java_is_the_more_likely_one_unless_all_that_stay_are_librdkafkas(libraries, expected):
+    assert leaders(replace(mixed(*libraries), kafka_versions=("4.1", "4.2"))) == expected
 
 
 @pytest.mark.parametrize("change", [{"assignor": "sticky"}, {"type": "consumer"}])
 def test_only_one_library_may_lead(change):
     """librdkafka has no `sticky`; a consumer group's assignor runs in the broker."""
-    group = replace(mixed("java", "librdkafka", "java"), **change)
-    assert other_possible_leader(group, last(group)) is None
+    assert leaders(replace(mixed("java", "librdkafka", "java"), **change)) == [JAVA]
+
+
+@pytest.mark.parametrize("versions", [(), ("3.9", "3.9+new"), ("3.9", "4.0")])
+def test_both_coordinators_count_where_it_is_not_known_which_one_it_is(versions):
+    group = replace(mixed("librdkafka", "librdkafka", "java"), kafka_versions=versions)
+    assert leaders(group) == [
+        f"{LIBRDKAFKA} on a broker with the coordinator in Java",
+        f"{LIBRDKAFKA} on a broker with the coordinator in Scala",
+    ]
+
+
+#: Ids that maps of Java's and Scala's list in other orders.
+IDS = ["rdkafka-d554bbb3", "rdkafka-fa96494b", "rdkafka-d2b7e673", "rdkafka-a3f50d37", "rdkafka-20557edd"]
+
+
+def test_librdkafka_assigns_in_the_order_of_the_brokers_map():
+    """With static and dynamic members, which librdkafka does not sort, the order in which they are listed decides."""
+    group = mixed(*["librdkafka"] * len(IDS), assignor="range", partitions=16)
+    changed = (
+        replace(member, member_id=name, group_instance_id=f"i-{place}" if place % 2 else None, listed_at=None)
+        for place, (member, name) in enumerate(zip(group.members, IDS, strict=True))
+    )
+    group = replace(group, members=tuple(changed))
+    known = {
+        version: preview_moves(replace(group, kafka_versions=(version,)), last(group))
+        for version in ("2.8", "3.9", "3.9+new", "4.3")
+    }
+    assert known["2.8"].moves == known["3.9"].moves != known["4.3"].moves == known["3.9+new"].moves
+    assert {one.notes for one in known.values()} == {()}
+    unknown = preview_moves(group, last(group))
+    assert unknown.moves == known["4.3"].moves
+    assert "a broker with the coordinator in Scala, which may lead it as well" in unknown.notes[0]
 
 
 @pytest.mark.parametrize(("assignor", "notes"), [("cooperative-sticky", 1), ("range", 0)])
 def test_the_assumption_is_told_where_the_moves_depend_on_it(assignor, notes):
-    group = mixed("java", "librdkafka", "java", "java", assignor=assignor)
+    group = replace(mixed("java", "librdkafka", "java", "java", assignor=assignor), kafka_versions=("4.3",))
     found = preview_moves(group, last(group))
     assert found.moves
     assert len(found.notes) == notes
