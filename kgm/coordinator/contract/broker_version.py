@@ -149,8 +149,6 @@ class CoordinatorBehavior:
     (GroupCoordinator.handleListGroups)."""
     highest_join_version: int = 9
     """Of JoinGroup: a restarted static leader may skip the assignment since 3.2."""
-    highest_describe_version: int = 6
-    """Of DescribeGroups: a group that does not exist is GROUP_ID_NOT_FOUND since 4.0."""
 
     # The coordinator in Java, by minor version: `_UNTIL` and `_SINCE`. Each of these is held against Kafka's own
     # classes of these versions (tests/coordinator/lockstep/test_other_versions.py).
@@ -301,7 +299,6 @@ def _scala_behavior(release: tuple[int, int]) -> CoordinatorBehavior:
         unrequested_operations=-(2**31) if release > (2, 4) else 0,
         state_filters_ignore_case=release >= (3, 8),
         highest_join_version=9 if release >= (3, 2) else 7 if release >= (2, 5) else 6,
-        highest_describe_version=5,
     )
 
 

@@ -1,40 +1,25 @@
-"""Up to which version an API is served. A broker of an earlier Kafka serves fewer (`--kafka-version`): from 4.0 on
-those that Kafka has; before, as far as the answers of the coordinator depend on it."""
+"""Up to which version an API is served: as far as kgm implements it, and the release that is played has it."""
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.protocol.apis import API, ApiKey
+from kgm.protocol.released_apis import API_VERSIONS
 
 #: No version at all.
-NOT_SERVED = -1
-_NO_RELEASE = 0, 0
-#: Since when brokers know of consumer groups (KIP-848), even if their coordinator refuses them.
-_CONSUMER_GROUPS_SINCE = (3, 7)
-
-#: The highest version of an API up to a release. (OffsetCommit and OffsetFetch v10 are in 4.1, but not enabled.)
-_HIGHEST_UNTIL: Final[dict[ApiKey, tuple[tuple[int, int], int]]] = {
-    ApiKey.PRODUCE: ((4, 0), 12),
-    ApiKey.FETCH: ((4, 0), 17),
-    ApiKey.LIST_OFFSETS: ((4, 1), 10),
-    ApiKey.OFFSET_COMMIT: ((4, 1), 9),
-    ApiKey.OFFSET_FETCH: ((4, 1), 9),
-    ApiKey.DESCRIBE_LOG_DIRS: ((4, 2), 4),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ((4, 0), 0),
-}
+NOT_SERVED: Final = -1
 
 
 def highest_version(key: ApiKey, settings: BrokerSettings) -> int:
     """The highest version of an API that a broker with these settings serves, or NOT_SERVED."""
-    match key:
-        case ApiKey.JOIN_GROUP:
-            return min(API[key].max_version, settings.behavior.highest_join_version)
-        case ApiKey.DESCRIBE_GROUPS:
-            return min(API[key].max_version, settings.behavior.highest_describe_version)
-        case ApiKey.CONSUMER_GROUP_HEARTBEAT | ApiKey.CONSUMER_GROUP_DESCRIBE if (
-            settings.kafka_version.release < _CONSUMER_GROUPS_SINCE
-        ):
-            return NOT_SERVED
-        case _:
-            last, highest = _HIGHEST_UNTIL.get(key, (_NO_RELEASE, 0))
-            return highest if settings.kafka_version.release <= last else API[key].max_version
+    released = _released(settings.kafka_version.release)
+    return min(API[key].max_version, released[key][1]) if key in released else NOT_SERVED
+
+
+@lru_cache
+def _released(release: tuple[int, int]) -> Mapping[int, tuple[int, int]]:
+    """The APIs of that release: without ZooKeeper, where it needs none."""
+    prefix = "{}.{}.".format(*release)
+    return next(apis for broker, apis in API_VERSIONS.items() if broker.startswith(prefix) and " " not in broker)
