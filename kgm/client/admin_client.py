@@ -246,7 +246,7 @@ class AdminClient:
 
     def with_kafka_versions(self, groups: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
         """The groups with the versions of Kafka that their coordinators may have: brokers of one cluster may differ.
-        None where a broker does not answer, and where it is of no release of Apache Kafka that kgm knows."""
+        Those of a broker that does not answer stay unknown."""
         from kgm.client.version_inference import with_versions
 
         deadline = self.deadline.part(0.5)
@@ -260,19 +260,20 @@ class AdminClient:
             if isinstance(broker, BrokerNode)
         }
         return [
-            with_versions(group, versions[broker])
+            with_versions(group, known)
             if isinstance(broker := coordinators[group.group_id], BrokerNode)
+            and (known := versions[broker]) is not None
             else group
             for group in groups
         ]
 
-    def _kafka_versions(self, broker: BrokerNode, deadline: Deadline) -> tuple[BrokerVersion, ...]:
+    def _kafka_versions(self, broker: BrokerNode, deadline: Deadline) -> tuple[BrokerVersion, ...] | None:
         from kgm.client.version_inference import possible_versions
 
         try:
             connection = self.brokers.connection(broker.address, deadline)
         except KgmError:
-            return ()
+            return None
         return possible_versions(connection.versions, connection.supported_features)
 
     # -- offsets -------------------------------------------------------------------------------------------------------

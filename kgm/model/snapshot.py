@@ -125,7 +125,8 @@ class OffsetSnapshot:
 class GroupSnapshot:
     """One group at the time of the snapshot. Times are in milliseconds.
 
-    kafka_versions: the versions that its coordinator's broker may have (`3.9`, `3.9+new`); none if none is known."""
+    kafka_versions: the versions that its coordinator's broker may have (`3.9`, `3.9+new`); none if it is of no release
+    of Apache Kafka that kgm knows, and None if it was not asked."""
 
     group_id: str
     type: str
@@ -141,7 +142,7 @@ class GroupSnapshot:
     topics: tuple[TopicSnapshot, ...] = ()
     members: tuple[MemberSnapshot, ...] = ()
     offsets: tuple[OffsetSnapshot, ...] = ()
-    kafka_versions: tuple[str, ...] = ()
+    kafka_versions: tuple[str, ...] | None = None
 
     @property
     def lag(self) -> int | None:
@@ -195,7 +196,7 @@ class GroupSnapshot:
             "offsets": [
                 row.to_json() for row in sorted(self.offsets, key=lambda offset: (offset.topic, offset.partition))
             ],
-            "kafka_versions": [*self.kafka_versions] or None,
+            "kafka_versions": None if self.kafka_versions is None else [*self.kafka_versions],
         }
 
 
@@ -225,7 +226,7 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         topics=tuple(_topic(item, i) for i, item in enumerate(group.array("topics"))),
         members=members,
         offsets=tuple(_offset(item, i) for i, item in enumerate(group.array("offsets"))),
-        kafka_versions=group.names("kafka_versions") or (),
+        kafka_versions=group.names("kafka_versions"),
     )
 
 

@@ -17,7 +17,7 @@ from kgm.simulation.plan.starting_group import StartingGroup, StartingMember, st
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.play.plan_runner import PlanRunner
-from kgm.simulation.report.caveats import INITIAL_DELAY, caveats, session_caveats, version_caveats
+from kgm.simulation.report.caveats import INITIAL_DELAY, caveats, is_foreign, session_caveats, version_caveats
 from kgm.simulation.report.prediction import Prediction, Range, Ranges
 
 DRAWS = 200
@@ -67,7 +67,7 @@ def simulate(
     others = _of_other_versions(snapshot, plan, simulation, drawn)
     every = (*drawn, *shorter, *led, *others)
     exact = all(draw.without_times == every[0].without_times for draw in every) and not (
-        _is_open(every) or _is_early(simulation)
+        _is_open(every) or _is_early(simulation) or is_foreign(snapshot, simulation.plan)
     )
     number = _typical(drawn)
     typical = drawn[number]
@@ -307,7 +307,7 @@ def _led_by_each(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw
 def _of_other_versions(
     snapshot: GroupSnapshot, plan: Plan, simulation: Simulation, drawn: Sequence[Draw]
 ) -> Sequence[Draw]:  # fmt: skip
-    """A few draws with each other version that the broker may have, as far as its coordinator behaves differently. No
+    """As many draws with each other version that the broker may have, as far as its coordinator behaves differently. No
     draws if they come to the same as `drawn`. A version that cannot have the group, or carry out the plan, is none of
     them."""
     behaviors = {behavior_of(version): version for version in reversed(simulation.plan.other_versions)}
@@ -316,7 +316,7 @@ def _of_other_versions(
     for version in behaviors.values():
         with contextlib.suppress(UsageError, TimedOutError):
             other = Simulation.of(snapshot, replace(plan, kafka_version=version, other_versions=()), simulation.seed)
-            others += replace(other, is_out_of_time=simulation.is_out_of_time).play(_FEWEST_DRAWS)
+            others += replace(other, is_out_of_time=simulation.is_out_of_time).play(max(_FEWEST_DRAWS, len(drawn)))
     seen = {draw.without_times for draw in drawn}
     return () if all(draw.without_times in seen for draw in others) else others
 

@@ -68,8 +68,10 @@ def test_the_versions_that_a_broker_may_have_are_saved():
     saved = replace(GROUP, kafka_versions=("3.9", "3.9+new")).to_json()
     assert saved["kafka_versions"] == ["3.9", "3.9+new"]
     assert snapshot_from_json(saved).kafka_versions == ("3.9", "3.9+new")
+    assert snapshot_from_json(replace(GROUP, kafka_versions=()).to_json()).kafka_versions == ()
     assert (
-        snapshot_from_json({key: value for key, value in saved.items() if key != "kafka_versions"}).kafka_versions == ()
+        snapshot_from_json({key: value for key, value in saved.items() if key != "kafka_versions"}).kafka_versions
+        is None
     )
 
 

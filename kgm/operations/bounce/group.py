@@ -87,6 +87,8 @@ def usable_settings(asked: Mapping[str, str]) -> dict[str, str]:
 def with_known_coordinator(snapshot: GroupSnapshot, asked: Mapping[str, str]) -> GroupSnapshot:
     """The snapshot with the versions that its broker may have by its settings too: they tell which of its two
     coordinators a broker of 3.7 to 3.9 runs."""
+    if not snapshot.kafka_versions:
+        return snapshot
     versions = [BrokerVersion.parse(text) for text in snapshot.kafka_versions]
     if _PROTOCOLS in asked or _NEW_COORDINATOR in asked:
         is_new = asked.get(_NEW_COORDINATOR) == "true" or "consumer" in asked.get(_PROTOCOLS, "").split(",")

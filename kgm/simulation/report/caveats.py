@@ -65,14 +65,20 @@ def session_caveats(shorter: Sequence[Draw], session_timeout_ms: int) -> tuple[s
     return (text,)
 
 
+def is_foreign(snapshot: GroupSnapshot, plan: Plan) -> bool:
+    """Whether the broker is of no release of Apache Kafka that kgm knows, and no version was given for it."""
+    return plan.kafka_version is None and snapshot.kafka_versions == ()
+
+
 def version_caveats(snapshot: GroupSnapshot, plan: Plan, others: Sequence[Draw]) -> tuple[str, ...]:
     """Which version of Kafka is assumed, where that is not known. others: draws with other versions that the broker may
     have, none if they change nothing."""
+    reference = f"Kafka {REFERENCE.major}.{REFERENCE.minor} (--kafka-version)"
+    if is_foreign(snapshot, plan):
+        text = f"the broker is of no release of Apache Kafka that kgm knows: it is played as {reference}"
+        return (f"{text}, and may do something else",)
     if plan.kafka_version is None and snapshot.coordinator is not None:
-        text = (
-            f"the broker's version is not known: it is assumed to behave as Kafka {REFERENCE.major}.{REFERENCE.minor} "
-            "(--kafka-version)"
-        )
+        text = f"the broker's version is not known: it is assumed to behave as {reference}"
         return (text,)
     if not others:
         return ()

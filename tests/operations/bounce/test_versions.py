@@ -51,14 +51,43 @@ def test_the_version_that_is_asked_for_counts():
     assert caveats(on(), request) == []
 
 
-def test_a_broker_of_unknown_version_is_assumed_to_behave_as_the_reference_and_that_is_said():
-    (text,) = caveats(on())
-    assert text == (
-        "the broker's version is not known: it is assumed to behave as Kafka 4.3 (--kafka-version)"
-    )  # fmt: skip
+def test_a_broker_whose_version_was_not_saved_is_assumed_to_behave_as_the_reference_and_that_is_said():
+    (text,) = caveats(LIVE)
+    assert text == "the broker's version is not known: it is assumed to behave as Kafka 4.3 (--kafka-version)"
     assert caveats(on("4.3")) == []
     assert caveats(on("3.9", "3.9+new")) == []  # nothing here depends on it
     assert caveats(MADE_UP) == []  # there is no broker
+
+
+def prediction(snapshot, request=ONE):
+    return predict_bounce(BounceGroup(snapshot=snapshot), request, draws=2).predictions[0]
+
+
+def test_nothing_is_exact_on_a_broker_that_is_no_apache_kafka():
+    foreign = prediction(on())
+    assert not foreign.exact
+    assert foreign.caveats[0] == (
+        "the broker is of no release of Apache Kafka that kgm knows: it is played as Kafka 4.3 (--kafka-version), and may "
+        "do something else"
+    )
+    assert prediction(on("4.3")).exact
+    assert prediction(on(), replace(ONE, kafka_version=BrokerVersion.parse("4.3"))).exact
+
+
+def test_the_ranges_include_what_the_other_versions_that_a_broker_may_have_would_do():
+    """New members extend the initial delay of a group that was empty, with the coordinator in Java only."""
+    members = tuple(replace(one, group_instance_id=None, member_id=f"m-{one.identity}") for one in LIVE.members)
+    group = replace(LIVE, members=members, generation=7)
+    request = BounceRequest(everyone=True, restart_time_ms=10_000, scale_out=3, scale_out_every_ms=2_500)
+    generations = {}
+    for versions in (("3.9",), ("3.9+new",), ("3.9", "3.9+new")):
+        predicted = predict_bounce(BounceGroup(snapshot=on(*versions, snapshot=group)), request, draws=6).predictions[0]
+        assert not predicted.exact
+        generations[versions] = predicted.ranges.generations
+        assert any("may also be Kafka 3.9+new" in text for text in predicted.caveats) == (len(versions) > 1)
+    scala, java, both = generations.values()
+    assert java.min < scala.min == scala.max
+    assert (both.min, both.max) == (java.min, max(scala.max, java.max))
 
 
 def test_a_saved_version_that_kgm_does_not_know_is_named():
