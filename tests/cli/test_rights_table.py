@@ -39,7 +39,9 @@ STEPS = {
     "and READ on it, DESCRIBE on its topics and the cluster": [
         ("READ", {"group": "matrix-", "prefixed": True}), ("DESCRIBE", {"topic": TOPIC}), ("DESCRIBE", {}),
     ],
-    "and READ on `__consumer_offsets`": [("READ", {"topic": "__consumer_offsets"})],
+    "and READ on `__consumer_offsets`, DESCRIBE_CONFIGS on the cluster": [
+        ("READ", {"topic": "__consumer_offsets"}), ("DESCRIBE_CONFIGS", {}),
+    ],
 }  # fmt: skip
 COMMANDS = [name for name in CLUSTER_COMMANDS if name != "config view" and not name.startswith("history")]
 
@@ -94,7 +96,10 @@ def _run(arguments, path, name):
         code = run([*arguments, "--command-config", str(path), "--timeout", "60s"])
     text = out.getvalue() + err.getvalue()
     assert CANARY not in text, name
-    named = re.findall(r"(?:the principal needs|without|no) ([A-Z]+) on (Topic '[^']+'|Group|Topic|Cluster)", text)
+    named = re.findall(
+        r"(?:the principal needs|without|no) ([A-Z_]+) on (Topic '[^']+'|Group|Topic|Cluster)",
+        text.replace("the cluster", "Cluster"),
+    )
     acls = (f"{operation} on {kind.replace(TOPIC, 'T')}" for operation, kind in named)
     return Seen(code, tuple(sorted(set(acls))), text)
 
@@ -115,6 +120,8 @@ def table(seen):
         "", "READ on the topic `__consumer_offsets` is optional. With it `watch`, `doctor` and `simulate-bounce` read what no API",
         "returns: generations, session timeouts, past rebalances. It gives access to every group of the cluster. LeaveGroup",
         "needs READ on the group, the right of every consumer: every principal that may consume may remove members.", "",
+        "DESCRIBE_CONFIGS on the cluster is optional too: with it `simulate-bounce` and `doctor` know the broker's limits and,",
+        "on Kafka 3.7 to 3.9, which coordinator it runs. Without it they say that they assume defaults.", "",
         "Exit codes by login, in the order of the columns above:", "",
         f"| command | {' | '.join(LOGINS)} |", f"|---|{'---|' * len(LOGINS)}",
     ]  # fmt: skip

@@ -121,9 +121,10 @@ class Scene:
     def _form(self) -> None:
         for instance_id in ("a", "b", "c"):
             self.start(STABLE, instance_id)
-        for number in (1, 2):
-            self.start(DYNAMIC, None, name=f"dynamic-{number}")
+        begins = self.start(DYNAMIC, None, name="dynamic-1")
         left = self.start(EMPTY, None, name="left")
+        wait_settled([begins], PARTITIONS)  # or both would be in the first generation
+        self.start(DYNAMIC, None, name="dynamic-2")
         wait_settled([self.members[name] for name in "abc"], PARTITIONS)
         wait_settled([self.members["dynamic-1"], self.members["dynamic-2"]], PARTITIONS)
         wait_settled([left], PARTITIONS)

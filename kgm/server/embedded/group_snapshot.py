@@ -41,6 +41,7 @@ def group_snapshot(cluster: EmbeddedCluster, group_id: str, host: str) -> GroupS
         topics=_topics(cluster, members, offsets),
         members=tuple(_with_lag(member, offsets) for member in sorted(members, key=lambda member: member.identity)),
         offsets=offsets,
+        kafka_versions=(str(cluster.settings.kafka_version),),
     )
 
 

@@ -30,7 +30,9 @@ def mutant(act):
 @mutant
 def nobody_is_fenced(patch):
     original = ClassicGroup.check_member
-    patch.setattr(ClassicGroup, "check_member", lambda self, member_id, _instance: original(self, member_id, None))
+    patch.setattr(
+        ClassicGroup, "check_member", lambda self, member_id, _instance, **how: original(self, member_id, None, **how)
+    )
 
 
 @mutant
@@ -50,8 +52,8 @@ def kafka_9801_a_static_restart_in_a_sync_phase_goes_unnoticed(patch):
 def kafka_13435_a_restarted_leader_has_to_assign(patch):
     original = rebalance.joined_reply
 
-    def joined_reply(group, member_id, version, *, for_leader):
-        return original(group, member_id, version, for_leader=group.leader == member_id)
+    def joined_reply(group, member_id, version, *, for_leader, **how):
+        return original(group, member_id, version, for_leader=group.leader == member_id, **how)
 
     patch.setattr(rebalance, "joined_reply", joined_reply)
 
@@ -290,8 +292,8 @@ def state_filters_mind_the_case(patch):
 def s1_a_restart_leaves_the_instance_with_its_old_id(patch):
     original = ClassicGroup.rename
 
-    def rename(self, old_id, new_id):
-        renamed = original(self, old_id, new_id)
+    def rename(self, old_id, new_id, **how):
+        renamed = original(self, old_id, new_id, **how)
         self.static_ids[renamed.group_instance_id] = old_id
         return renamed
 
@@ -340,9 +342,9 @@ def s6_a_commit_is_taken_from_whoever_sends_it(patch):
 def s7_a_generation_is_left_out(patch):
     original = ClassicGroup.start_generation
 
-    def start_generation(self, now):
+    def start_generation(self, now, **how):
         self.generation += 1
-        original(self, now)
+        original(self, now, **how)
 
     patch.setattr(ClassicGroup, "start_generation", start_generation)
 
@@ -376,9 +378,9 @@ def s10_who_leaves_is_not_missed(patch):
 def s12_nobody_leads_when_the_leader_has_gone(patch):
     original = ClassicGroup.remove
 
-    def remove(self, member_id):
+    def remove(self, member_id, **how):
         leader = self.leader
-        original(self, member_id)
+        original(self, member_id, **how)
         self.leader = leader
 
     patch.setattr(ClassicGroup, "remove", remove)
@@ -388,8 +390,8 @@ def s12_nobody_leads_when_the_leader_has_gone(patch):
 def s14_a_group_is_stable_at_once(patch):
     original = ClassicGroup.start_generation
 
-    def start_generation(self, now):
-        original(self, now)
+    def start_generation(self, now, **how):
+        original(self, now, **how)
         if self.members:
             self.state = ClassicState.STABLE
 

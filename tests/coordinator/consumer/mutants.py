@@ -20,8 +20,8 @@ def mutant(act):
 def e1_members_run_ahead(patch):
     original = Reconciliation._advance
 
-    def advance(self):
-        after = original(self)
+    def advance(self, **how):
+        after = original(self, **how)
         return after._replace(member_epoch=after.member_epoch + (after.state is MemberState.STABLE))
 
     patch.setattr(Reconciliation, "_advance", advance)
@@ -65,8 +65,8 @@ def e3_a_partition_is_forgotten(patch):
 def e4_who_has_something_to_give_up_goes_ahead_with_it(patch):
     original = Reconciliation._advance
 
-    def advance(self):
-        after = original(self)
+    def advance(self, **how):
+        after = original(self, **how)
         if after.state is not MemberState.UNREVOKED_PARTITIONS:
             return after
         return self.member._replace(member_epoch=self.target_epoch, previous_member_epoch=self.member.member_epoch)

@@ -65,9 +65,11 @@ class InEngine:
         self.runtime.loaded(now=NOW)
         self.asked = 0
 
-    def ask(self, message):
+    def ask(self, message, version=None):
         self.asked += 1
-        request = Request(message=message, version=1, client_id="c", client_host="/127.0.0.1")
+        request = Request(
+            message=message, version=1 if version is None else version, client_id="c", client_host="/127.0.0.1"
+        )
         (reply,) = self.runtime.handle(request, ticket=Ticket(self.asked), now=NOW)
         return reply.message
 
