@@ -1,4 +1,4 @@
-"""Every command on every version. `KGM_MATRIX_VERSIONS=all` plays all (80 to 140 seconds each with two busy cores), `KGM_MATRIX_VERSIONS='2.4.1 4.4.0'`
+"""Every command on every version. `KGM_MATRIX_VERSIONS=all` plays all (about a minute each), `KGM_MATRIX_VERSIONS='2.4.1 4.4.0'`
 these; otherwise a few commands run on two old ones."""
 
 from __future__ import annotations
