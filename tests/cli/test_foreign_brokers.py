@@ -15,6 +15,7 @@ from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.protocol.apis import API, ApiKey
 from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
 from kgm.protocol.messages.api_versions_response import ApiVersionsResponse
+from kgm.protocol.released_apis import API_VERSIONS
 from kgm.server import serve_in_thread
 from tests.cli.environment import forget_settings
 from tests.client.faults import FaultProxy
@@ -28,8 +29,27 @@ _CONSUMER_APIS = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: ABSENT, ApiKey.CONSUMER_GROUP_DESCRIBE: ABSENT, ApiKey.SHARE_GROUP_DESCRIBE: ABSENT,
     ApiKey.STREAMS_GROUP_DESCRIBE: ABSENT,
 }  # fmt: skip
+
+
+def of_release(broker):
+    """The APIs of a release of Apache Kafka, for makers that publish which release they build on."""
+    return {ApiKey(key): API_VERSIONS[broker].get(key, ABSENT) for key in map(int, ASKED)}
+
+
+#: What kgm asks for. Without an answer to Metadata or FindCoordinator there is no cluster and no group.
+ASKED = (
+    ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_FETCH,
+    ApiKey.LIST_OFFSETS, ApiKey.DESCRIBE_CONFIGS, ApiKey.LEAVE_GROUP, ApiKey.HEARTBEAT, ApiKey.FETCH,
+    ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.CONSUMER_GROUP_HEARTBEAT,
+)  # fmt: skip
 #: Makers, and what they publish of the APIs that kgm asks for.
 FOREIGN = {
+    # docs.confluent.io, "Supported Versions and Interoperability": the release in each version of the platform.
+    "Confluent Platform 7.8": of_release("3.8.1"),
+    "Confluent Platform 5.5": of_release("2.5.1"),
+    # docs.aws.amazon.com/msk, "Supported Apache Kafka versions".
+    "MSK 2.8.1": of_release("2.8.2"),
+    "MSK 3.9.x": of_release("3.9.1"),
     # redpanda-data/redpanda, src/v/kafka/server/handlers/*.h.
     "Redpanda": {
         ApiKey.METADATA: (0, 8), ApiKey.LIST_OFFSETS: (0, 4), ApiKey.OFFSET_FETCH: (1, 7), ApiKey.FIND_COORDINATOR: (0, 3),
@@ -52,12 +72,6 @@ FOREIGN = {
         ApiKey.DESCRIBE_GROUPS: (0, 1), ApiKey.LIST_GROUPS: (0, 1), ApiKey.DESCRIBE_CONFIGS: ABSENT, **_CONSUMER_APIS,
     },
 }  # fmt: skip
-#: What kgm asks for. Without an answer to Metadata or FindCoordinator there is no cluster and no group.
-ASKED = (
-    ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_FETCH,
-    ApiKey.LIST_OFFSETS, ApiKey.DESCRIBE_CONFIGS, ApiKey.LEAVE_GROUP, ApiKey.HEARTBEAT, ApiKey.FETCH,
-    ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.CONSUMER_GROUP_HEARTBEAT,
-)  # fmt: skip
 COMMANDS = {
     "list": ["list"],
     "describe": ["describe", GROUP],
