@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgm.cli.options.listen_address import parse_listen
+from kgm.cli.options.listen_address import address_text, is_loopback, parse_listen
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Column, Report, Table, cluster_json, emit
-from kgm.cli.output.streams import write_stderr, write_stdout
+from kgm.cli.output.streams import write_stdout
 from kgm.cli.stop_signal import stopped_by_sigterm
 from kgm.model.distribution import install_command
 from kgm.model.errors import UsageError
@@ -154,30 +154,21 @@ def _print(collector: GroupCollector, options: RunOptions, max_series: int) -> N
 
 
 def _serve(collector: GroupCollector, listener: MetricsListener, interval_ms: int) -> None:
+    from kgm.cli.output.failures import print_warning
+
     host, port = listener.address
-    _warn_of_others(host)
+    if not is_loopback(host):
+        print_warning(f"listening on {host}: everyone who reaches this port sees groups, members and lag")
     first = listener.latest = collector.collect()
     if first.log_unreadable_because is not None:
         why = first.log_unreadable_because
-        write_stderr(f"warning: {why}: rebalances and handovers between two collections may be missed\n")
-    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    write_stdout(json.dumps({"listening": where}, separators=(",", ":")) + "\n")
+        print_warning(f"{why}: rebalances and handovers between two collections may be missed")
+    write_stdout(json.dumps({"listening": address_text(host, port)}, separators=(",", ":")) + "\n")
 
     def show(collection: Collection) -> None:
         listener.latest = collection
 
     _go_on(collector, interval_ms, show)
-
-
-def _warn_of_others(host: str) -> None:
-    import ipaddress
-
-    try:
-        is_loopback = ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        is_loopback = host == "localhost"
-    if not is_loopback:
-        write_stderr(f"warning: listening on {host}: everyone who reaches this port sees groups, members and lag\n")
 
 
 def _write(collector: GroupCollector, path: Path, interval_ms: int | None, max_series: int) -> None:

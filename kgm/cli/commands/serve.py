@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from kgm.cli.options.broker_settings import KafkaVersion, parse_settings, parse_version
-from kgm.cli.options.listen_address import parse_listen
+from kgm.cli.options.listen_address import address_text, is_loopback, parse_listen
 from kgm.cli.output.streams import write_stderr, write_stdout
 from kgm.model.errors import UsageError
 from kgm.text.sanitize import clean
@@ -117,16 +117,12 @@ def parse_topics(items: list[str] | tuple[()]) -> dict[str, int]:
 
 
 def _print_listening(addresses: Mapping[int, tuple[str, int]]) -> None:
-    import ipaddress
-
     host, _ = addresses[1]
-    if not ipaddress.ip_address(host.partition("%")[0]).is_loopback:
+    if not is_loopback(host):
         _warn(
             f"listening on {host}: without authentication, every client that reaches this port can change every group"
         )
-    where = {
-        node_id: f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for node_id, (host, port) in addresses.items()
-    }
+    where = {node_id: address_text(*address) for node_id, address in addresses.items()}
     line: dict[str, Any] = {"listening": where[1]}
     if len(where) > 1:
         line["brokers"] = [{"id": node_id, "listening": address} for node_id, address in where.items()]

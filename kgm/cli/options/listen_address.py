@@ -1,4 +1,4 @@
-"""The address of `--listen`."""
+"""The address of `--listen`: as it is typed, as it is shown, and who reaches it."""
 
 from kgm.model.errors import UsageError
 
@@ -14,3 +14,18 @@ def parse_listen(text: str) -> tuple[str, int]:
     if ":" in bare and bare == host:
         raise UsageError(f"--listen {text}: an IPv6 address needs brackets", hint="for example --listen [::1]:9092")
     return bare or "127.0.0.1", int(port)
+
+
+def address_text(host: str, port: int) -> str:
+    """HOST:PORT, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host == "localhost"

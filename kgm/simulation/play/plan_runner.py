@@ -122,7 +122,7 @@ class PlanRunner:
         leader = world.chance.choice(
             [member for member in self.members if self._led_by in (None, member.profile.library)] or self.members
         )
-        records = seed_records(group, leader.spec, world.image, START_MS - 60_000, world.engine.settings.behavior)
+        records = seed_records(group, leader.spec, world.image, START_MS - 60_000, world.behavior)
         for member in self.members:
             member.be_member()
         by_heartbeat = sorted(self.members, key=lambda member: member.extended_ms)

@@ -262,7 +262,7 @@ class World:
         if self._is_emptied:
             self._is_emptied = False
             self.is_new_group = True
-            first_epoch = self.engine.settings.behavior.first_epoch
+            first_epoch = self.behavior.first_epoch
             self.epochs_before += self.generation - first_epoch
             self.generation = self._target_epoch = first_epoch
         if epoch > self.generation:

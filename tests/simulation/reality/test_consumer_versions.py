@@ -16,8 +16,7 @@ from tests.kafka.versions import broker_of
 from tests.simulation.reality.case import Case, Rolling, Stop
 from tests.simulation.reality.play import played
 from tests.simulation.reality.test_consumer import LATE_MS, TERMS, configure
-from tests.simulation.reality.test_versions import COUNT, SEED
-from tests.simulation.reality.verdict import assert_counts, predictions_for, was_on_time
+from tests.simulation.reality.test_versions import COUNT, SEED, differences
 
 VERSIONS = os.environ.get("KGM_REALITY_CONSUMER_VERSIONS", "4.1.1,4.4.0").split(",")
 
@@ -64,17 +63,10 @@ def random_cases(version: str) -> list[Case]:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_predicted_for_a_version_is_what_its_broker_does(version: str):
     terms = replace(TERMS, prefix=f"epochs-{version}", kafka_version=BrokerVersion.parse(version))
-    cases, failures = random_cases(version), []
+    cases = random_cases(version)
     with (
         broker_of(version) as kafka,
         played(kafka, cases, terms, threads=4, configure=configure) as futures,
     ):
-        for case, future in futures.items():
-            outcome = future.result()
-            try:
-                assert_counts(case, outcome, predictions_for(outcome))
-            except AssertionError as difference:
-                was = "exact" if outcome.prediction.exact else "not exact"
-                late = "" if was_on_time(outcome) else ", a process was late"
-                failures.append(f"{case} ({was}{late}): {difference}")
+        failures = differences(futures)
     assert not failures, "\n\n".join(failures)

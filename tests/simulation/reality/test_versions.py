@@ -63,6 +63,20 @@ def random_cases(version: str) -> list[Case]:
     return list(cases)
 
 
+def differences(futures) -> list[str]:
+    """Cases in which a broker did something else than was predicted, with what that was."""
+    failures = []
+    for case, future in futures.items():
+        outcome = future.result()
+        try:
+            assert_counts(case, outcome, predictions_for(outcome))
+        except AssertionError as difference:
+            was = "exact" if outcome.prediction.exact else "not exact"
+            late = "" if was_on_time(outcome) else ", a process was late"
+            failures.append(f"{case} ({was}{late}): {difference}")
+    return failures
+
+
 @pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.kafka
@@ -70,14 +84,6 @@ def random_cases(version: str) -> list[Case]:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_predicted_for_a_version_is_what_its_broker_does(version: str):
     terms = replace(TERMS, prefix=f"bounce-{version}", kafka_version=BrokerVersion.parse(version))
-    failures = []
     with broker_of(version) as kafka, played(kafka, random_cases(version), terms, threads=4) as futures:
-        for case, future in futures.items():
-            outcome = future.result()
-            try:
-                assert_counts(case, outcome, predictions_for(outcome))
-            except AssertionError as difference:
-                was = "exact" if outcome.prediction.exact else "not exact"
-                late = "" if was_on_time(outcome) else ", a process was late"
-                failures.append(f"{case} ({was}{late}): {difference}")
+        failures = differences(futures)
     assert not failures, "\n\n".join(failures)
