@@ -7,7 +7,7 @@ from kgm.coordinator.groups.event_draft import EventDraft
 from kgm.coordinator.groups.foreign_group import ForeignGroup
 from kgm.coordinator.groups.group import Group
 from kgm.coordinator.offsets.commit import Topics, exists
-from kgm.coordinator.offsets.store import Offsets, TopicPartition, tombstone
+from kgm.coordinator.offsets.store import Offsets, tombstone
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.offset_delete_request import OffsetDeleteRequest
 from kgm.protocol.messages.offset_delete_response import (
@@ -27,17 +27,49 @@ def handle_delete(
         return
     assert group is not None
     committed, unstable = offsets.of(message.group_id), offsets.unstable_of(message.group_id)
-    response = OffsetDeleteResponse()
-    for topic in message.topics:
-        rows = []
+    # The broker sorts out what does not exist before it asks the coordinator (Kafka: KafkaApis).
+    unknown, existing = _sorted_out(message, topics)
+    for topic in existing:
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(topic.name) else ErrorCode.NONE
         for row in topic.partitions:
+            row.error_code = error
             at = (topic.name, row.partition_index)
-            error = _partition_error(group, topics, at)
             if error is ErrorCode.NONE and (at in committed or at in unstable):
                 event.write(tombstone(message.group_id, at))
-            rows.append(OffsetDeleteResponsePartition(partition_index=row.partition_index, error_code=error))
-        response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=rows))
-    event.answer(response)
+    # A topic that is named twice is answered twice, unless there is anything that it has to be merged with (Kafka:
+    # OffsetDeleteResponse.Builder.merge).
+    event.answer(OffsetDeleteResponse(topics=_merged([*unknown, *existing]) if unknown else existing))
+
+
+def _sorted_out(
+    message: OffsetDeleteRequest, topics: Topics
+) -> tuple[list[OffsetDeleteResponseTopic], list[OffsetDeleteResponseTopic]]:
+    """The answer's rows of partitions that do not exist, each topic once, and those of the others."""
+    unknown: list[OffsetDeleteResponseTopic] = []
+    existing: list[OffsetDeleteResponseTopic] = []
+    for topic in message.topics:
+        numbers = [row.partition_index for row in topic.partitions]
+        for rows, error, wanted in (
+            (unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False),
+            (existing, ErrorCode.NONE, True),
+        ):
+            partitions = [
+                OffsetDeleteResponsePartition(partition_index=number, error_code=error)
+                for number in numbers
+                if exists(topics, topic.name, number) is wanted
+            ]
+            if partitions:
+                rows.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+    return _merged(unknown), existing
+
+
+def _merged(topics: list[OffsetDeleteResponseTopic]) -> list[OffsetDeleteResponseTopic]:
+    by_name: dict[str, OffsetDeleteResponseTopic] = {}
+    for topic in topics:
+        first = by_name.setdefault(topic.name, topic)
+        if first is not topic:
+            first.partitions += topic.partitions
+    return list(by_name.values())
 
 
 def _group_error(message: OffsetDeleteRequest, group: Group | None) -> ErrorCode:
@@ -53,9 +85,3 @@ def _group_error(message: OffsetDeleteRequest, group: Group | None) -> ErrorCode
             return ErrorCode.NONE if group.is_empty else ErrorCode.NON_EMPTY_GROUP
         case ConsumerGroup():
             return ErrorCode.NONE
-
-
-def _partition_error(group: Group, topics: Topics, at: TopicPartition) -> ErrorCode:
-    if not exists(topics, *at):
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(at[0]) else ErrorCode.NONE

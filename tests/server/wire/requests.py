@@ -386,12 +386,15 @@ def _fetch_bounds(step: "Step", *, static: bool) -> Bounds:
 
 
 def delete_offsets(step: "Step", actor: "Actor", version: int, run: "Run") -> Message:
-    """orders-0 orders-1 ..."""
+    """orders-0 orders-1 ..., or apart: a topic for each partition"""
+    words = tuple(word for word in step.words if word != "apart")
+    parts = [(word,) for word in words] if "apart" in step.words else [words]
     topics = [
         OffsetDeleteRequestTopic(
             name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=index) for index, _ in rows]
         )
-        for topic, rows in partitions(step.words).items()
+        for part in parts
+        for topic, rows in partitions(part).items()
     ]
     return OffsetDeleteRequest(group_id=_group(step, run), topics=topics)
 
