@@ -1,10 +1,11 @@
-"""Durations as people type them: `500ms`, `5s`, `2m`, `1h`; a number without a unit is seconds."""
+"""Durations as people type them: `500ms`, `5s`, `2m`, `1h`. The unit is required, because Kafka's own settings are in
+milliseconds and other tools' in seconds; only zero is the same in all of them."""
 
 import re
 
 from kgm.model.errors import UsageError
 
-_UNITS_MS = {"ms": 1, "s": 1000, "": 1000, "m": 60_000, "h": 3_600_000}
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _FORM = re.compile(r"\s*(\d{1,12}(?:\.\d{1,12})?)\s*(ms|s|m|h|)\s*", re.IGNORECASE)
 
 
@@ -13,7 +14,15 @@ def parse_duration(text: str, option: str) -> int:
     match = _FORM.fullmatch(text)
     if match is None:
         raise UsageError(f"{option}: {text[:60]!r} is not a valid duration", hint="write 500ms, 5s, 2m or 1h")
-    return round(float(match[1]) * _UNITS_MS[match[2].lower()])
+    number, unit = float(match[1]), match[2].lower()
+    if number and not unit:
+        raise UsageError(f"{option}: {text.strip()} has no unit", hint=f"write {match[1]}s or {match[1]}ms")
+    return round(number * _UNITS_MS[unit]) if unit else 0
+
+
+def typed_duration(ms: int) -> str:
+    """A duration as an option takes it, exactly: `90s` for 90000."""
+    return f"{ms // 1000}s" if ms % 1000 == 0 else f"{ms}ms"
 
 
 def show_duration(ms: int | None) -> str:

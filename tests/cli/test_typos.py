@@ -53,8 +53,9 @@ def test_a_slip_is_a_usage_error(words, message, hint, capsys, monkeypatch):
     "words",
     [
         ["describe", ""], ["describe", "a", " "], ["describe", "-g", ""], ["describe", "--match", ""],
-        ["remove-members", "", "-i", "a", "--yes"], ["simulate-bounce", "", "--all"], ["watch", ""], ["wait", ""],
-        ["doctor", ""], ["doctor", "--match", ""], ["list", "--match", ""], ["diff", "live:", "live:"],
+        ["remove-members", "", "-i", "a", "--yes"], ["simulate-bounce", "", "--all"], ["plan", ""], ["rollout", "", "--all", "--exec", "true"],
+        ["scale-in", "", "--to", "1"], ["watch", ""], ["wait", ""],
+        ["doctor", ""], ["doctor", "--match", ""], ["drain", "--match", ""], ["list", "--match", ""], ["diff", "live:", "live:"],
         ["config", "test", "-g", ""], ["audit", "-g", ""], ["history", "explain", ""], ["history", "churn", "--match", ""],
         ["history", "rebalances", ""], ["history", "timeline", "-g", ""],
     ],

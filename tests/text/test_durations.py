@@ -7,13 +7,16 @@ from kgm.text.durations import parse_duration, show_duration
 
 
 @pytest.mark.parametrize(
-    ("text", "ms"), [("500ms", 500), ("5s", 5000), ("2m", 120_000), ("1h", 3_600_000), ("30", 30_000), ("1.5s", 1500)]
+    ("text", "ms"),
+    [("500ms", 500), ("5s", 5000), ("2m", 120_000), ("1h", 3_600_000), ("0", 0), ("0s", 0), ("1.5s", 1500)],
 )
 def test_durations(text, ms):
     assert parse_duration(text, "--timeout") == ms
 
 
-@pytest.mark.parametrize("text", ["", "x", "5 parsecs", "-1s", "1e9s", "9" * 5_000, "1." + "9" * 5_000 + "s"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "5 parsecs", "-1s", "1e9s", "9" * 5_000, "1", "30", "1.5", "1." + "9" * 5_000 + "s"]
+)
 def test_invalid_durations(text):
     with pytest.raises(UsageError, match="--timeout"):
         parse_duration(text, "--timeout")

@@ -4,19 +4,21 @@ import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
-from kgm.model.errors import NotFoundError
+from kgm.model.assignment import count
+from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot
 from kgm.operations.bounce.group import BounceGroup
-from kgm.simulation.plan.bounce_plan import Plan, PlanOptions, WhatIf, with_versions_of, without
+from kgm.simulation.plan.bounce_plan import MemberOrder, Plan, PlanOptions, WhatIf, with_versions_of, without
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BounceRequest(PlanOptions):
     """A bounce in the words of an operator: members by id, by pattern, or all of them.
 
-    instance_ids, member_ids, patterns (globs on identities), everyone: the members that bounce. Ids in `scale_in` and
-    `remove` are of either kind; these members do not bounce, even if a pattern or `everyone` includes them. scale_out:
-    None: as many as there are pre-registered ids without a member."""
+    instance_ids, member_ids, patterns (globs on identities), everyone: the members that bounce. In the order NAMED
+    those of patterns, and everyone, go by identity. Ids in `scale_in` and `remove` are of either kind; these members do
+    not bounce, even if a pattern or `everyone` includes them. scale_out: None: as many as there are pre-registered ids
+    without a member."""
 
     instance_ids: tuple[str, ...] = ()
     member_ids: tuple[str, ...] = ()
@@ -41,8 +43,13 @@ def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
     options = {each.name: getattr(request, each.name) for each in fields(PlanOptions)}
     options["what_if"] = _what_if(request.what_if, group)
     options["settings"] = {**group.broker_settings, **request.settings}
+    bouncing = _bouncing(request, snapshot, excluded=(*scale_in, *removed))
+    if request.rolling is not None:
+        bouncing = ordered(bouncing, snapshot, request.order)
+        if request.order is MemberOrder.NAMED and (request.everyone or request.patterns):
+            options["order"] = MemberOrder.ID
     plan = Plan(
-        bounce=_bouncing(request, snapshot, excluded=(*scale_in, *removed)),
+        bounce=bouncing,
         scale_in=scale_in,
         remove=removed,
         scale_out=scale_out,
@@ -50,6 +57,47 @@ def plan_for(request: BounceRequest, group: BounceGroup) -> Plan:
         **options,
     )
     return with_versions_of(snapshot, plan)
+
+
+def ordered(identities: Sequence[str], snapshot: GroupSnapshot, order: MemberOrder) -> tuple[str, ...]:
+    """The members in this order; identities that the group does not have come last.
+
+    Raises RefusedError for an order by a leader who is not known, UsageError for one that the group does not have."""
+    if order is MemberOrder.NAMED:
+        return tuple(identities)
+    members = {member.identity: member for member in snapshot.members}
+    if order is MemberOrder.LEADER_LAST:
+        _refuse_no_leader(snapshot)
+
+    def place(identity: str) -> tuple[bool, str, int, str]:
+        member = members.get(identity)
+        if member is None:
+            return True, "", 0, identity
+        match order:
+            case MemberOrder.HOST:
+                return False, member.client_host, 0, identity
+            case MemberOrder.CLIENT_ID:
+                return False, member.client_id, 0, identity
+            case MemberOrder.PARTITIONS:
+                return False, "", count(member.assignment), identity
+            case MemberOrder.LEADER_LAST:
+                return False, "", int(member.member_id == snapshot.leader), identity
+            case _:
+                return False, "", 0, identity
+
+    return tuple(sorted(identities, key=place))
+
+
+def _refuse_no_leader(snapshot: GroupSnapshot) -> None:
+    if snapshot.type != "classic":
+        raise UsageError(f"group {snapshot.group_id} has no leader: its broker computes the assignment")
+    if snapshot.leader is None or all(member.member_id != snapshot.leader for member in snapshot.members):
+        raise RefusedError(
+            f"the leader of group {snapshot.group_id} is not known",
+            facts=("no Kafka API returns it; it is in the group's last record in __consumer_offsets",),
+            hint="grant READ on Topic '__consumer_offsets', or choose another order: --order id|host|partitions",
+            group_id=snapshot.group_id,
+        )
 
 
 def _what_if(what_if: WhatIf, group: BounceGroup) -> WhatIf:

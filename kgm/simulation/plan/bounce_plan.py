@@ -34,6 +34,21 @@ class GroupProtocol(enum.Enum):
     CONSUMER = "consumer"
 
 
+class MemberOrder(enum.Enum):
+    """The order in which members bounce, batch after batch. Members that are alike in it go by their identity."""
+
+    NAMED = "named"
+    """As the operator named them."""
+    ID = "id"
+    """By identity, which is random for dynamic members."""
+    HOST = "host"
+    CLIENT_ID = "client-id"
+    PARTITIONS = "partitions"
+    """Who owns the fewest partitions goes first: what surprises does so while little is at stake."""
+    LEADER_LAST = "leader-last"
+    """The leader of a classic group after all others, so that it computes the assignment of every batch but its own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rolling:
     """Batches one after another. The next one begins `pause_ms` after the group is stable again."""
@@ -66,17 +81,22 @@ class WhatIf:
 class PlanOptions:
     """Everything in a plan but its members.
 
-    rolling: members bounce in batches; None: all together. restart_time_ms: from the stop of a process to its next
-    start. settings: broker settings by name. kafka_version: whose coordinator is played; None: that of the snapshot,
-    or `REFERENCE` if nothing is known of the broker. other_versions: those that the broker may have as well; where they
-    do something else, the prediction is not exact. heartbeat_interval_ms: of classic clients, which no Kafka API
-    returns; None: probably Kafka's default of 3 s. scale_out_every_ms: from one new member to the next. target_size:
-    how many members there will be, for the what-if of a broker that waits for them (`WhatIf.standby`). retry_every_ms:
-    how long after the broker has refused a process of a consumer group a supervisor starts it again; None: it stays
-    away. migrate: members of a classic group that bounce come back with the consumer protocol (KIP-848)."""
+    rolling: members bounce in batches; None: all together. order: that of the members in `Plan.bounce`.
+    restart_time_ms: from the stop of a process to its next start. restart_times_ms: restarts as they were seen: each
+    restart takes one of them at random, and `restart_time_ms` does not matter. settings: broker settings by name.
+    kafka_version: whose coordinator is played; None: that of the snapshot, or `REFERENCE` if nothing is known of the
+    broker.
+    other_versions: those that the broker may have as well; where they do something else, the prediction is not exact.
+    heartbeat_interval_ms: of classic clients, which no Kafka API returns; None: probably Kafka's default of 3 s.
+    scale_out_every_ms: from one new member to the next. target_size: how many members there will be, for the what-if of
+    a broker that waits for them (`WhatIf.standby`). retry_every_ms: how long after the broker has refused a process of
+    a consumer group a supervisor starts it again; None: it stays away. migrate: members of a classic group that bounce
+    come back with the consumer protocol (KIP-848)."""
 
     rolling: Rolling | None = None
+    order: MemberOrder = MemberOrder.NAMED
     restart_time_ms: int = 10_000
+    restart_times_ms: tuple[int, ...] = ()
     stop: Stop = Stop.CLEAN
     what_if: WhatIf = field(default_factory=WhatIf)
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -115,7 +135,7 @@ class Plan(PlanOptions):
         _refuse_overlap(self)
         _refuse_below("the number of new members", self.scale_out, 0)
         _refuse_below("the time between new members", self.scale_out_every_ms, 0)
-        _refuse_below("the restart time", self.restart_time_ms, 0)
+        _refuse_below("the restart time", min((self.restart_time_ms, *self.restart_times_ms)), 0)
         for what, value in (
             ("the session timeout", self.what_if.session_timeout_ms),
             ("the rebalance timeout", self.what_if.rebalance_timeout_ms),
@@ -133,6 +153,11 @@ class Plan(PlanOptions):
     def named(self) -> tuple[str, ...]:
         """Every member that the plan names."""
         return self.bounce + self.scale_in + self.remove
+
+    @property
+    def longest_restart_ms(self) -> int:
+        """The longest time from the stop of a process to its next start."""
+        return max(self.restart_times_ms, default=self.restart_time_ms)
 
     @property
     def has_standby_plan(self) -> bool:
@@ -169,7 +194,9 @@ class Plan(PlanOptions):
             "mode": "together" if rolling is None else "rolling",
             "max_unavailable": None if rolling is None else rolling.max_unavailable,
             "pause_ms": None if rolling is None else rolling.pause_ms,
+            "order": self.order.value,
             "restart_time_ms": self.restart_time_ms,
+            "restart_times_ms": list(self.restart_times_ms),
             "retry_every_ms": self.retry_every_ms,
             "migrate": self.migrate,
             "stop": self.stop.value,

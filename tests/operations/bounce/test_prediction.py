@@ -10,7 +10,7 @@ from kgm.operations.bounce.group import BounceGroup, made_up_group
 from kgm.operations.bounce.prediction import Gates, predict_bounce, simulate
 from kgm.operations.bounce.request import BounceRequest
 from kgm.simulation import bounce
-from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Rolling, Stop, WhatIf
+from kgm.simulation.plan.bounce_plan import GroupProtocol, MemberOrder, Membership, Plan, Rolling, Stop, WhatIf
 
 TOPICS = [TopicSnapshot(name="t", partitions=12)]
 STATIC = made_up_group(3, TOPICS)
@@ -38,7 +38,7 @@ def test_the_settings_of_the_broker_count_unless_the_plan_has_others():
 def test_a_prediction_has_the_group_and_the_plan_as_understood():
     predicted = predict_bounce(STATIC, BounceRequest(everyone=True, rolling=Rolling()))
     assert predicted.group == STATIC.snapshot
-    assert predicted.plan == Plan(bounce=("member-1", "member-2", "member-3"), rolling=Rolling())
+    assert predicted.plan == Plan(bounce=("member-1", "member-2", "member-3"), rolling=Rolling(), order=MemberOrder.ID)
     assert (names(predicted), predicted.errors, predicted.failed_gates) == (["as-is"], (), ())
     assert predicted.predictions == (simulate(STATIC, predicted.plan),)
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.errors import NotFoundError, RefusedError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 from kgm.operations.bounce.group import BounceGroup, made_up_group
 from kgm.operations.bounce.request import BounceRequest, plan_for
-from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Rolling, Stop, WhatIf
+from kgm.simulation.plan.bounce_plan import GroupProtocol, MemberOrder, Membership, Rolling, Stop, WhatIf
 
 SNAPSHOT = GroupSnapshot(
     group_id="g",
@@ -117,3 +117,50 @@ def test_a_made_up_group_is_made_as_it_is_to_be():
     assert (group.snapshot.type, group.snapshot.assignor) == ("consumer", "uniform")
     assert not any(member.group_instance_id for member in group.snapshot.members)
     assert plan_for(BounceRequest(everyone=True, what_if=what_if), group).what_if == WhatIf(session_timeout_ms=9_000)
+
+
+HOSTS = replace(
+    SNAPSHOT,
+    leader="id-a",
+    members=tuple(
+        MemberSnapshot(member_id=member_id, group_instance_id=name, client_host=host, client_id=client_id,
+            assignment={"t": owned})
+        for member_id, name, host, client_id, owned in (
+            ("id-b", "app-b", "/10.0.0.1", "z", (0,)), ("id-a", "app-a", "/10.0.0.2", "y", (1, 2)),
+            ("dyn-1", None, "/10.0.0.1", "x", ()),
+        )
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("order", "bounce"),
+    [
+        (MemberOrder.NAMED, ("app-a", "app-b", "dyn-1")),
+        (MemberOrder.ID, ("app-a", "app-b", "dyn-1")),
+        (MemberOrder.HOST, ("app-b", "dyn-1", "app-a")),
+        (MemberOrder.CLIENT_ID, ("dyn-1", "app-a", "app-b")),
+        (MemberOrder.PARTITIONS, ("dyn-1", "app-b", "app-a")),
+        (MemberOrder.LEADER_LAST, ("app-b", "dyn-1", "app-a")),
+    ],
+)
+def test_members_bounce_in_an_order_that_can_be_chosen(order, bounce):
+    ordered = plan(HOSTS, everyone=True, rolling=Rolling(), order=order)
+    assert ordered.bounce == bounce
+    assert ordered.order is (MemberOrder.ID if order is MemberOrder.NAMED else order)
+    named = plan(HOSTS, instance_ids=("app-b", "app-a"), rolling=Rolling(), order=order)
+    expected = ("app-b", "app-a") if order is MemberOrder.NAMED else tuple(one for one in bounce if one != "dyn-1")
+    assert named.bounce == expected
+    assert named.order is order
+
+
+@pytest.mark.parametrize("leader", [None, "id-of-one-that-has-left"])
+def test_nobody_is_taken_for_the_leader(leader):
+    with pytest.raises(RefusedError, match="leader of group g is not known"):
+        plan(replace(HOSTS, leader=leader), everyone=True, rolling=Rolling(), order=MemberOrder.LEADER_LAST)
+
+
+def test_a_consumer_group_has_no_leader():
+    group = replace(HOSTS, type="consumer")
+    with pytest.raises(UsageError, match="has no leader"):
+        plan(group, everyone=True, rolling=Rolling(), order=MemberOrder.LEADER_LAST)

@@ -75,7 +75,8 @@ def test_nothing_is_exact_on_a_broker_that_is_no_apache_kafka():
 
 
 def test_the_ranges_include_what_the_other_versions_that_a_broker_may_have_would_do():
-    """New members extend the initial delay of a group that was empty, with the coordinator in Java only."""
+    """New members extend the initial delay of a group that was empty, with the coordinator in Java only. A member that
+    rejoins just before it stops is in one more generation with either."""
     members = tuple(replace(one, group_instance_id=None, member_id=f"m-{one.identity}") for one in LIVE.members)
     group = replace(LIVE, members=members, generation=7)
     request = BounceRequest(everyone=True, restart_time_ms=10_000, scale_out=3, scale_out_every_ms=2_500)
@@ -86,7 +87,7 @@ def test_the_ranges_include_what_the_other_versions_that_a_broker_may_have_would
         generations[versions] = predicted.ranges.generations
         assert any("may also be Kafka 3.9+new" in text for text in predicted.caveats) == (len(versions) > 1)
     scala, java, both = generations.values()
-    assert java.min < scala.min == scala.max
+    assert java.min < scala.min == scala.median
     assert (both.min, both.max) == (java.min, max(scala.max, java.max))
 
 
