@@ -125,6 +125,7 @@ class OffsetSnapshot:
 class GroupSnapshot:
     """One group at the time of the snapshot. Times are in milliseconds.
 
+    leader: the member id of the classic group's leader, which no API returns; None where it is not known.
     kafka_versions: the versions that its coordinator's broker may have (`3.9`, `3.9+new`); none if it is of no release
     of Apache Kafka that kgm knows, and None if it was not asked."""
 
@@ -143,6 +144,7 @@ class GroupSnapshot:
     members: tuple[MemberSnapshot, ...] = ()
     offsets: tuple[OffsetSnapshot, ...] = ()
     kafka_versions: tuple[str, ...] | None = None
+    leader: str | None = None
 
     @property
     def lag(self) -> int | None:
@@ -197,6 +199,7 @@ class GroupSnapshot:
                 row.to_json() for row in sorted(self.offsets, key=lambda offset: (offset.topic, offset.partition))
             ],
             "kafka_versions": None if self.kafka_versions is None else [*self.kafka_versions],
+            "leader": self.leader,
         }
 
 
@@ -227,6 +230,7 @@ def snapshot_from_json(data: Any) -> GroupSnapshot:
         members=members,
         offsets=tuple(_offset(item, i) for i, item in enumerate(group.array("offsets"))),
         kafka_versions=group.names("kafka_versions"),
+        leader=group.get("leader", (str,), optional=True),
     )
 
 

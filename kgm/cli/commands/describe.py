@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from kgm.model.snapshot import GroupSnapshot
 
 SCHEMA = "kgm.describe/v1"
+#: Of more groups the coordinators' logs are not read, which takes time and bytes for each.
+_MOST_COMPLETED = 10
 
 
 class DescribeView(Enum):
@@ -66,6 +68,10 @@ def describe(
         snapshots = [answer for answer in answers if not isinstance(answer, KgmError)]
         if snapshots and options.is_data:  # a table does not show them
             snapshots = connected.with_kafka_versions(snapshots)
+            if len(snapshots) <= _MOST_COMPLETED:
+                from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts
+
+                snapshots = all_with_logged_timeouts(connected, snapshots)
     errors = [*selection.errors, *(answer for answer in answers if isinstance(answer, KgmError))]
     gone = [error.group_id for error in errors if isinstance(error, NotFoundError) and error.group_id is not None]
     store_names(options, snapshots, gone=gone)

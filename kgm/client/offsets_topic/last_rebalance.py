@@ -1,4 +1,5 @@
-"""What no API returns of a classic group, from the log of its coordinator: session and rebalance timeout, generation.
+"""What no API returns of a classic group, from the log of its coordinator: session and rebalance timeout, generation,
+leader.
 
 Kafka keeps a group's last rebalance as a record of the topic `__consumer_offsets`, which may be read like any other
 topic by who has READ on it (Kafka: GroupMetadataValue). It is read from its end back, until the group's record or the
@@ -8,7 +9,8 @@ A failure here, such as a missing permission or a broker that does not answer, i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -28,46 +30,64 @@ _SHARE = 0.25
 
 
 def with_logged_timeouts(cluster: AdminClient, snapshot: GroupSnapshot) -> GroupSnapshot:
-    """The snapshot of a live classic group, completed from its coordinator's log. Never raises KgmError."""
-    if snapshot.type != "classic" or snapshot.state != "Stable":
-        return snapshot
+    """The snapshot of a live group, completed as by `all_with_logged_timeouts`."""
+    return all_with_logged_timeouts(cluster, [snapshot])[0]
+
+
+def all_with_logged_timeouts(cluster: AdminClient, snapshots: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
+    """The snapshots of live groups, the classic and stable ones completed from their coordinators' logs. Never raises
+    KgmError."""
+    incomplete = [each.group_id for each in snapshots if each.type == "classic" and each.state == "Stable"]
+    records = _last_records(cluster, incomplete) if incomplete else {}
+    return [_completed(snapshot, records.get(snapshot.group_id)) for snapshot in snapshots]
+
+
+def _completed(snapshot: GroupSnapshot, record: tuple[bytes, int] | None) -> GroupSnapshot:
     from kgm.records.messages.group_metadata_value import GroupMetadataValue
 
-    deadline = cluster.deadline.part(_SHARE)
+    if record is None:
+        return snapshot
     try:
-        record = _last_record(cluster, snapshot.group_id, deadline)
+        value = _decode(snapshot.group_id, record[0])
     except KgmError:
         return snapshot
-    if not isinstance(record, GroupMetadataValue) or not record.members:
+    if not isinstance(value, GroupMetadataValue) or not value.members:
         return snapshot
-    if {member.member_id for member in record.members} != {member.member_id for member in snapshot.members}:
+    if {member.member_id for member in value.members} != {member.member_id for member in snapshot.members}:
         return snapshot
-    sessions = {member.session_timeout for member in record.members}
+    sessions = {member.session_timeout for member in value.members}
     return replace(
         snapshot,
-        generation=record.generation if snapshot.generation is None else snapshot.generation,
+        generation=value.generation if snapshot.generation is None else snapshot.generation,
         session_timeout_ms=sessions.pop() if len(sessions) == 1 else snapshot.session_timeout_ms,
-        rebalance_timeout_ms=max(member.rebalance_timeout for member in record.members),
+        rebalance_timeout_ms=max(member.rebalance_timeout for member in value.members),
+        leader=value.leader or None,
     )
 
 
-def _last_record(cluster: AdminClient, group_id: str, deadline: Deadline) -> object | None:
-    """The value of the group's last record, or None without one within bounds. Raises KgmError."""
+def _last_records(cluster: AdminClient, group_ids: Sequence[str]) -> dict[str, tuple[bytes, int]]:
+    """The groups' last records, as `find_last_records` returns them, without those that cannot be read."""
     from kgm.java.partitions import partition_for
 
-    topic = partition_log.look_up(cluster, deadline)
-    number = partition_for(group_id, topic.partition_count)
-    leader = topic.leaders.get(number)
-    if leader is None:
-        return None
-    task = partial(find_last_records, number, (group_id,), deadline)
-    return _decode(group_id, cluster.brokers.on_broker(leader.broker, task, deadline).get(group_id))
+    deadline = cluster.deadline.part(_SHARE)
+    records: dict[str, tuple[bytes, int]] = {}
+    # Nothing more is read once a read has failed: describing groups is not to wait for one timeout after another.
+    with contextlib.suppress(KgmError):
+        topic = partition_log.look_up(cluster, deadline)
+        by_partition: dict[int, list[str]] = {}
+        for group_id in group_ids:
+            by_partition.setdefault(partition_for(group_id, topic.partition_count), []).append(group_id)
+        for number, there in by_partition.items():
+            if (leader := topic.leaders.get(number)) is not None:
+                task = partial(find_last_records, number, there, deadline)
+                records |= cluster.brokers.on_broker(leader.broker, task, deadline)
+    return records
 
 
-def _decode(group_id: str, record: tuple[bytes, int] | None) -> object | None:
+def _decode(group_id: str, value: bytes) -> object | None:
     from kgm.records.record import decode_record
 
-    return None if record is None else decode_record(partition_log.group_record_key(group_id), record[0]).value
+    return decode_record(partition_log.group_record_key(group_id), value).value
 
 
 def find_last_records(

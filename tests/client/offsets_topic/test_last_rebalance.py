@@ -60,6 +60,7 @@ def test_timeouts_and_generation_come_from_the_log(kafka, member):
     assert (snapshot.generation, snapshot.session_timeout_ms, snapshot.rebalance_timeout_ms) == (None, None, None)
     assert (completed.generation, completed.session_timeout_ms) == (member.generation, SESSION_MS)
     assert completed.rebalance_timeout_ms == SESSION_MS
+    assert completed.leader == member.leader == member.member_id
     assert completed.members == snapshot.members
 
 
@@ -95,6 +96,25 @@ def test_a_prediction_for_a_live_group_assumes_no_timeout(kafka, member):
     scenario = json.loads(done.out)["data"]["scenarios"][0]
     assert scenario["rebalances"] == 0
     assert "timeout is not in the snapshot" not in done.out + done.err
+
+
+@pytest.mark.kafka
+def test_a_saved_description_predicts_what_the_live_group_does(kafka, member, tmp_path):
+    """The session of 60 s is longer than the restart; the default is not."""
+    snapshot = tmp_path / "snapshot.json"
+    described = kgm("describe", member.group, "-o", "json", "-b", kafka.bootstrap)
+    snapshot.write_text(described.out)
+    (group,) = json.loads(described.out)["data"]["groups"]
+    assert (group["generation"], group["session_timeout_ms"]) == (member.generation, SESSION_MS)
+    assert group["leader"] == member.member_id
+    plan = ("--all", "--rolling", "--order", "leader-last", "--restart-time", "50s", "-o", "json")
+    live = kgm("simulate-bounce", member.group, *plan, "-b", kafka.bootstrap)
+    saved = kgm("simulate-bounce", "--from-file", str(snapshot), *plan)
+    assert (live.code, saved.code) == (0, 0), live.err + saved.err
+    of_live, of_saved = (json.loads(run.out)["data"]["scenarios"][0] for run in (live, saved))
+    assert of_saved["rebalances"] == 0
+    # The broker's settings are not in a snapshot.
+    assert of_saved | {"caveats": None} == of_live | {"caveats": None}
 
 
 def test_what_cannot_be_read_costs_nothing(server, form, group):

@@ -58,6 +58,7 @@ GROUP: Final[dict[str, Any]] = {
     "members": [MEMBER],
     "offsets": [_OFFSET],
     "kafka_versions": (["str"], None),
+    "leader": "str?",
 }
 
 
