@@ -17,8 +17,9 @@ from kgm.simulation.plan.starting_group import StartingGroup, StartingMember, st
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.play.plan_runner import PlanRunner
+from kgm.simulation.play.timing import DIRECTED, DrawTiming, UsualTiming
 from kgm.simulation.report.caveats import INITIAL_DELAY, caveats, is_foreign, session_caveats, version_caveats
-from kgm.simulation.report.prediction import Prediction, Range, Ranges
+from kgm.simulation.report.prediction import Prediction, Range, Ranges, TimeRange
 
 DRAWS = 200
 SEED = 1
@@ -27,10 +28,20 @@ SEED = 1
 _BUDGET = 300_000
 _MEMBERS_PER_COST = 100
 _FEWEST_DRAWS = 3
-#: What they may cost if the first draw was not like the others.
-_MOST_SPENT = 2 * _BUDGET
+#: How many draws there are at most, and what they may cost (about 2 s), where only times differ.
+_TIMED_DRAWS = 40
+_TIMED_BUDGET = 60_000
+#: What draws may cost, in budgets, if the first one was not like the others.
+_MOST_BUDGETS = 2
 #: When the group has not become stable in any of so many draws, it will not do so in others.
 _HOPELESS_DRAWS = 10
+#: Directed draws are played in rounds, one round for so many random draws.
+_DRAWS_PER_ROUND = 10
+_MOST_ROUNDS = 8
+#: How many more draws there are at most, for each random one, if extremes are rare.
+_MOST_MORE = 2
+#: In how many of the draws an empty group does not wait, if it is not known whether it does.
+_NO_DELAY_EVERY = 4
 _FEWER_DRAWS = "the time limit (--timeout) has passed: there are fewer draws than asked for"
 #: How large the hash map of a consumer group may be: for as many members as now, two or four times as many.
 _MAP_SIZES = 3
@@ -62,10 +73,13 @@ def simulate(
     UsageError for a plan that does not fit the group, TimedOutError if the time is not enough for one draw."""
     simulation = replace(Simulation.of(snapshot, plan, seed), is_out_of_time=is_out_of_time)
     drawn = simulation.play(draws)
+    directed = simulation.play_directed(len(drawn))
+    directed += simulation.play_rare(drawn, directed)
     shorter = _with_shorter_session(snapshot, simulation, drawn)
     led = _led_by_each(simulation, drawn)
     others = _of_other_versions(snapshot, plan, simulation, drawn)
-    every = (*drawn, *shorter, *led, *others)
+    extremes = (*directed, *shorter, *led, *others)
+    every = (*drawn, *extremes)
     exact = all(draw.without_times == every[0].without_times for draw in every) and not (
         _is_open(every) or _is_early(simulation) or is_foreign(snapshot, simulation.plan)
     )
@@ -83,10 +97,17 @@ def simulate(
         caveats=(
             *session_caveats(shorter, SHORTEST_SESSION_MS),
             *version_caveats(snapshot, simulation.plan, others),
-            *caveats(group, simulation.plan, simulation.settings, drawn),
+            *caveats(
+                group,
+                simulation.plan,
+                simulation.settings,
+                (*drawn, *directed),
+                is_certain=simulation.is_certain(drawn[0]),
+            ),
             *((_FEWER_DRAWS,) if is_out_of_time() else ()),
         ),
-        ranges=None if exact else _ranges(drawn, (*shorter, *led, *others)),
+        ranges=None if exact else _ranges(drawn, extremes),
+        stopped_partition_range_ms=_stopped_range_ms(drawn, extremes),
         protocol=group.protocol.value,
     )
 
@@ -119,16 +140,17 @@ class Simulation:
         return cls(group=group, plan=plan, settings=settings, seed=seed)
 
     def play(self, draws: int) -> Sequence[Draw]:
-        """As many draws as are asked for; fewer if they are costly or the time is over, and only one if nothing is left
-        to chance. Raises TimedOutError if the time is not enough for one."""
+        """As many draws as are asked for; fewer if they are costly, if they differ in nothing but times, or if the time
+        is over. Raises TimedOutError if the time is not enough for one."""
         first = self.runner(0).play()
-        if _is_certain(self.group, self.plan, first):
-            return (first,)
-        per_request = 1 + len(self.group.members) / _MEMBERS_PER_COST
-        affordable = max(_FEWEST_DRAWS, round(_BUDGET / max(first.requests * per_request, 1)))
+        budget = _BUDGET
+        if self.is_certain(first):
+            draws, budget = min(draws, _TIMED_DRAWS), _TIMED_BUDGET
+        per_request = self._cost_per_request
+        affordable = max(_FEWEST_DRAWS, round(budget / max(first.requests * per_request, 1)))
         drawn, spent = [first], first.requests * per_request
         while len(drawn) < min(draws, affordable):
-            is_costly = spent > _MOST_SPENT and len(drawn) >= _FEWEST_DRAWS
+            is_costly = spent > _MOST_BUDGETS * budget and len(drawn) >= _FEWEST_DRAWS
             is_hopeless = len(drawn) >= _HOPELESS_DRAWS and not any(draw.became_stable for draw in drawn)
             if is_costly or is_hopeless:
                 break
@@ -139,19 +161,73 @@ class Simulation:
             spent += drawn[-1].requests * per_request
         return tuple(drawn)
 
-    def runner(self, number: int, *, keeps_holdings: bool = False) -> PlanRunner:
+    def is_certain(self, draw: Draw) -> bool:
+        """Whether other draws can differ from this one in times only: static members are all back well within their
+        session, so that the coordinator answers each with its former assignment, and no other member notices."""
+        group, plan = self.group, self.plan
+        usual_ms = CONSUMER_INTERVAL_MS if group.protocol is GroupProtocol.CONSUMER else None
+        interval_ms = plan.heartbeat_interval_ms or usual_ms or usual_heartbeat_interval_ms(group.session_timeout_ms)
+        slack_ms = interval_ms + LONGEST_START_MS + _SPARE_MS
+        return (
+            group.all_static
+            and not draw.generations
+            and not (plan.scale_in or plan.remove or plan.scale_out)
+            and plan.longest_restart_ms + slack_ms < group.session_timeout_ms
+        )
+
+    def runner(self, number: int, *, timing: type[DrawTiming] = DrawTiming, keeps_holdings: bool = False) -> PlanRunner:
         """A draw by its number: it is the same each time. Draw 0 takes the group and the broker as they are described,
         and processes that start as quickly as most, because it may be the only one."""
         name = f"{self.seed}/{number}"
-        group, settings = self.group, self.settings
         if number:
-            group = _shuffled(group, name, becomes_consumer=self.plan.migrate)
-            if _has_no_delay(self.plan, number):
-                settings = replace(settings, group_initial_rebalance_delay_ms=0)
+            return self._shuffled_runner(
+                name, timing, has_no_delay=number % _NO_DELAY_EVERY == 0, keeps_holdings=keeps_holdings
+            )
         return PlanRunner(
-            group, self.plan, settings, name, keeps_holdings=keeps_holdings, has_usual_timing=not number,
+            self.group, self.plan, self.settings, name, keeps_holdings=keeps_holdings, timing=UsualTiming,
             is_out_of_time=self.is_out_of_time,
         )  # fmt: skip
+
+    def _shuffled_runner(
+        self, name: str, timing: type[DrawTiming], *, has_no_delay: bool, keeps_holdings: bool = False
+    ) -> PlanRunner:
+        """has_no_delay: whether the first rebalance of an empty group does not wait, as is usual in development, if the
+        delay is not known."""
+        settings = self.settings
+        if has_no_delay and INITIAL_DELAY not in self.plan.settings:
+            settings = replace(settings, group_initial_rebalance_delay_ms=0)
+        return PlanRunner(
+            _shuffled(self.group, name, becomes_consumer=self.plan.migrate), self.plan, settings, name,
+            keeps_holdings=keeps_holdings, timing=timing, is_out_of_time=self.is_out_of_time,
+        )  # fmt: skip
+
+    def play_rare(self, drawn: Sequence[Draw], directed: Sequence[Draw]) -> list[Draw]:
+        """More random draws, as long as the least or the most of anything has been drawn only once: what is just
+        beyond it is about as likely then. None for plans of which few draws are played."""
+        more: list[Draw] = []
+        spent = sum(draw.requests for draw in drawn) * self._cost_per_request
+        with contextlib.suppress(TimedOutError):
+            while len(drawn) > len(more) // _MOST_MORE and len(drawn) >= _DRAWS_PER_ROUND and spent < _BUDGET:
+                if len(more) % _DRAWS_PER_ROUND == 0 and not _has_rare_extreme((*drawn, *directed, *more)):
+                    break
+                more.append(self.runner(len(drawn) + len(more)).play())
+                spent += more[-1].requests * self._cost_per_request
+        return more
+
+    @property
+    def _cost_per_request(self) -> float:
+        return 1 + len(self.group.members) / _MEMBERS_PER_COST
+
+    def play_directed(self, draws: int) -> list[Draw]:
+        """Draws of what happens too rarely to be among so many random ones."""
+        rounds = min(draws // _DRAWS_PER_ROUND, _MOST_ROUNDS)
+        directed: list[Draw] = []
+        with contextlib.suppress(TimedOutError):
+            for number in range(rounds):
+                for timing in DIRECTED:
+                    name = f"{self.seed}/{timing.__name__}/{number}"
+                    directed.append(self._shuffled_runner(name, timing, has_no_delay=number % 2 == 0).play())
+        return directed
 
 
 def _refuse_consumer_protocol(group: StartingGroup, plan: Plan) -> None:
@@ -258,12 +334,6 @@ def _with_some_order(member: StartingMember, chance: random.Random) -> StartingM
     return replace(member, listed={topic: chance.sample(numbers, len(numbers)) for topic, numbers in owned})
 
 
-def _has_no_delay(plan: Plan, number: int) -> bool:
-    """Whether the first rebalance of an empty group does not wait, as is usual in development: in every fourth draw, if
-    the delay is not known."""
-    return INITIAL_DELAY not in plan.settings and number % 4 == 0
-
-
 def _with_shorter_session(snapshot: GroupSnapshot, simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
     """A few draws with the shortest session timeout that a broker allows by default, where that of a classic group had
     to be assumed (no Kafka API returns it). No draws if they come to the same as `drawn`."""
@@ -324,20 +394,6 @@ def _of_other_versions(
 # -- what all draws say together
 
 
-def _is_certain(group: StartingGroup, plan: Plan, draw: Draw) -> bool:
-    """Whether no other draw can differ: static members are all back well within their session, so that the coordinator
-    answers each with its former assignment, and no other member notices."""
-    usual_ms = CONSUMER_INTERVAL_MS if group.protocol is GroupProtocol.CONSUMER else None
-    interval_ms = plan.heartbeat_interval_ms or usual_ms or usual_heartbeat_interval_ms(group.session_timeout_ms)
-    slack_ms = interval_ms + LONGEST_START_MS + _SPARE_MS
-    return (
-        group.all_static
-        and not draw.generations
-        and not (plan.scale_in or plan.remove or plan.scale_out)
-        and plan.restart_time_ms + slack_ms < group.session_timeout_ms
-    )
-
-
 def _is_early(simulation: Simulation) -> bool:
     """Whether the broker's rules for the group were not compared with its own classes."""
     is_consumer = simulation.group.protocol is GroupProtocol.CONSUMER or simulation.plan.migrate
@@ -365,6 +421,14 @@ def _typical(draws: Sequence[Draw]) -> int:
     return min(range(len(draws)), key=distance)
 
 
+def _has_rare_extreme(draws: Sequence[Draw]) -> bool:
+    """Whether the least or the most of what is counted was drawn only once."""
+    columns = zip(
+        *((draw.generations, draw.rebalances, draw.moved_partitions, draw.handovers) for draw in draws), strict=True
+    )
+    return any(column.count(edge) == 1 for column in columns for edge in {min(column), max(column)})
+
+
 def _ranges(draws: Sequence[Draw], extremes: Sequence[Draw]) -> Ranges:
     """extremes: draws that widen a range and do not count for what is typical."""
 
@@ -379,4 +443,12 @@ def _ranges(draws: Sequence[Draw], extremes: Sequence[Draw]) -> Ranges:
         handovers=over(lambda draw: draw.handovers),
         stopped_partition_ms=over(lambda draw: draw.stopped_partition_ms),
         draws=len(draws) + len(extremes),
+    )
+
+
+def _stopped_range_ms(draws: Sequence[Draw], extremes: Sequence[Draw]) -> TimeRange:
+    """The time without a consumer. extremes: as in `_ranges`."""
+    values, wider = ([draw.stopped_partition_ms for draw in each] for each in (draws, extremes))
+    return TimeRange(
+        min=min(values + wider), median=median_low(values), max=max(values + wider), draws=len(draws) + len(extremes)
     )

@@ -111,11 +111,13 @@ class Seen:
 
 @dataclass
 class FaultProxy:
-    """Listens on `port` once entered. `ranges` narrows the versions that the server seems to speak."""
+    """Listens on `port` once entered. `ranges` narrows the versions that the server seems to speak. `source` is the address
+    from which the server sees its clients connect: any of 127.0.0.0/8."""
 
     backend: tuple[str, int]
     ranges: dict[ApiKey, tuple[int, int]] = field(default_factory=dict)
     seen: list[Seen] = field(default_factory=list)
+    source: str = "127.0.0.1"
 
     def __post_init__(self) -> None:
         self._faults: dict[ApiKey, deque[Fault]] = defaultdict(deque)
@@ -174,7 +176,7 @@ class FaultProxy:
             threading.Thread(target=self._relay, args=(client,), daemon=True).start()
 
     def _relay(self, client: socket.socket) -> None:
-        server = socket.create_connection(self.backend)
+        server = socket.create_connection(self.backend, source_address=(self.source, 0))
         with self._lock:
             self._open += [client, server]
         try:

@@ -307,13 +307,16 @@ class OldKafka(_Cluster):
         version: str = "2.2.2",
         heap_mb: int = 300,
         listeners: Mapping[str, str] | None = None,
+        logs_groups: bool = False,
     ) -> None:
-        """listeners: those beside the PLAINTEXT one, name to security protocol."""
+        """listeners: those beside the PLAINTEXT one, name to security protocol. logs_groups: whether its log has what
+        the group coordinator logs at level INFO."""
         self.properties = dict(properties or {})
         self._listeners = dict(listeners or {})
         self._ports: dict[str, int] = {}
         self._version = version
         self._heap_mb = heap_mb
+        self._logs_groups = logs_groups
         self._child: Child | None = None
         self.folder = Path()
         #: host:port of ZooKeeper.
@@ -357,6 +360,7 @@ class OldKafka(_Cluster):
             "log4j.rootLogger=WARN, out\nlog4j.appender.out=org.apache.log4j.ConsoleAppender\n"
             "log4j.appender.out.layout=org.apache.log4j.PatternLayout\n"
             "log4j.appender.out.layout.ConversionPattern=%d %p %c: %m%n\n"
+            + ("log4j.logger.kafka.coordinator.group=INFO\n" if self._logs_groups else "")
         )
         command = java_command(
             "Leash",

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import IO, Any, Final, Literal, Protocol, Self
 
 from tests.kafka.java_tools import java_command
 from tests.kafka.process import Child
@@ -53,6 +53,7 @@ class Options:
     heartbeat_interval_ms: int = 300
     max_poll_interval_ms: int = 60_000  # the rebalance timeout
     config: Mapping[str, str] = field(default_factory=dict)  # any other setting, by the client's own name
+    transaction_every_s: float | None = None  # librdkafka: commit in transactions, so often
 
     def common(self, bootstrap: str) -> dict[str, str]:
         """Settings that librdkafka and Java share."""
@@ -197,11 +198,25 @@ class Member:
             self._changed.notify_all()
 
 
+class Process(Protocol):
+    """What a member is run in."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def stdin(self) -> IO[str]: ...
+    @property
+    def stdout(self) -> IO[str]: ...
+    def wait(self, timeout_s: float) -> int: ...
+    def kill(self) -> int: ...
+    def log_tail(self) -> str: ...
+
+
 class RdMember(Member):
     """A librdkafka consumer in its own process."""
 
     def __init__(
-        self, name: str, options: Options, bootstrap: str, folder: Path, *, process: Child | None = None
+        self, name: str, options: Options, bootstrap: str, folder: Path, *, process: Process | None = None
     ) -> None:
         """process: one that is ready (`RdMembers.warm`)."""
         super().__init__(name, options)
@@ -209,8 +224,14 @@ class RdMember(Member):
         config |= {"topic.metadata.refresh.interval.ms": "5000"}
         if options.protocol == "classic" and options.assignor is not None:
             config["partition.assignment.strategy"] = options.assignor
-        spec = json.dumps({"config": config | dict(options.config), "topics": list(options.topics)})
-        self._child = _rd_process(folder / f"{name}.log", spec) if process is None else process
+        spec = json.dumps(
+            {
+                "config": config | dict(options.config),
+                "topics": list(options.topics),
+                "transaction_every_s": options.transaction_every_s,
+            }
+        )
+        self._child: Process = _rd_process(folder / f"{name}.log", spec) if process is None else process
         if process is not None:
             process.stdin.write(spec + "\n")
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -268,13 +289,14 @@ class JavaMember(Member):
     def crash(self) -> None:
         """End as a crash does: the broker sees closed connections and no further request.
 
-        The only live member of its JVM takes the JVM with it; a member among others is closed with REMAIN_IN_GROUP, which
-        sends nothing, except for a static KIP-848 member: that must be alone in its JVM.
+        The only live member of its JVM takes the JVM with it; a classic member among others is closed with
+        REMAIN_IN_GROUP, which sends nothing. A KIP-848 member must be alone in its JVM: a static one says that it will
+        be back (epoch -2), and a dynamic one leaves all the same (seen on Java 4.3).
         """
         if all(member is self or not member.alive for member in self._owner.members):
             self._owner.crash()
-        elif self.options.protocol == "consumer" and self.options.instance_id is not None:
-            message = "a static KIP-848 member can only crash with its JVM: start it in its own JavaMembers"
+        elif self.options.protocol == "consumer":
+            message = "a KIP-848 member can only crash with its JVM: start it in its own JavaMembers"
             raise ValueError(message)
         else:
             self.send("close-remain")

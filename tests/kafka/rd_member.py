@@ -4,6 +4,10 @@ argv[1] is JSON {"config": ..., "topics": [...]}; without it the process says "r
 of standard input. Commands are JSON lines on standard input:
 {"cmd": "commit" | "pause" | "close" | "stall" | "subscribe" | "unsubscribe"}. Events are JSON lines on standard
 output. When standard input ends, the process ends without a word to the broker.
+
+With "transaction_every_s" in the JSON the member commits its positions in a transaction that often, if it has read
+anything. `rd_member.py --fork SOCKET` forks a member for each connection to a Unix socket, which is the standard input
+and output of that member; it begins with "ready PID". Such a member starts in milliseconds.
 """
 
 from __future__ import annotations
@@ -11,12 +15,15 @@ from __future__ import annotations
 import json
 import os
 import queue
+import select
+import signal
+import socket
 import sys
 import threading
 import time
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 _FATAL_TEXTS = {
     "fenced by other consumer": "FENCED_INSTANCE_ID",
@@ -31,7 +38,7 @@ def _commands(into: queue.Queue[dict[str, Any]]) -> None:
 
 
 class Member:
-    def __init__(self, config: dict[str, Any], topics: list[str]) -> None:
+    def __init__(self, config: dict[str, Any], topics: list[str], transaction_every_s: float | None = None) -> None:
         self.assignment: set[tuple[str, int]] = set()
         self.commands: queue.Queue[dict[str, Any]] = queue.Queue()
         self.polled = 0
@@ -40,6 +47,9 @@ class Member:
         threading.Thread(target=_commands, args=(self.commands,), daemon=True).start()
         self.consumer = Consumer({**config, "error_cb": self.on_error})
         self.consumer.subscribe(topics, on_assign=self.on_assign, on_revoke=self.on_revoke, on_lost=self.on_lost)
+        self.transactions = None
+        if transaction_every_s is not None:
+            self.transactions = Transactions(config, self.consumer, transaction_every_s)
         self.emit("started")
 
     def run(self) -> None:
@@ -53,6 +63,8 @@ class Member:
                 else:
                     self.polled += 1
             if self.polled:
+                if self.transactions is not None and (error := self.transactions.commit()) is not None:
+                    self.emit("error", error=error.name(), message=error.str())
                 self.emit("polled", count=self.polled)
                 self.polled = 0
             try:
@@ -118,11 +130,68 @@ class Member:
         sys.stdout.flush()
 
 
+class Transactions:
+    """Commits the positions of a consumer in transactions, as an application with exactly-once semantics does."""
+
+    def __init__(self, config: dict[str, Any], consumer: Consumer, every_s: float) -> None:
+        settings = {"bootstrap.servers": config["bootstrap.servers"], "log_level": 0}
+        self.producer = Producer(settings | {"transactional.id": f"{config['client.id']}-{os.getpid()}"})
+        self.producer.init_transactions(30)
+        self.consumer, self.every_s, self.due_at = consumer, every_s, time.monotonic() + every_s
+
+    def commit(self) -> KafkaError | None:
+        """Commit if it is due; returns the error."""
+        if time.monotonic() < self.due_at:
+            return None
+        self.due_at = time.monotonic() + self.every_s
+        positions = [each for each in self.consumer.position(self.consumer.assignment()) if each.offset >= 0]
+        if not positions:
+            return None
+        try:
+            self.producer.begin_transaction()
+            self.producer.send_offsets_to_transaction(positions, self.consumer.consumer_group_metadata(), 5)
+            self.producer.commit_transaction(5)
+        except KafkaException as failure:
+            error = failure.args[0]
+            if error.txn_requires_abort():
+                self.producer.abort_transaction(5)
+            return error
+        return None
+
+
+def _fork(path: str) -> dict[str, Any]:
+    """Fork a process for each connection until standard input ends; returns in each of them, with its JSON."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(64)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    while True:
+        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        if sys.stdin in ready:
+            os._exit(143)
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            listener.close()
+            os.dup2(connection.fileno(), 0)
+            os.dup2(connection.fileno(), 1)
+            connection.close()
+            sys.stdin, sys.stdout = os.fdopen(0, encoding="utf-8"), os.fdopen(1, "w", encoding="utf-8")
+            sys.stdout.write(f"ready {os.getpid()}\n")
+            sys.stdout.flush()
+            return json.loads(sys.stdin.readline())
+        connection.close()
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if len(sys.argv) > 2:
+        spec = _fork(sys.argv[2])
+    elif len(sys.argv) > 1:
         spec = json.loads(sys.argv[1])
     else:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         spec = json.loads(sys.stdin.readline())
-    Member(spec["config"], spec["topics"]).run()
+    Member(**spec).run()

@@ -57,7 +57,7 @@ def commit_something(member):
 @STATIC
 def test_members_join_commit_and_crash(kafka, topic, members, kind, protocol, static):
     group = f"join-{kind.__name__}-{protocol}-{static}"
-    # A static KIP-848 member of Java can only crash with its JVM, so the one that crashes has its own.
+    # A KIP-848 member of Java can only crash with its JVM, so the one that crashes has its own.
     with kind(kafka.bootstrap) as doomed_members:
         first = join(members, topic, group, protocol, static, 0)
         doomed = join(doomed_members, topic, group, protocol, static, 1)

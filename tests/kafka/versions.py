@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,10 @@ VERSIONS: Final = (
     "2.4.1", "2.8.2", "3.3.2", "3.6.2", "3.9.1", "3.9.1+new", "4.0.1", "4.1.1", "4.2.0", "4.3.0", "4.4.0",
 )  # fmt: skip
 _FORMAT_TIMEOUT_S: Final = 60
+_LOGS_GROUPS: Final = tuple(
+    f"-Dorg.slf4j.simpleLogger.log.{name}=info"
+    for name in ("kafka.coordinator.group", "org.apache.kafka.coordinator.group")
+)
 _NEW_COORDINATOR: Final = {
     "group.coordinator.new.enable": "true",
     "group.coordinator.rebalance.protocols": "classic,consumer",
@@ -31,15 +35,17 @@ _NEW_COORDINATOR: Final = {
 
 
 def broker_of(
-    version: str, properties: Mapping[str, str] | None = None, *, listeners: Mapping[str, str] | None = None
-) -> KafkaCluster | OldKafka:
+    version: str, properties: Mapping[str, str] | None = None, *, listeners: Mapping[str, str] | None = None,
+    logs_groups: bool = False,
+) -> KafkaCluster | OldKafka:  # fmt: skip
     """A broker of one of `VERSIONS`, not started yet; use it as a context manager. listeners: more of them, name to
-    security protocol."""
+    security protocol. logs_groups: whether its log has what group coordinators log at level INFO."""
     number, _, variant = version.partition("+")
     more = {**(_NEW_COORDINATOR if variant == "new" else {}), **(properties or {})}
     if _is_kraft(number):
-        return _KRaftBroker(number, more, listeners=listeners)
-    return OldKafka(more, version=number, listeners=listeners)
+        jvm_options = [*QUICK, *_LOGS_GROUPS] if logs_groups else QUICK
+        return _KRaftBroker(number, more, listeners=listeners, jvm_options=jvm_options)
+    return OldKafka(more, version=number, listeners=listeners, logs_groups=logs_groups)
 
 
 def _is_kraft(number: str) -> bool:
@@ -51,9 +57,9 @@ class _KRaftBroker(KafkaCluster):
 
     def __init__(
         self, version: str, properties: Mapping[str, str], *, n_brokers: int = 1,
-        listeners: Mapping[str, str] | None = None,
+        listeners: Mapping[str, str] | None = None, jvm_options: Sequence[str] = QUICK,
     ) -> None:  # fmt: skip
-        super().__init__(n_brokers, properties, listeners=listeners)
+        super().__init__(n_brokers, properties, listeners=listeners, jvm_options=jvm_options)
         self._version = version
 
     def _start_broker(self, broker_id: int) -> None:
@@ -68,7 +74,7 @@ class _KRaftBroker(KafkaCluster):
             done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_TIMEOUT_S, check=False)
             if done.returncode:
                 raise RuntimeError(f"Kafka {self._version} cannot format its folder:\n{done.stdout}{done.stderr}")
-        options = [*QUICK, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        options = [*self._jvm_options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
         command = java_command(
             "Leash", "kafka.Kafka", str(config), heap_mb=400, options=options, class_path=path
         )  # fmt: skip

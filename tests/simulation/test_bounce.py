@@ -96,6 +96,30 @@ def test_stopped_time_is_that_of_the_process_and_no_more():
     assert scenario.typical.handovers == 0
 
 
+def test_times_have_a_range_where_everything_else_is_exact():
+    """A process may take anything between a few ms and half a second to join, so the time without a consumer is not
+    certain."""
+    group = made_up(3, 12)
+    scenario = predict(group, bounce=ids(group, 0), restart_time_ms=10_000)
+    stopped = scenario.stopped_partition_range_ms
+    assert (scenario.exact, scenario.ranges) == (True, None)
+    assert 4 * 10_000 < stopped.min < stopped.median < stopped.max < 4 * 11_500
+    assert stopped.min <= scenario.typical.stopped_partition_ms <= stopped.max
+    assert stopped.max - stopped.min > 4 * 200
+    assert stopped.is_meaningful
+    few = simulate(group, Plan(bounce=ids(group, 0)), draws=2).stopped_partition_range_ms
+    assert (few.draws, few.is_meaningful) == (2, False)
+
+
+def test_the_range_of_times_is_that_of_the_ranges_where_there_are_any():
+    group = made_up(3, 12, DYNAMIC)
+    scenario = predict(group, bounce=ids(group, 0))
+    drawn, stopped = scenario.ranges.stopped_partition_ms, scenario.stopped_partition_range_ms
+    assert (stopped.min, stopped.median, stopped.max, stopped.draws) == (
+        drawn.min, drawn.median, drawn.max, scenario.ranges.draws
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("assignor", ["range", "roundrobin"])
 def test_a_late_static_member_costs_two_rebalances_and_no_move_when_eager(assignor):
     group = made_up(3, 12, assignor=assignor)
@@ -382,12 +406,16 @@ def test_generations_are_null_if_the_snapshot_does_not_contain_them():
 
 def test_a_typical_draw_lies_within_the_ranges():
     group = made_up(4, 21, DYNAMIC)
-    scenario = predict(group, bounce=ids(group), rolling=Rolling(max_unavailable=2), draws=30)
+    plan = Plan(bounce=ids(group), rolling=Rolling(max_unavailable=2))
+    scenario = simulate(group, plan, draws=30)
     for name in ("generations", "rebalances", "moved_partitions", "stopped_partition_ms"):
         found = getattr(scenario.ranges, name)
         assert found.min <= getattr(scenario.typical, name) <= found.max
         assert found.min <= found.median <= found.max
-    assert scenario.ranges.draws == 30
+    simulation = Simulation.of(group, plan)
+    drawn, directed = simulation.play(30), simulation.play_directed(30)
+    assert (len(drawn), len(directed)) == (30, 15)
+    assert scenario.ranges.draws == 30 + 15 + len(simulation.play_rare(drawn, directed))
 
 
 @pytest.mark.parametrize(
@@ -476,3 +504,21 @@ def test_consumer_groups_before_4_0_have_no_exact_prediction(version, is_exact):
     assert scenario.exact is is_exact
     assert any("played as those of 4.0" in caveat for caveat in scenario.caveats) is not is_exact
     assert scenario.typical.moved_partitions == 0
+
+
+def test_each_restart_takes_one_of_the_times_that_were_seen():
+    """One of two static members restarts: in time, or late, which costs its three partitions two handovers each."""
+    group = made_up(2, 6, STATIC, session_timeout_ms=45_000)
+    plan = Plan(bounce=ids(group, 0), restart_times_ms=(5_000, 90_000))
+    drawn = Simulation.of(group, plan).play(40)
+    assert {draw.handovers for draw in drawn} == {0, 6}
+    away_s = {round(draw.stopped_partition_ms / 3 / 10_000) for draw in drawn if not draw.handovers}
+    assert away_s == {1}, "about 5 s and a moment to start in"
+    prediction = simulate(group, plan, draws=40)
+    assert not prediction.exact
+    assert (prediction.ranges.handovers.min, prediction.ranges.handovers.max) == (0, 6)
+
+
+def test_restarts_that_are_all_in_time_are_certain():
+    group = made_up(2, 6, STATIC, session_timeout_ms=45_000)
+    assert simulate(group, Plan(bounce=ids(group), restart_times_ms=(5_000, 30_000))).exact

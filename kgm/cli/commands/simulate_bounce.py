@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import enum
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kgm.cli.options.broker_settings import KafkaVersion, parse_settings, parse_version
+from kgm.cli.options.plan_words import choice_of, duration_of, member_ids_of, rolling_of
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import ConditionNotMet, UsageError
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from kgm.model.snapshot import TopicSnapshot
     from kgm.operations.bounce.group import BounceGroup
     from kgm.operations.bounce.prediction import PredictedBounce
-    from kgm.simulation.plan.bounce_plan import Rolling, WhatIf
-
-E = TypeVar("E", bound=enum.Enum)
+    from kgm.simulation.plan.bounce_plan import WhatIf
 
 
 @cluster_options
@@ -57,6 +55,15 @@ def simulate_bounce(
         str | None,
         typer.Option(
             "--pause", metavar="DURATION", help="Wait before the next batch, once the group is stable again (0s)."
+        ),
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            "--order",
+            metavar="ORDER",
+            help="id | host | client-id | partitions | leader-last: who bounces first. Default: ids as named; --all and"
+            " --match by id, which is random for dynamic members.",
         ),
     ] = None,
     restart_time: Annotated[
@@ -169,36 +176,39 @@ def simulate_bounce(
     from kgm.cli.output.progress import progress
     from kgm.operations.bounce.prediction import Gates, predict_bounce
     from kgm.operations.bounce.request import BounceRequest
-    from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Stop, WhatIf
+    from kgm.simulation.plan.bounce_plan import GroupProtocol, MemberOrder, Membership, Stop, WhatIf
 
     group_id = _one_source(group, group_option, from_file, members, topic)
     what_if = WhatIf(
-        session_timeout_ms=_duration(session_timeout, "--session-timeout"),
-        rebalance_timeout_ms=_duration(rebalance_timeout, "--rebalance-timeout"),
+        session_timeout_ms=duration_of(session_timeout, "--session-timeout"),
+        rebalance_timeout_ms=duration_of(rebalance_timeout, "--rebalance-timeout"),
         assignor=assignor,
-        membership=_choice(Membership, membership, "--as"),
-        protocol=_choice(GroupProtocol, protocol, "--protocol"),
+        membership=choice_of(Membership, membership, "--as"),
+        protocol=choice_of(GroupProtocol, protocol, "--protocol"),
     )
     request = BounceRequest(
-        instance_ids=_ids(instance_ids, "--instance-ids"),
-        member_ids=_ids(member_ids, "--member-ids"),
+        instance_ids=member_ids_of(instance_ids, "--instance-ids"),
+        member_ids=member_ids_of(member_ids, "--member-ids"),
         patterns=tuple(match or ()),
         everyone=everyone,
-        scale_in=_ids(scale_in, "--scale-in"),
-        remove=_ids(remove, "--remove"),
+        scale_in=member_ids_of(scale_in, "--scale-in"),
+        remove=member_ids_of(remove, "--remove"),
         scale_out=scale_out,
-        scale_out_every_ms=_duration(scale_out_every, "--scale-out-every") or 0,
+        scale_out_every_ms=duration_of(scale_out_every, "--scale-out-every") or 0,
         target_size=target_size,
-        pre_registered=_ids(pre_registered, "--pre-registered"),
-        rolling=_rolling(rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause),
-        restart_time_ms=_duration(restart_time, "--restart-time") or 0,
-        retry_every_ms=_duration(retry_every, "--retry-every"),
+        pre_registered=member_ids_of(pre_registered, "--pre-registered"),
+        rolling=rolling_of(
+            rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause, order=order
+        ),
+        order=choice_of(MemberOrder, order, "--order") or MemberOrder.NAMED,
+        restart_time_ms=duration_of(restart_time, "--restart-time") or 0,
+        retry_every_ms=duration_of(retry_every, "--retry-every"),
         migrate=migrate,
-        stop=_choice(Stop, stop, "--stop") or Stop.CLEAN,
+        stop=choice_of(Stop, stop, "--stop") or Stop.CLEAN,
         what_if=what_if,
         settings=parse_settings(settings or ()),
         kafka_version=parse_version(kafka_version),
-        heartbeat_interval_ms=_duration(heartbeat_interval, "--heartbeat-interval"),
+        heartbeat_interval_ms=duration_of(heartbeat_interval, "--heartbeat-interval"),
     )
     bounce_group, where = _group(group_id, from_file, members, topic, what_if, common)
     with progress(common, "simulating the plan"):
@@ -301,39 +311,3 @@ def _topic(text: str) -> TopicSnapshot:
     if not colon or not name or not partitions.isdecimal():
         raise UsageError(f"--topic: {text!r} is not NAME:PARTITIONS", hint="--topic orders:12")
     return TopicSnapshot(name=name, partitions=int(partitions))
-
-
-def _ids(texts: list[str] | None, option: str) -> tuple[str, ...]:
-    """Ids in the order given, each once."""
-    from kgm.text.braces import expand_list
-
-    return tuple(dict.fromkeys(name for text in texts or () for name in expand_list(text, option)))
-
-
-def _rolling(*, rolling: bool, together: bool, max_unavailable: int | None, pause: str | None) -> Rolling | None:
-    from kgm.simulation.plan.bounce_plan import Rolling
-
-    if rolling and together:
-        raise UsageError("--rolling and --together exclude each other")
-    if not rolling:
-        if max_unavailable is not None or pause is not None:
-            raise UsageError("--max-unavailable and --pause require --rolling")
-        return None
-    return Rolling(
-        max_unavailable=1 if max_unavailable is None else max_unavailable, pause_ms=_duration(pause, "--pause") or 0
-    )
-
-
-def _choice(kind: type[E], text: str | None, option: str) -> E | None:
-    if text is None:
-        return None
-    try:
-        return kind(text)
-    except ValueError:
-        raise UsageError(f"{option}: {text!r} is not one of {', '.join(each.value for each in kind)}") from None
-
-
-def _duration(text: str | None, option: str) -> int | None:
-    from kgm.text.durations import parse_duration
-
-    return None if text is None else parse_duration(text, option)

@@ -27,6 +27,14 @@ _CONSUMER_NOTE = (
     "With the consumer protocol, REBALANCES counts target assignments and GENERATIONS counts group epochs; only "
     "partitions that move stop"
 )
+_ORDERS = {
+    "named": "in the order named",
+    "id": "in the order of their ids",
+    "host": "in the order of their hosts",
+    "client-id": "in the order of their client ids",
+    "partitions": "those with the fewest partitions first",
+    "leader-last": "leader last",
+}
 
 
 def report(predicted: PredictedBounce, where: dict[str, str | None] | None) -> Report:
@@ -80,11 +88,11 @@ def _summary(predicted: PredictedBounce) -> Table:
                 _with_range(typical.generations, ranges.generations if ranges else None),
                 _with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
                 _with_range(typical.handovers, ranges.handovers if ranges else None),
-                _seconds(typical.stopped_partition_ms),
+                _stopped(prediction),
                 *([_seconds(typical.newcomers_wait_ms)] if has_new else []),
                 *([typical.refused_joins] if has_refused else []),
                 "yes" if prediction.exact else f"no, {_draws(prediction)}" if ranges is None else "no",
-                None if prediction.ranges is None else prediction.ranges.draws,
+                prediction.stopped_partition_range_ms.draws,
             ]
         )
     has_handovers = any(_most_handovers(prediction) for prediction in predictions)
@@ -119,6 +127,12 @@ def _seconds(span_ms: int | None) -> str | None:
     return None if span_ms is None else f"{span_ms / 1000:.1f}s"
 
 
+def _stopped(prediction: Prediction) -> str:
+    typical, drawn = prediction.typical.stopped_partition_ms, prediction.stopped_partition_range_ms
+    shown, least, most = (f"{span_ms / 1000:.1f}" for span_ms in (typical, drawn.min, drawn.max))
+    return f"{shown}s ({least}-{most})" if drawn.is_meaningful and least != most else f"{shown}s"
+
+
 def in_words(plan: Plan) -> str:
     """The plan as one line: `3 members restart (...), 2 join, 2 leave for good, 1 is removed`."""
     every = f" (one every {show_duration(plan.scale_out_every_ms)})" if plan.scale_out_every_ms else ""
@@ -141,6 +155,8 @@ def _how(plan: Plan) -> str:
     parts = ["together"] if len(plan.bounce) > 1 else []
     if plan.rolling is not None:
         parts = ["rolling", f"{plan.rolling.max_unavailable} at a time"]
+        if len(plan.bounce) > 1:
+            parts.append(_ORDERS[plan.order.value])
     parts += [f"{plan.stop.value} stop", f"back after {show_duration(plan.restart_time_ms)}"]
     if plan.migrate:
         parts[-1] += " with the consumer protocol"

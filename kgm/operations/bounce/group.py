@@ -64,12 +64,22 @@ def live_group(cluster: AdminClient, group_id: str) -> BounceGroup:
     Raises KgmError if the group cannot be described."""
     from kgm.client.offsets_topic.last_rebalance import with_logged_timeouts
 
-    asked = cluster.broker_settings(group_id, (*BROKER_SETTINGS, _NEW_COORDINATOR, _PROTOCOLS))
-    settings = usable_settings(asked) | as_broker_settings(cluster.group_settings(group_id, GROUP_SETTINGS))
+    asked = asked_settings(cluster, group_id)
     snapshot = with_logged_timeouts(cluster, cluster.describe_group(group_id, offsets=False))
+    return group_with_settings(cluster, snapshot, asked)
+
+
+def asked_settings(cluster: AdminClient, group_id: str) -> dict[str, str]:
+    """The settings of the broker that coordinates a group, as far as they matter to a bounce and may be read."""
+    return cluster.broker_settings(group_id, (*BROKER_SETTINGS, _NEW_COORDINATOR, _PROTOCOLS))
+
+
+def group_with_settings(cluster: AdminClient, snapshot: GroupSnapshot, asked: Mapping[str, str]) -> BounceGroup:
+    """A described group with its own settings and those of its broker. asked: `asked_settings` of that broker."""
+    own = cluster.group_settings(snapshot.group_id, GROUP_SETTINGS)
     return BounceGroup(
         snapshot=with_known_coordinator(snapshot, asked),
-        broker_settings=settings,
+        broker_settings=usable_settings(asked) | as_broker_settings(own),
         caveats=(_UNREADABLE,) if cluster.cannot_read_broker_settings else (),
     )
 

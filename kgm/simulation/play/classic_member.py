@@ -21,7 +21,7 @@ from kgm.simulation.plan.starting_group import StartingMember
 from kgm.simulation.play.client_profiles import ClientProfile
 from kgm.simulation.play.leader import STICKY, assignments, encode_sticky_data
 from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
-from kgm.simulation.play.timing import draw_ms, heartbeat_period_ms
+from kgm.simulation.play.timing import heartbeat_period_ms
 from kgm.simulation.play.world import World
 
 _SYNC_NAMES_PROTOCOL_FROM = 5
@@ -142,10 +142,10 @@ class ScriptedClassicMember(ScriptedMember):
         if self.profile.beats_while_syncing:
             self.last_beat_ms, self._has_beaten = self.world.clock.now_ms, True
             self._beat_at(self.world.clock.now_ms + self.period_ms)
-        delay = draw_ms(self.world.chance, self.profile.think)
+        delay = self.takes_ms(self.profile.think)
         leads = response.leader == response.member_id
         if leads and self.profile.library is Library.LIBRDKAFKA:
-            delay += draw_ms(self.world.chance, self.profile.think)  # it fetches metadata first
+            delay += self.takes_ms(self.profile.think)  # it fetches metadata first
         leading = response if leads else None
         self.next_action = self.world.clock.after(delay, self._sync, leading, response.protocol_name)
 
@@ -215,7 +215,7 @@ class ScriptedClassicMember(ScriptedMember):
         world.ledger.take(self.consumes_as, less(assigned, self.owned), world.clock.now_ms)
         self.owned = {topic: tuple(numbers) for topic, numbers in assigned.items() if numbers}
         if lost and self.keeps_while_joining:
-            self._join_soon(draw_ms(world.chance, self.profile.revoke), at_once=True)
+            self._join_soon(self.takes_ms(self.profile.revoke), at_once=True)
         if not self.profile.beats_while_syncing:
             due_ms = self.last_beat_ms + self.period_ms if self._has_beaten else world.clock.now_ms
             self._beat_at(max(world.clock.now_ms, due_ms))
@@ -266,7 +266,7 @@ class ScriptedClassicMember(ScriptedMember):
         is_busy = self.phase is not LifecyclePhase.STABLE or self.next_action is not None
         if response.error_code == ErrorCode.NONE or is_busy:
             return
-        react = draw_ms(self.world.chance, self.profile.react)
+        react = self.takes_ms(self.profile.react)
         match response.error_code:
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self._join_soon(react, at_once=not self.keeps_while_joining)
@@ -283,9 +283,16 @@ class ScriptedClassicMember(ScriptedMember):
 
     # -- endings
 
-    def _say_goodbye(self) -> None:
-        """A dynamic member leaves; a static one never says anything (KIP-345)."""
-        if self.spec.group_instance_id is not None:
+    @property
+    def leaves_when_closed(self) -> bool:
+        """A dynamic member leaves; a static one never says anything (KIP-345). Nor does librdkafka if the last
+        assignment in a cooperative group was empty: it has nothing to give up, after which it would leave."""
+        is_silent = self.keeps_while_joining and self.profile.leaves_after_last_revocation
+        has_empty_assignment = self.remembered_generation != NO_GENERATION and not self.owned
+        return self.spec.group_instance_id is None and not (is_silent and has_empty_assignment)
+
+    def _close(self, *, leaves: bool) -> None:
+        if not leaves:
             return
         request = LeaveGroupRequest(group_id=self.world.group.group_id)
         if self.profile.leave_version < _LEAVE_IS_BATCH_FROM:

@@ -21,7 +21,9 @@ class ClientProfile:
     rejoin_gap_ms: the least time between two JoinGroups, unless the rules say at once. heartbeat_tick_ms: the heartbeat
     interval is a multiple of it. beats_while_syncing: heartbeats begin one interval after the reply to JoinGroup;
     otherwise at once with the first assignment, and their rhythm is not changed by later rebalances.
-    sends_generation_when_eager: subscriptions carry a generation with eager assignors too."""
+    sends_generation_when_eager: subscriptions carry a generation with eager assignors too.
+    leaves_after_last_revocation: a cooperative member that is closed leaves when it has given up its partitions, and so
+    not at all if it has none."""
 
     library: Library
     join_version: int
@@ -36,6 +38,7 @@ class ClientProfile:
     heartbeat_tick_ms: float
     beats_while_syncing: bool
     sends_generation_when_eager: bool
+    leaves_after_last_revocation: bool
 
 
 JAVA = ClientProfile(
@@ -52,6 +55,7 @@ JAVA = ClientProfile(
     heartbeat_tick_ms=1.0,
     beats_while_syncing=True,
     sends_generation_when_eager=True,
+    leaves_after_last_revocation=False,
 )
 
 LIBRDKAFKA = ClientProfile(
@@ -68,6 +72,7 @@ LIBRDKAFKA = ClientProfile(
     heartbeat_tick_ms=500.0,
     beats_while_syncing=False,
     sends_generation_when_eager=False,
+    leaves_after_last_revocation=True,
 )
 
 PROFILES = {Library.JAVA: JAVA, Library.LIBRDKAFKA: LIBRDKAFKA}

@@ -13,7 +13,7 @@ from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGrou
 from kgm.simulation.plan.bounce_plan import GroupProtocol
 from kgm.simulation.plan.member_ids import new_consumer_member_id
 from kgm.simulation.play.scripted_member import LifecyclePhase, ScriptedMember
-from kgm.simulation.play.timing import HEARTBEAT_LATE_MS, draw_ms
+from kgm.simulation.play.timing import HEARTBEAT_LATE_MS
 
 _VERSION = 1
 #: Member epochs of KIP-848.
@@ -155,7 +155,7 @@ class ScriptedConsumerMember(ScriptedMember):
         if self.target != self.owned or self.consumes_as != self.identity:
             world.unfinished.add(self)
             if self.next_action is None:
-                span_ms = draw_ms(world.chance, self.profile.react) + draw_ms(world.chance, self.profile.revoke)
+                span_ms = self.takes_ms(self.profile.react) + self.takes_ms(self.profile.revoke)
                 self.next_action = world.clock.after(span_ms, self._reconcile)
         elif self.next_action is None:
             world.unfinished.discard(self)
@@ -180,9 +180,13 @@ class ScriptedConsumerMember(ScriptedMember):
 
     # -- endings
 
-    def _say_goodbye(self) -> None:
+    @property
+    def leaves_when_closed(self) -> bool:
+        return self.spec.group_instance_id is None
+
+    def _close(self, *, leaves: bool) -> None:
         """A dynamic member leaves; a static one says that it will return (epoch -2)."""
-        self.generation = _LEAVE if self.spec.group_instance_id is None else _STEP_AWAY
+        self.generation = _LEAVE if leaves else _STEP_AWAY
         self.world.send(self, self._message(), _VERSION, None)
 
     def _release(self) -> None:

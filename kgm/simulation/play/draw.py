@@ -7,6 +7,9 @@ from typing import Any
 from kgm.model.assignment import Partitions
 from kgm.simulation.play.holdings import Holding
 
+#: What happens when a dynamic member is closed that has no partitions in a cooperative group, with librdkafka.
+SILENT_CLOSE = "shuts down without leaving the group: librdkafka does not leave when it has no partitions to give up"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedMove:
@@ -55,7 +58,8 @@ class Draw:
     not, the simulation stopped because of a limit. has_random_ids: whether the final assignment names ids that nobody
     can know before. was_empty: whether the group had no members for a while. took_ms: from the start of the plan to
     the end. requests: how many the coordinator handled. newcomers_wait_ms: the longest time that a new member was
-    without partitions, from its start; None if no new member got any. holdings: recorded only on request."""
+    without partitions, from its start; None if no new member got any. fewest_consumed: how few partitions
+    had a consumer at the same time; None if that was not counted. holdings: recorded only on request."""
 
     generations: int
     rebalances: int
@@ -72,6 +76,7 @@ class Draw:
     took_ms: int
     requests: int
     newcomers_wait_ms: int | None = None
+    fewest_consumed: int | None = None
     epoch_in_new_group: int | None = None
     holdings: tuple[Holding, ...] = ()
 

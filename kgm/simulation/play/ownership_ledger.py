@@ -43,14 +43,20 @@ class OwnershipLedger:
             ]
             for topic, count in topics.items()
         }
+        #: How many partitions have a consumer, and how few there were at any time.
+        self.consumed = self.fewest_consumed = sum(
+            bool(state.consumers) for states in self._states.values() for state in states
+        )
 
     def take(self, identity: str, partitions: Partitions, now_ms: float) -> None:
         """A member begins to consume."""
         if self.holdings is not None:
             self.holdings.take(identity, partitions, now_ms)
         for state in self._states_of(partitions):
-            if not state.consumers and state.last is not None:
-                state.stopped_ms += now_ms - state.idle_since_ms
+            if not state.consumers:
+                self.consumed += 1
+                if state.last is not None:
+                    state.stopped_ms += now_ms - state.idle_since_ms
             if state.last != identity:
                 self.handovers += state.last is not None
                 state.last = identity
@@ -66,6 +72,8 @@ class OwnershipLedger:
                 state.consumers.remove(identity)
                 if not state.consumers:
                     state.idle_since_ms = now_ms
+                    self.consumed -= 1
+        self.fewest_consumed = min(self.fewest_consumed, self.consumed)
 
     def stopped_ms(self, now_ms: float) -> int:
         """The time without a consumer until now, added up over the partitions."""

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings
@@ -17,15 +18,14 @@ from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.client_profiles import PROFILES
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
-from kgm.simulation.play.draw import Draw
+from kgm.simulation.play.draw import SILENT_CLOSE, Draw
 from kgm.simulation.play.leader import STICKY
 from kgm.simulation.play.scripted_member import ScriptedMember
 from kgm.simulation.play.seed_records import seed_records
+from kgm.simulation.play.timing import STOP_SPREAD_MS, DrawTiming
 from kgm.simulation.play.world import START_MS, Client, World
 from kgm.text.wording import many
 
-#: Members that are stopped together do not stop in the same millisecond.
-_STOP_SPREAD_MS = 100.0
 #: From the last stop to the LeaveGroup of an operator who waits for it.
 _REMOVAL_AFTER_MS = 200.0
 _LEAVE_VERSION = 5
@@ -57,11 +57,11 @@ class PlanRunner:
     """One draw of a plan, and the observer of its world.
 
     led_by: of which library the first leader is; None: of any. keeps_holdings: whether to record `Draw.holdings`.
-    has_usual_timing: see `DrawTiming`. is_out_of_time: asked now and then; the play ends with TimedOutError if so."""
+    timing: see `World`. is_out_of_time: asked now and then; the play ends with TimedOutError if so."""
 
     def __init__(
         self, group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: Library | None = None,
-        keeps_holdings: bool = False, has_usual_timing: bool = False,
+        keeps_holdings: bool = False, timing: type[DrawTiming] = DrawTiming,
         is_out_of_time: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
         self.group = group
@@ -74,10 +74,12 @@ class PlanRunner:
             seed,
             heartbeat_interval_ms=plan.heartbeat_interval_ms,
             keeps_holdings=keeps_holdings,
-            has_usual_timing=has_usual_timing,
+            timing=timing,
             observer=self,
         )
         self._scheduled = 0
+        self._unanswered_removals: set[ScriptedMember] = set()
+        self._awaiting_removal: set[ScriptedMember] = set()
         self._led_by = led_by
         self.members = [self._scripted(member) for member in group.members]
         self.by_identity = {member.spec.identity: member for member in self.members}
@@ -135,9 +137,9 @@ class PlanRunner:
         stable."""
         plan, world = self.plan, self.world
         for identity in (*plan.scale_in, *plan.remove):
-            self._schedule_stop(self.by_identity[identity])
+            self._schedule(world.timing.stop_ms(), self._stop, self.by_identity[identity])
         if plan.remove:
-            self._schedule(_STOP_SPREAD_MS + _REMOVAL_AFTER_MS, self._remove)
+            self._schedule(STOP_SPREAD_MS + _REMOVAL_AFTER_MS, self._remove)
         for number, member in enumerate(self.new_members):
             if plan.scale_out_every_ms and number:
                 self._schedule(number * plan.scale_out_every_ms, self._start_new, member)
@@ -150,18 +152,33 @@ class PlanRunner:
         return is_stable
 
     def _bounce(self, batch: tuple[str, ...]) -> None:
+        self.world.timing.begin_batch()
         for identity in batch:
             member = self.by_identity[identity]
-            delay = self._schedule_stop(member)
+            delay = self.world.timing.stop_ms()
+            seen_ms = self.plan.restart_times_ms
+            restart_time_ms = self.world.chance.choice(seen_ms) if seen_ms else self.plan.restart_time_ms
+            self._schedule(delay, partial(self._bounce_one, restart_time_ms=restart_time_ms), member)
             if self.plan.what_if.freed:
-                at_ms = max(delay + self.plan.restart_time_ms - _REMOVAL_AFTER_MS, delay)
+                at_ms = max(delay + restart_time_ms - _REMOVAL_AFTER_MS, delay)
                 self._schedule(at_ms, self._free, member)
-            self._schedule(delay + self.plan.restart_time_ms, self._restart, member)
 
-    def _schedule_stop(self, member: ScriptedMember) -> float:
-        delay = self.world.chance.random() * _STOP_SPREAD_MS
-        self._schedule(delay, self._stop, member)
-        return delay
+    def _bounce_one(self, member: ScriptedMember, *, restart_time_ms: int) -> None:
+        """Stop a process, and start it again some time after it has ended: one that leaves the group ends when the
+        broker has answered."""
+        life = member.life
+        self._stop(member)
+        self._scheduled += 1
+
+        def restart_later() -> None:
+            self._scheduled -= 1
+            restart = self._restart_freed if self.plan.what_if.freed else self._restart
+            self._schedule(restart_time_ms, restart, member)
+
+        if self.plan.stop is Stop.CLEAN:
+            self.world.when_answered(member, life, restart_later)
+        else:
+            restart_later()
 
     def _schedule(self, delay_ms: float, action: Callable[..., None], *arguments: ScriptedMember) -> None:
         """Do a part of the plan later; the group is not stable before."""
@@ -174,13 +191,15 @@ class PlanRunner:
 
     def _stop(self, member: ScriptedMember) -> None:
         how = self.plan.stop
-        leaves = how is Stop.CLEAN and member.spec.group_instance_id is None
+        leaves = how is Stop.CLEAN and member.leaves_when_closed
         if how is Stop.CRASH:
             detail = "is killed"
         elif leaves:
             detail = "shuts down and leaves the group"
         elif isinstance(member, ScriptedConsumerMember):
             detail = "shuts down and says that it will return (epoch -2)"
+        elif member.spec.group_instance_id is None:
+            detail = SILENT_CLOSE
         else:
             detail = "shuts down without leaving the group"
         self.world.note("stop", detail, member.identity)
@@ -211,9 +230,27 @@ class PlanRunner:
         self._send_removal([self.by_identity[name].spec for name in self.plan.remove])
 
     def _free(self, member: ScriptedMember) -> None:
-        self._send_removal([member.spec])
+        self._unanswered_removals.add(member)
+        self._send_removal([member.spec], lambda _response: self._freed(member))
 
-    def _send_removal(self, members: Sequence[StartingMember]) -> None:
+    def _freed(self, member: ScriptedMember) -> None:
+        self._unanswered_removals.discard(member)
+        if member in self._awaiting_removal:
+            self._awaiting_removal.discard(member)
+            self._scheduled -= 1
+            self._restart(member)
+
+    def _restart_freed(self, member: ScriptedMember) -> None:
+        """The operator starts a process only once the broker has answered the removal."""
+        if member in self._unanswered_removals:
+            self._awaiting_removal.add(member)
+            self._scheduled += 1
+        else:
+            self._restart(member)
+
+    def _send_removal(
+        self, members: Sequence[StartingMember], on_reply: Callable[[object], None] | None = None
+    ) -> None:
         """One LeaveGroup for all of them, as an operator sends it: static members without their member id."""
         identities = []
         for member in members:
@@ -224,7 +261,7 @@ class PlanRunner:
             self.lingering.pop(member.member_id, None)
         self.world.note("remove", f"one LeaveGroup request removes {many(len(identities), 'member')}")
         request = LeaveGroupRequest(group_id=self.group.group_id, members=identities)
-        self.world.send(RemovalSender(), request, _LEAVE_VERSION, None)
+        self.world.send(RemovalSender(), request, _LEAVE_VERSION, on_reply)
 
     # -- waiting
 
@@ -238,7 +275,7 @@ class PlanRunner:
 
         with_lingering: wait also until the sessions of stopped processes have ended."""
         world, group = self.world, self.group
-        patience_ms = 2 * group.session_timeout_ms + 3 * group.rebalance_timeout_ms + self.plan.restart_time_ms
+        patience_ms = 2 * group.session_timeout_ms + 3 * group.rebalance_timeout_ms + self.plan.longest_restart_ms
         deadline = world.now_ms + _PATIENCE_MS + patience_ms
         most = world.rebalances + _HOPELESS_REBALANCES + 3 * len(self.members)
         interval_ms = max(world.timing.heartbeat_interval_ms, _SHORTEST_INTERVAL_MS)
@@ -363,5 +400,6 @@ class PlanRunner:
             took_ms=world.at_ms,
             requests=world.requests,
             newcomers_wait_ms=self._longest_wait_ms(),
+            fewest_consumed=world.ledger.fewest_consumed,
             holdings=() if holdings is None else holdings.until(world.now_ms, self.group.topics),
         )

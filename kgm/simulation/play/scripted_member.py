@@ -9,7 +9,8 @@ import enum
 from kgm.coordinator.contract.outcome import Request
 from kgm.simulation.plan.bounce_plan import Stop
 from kgm.simulation.plan.starting_group import StartingMember
-from kgm.simulation.play.client_profiles import ClientProfile
+from kgm.simulation.play.client_profiles import ClientProfile, Span
+from kgm.simulation.play.timing import reaction_ms
 from kgm.simulation.play.virtual_clock import ScheduledCall
 from kgm.simulation.play.world import World
 
@@ -63,6 +64,10 @@ class ScriptedMember(abc.ABC):
         self.waited_ms: float | None = None
         """From its start to its first assignment."""
 
+    def takes_ms(self, span: Span) -> float:
+        """How long something takes this time."""
+        return self.world.timing.pace * reaction_ms(self.world.chance, span)
+
     # -- what the plan does with it
 
     @property
@@ -98,15 +103,16 @@ class ScriptedMember(abc.ABC):
         self._forget()
         self.phase = LifecyclePhase.STARTING
         self.world.unfinished.add(self)
-        delay_ms = self.world.timing.start_ms(self.profile.start, may_be_slow=may_be_slow)
+        delay_ms = self.world.timing.start_ms(self.profile, may_be_slow=may_be_slow)
         self.next_action = self.world.clock.after(delay_ms, self._begin)
 
     def stop(self, how: Stop) -> None:
         """End the process."""
         self._hand_in_last_beat()
+        leaves = self.leaves_when_closed
         self._release()
         if how is Stop.CLEAN and self.member_id:
-            self._say_goodbye()
+            self._close(leaves=leaves)
         self._end(LifecyclePhase.DOWN)
 
     def resume_heartbeats(self) -> None:
@@ -129,8 +135,13 @@ class ScriptedMember(abc.ABC):
     def _begin(self) -> None:
         """Send the first request of a new process."""
 
+    @property
     @abc.abstractmethod
-    def _say_goodbye(self) -> None:
+    def leaves_when_closed(self) -> bool:
+        """Whether the group removes it at once when it is closed now."""
+
+    @abc.abstractmethod
+    def _close(self, *, leaves: bool) -> None:
         """Send what a consumer sends when it is closed."""
 
     @abc.abstractmethod

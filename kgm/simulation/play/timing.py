@@ -2,8 +2,8 @@
 
 import random
 
-from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, usual_heartbeat_interval_ms
-from kgm.simulation.play.client_profiles import ClientProfile, Span
+from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library, usual_heartbeat_interval_ms
+from kgm.simulation.play.client_profiles import PROFILES, ClientProfile, Span
 
 #: How often something takes long (a garbage collection, a busy machine), and how much longer then.
 SLOW_SHARE = 0.01
@@ -12,9 +12,22 @@ SLOW_MS = (20.0, 300.0)
 NETWORK_MS = (0.2, 2.0)
 #: How often clients have the usual heartbeat interval when it is not known which they have.
 USUAL_INTERVAL_SHARE = 0.75
+#: Over which share of their interval heartbeats are spread. Mostly they are in step: Java consumers begin to count when
+#: a rebalance ends, librdkafka's when they are first assigned something, which is after a heartbeat of the others.
+PHASE_SPREADS = (0.003,) * 8 + (0.3, 1.0)
+#: By how much quick starts, and prompt reactions and heartbeats, are more usual than slow ones: an exponent of a random
+#: share.
+QUICKNESS = 3
+PROMPTNESS = 8
 #: How often processes start slowly and one by one, and by how much at most.
 SLOW_START_SHARE = 0.1
 SLOW_START_MS = 2_500.0
+#: Members that are stopped together stop within so many ms.
+STOP_SPREAD_MS = 100.0
+#: Steps of this share of a circle leave no large gap, however many there are.
+_GOLDEN_SHARE = 0.618
+#: As quickly as all libraries can start.
+_QUICK_START_MS = max(profile.start[0] for profile in PROFILES.values())
 #: By how much an interval between heartbeats may exceed the configured one.
 HEARTBEAT_LATE_MS = 10.0
 #: How late a timer of the broker fires, because it passes from thread to thread; measured on an idle machine.
@@ -32,38 +45,155 @@ class DrawTiming:
     rebalance do not. Processes that are started together take about equally long, or not. So each draw has a spread of
     its own for both.
 
-    heartbeat_interval_ms: None stands for Kafka's default in most draws, and for less in the others. is_usual: whether
-    heartbeat interval and starts are those of most draws, and not drawn."""
+    heartbeat_interval_ms: None stands for Kafka's default in most draws, and for less in the others."""
 
-    def __init__(
-        self,
-        chance: random.Random,
-        heartbeat_interval_ms: int | None,
-        session_timeout_ms: int,
-        *,
-        is_usual: bool = False,
-    ) -> None:
+    #: How long members take to react, of the time that they are drawn to take.
+    pace = 1.0
+    #: How late the timers of the broker fire, if not as usual.
+    _timers_late: Span | None = None
+
+    def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
         self._chance = chance
         self.heartbeat_interval_ms = heartbeat_interval_ms or _some_interval_ms(chance, session_timeout_ms)
         self._phase = chance.random()
-        self._phase_spread = chance.choice((0.05, 0.3, 1.0, 1.0))
-        self._start = chance.random()
+        self._phase_spread = chance.choice(PHASE_SPREADS)
+        self._start = chance.random() ** QUICKNESS
         self._start_spread = chance.choice((0.02, 0.2, 1.0))
         self._slow_start_ms = 0.0 if chance.random() > SLOW_START_SHARE else SLOW_START_MS
-        if is_usual:
-            self.heartbeat_interval_ms = heartbeat_interval_ms or usual_heartbeat_interval_ms(session_timeout_ms)
-            self._start, self._start_spread, self._slow_start_ms = 0.5, 0.2, 0.0
+
+    def begin_batch(self) -> None:
+        """From now on another batch of processes stops or starts."""
 
     def phase(self) -> float:
         """How far a member is in its heartbeat interval at the start, from 0 to 1."""
         return (self._phase + self._phase_spread * self._chance.random()) % 1.0
 
-    def start_ms(self, span: Span, *, may_be_slow: bool) -> float:
+    def stop_ms(self) -> float:
+        """When a process stops, from the start of its batch: members that are stopped together do not stop in the same
+        millisecond."""
+        return STOP_SPREAD_MS * self._chance.random()
+
+    def start_ms(self, profile: ClientProfile, *, may_be_slow: bool) -> float:
         """How long a process takes to its first JoinGroup, beyond the restart time of the plan."""
+        start_ms = self._usual_start_ms(profile)
+        return start_ms + self._slow_start_ms * self._chance.random() if may_be_slow else start_ms
+
+    def _usual_start_ms(self, profile: ClientProfile) -> float:
+        """How long it takes if it is not slow."""
         share = self._start + self._start_spread * (self._chance.random() - 0.5)
-        least, most = span
-        late = self._slow_start_ms * self._chance.random() if may_be_slow else 0.0
-        return late + least + (most - least) * min(max(share, 0.0), 1.0)
+        least, most = profile.start
+        return least + (most - least) * min(max(share, 0.0), 1.0)
+
+    def timer_late_ms(self, chance: random.Random) -> int:
+        """How late the timers of the broker fire."""
+        usual = BUSY_TIMER_LATE_MS if chance.random() < BUSY_BROKER_SHARE else TIMER_LATE_MS
+        least, most = self._timers_late or usual
+        return round(least + (most - least) * chance.random())
+
+
+class UsualTiming(DrawTiming):
+    """Heartbeat interval and starts are those of most draws."""
+
+    def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
+        super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
+        self.heartbeat_interval_ms = heartbeat_interval_ms or usual_heartbeat_interval_ms(session_timeout_ms)
+        self._start, self._start_spread, self._slow_start_ms = 0.5**QUICKNESS, 0.0, 0.0
+
+
+# -- what happens rarely, and makes the most or the least of a plan
+
+
+class AllAtOnce(UsualTiming):
+    """All processes of a batch stop at the same time, and join at the same time, before a timer of the broker fires;
+    all heartbeats are due at the same time."""
+
+    pace = 0.3
+    _timers_late = (TIMER_LATE_MS[1], TIMER_LATE_MS[1])
+
+    def phase(self) -> float:
+        return self._phase
+
+    def stop_ms(self) -> float:
+        return 0.0
+
+    def _usual_start_ms(self, profile: ClientProfile) -> float:
+        return max(profile.start[0], _QUICK_START_MS)
+
+
+class OneByOne(UsualTiming):
+    """The processes of a batch stop and join one after another, so that each of them finds a group that is about to
+    rebalance, or has done so."""
+
+    def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
+        super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
+        self._timers_late = (0.0, 0.0)
+        self._gap_ms = SLOW_START_MS * chance.random() ** 2
+        self._started = 0
+
+    def begin_batch(self) -> None:
+        self._started = 0
+
+    def phase(self) -> float:
+        """As far apart as they can be, for any number of members."""
+        self._phase = (self._phase + _GOLDEN_SHARE) % 1.0
+        return self._phase
+
+    def start_ms(self, profile: ClientProfile, *, may_be_slow: bool) -> float:
+        least, most = profile.start
+        late_ms = self._gap_ms * self._started
+        self._started += 1
+        return least + min(late_ms, SLOW_START_MS if may_be_slow else most - least)
+
+
+class SlowestLast(AllAtOnce):
+    """All processes of a batch start at once but one, which takes as long as a start may take."""
+
+    def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
+        super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
+        self._late_ms = SLOW_START_MS * chance.random()
+        self._is_first = True
+
+    def begin_batch(self) -> None:
+        self._is_first = True
+
+    def start_ms(self, profile: ClientProfile, *, may_be_slow: bool) -> float:
+        if not self._is_first:
+            return super().start_ms(profile, may_be_slow=may_be_slow)
+        self._is_first = False
+        return profile.start[1] + (self._late_ms if may_be_slow else 0.0)
+
+
+class OneLibraryLast(UsualTiming):
+    """Processes with one of the libraries start as quickly, those with the other as slowly as they can."""
+
+    def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
+        super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
+        self._last = chance.choice(list(Library))
+
+    def _usual_start_ms(self, profile: ClientProfile) -> float:
+        least, most = profile.start
+        return most if profile.library is self._last else least
+
+
+class RejoinsBeforeItStops(AllAtOnce):
+    """The first process of a batch stops just before all heartbeats are due, the others soon after: they have joined
+    the rebalance that it caused."""
+
+    def __init__(self, chance: random.Random, heartbeat_interval_ms: int | None, session_timeout_ms: int) -> None:
+        super().__init__(chance, heartbeat_interval_ms, session_timeout_ms)
+        self._phase = 1.0 - STOP_SPREAD_MS / 3 / self.heartbeat_interval_ms
+        self._is_first = True
+
+    def begin_batch(self) -> None:
+        self._is_first = True
+
+    def stop_ms(self) -> float:
+        is_first, self._is_first = self._is_first, False
+        return 0.0 if is_first else STOP_SPREAD_MS * (1.0 - 0.2 * self._chance.random())
+
+
+#: Each of them is played several times.
+DIRECTED = (AllAtOnce, OneByOne, SlowestLast, OneLibraryLast, RejoinsBeforeItStops)
 
 
 def _some_interval_ms(chance: random.Random, session_timeout_ms: int) -> int:
@@ -77,13 +207,13 @@ def _some_interval_ms(chance: random.Random, session_timeout_ms: int) -> int:
 def heartbeat_period_ms(profile: ClientProfile, interval_ms: int, chance: random.Random) -> float:
     """The time between two heartbeats of one process."""
     ticks = -(-interval_ms // profile.heartbeat_tick_ms)
-    return ticks * profile.heartbeat_tick_ms + HEARTBEAT_LATE_MS * chance.random()
+    return ticks * profile.heartbeat_tick_ms + HEARTBEAT_LATE_MS * chance.random() ** PROMPTNESS
 
 
-def timer_late_ms(chance: random.Random) -> int:
-    """How late the timers of the broker fire in one draw."""
-    least, most = BUSY_TIMER_LATE_MS if chance.random() < BUSY_BROKER_SHARE else TIMER_LATE_MS
-    return round(least + (most - least) * chance.random())
+def reaction_ms(chance: random.Random, span: Span) -> float:
+    """How long a client takes this time: mostly about the least."""
+    least, most = span
+    return least + (most - least) * chance.random() ** PROMPTNESS
 
 
 def draw_ms(chance: random.Random, span: Span) -> float:

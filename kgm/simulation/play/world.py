@@ -7,6 +7,7 @@ Heartbeats of a calm group change nothing but the session's deadline, and are le
 `WorldObserver.rebalance_began` brings them back; a member that stops hands in its last one (`scripted_member`)."""
 
 import random
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -34,12 +35,17 @@ from kgm.simulation.play.draw import TimelineEvent
 from kgm.simulation.play.held_newcomers import HeldNewcomers
 from kgm.simulation.play.leader import SubscriptionCache
 from kgm.simulation.play.ownership_ledger import OwnershipLedger
-from kgm.simulation.play.timing import NETWORK_MS, DrawTiming, draw_ms, timer_late_ms
+from kgm.simulation.play.timing import NETWORK_MS, DrawTiming, draw_ms
 from kgm.simulation.play.virtual_clock import VirtualClock
 from kgm.text.wording import many
 
 #: When a plan starts. Late enough that what happened before it has a positive time too.
 START_MS = 1_000_000
+
+
+#: A process: a client and its life.
+_Connection = tuple["Client", int]
+_Arrival = tuple["Client", int, Message, int, Callable[[Any], None] | None]
 
 
 class Client(Protocol):
@@ -87,19 +93,17 @@ class Unobserved:
 class World:
     """One draw. `chance` decides everything that nobody can know; the same seed gives the same draw.
 
-    has_usual_timing: see `DrawTiming`."""
+    timing: what all members have in common in the draw."""
 
     def __init__(
         self, group: StartingGroup, settings: BrokerSettings, seed: str, *, heartbeat_interval_ms: int | None = None,
-        keeps_holdings: bool = False, has_usual_timing: bool = False, observer: WorldObserver | None = None,
+        keeps_holdings: bool = False, timing: type[DrawTiming] = DrawTiming, observer: WorldObserver | None = None,
     ) -> None:  # fmt: skip
         self.group = group
         self.behavior = settings.behavior
         self.observer: WorldObserver = Unobserved() if observer is None else observer
         self.chance = random.Random(seed)  # noqa: S311  (a simulation)
-        self.timing = DrawTiming(
-            self.chance, heartbeat_interval_ms, group.session_timeout_ms, is_usual=has_usual_timing
-        )
+        self.timing = timing(self.chance, heartbeat_interval_ms, group.session_timeout_ms)
         self.clock = VirtualClock(START_MS)
         self.cache = SubscriptionCache()
         self.ledger = OwnershipLedger(group.topics, group.assignment, START_MS, keeps_holdings=keeps_holdings)
@@ -132,8 +136,11 @@ class World:
         self._join_key = TimerKey(TimerKind.JOIN, group.group_id)
         self._sync_key = TimerKey(TimerKind.SYNC, group.group_id)
         self._waiting: dict[int, tuple[Client, int, Callable[[Any], None] | None]] = {}
+        self._unanswered: dict[_Connection, deque[_Arrival]] = {}
+        self._connection_of: dict[int, _Connection] = {}
+        self._when_answered: dict[_Connection, Callable[[], None]] = {}
         if not settings.group_initial_rebalance_delay_ms:  # what timers are late by is nothing beside other delays
-            late_ms = timer_late_ms(random.Random(seed + "/timers"))  # noqa: S311
+            late_ms = self.timing.timer_late_ms(random.Random(seed + "/timers"))  # noqa: S311
             settings = replace(settings, group_initial_rebalance_delay_ms=late_ms)
         self.engine = Coordinator(
             settings=settings, new_member_id=self._new_member_id, topics=group.topics, image=self.image
@@ -180,9 +187,22 @@ class World:
         self.requests += 1
         self.runtime.handle(request, ticket=Ticket(self.requests), now=Millis(int(at_ms)))
 
+    def when_answered(self, client: Client, life: int, action: Callable[[], None]) -> None:
+        """Do something as soon as the broker has answered all requests of a process; at once if it has."""
+        if (client, life) in self._unanswered:
+            self._when_answered[client, life] = action
+        else:
+            action()
+
     def _arrive(
         self, client: Client, life: int, message: Message, version: int, on_reply: Callable[[Any], None] | None
     ) -> None:
+        """Handle a request, unless the one before it on the same connection is not answered yet: brokers read no
+        further until it is. So a member whose JoinGroup waits for others cannot leave."""
+        unanswered = self._unanswered.get((client, life))
+        if unanswered is not None:
+            unanswered.append((client, life, message, version, on_reply))
+            return
         self.in_flight -= 1
         self.requests += 1
         ticket = Ticket(self.requests)
@@ -190,6 +210,9 @@ class World:
             self._waiting[ticket] = (client, life, on_reply)
         request = Request(message, version, client.client_id, client.client_host)
         replies = self.runtime.handle(request, ticket=ticket, now=Millis(int(self.clock.now_ms)))
+        if not any(answered == ticket for answered, _ in replies):
+            self._unanswered[client, life] = deque()
+            self._connection_of[ticket] = (client, life)
         if replies:
             self._deliver(replies)
         self._observe()
@@ -201,6 +224,20 @@ class World:
             if waiting is not None:
                 self.in_flight += 1
                 post(now_ms + draw_ms(chance, NETWORK_MS), self._hand_over, *waiting, message)
+            connection = self._connection_of.pop(ticket, None)
+            if connection is not None:
+                self._read_on(connection)
+
+    def _read_on(self, connection: "_Connection") -> None:
+        """The request that kept others waiting is answered."""
+        arrivals = self._unanswered.pop(connection)
+        if arrivals:
+            at_ms = self.clock.now_ms + draw_ms(self.chance, NETWORK_MS)
+            for arrival in arrivals:
+                self.clock.post(at_ms, self._arrive, *arrival)
+        action = self._when_answered.pop(connection, None)
+        if action is not None:
+            action()
 
     def _hand_over(self, client: Client, life: int, on_reply: Callable[[Any], None], message: Message) -> None:
         self.in_flight -= 1
@@ -267,14 +304,16 @@ class World:
             self.generation = self._target_epoch = first_epoch
         if epoch > self.generation:
             self.generation = epoch
-            self.note("epoch", f"the group is at epoch {epoch}; members learn of it from their next heartbeats")
+            at = f"epoch {epoch}" if self.group.generation_is_known or self.is_new_group else "another epoch"
+            self.note("epoch", f"the group is at {at}; members learn of it from their next heartbeats")
             self.observer.rebalance_began()
 
     def _target_appended(self, epoch: int) -> None:
         if epoch > self._target_epoch:  # a classic group that is upgraded keeps its assignment
             self._target_epoch = epoch
             self.rebalances += 1
-            self.note("assigned", f"the target assignment of epoch {epoch} is computed")
+            of = f" of epoch {epoch}" if self.group.generation_is_known or self.is_new_group else ""
+            self.note("assigned", f"the target assignment{of} is computed")
 
     def _generation_appended(self, value: GroupMetadataValue) -> None:
         self._is_emptied = not value.members
@@ -282,12 +321,14 @@ class World:
             self.generation = self._target_epoch = value.generation
             if value.members:
                 self.rebalances += 1
-                self.note(
-                    "assigned", f"generation {value.generation} is assigned to {many(len(value.members), 'member')}"
+                generation = (
+                    f"generation {value.generation}" if self.group.generation_is_known else "another generation"
                 )
+                self.note("assigned", f"{generation} is assigned to {many(len(value.members), 'member')}")
             else:
                 self.was_empty = True
-                self.note("empty", f"the group is empty at generation {value.generation}")
+                at = f" at generation {value.generation}" if self.group.generation_is_known else ""
+                self.note("empty", f"the group is empty{at}")
         self.observer.group_recorded(value)
 
     def _new_member_id(self, prefix: str) -> str:

@@ -10,7 +10,7 @@ from kgm.model.snapshot import GroupSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan
 from kgm.simulation.plan.client_library import HEARTBEAT_INTERVAL_MS, Library
 from kgm.simulation.plan.starting_group import StartingGroup
-from kgm.simulation.play.draw import Draw
+from kgm.simulation.play.draw import SILENT_CLOSE, Draw
 from kgm.text.braces import as_list
 from kgm.text.shell import shell_word
 from kgm.text.wording import many, typed
@@ -20,12 +20,15 @@ _MOST_IDS = 5
 INITIAL_DELAY = "group.initial.rebalance.delay.ms"
 
 
-def caveats(group: StartingGroup, plan: Plan, settings: BrokerSettings, draws: Sequence[Draw]) -> tuple[str, ...]:
-    """The most important first: what is open, what depends on timing, then what was assumed."""
+def caveats(
+    group: StartingGroup, plan: Plan, settings: BrokerSettings, draws: Sequence[Draw], *, is_certain: bool
+) -> tuple[str, ...]:
+    """The most important first: what is open, what depends on timing, then what was assumed. is_certain: whether all
+    members are back so early that no other member notices."""
     texts = [
         *_not_kafka(group, settings, draws),
         *_open(group, draws),
-        *_timing(group, plan, draws),
+        *_timing(group, plan, draws, is_certain=is_certain),
         *group.caveats,
     ]
     if group.protocol is GroupProtocol.CONSUMER or plan.migrate:
@@ -35,7 +38,7 @@ def caveats(group: StartingGroup, plan: Plan, settings: BrokerSettings, draws: S
     if group.protocol is GroupProtocol.CONSUMER:
         texts += _consumer_group(group, draws)
     elif any(draw.rebalances for draw in draws):
-        texts += [*_clients(group, plan), *_leaders(group), *_versions(group, settings)]
+        texts += [*_clients(group, plan, draws), *_leaders(group), *_versions(group, settings)]
     if plan.migrate:
         texts.append(
             "members that return with the consumer protocol do not ask for an assignor: the group uses the broker's "
@@ -132,7 +135,7 @@ def _open(group: StartingGroup, draws: Sequence[Draw]) -> list[str]:
     return texts
 
 
-def _timing(group: StartingGroup, plan: Plan, draws: Sequence[Draw]) -> list[str]:
+def _timing(group: StartingGroup, plan: Plan, draws: Sequence[Draw], *, is_certain: bool) -> list[str]:
     texts = []
     if len({(draw.generations, draw.rebalances) for draw in draws}) > 1:
         what = "join phase" if group.protocol is GroupProtocol.CLASSIC else "target assignment"
@@ -145,13 +148,21 @@ def _timing(group: StartingGroup, plan: Plan, draws: Sequence[Draw]) -> list[str
         texts.append(
             f"the restart takes about as long as the session timeout ({session}): it may be in time or too late"
         )
-    if len(draws) == 1 and plan.bounce:
+    if is_certain or (len(draws) == 1 and plan.bounce):
         texts.append(f"this holds as long as every process is back within {session} of its last heartbeat")
     return texts
 
 
-def _clients(group: StartingGroup, plan: Plan) -> list[str]:
+def _clients(group: StartingGroup, plan: Plan, draws: Sequence[Draw]) -> list[str]:
     texts = []
+    silent = {event.member for draw in draws for event in draw.timeline if event.detail == SILENT_CLOSE}
+    if silent:
+        session = f"{group.session_timeout_ms / 1000:g} s"
+        texts.append(
+            f"librdkafka members of {group.assignor} groups that have no partitions do not leave when they are closed "
+            f"({len(silent)} here): each stays a member until its session ends, up to {session}, and rebalances wait "
+            "for it"
+        )
     if plan.heartbeat_interval_ms is None:
         texts.append(
             f"clients probably heartbeat every {HEARTBEAT_INTERVAL_MS // 1000} s, the default, and learn of a "

@@ -22,6 +22,21 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TimeRange(Range):
+    """A time in ms, in `draws` draws. It differs from draw to draw also where everything else is certain."""
+
+    draws: int
+
+    def to_json(self) -> dict[str, int]:
+        return {"min": self.min, "median": self.median, "max": self.max, "draws": self.draws}
+
+    @property
+    def is_meaningful(self) -> bool:
+        """Whether the draws are not so few that they say little of what else may happen."""
+        return self.draws >= _FEWEST_FOR_RANGE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ranges:
     """What came of `draws` draws."""
 
@@ -49,6 +64,7 @@ class Prediction:
 
     name: of the scenario; `as-is` is the plan as it stands. typical: the draw that is nearest to the median. exact:
     whether everything but times is certain. ranges: over all draws, None if the prediction is exact.
+    stopped_partition_range_ms: of the time that partitions are without a consumer, which is never certain.
     generation_before: the generation or epoch, None if the snapshot does not contain it (DescribeGroups does not)."""
 
     name: str
@@ -58,6 +74,7 @@ class Prediction:
     exact: bool
     caveats: tuple[str, ...]
     ranges: Ranges | None
+    stopped_partition_range_ms: TimeRange
     protocol: str = "classic"
 
     @property
@@ -98,4 +115,5 @@ class Prediction:
             "exact": self.exact,
             "caveats": list(self.caveats),
             "ranges": None if self.ranges is None else self.ranges.to_json(),
+            "stopped_partition_range_ms": self.stopped_partition_range_ms.to_json(),
         }

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 from tests.cli.runner import kgm
 
 SCENARIO_KEYS = {
@@ -284,3 +285,59 @@ def test_a_version_that_cannot_be_played_is_a_usage_error(flags):
     simulate_error = kgm("simulate-bounce", *SYNTHETIC, "--all", *flags)
     assert (simulate_error.code, simulate_error.out) == (2, "")
     assert "Kafka" in simulate_error.err
+
+
+def snapshot_of(tmp_path, **changes):
+    """A file with a classic group of two members, as `kgm describe -o json` writes it."""
+    members = tuple(
+        MemberSnapshot(member_id=f"id-{name}", group_instance_id=name, topics=("t",), assignment={"t": (number,)})
+        for number, name in enumerate("ab")
+    )
+    group = GroupSnapshot(
+        group_id="g", type="classic", state="Stable", protocol_type="consumer", assignor="range", members=members,
+        topics=(TopicSnapshot(name="t", partitions=2),), **changes,
+    )  # fmt: skip
+    path = tmp_path / "snapshot.json"
+    path.write_text(json.dumps({"schema": "kgm.describe/v1", "data": {"groups": [group.to_json()]}}))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("generation", "text"), [(None, "the group is empty"), (7, "the group is empty at generation 8")]
+)
+def test_a_generation_that_is_not_known_is_not_in_the_timeline(tmp_path, generation, text):
+    scenario = only(simulate("--from-file", snapshot_of(tmp_path, generation=generation), "--remove", "a,b"))
+    assert (scenario["generation_before"], scenario["generation_after"]) == (generation, generation and 8)
+    assert next(event["detail"] for event in scenario["timeline"] if event["event"] == "empty") == text
+
+
+@pytest.mark.parametrize(
+    ("flags", "order", "words"),
+    [
+        (("--all", "--rolling"), "id", "rolling, 1 at a time, in the order of their ids"),
+        (("--all", "--rolling", "--order", "leader-last"), "leader-last", "rolling, 1 at a time, leader last"),
+        (("-i", "b,a", "--rolling"), "named", "rolling, 1 at a time, in the order named"),
+        (("-i", "b,a"), "named", "together"),
+    ],
+)
+def test_the_answer_says_in_what_order_members_bounce(tmp_path, flags, order, words):
+    path = snapshot_of(tmp_path, leader="id-a")
+    plan = simulate("--from-file", path, *flags)["plan"]
+    assert plan["order"] == order
+    assert plan["bounce"] == (["a", "b"] if order == "id" else ["b", "a"])
+    assert f"2 members restart ({words}, clean stop" in kgm("simulate-bounce", "--from-file", path, *flags).out
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        (("--all", "--order", "id"), 2, "--max-unavailable, --pause and --order require --rolling"),
+        (("--all", "--rolling", "--order", "random"), 2, "--order: 'random' is not one of"),
+        (("--all", "--rolling", "--order", "leader-last"), 6, "the leader of group g is not known"),
+        (("--all", "--restart-time", "1"), 2, "--restart-time: 1 has no unit"),
+    ],
+)
+def test_an_order_or_a_time_that_means_nothing_is_refused(tmp_path, flags, code, message):
+    run = kgm("simulate-bounce", "--from-file", snapshot_of(tmp_path), *flags)
+    assert run.code == code
+    assert message in run.err

@@ -26,32 +26,9 @@ from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.scripted_member import LifecyclePhase
 from kgm.simulation.play.world import World
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
+from tests.simulation.play.manual_world import ManualWorld
 
 LIBRARIES = pytest.mark.parametrize("library", list(Library), ids=lambda library: library.value)
-
-
-class ManualWorld(World):
-    """A world in which the test is the coordinator: requests are recorded, and `answer` answers the last one."""
-
-    def __init__(self, group):
-        super().__init__(group, BrokerSettings(), "manual", heartbeat_interval_ms=3_000)
-        self.sent = []
-
-    def send(self, client, message, version, on_reply):
-        self.sent.append((message, version, on_reply))
-
-    def hand_in(self, request, at_ms):
-        """Ignore it."""
-
-    def until_sent(self, kind):
-        """Let time pass until such a request is sent."""
-        while not self.sent or not isinstance(self.sent[-1][0], kind):
-            self.run_next()
-        return self.sent[-1]
-
-    def answer(self, reply):
-        _, _, on_reply = self.sent[-1]
-        on_reply(reply)
 
 
 def a_member(library=Library.JAVA, *, membership=STATIC, assignor="range", started=False):
@@ -291,6 +268,57 @@ def test_only_a_dynamic_member_that_is_closed_leaves(library, membership, how):
     else:
         assert leaves == []
     assert (one.phase, one.owned, one.is_up) == (LifecyclePhase.DOWN, {}, False)
+
+
+@LIBRARIES
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_librdkafka_does_not_leave_a_cooperative_group_in_which_it_has_no_partitions(library, assignor):
+    """Seen in the requests of real clients: reality/test_client_scripts.py."""
+    group = starting_group_of(made_up(2, 1, DYNAMIC, assignor, library=library.value), WhatIf())
+    world = ManualWorld(group)
+    (idle,) = (member for member in group.members if not any(member.owned.values()))
+    one = ScriptedClassicMember(world, idle, PROFILES[library])
+    one.be_member()
+    stays = library is Library.LIBRDKAFKA and assignor == "cooperative-sticky"
+    assert one.leaves_when_closed is not stays
+    one.stop(Stop.CLEAN)
+    assert bool(world.sent) is not stays
+
+
+def test_a_process_that_was_never_assigned_anything_leaves():
+    one, world = a_member(Library.LIBRDKAFKA, membership=DYNAMIC, assignor="cooperative-sticky", started=True)
+    world.until_sent(JoinGroupRequest)
+    world.answer(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="given"))
+    assert one.leaves_when_closed
+
+
+@LIBRARIES
+def test_a_member_whose_join_waits_for_others_leaves_after_the_rebalance(library):
+    """A broker answers the requests of a connection in order. On a real one the generation that this member had joined
+    was completed, and the next one had it no more."""
+    group = starting_group_of(made_up(3, 6, DYNAMIC, library=library.value), WhatIf())
+    runner = PlanRunner(group, Plan(bounce=("x",), heartbeat_interval_ms=3_000), BrokerSettings(), "s")
+    runner._load_group()
+    world = runner.world
+    first, second, third = runner.members
+    runner._stop(third)
+    while not world.is_rebalancing:
+        world.run_next()
+    first._beat_at(world.now_ms + 2_000)
+    second._join()
+    while world.in_flight:
+        world.run_next()
+    generation, ended = world.generation, []
+    life = second.life
+    runner._stop(second)
+    world.when_answered(second, life, lambda: ended.append(world.now_ms))
+    assert len(world.engine.group("synthetic").members) == 2
+    stopped_ms = world.now_ms
+    assert runner._until_stable(with_lingering=True)
+    assert world.generation == generation + 2
+    assert [member.member_id for member in world.engine.group("synthetic").members] == [first.member_id]
+    (ended_ms,) = ended
+    assert ended_ms >= stopped_ms
 
 
 def test_a_response_to_an_earlier_life_is_lost():

@@ -32,7 +32,7 @@ def events(scenario, *kinds):
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_a_scale_out_one_by_one_costs_one_rebalance_instead_of_three(membership, assignor):
     group = made_up(4, 12, assignor=assignor, **({"membership": DYNAMIC} if membership == "dynamic" else {}))
-    as_is, standby = both(group, scale_out=3, scale_out_every_ms=20_000, target_size=7)
+    as_is, standby = both(group, draws=20, scale_out=3, scale_out_every_ms=20_000, target_size=7)
     rounds = 2 if assignor == "cooperative-sticky" else 1  # the cooperative protocol moves in two
     assert as_is.typical.rebalances == 3 * rounds
     assert standby.typical.rebalances == rounds

@@ -83,3 +83,15 @@ def test_handovers_are_the_changes_in_the_list_of_those_who_took_a_partition(ste
             final.setdefault(names[-1], {"t": ()})["t"] += (partition,)
     between_consumers = [move for move in book.moves(final) if move.owner_before is not None]
     assert book.handovers >= len(between_consumers)
+
+
+def test_how_few_partitions_had_a_consumer_at_the_same_time():
+    book = OwnershipLedger({"t": 4}, {"a": {"t": (0, 1)}, "b": {"t": (2,)}}, 0)
+    assert book.fewest_consumed == 3  # one never had any
+    book.take("b", {"t": (0,)}, 5)  # which a fenced one has not noticed yet
+    book.drop("a", {"t": (0, 1)}, 10)
+    assert book.fewest_consumed == 2
+    book.take("b", {"t": (1, 3)}, 20)
+    assert (book.consumed, book.fewest_consumed) == (4, 2)
+    book.drop("b", {"t": (0, 1, 2, 3)}, 30)
+    assert book.fewest_consumed == 0

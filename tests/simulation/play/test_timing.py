@@ -1,11 +1,21 @@
 """How long things take: what a range has to include, and what is typical."""
 
-from statistics import quantiles
+import random
+from dataclasses import replace
+from statistics import median_low, quantiles
 
 import pytest
 
 from kgm.simulation.bounce import Simulation, simulate
-from kgm.simulation.plan.bounce_plan import Plan, Rolling
+from kgm.simulation.plan.bounce_plan import Plan, Rolling, WhatIf
+from kgm.simulation.play.timing import (
+    AllAtOnce,
+    DrawTiming,
+    OneByOne,
+    OneLibraryLast,
+    RejoinsBeforeItStops,
+    SlowestLast,
+)
 from tests.simulation.groups import DYNAMIC, ids, made_up
 
 NO_DELAY = {"group.initial.rebalance.delay.ms": "0"}
@@ -37,3 +47,107 @@ def test_an_exact_prediction_has_the_times_of_most_runs(migrate):
     lower, _, upper = quantiles(stopped, n=4)
     assert lower <= scenario.typical.stopped_partition_ms <= upper
     assert max(stopped) > 1.5 * min(stopped)
+
+
+# -- draws of what is rare
+
+
+def of_both_libraries(group):
+    libraries = ("java", "librdkafka")
+    members = (replace(member, client_library=libraries[n % 2]) for n, member in enumerate(group.members))
+    return replace(group, members=tuple(members))
+
+
+def directed(group, timing, **plan):
+    """A draw with such a timing."""
+    plan = Plan(heartbeat_interval_ms=1_000, **plan)
+    return Simulation.of(group, plan).runner(1, timing=timing).play()
+
+
+def starts_ms(draw):
+    """When members say that they start, from the first of them."""
+    return [event.at_ms for event in draw.timeline if event.event == "start"]
+
+
+def test_all_at_once_is_one_join_phase_for_any_number_of_members():
+    """The first of them begins a rebalance that waits for nobody; six that join within 4 ms are in time for it."""
+    group = of_both_libraries(made_up(6, 13, DYNAMIC))
+    draw = directed(group, AllAtOnce, bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY)
+    assert (draw.generations, draw.rebalances) == (2, 1)
+    assert max(starts_ms(draw)) - min(starts_ms(draw)) <= 10
+
+
+def test_one_by_one_is_a_rebalance_for_nearly_every_member():
+    """Each of them joins a group that has just been assigned, if it starts later than the others hear of a rebalance."""
+    group = made_up(3, 13, DYNAMIC)
+    plan = Plan(bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY, heartbeat_interval_ms=100)
+    draws = [Simulation.of(group, plan, seed).runner(1, timing=OneByOne).play() for seed in range(20)]
+    assert max(draw.rebalances for draw in draws) >= 3
+    assert directed(group, AllAtOnce, bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY).rebalances == 1
+
+
+def test_one_that_is_late_costs_a_second_rebalance():
+    group = made_up(5, 13, DYNAMIC)
+    draw = directed(group, SlowestLast, bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY)
+    assert draw.rebalances == 2
+    assert [event.detail for event in draw.timeline if event.event == "assigned"] == [
+        "generation 3 is assigned to 4 members", "generation 4 is assigned to 5 members"
+    ]  # fmt: skip
+
+
+def test_newcomers_of_one_library_may_all_be_later_than_those_of_the_other():
+    group = of_both_libraries(made_up(4, 13, DYNAMIC))
+    draw = directed(group, OneLibraryLast, bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY)
+    assert [event.detail for event in draw.timeline if event.event == "assigned"][-1].endswith("to 4 members")
+    assert draw.rebalances >= 2
+
+
+def test_a_member_that_rejoins_before_it_stops_is_in_one_more_generation():
+    """As on a real broker: its LeaveGroup waits until its JoinGroup is answered. Without it the two leave together."""
+    group = made_up(4, 13, DYNAMIC, library="java")
+    draw = directed(group, RejoinsBeforeItStops, scale_in=ids(group, 0, 1))
+    assert draw.generations == 2
+    assert directed(group, AllAtOnce, scale_in=ids(group, 0, 1)).generations == 1
+    ranges = simulate(group, Plan(scale_in=ids(group, 0, 1), heartbeat_interval_ms=3_000)).ranges
+    assert (ranges.generations.min, ranges.generations.median, ranges.generations.max) == (1, 1, 2)
+
+
+def test_what_is_rare_widens_ranges_and_is_not_typical():
+    group = made_up(6, 13, DYNAMIC)
+    plan = Plan(bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY, heartbeat_interval_ms=3_000)
+    simulation = Simulation.of(group, plan)
+    drawn, directed = simulation.play(60), simulation.play_directed(60)
+    more = simulation.play_rare(drawn, directed)
+    ranges = simulate(group, plan, draws=60).ranges
+    every = (*drawn, *directed, *more)
+    assert ranges.generations.min == min(draw.generations for draw in every)
+    assert ranges.generations.max == max(draw.generations for draw in every)
+    assert ranges.generations.median == median_low(draw.generations for draw in drawn)
+    assert ranges.draws == len(every)
+    assert simulation.play_directed(9) == []
+
+
+def test_more_draws_are_played_while_an_extreme_is_rare():
+    """A value that came once in 60 draws may well have one beyond it in the next 60; one that came often has not."""
+    group = made_up(6, 13, DYNAMIC)
+    plan = Plan(bounce=ids(group), restart_time_ms=1_500, settings=NO_DELAY, heartbeat_interval_ms=3_000)
+    simulation = Simulation.of(group, plan)
+    drawn = simulation.play(60)
+    more = simulation.play_rare(drawn, [])
+    assert 0 < len(more) <= 2 * len(drawn)
+    certain = drawn[:1] * 60
+    assert simulation.play_rare(certain, []) == []
+    assert simulation.play_rare(drawn[:9], []) == []
+
+
+def test_most_groups_heartbeat_in_step():
+    """A scale-out of an eager group then stops it for milliseconds: 12 partitions were without a consumer for 125 to
+    165 ms together, on a real broker."""
+    group = made_up(4, 12, library="librdkafka")
+    plan = Plan(scale_out=1, heartbeat_interval_ms=1_000, what_if=WhatIf(session_timeout_ms=6_000))
+    stopped = simulate(group, plan).stopped_partition_range_ms
+    assert stopped.min < 125
+    assert stopped.median < 12 * 40
+    assert stopped.max > 12 * 400, "they may heartbeat at any time"
+    spans = {DrawTiming(random.Random(seed), 1_000, 6_000)._phase_spread for seed in range(50)}
+    assert max(spans) == 1.0

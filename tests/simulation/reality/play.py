@@ -26,7 +26,9 @@ from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import Plan, WhatIf
 from tests.kafka.members import JavaMembers, RdMembers
 from tests.simulation.reality.case import Case, Outcome, Stop
-from tests.simulation.reality.real_group import RealGroup, Terms, group_values
+from tests.simulation.reality.real_group import NotFormedError, RealGroup, Terms, group_values
+
+_ATTEMPTS = 3
 
 
 @contextlib.contextmanager
@@ -46,15 +48,30 @@ def played(
         first = {"group": "first-of-its-jvm", "topics": [f"{terms.topics[0]}-{cases[0].partitions}"]}
         java.start(**first, protocol=terms.protocol).wait_event("started", timeout_s=60)
         groups = {case: f"{terms.prefix}-{number}" for number, case in enumerate(cases)}
-        for group_id in groups.values():
-            configure(kafka, group_id)
-        futures = {case: pool.submit(play, case, kafka, java, terms, group_id) for case, group_id in groups.items()}
+        futures = {
+            case: pool.submit(play, case, kafka, java, terms, group_id, configure) for case, group_id in groups.items()
+        }
         wait(futures.values())  # what the tests work out would disturb those that are not over yet
         yield futures
 
 
-def play(case: Case, kafka: Any, java: JavaMembers, terms: Terms, group_id: str) -> Outcome:
-    """Predict, then do it."""
+def play(
+    case: Case, kafka: Any, java: JavaMembers, terms: Terms, group_id: str, configure: Callable[[Any, str], None]
+) -> Outcome:
+    """Predict, then do it. On a machine so busy that the broker refuses a member or loses one before anything is
+    predicted, another group is formed."""
+    for attempt in range(_ATTEMPTS):
+        name = f"{group_id}-{attempt}"
+        configure(kafka, name)
+        try:
+            return _play_once(case, kafka, java, terms, name)
+        except NotFormedError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _play_once(case: Case, kafka: Any, java: JavaMembers, terms: Terms, group_id: str) -> Outcome:
     with contextlib.ExitStack() as stack:
         pools: dict[str, RdMembers | JavaMembers] = {"java": java}
         if case.kind != "java":
@@ -62,7 +79,7 @@ def play(case: Case, kafka: Any, java: JavaMembers, terms: Terms, group_id: str)
         is_classic = case.migrate or terms.protocol == "classic"
         group = RealGroup(case, kafka, pools, terms, group_id, is_classic)
         for position in case.who if case.stop is Stop.CRASH and not is_classic else ():
-            if group.pool_of(position) is java and group.instance_id(position) is not None:
+            if group.pool_of(position) is java:
                 group.own[position] = stack.enter_context(JavaMembers(kafka.bootstrap))
         try:
             return _play(group)
@@ -73,9 +90,7 @@ def play(case: Case, kafka: Any, java: JavaMembers, terms: Terms, group_id: str)
 
 
 def _play(group: RealGroup) -> Outcome:
-    for position in range(group.case.members):
-        group.start(position)
-    group.wait_stable(with_lingering=True)
+    group.form()
     before, plan = _planned(group)
     prediction = simulate(before, plan)
     first = latest_generation(group_values(group))
@@ -109,6 +124,8 @@ def _planned(group: RealGroup) -> tuple[GroupSnapshot, Plan]:
     case, terms = group.case, group.terms
     with connect(group.kafka.bootstrap, timeout_ms=20_000) as cluster:
         live = live_group(cluster, group.group_id)
+    if {member.member_id for member in live.snapshot.members} != {one.member_id for one in group.alive.values()}:
+        raise NotFormedError(f"{case}: the members have changed before the plan: {live.snapshot.members}")
     identity = group.identities(live.snapshot)
     what_if = WhatIf(freed=case.freed)
     if terms.protocol == "classic":

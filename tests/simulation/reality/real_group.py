@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,9 +43,13 @@ class Terms:
     kafka_version: BrokerVersion | None = None
 
 
+class NotFormedError(Exception):
+    """The group did not become what the case begins with."""
+
+
 @dataclass(slots=True)
 class RealGroup:
-    """The members of one case. alive: those that run, by position. own: a static Java consumer of the consumer protocol
+    """The members of one case. alive: those that run, by position. own: a Java consumer of the consumer protocol
     that is to be killed has a JVM of its own, the first time."""
 
     case: Case
@@ -61,6 +66,8 @@ class RealGroup:
     #: Since when a position has no process, because it was stopped or refused.
     down_since_s: dict[int, float] = field(default_factory=dict)
     refused_since_s: dict[int, float] = field(default_factory=dict)
+    #: When members were killed, by name: they say nothing themselves.
+    crashed_at_s: dict[str, float] = field(default_factory=dict)
     #: How long positions really were without a process that was ready to join.
     restarts_ms: list[int] = field(default_factory=list)
     retries_ms: list[int] = field(default_factory=list)
@@ -85,6 +92,19 @@ class RealGroup:
         return self.own.get(position) or self.pools[kind]
 
     # -- doing
+
+    def form(self) -> None:
+        """All members, and every partition owned. Raises NotFormedError if one was refused, or all does not come to
+        rest."""
+        began = time.monotonic()
+        for position in range(self.case.members):
+            self.start(position)
+        try:
+            self.wait_stable(with_lingering=True)
+        except TimeoutError as error:
+            raise NotFormedError(str(error)) from error
+        if self.refused:
+            raise NotFormedError(f"{self.case}: a member was refused at first:\n" + "\n".join(self.story(began)))
 
     def start(self, position: int) -> None:
         """Start a process, and note how long the one before has been away."""
@@ -127,6 +147,7 @@ class RealGroup:
         asked_s = time.monotonic()
         if how is Stop.CRASH:
             member.crash()
+            self.crashed_at_s[member.name] = asked_s
         else:
             member.close()
         closed = member.of_kind("closed")
@@ -260,7 +281,8 @@ class RealGroup:
                         spans.append((since, event.at_s))
                         since = None
                 if since is not None:
-                    gone = member.events[-1].at_s if member not in self.alive.values() else ended
+                    last_s = self.crashed_at_s.get(member.name, member.events[-1].at_s)
+                    gone = last_s if member not in self.alive.values() else ended
                     spans.append((since, gone))
             covered = started
             for since, until in sorted(spans):
@@ -275,10 +297,10 @@ class RealGroup:
         """How often since then a member got a partition that another one had before, by what they say themselves. A
         process with the instance id of an earlier one is the same consumer."""
         taken = []
-        for member in self.everyone:
+        for number, member in enumerate(self.everyone):
             before: frozenset[Any] = frozenset()
             for event in member.events:
-                identity = member.options.instance_id or f"process {member.name}"
+                identity = member.options.instance_id or f"process {number}"
                 taken += [(event.at_s, partition, identity) for partition in event.assignment - before]
                 before = event.assignment
         owner_of: dict[Any, str] = {}
@@ -302,10 +324,20 @@ class RealGroup:
 
 def group_values(group: RealGroup) -> list[Message | None]:
     """The values of all records of a group in `__consumer_offsets`, in order."""
-    return [record.value for record in _records(group.kafka.bootstrap, group.group_id)]
+    return values_by_group(group.kafka.bootstrap)[group.group_id]
 
 
-def _records(bootstrap: str, group_id: str) -> Iterator[Record]:
+def values_by_group(bootstrap: str) -> Mapping[str, list[Message | None]]:
+    """The values of all records in `__consumer_offsets` by group, in order."""
+    values: defaultdict[str, list[Message | None]] = defaultdict(list)
+    for record in _records(bootstrap):
+        group_id = getattr(record.key, "group", None) or getattr(record.key, "group_id", None)
+        if group_id is not None:
+            values[group_id].append(record.value)
+    return values
+
+
+def _records(bootstrap: str) -> Iterator[Record]:
     reader = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False, "log_level": 2}
     )
@@ -324,8 +356,6 @@ def _records(bootstrap: str, group_id: str) -> Iterator[Record]:
             if message.offset() + 1 >= ends.get(message.partition(), 1 << 60):
                 ends.pop(message.partition(), None)
             with contextlib.suppress(DecodeError):
-                record = decode_record(message.key(), message.value())
-                if group_id in (getattr(record.key, "group", None), getattr(record.key, "group_id", None)):
-                    yield record
+                yield decode_record(message.key(), message.value())
     finally:
         reader.close()

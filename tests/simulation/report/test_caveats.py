@@ -10,7 +10,7 @@ from kgm.simulation.bounce import simulate
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop, WhatIf
 from kgm.simulation.plan.synthetic_group import synthetic_group
 from kgm.text.braces import expand_list
-from tests.simulation.groups import made_up
+from tests.simulation.groups import DYNAMIC, made_up
 
 CONSUMERS = synthetic_group(3, [TopicSnapshot(name="t", partitions=6)], Membership.STATIC, None, GroupProtocol.CONSUMER)
 
@@ -50,3 +50,18 @@ def test_a_what_if_says_under_what_the_group_is_assumed_to_be_stable():
     scenario = simulate(made_up(), Plan(bounce=("member-1",), what_if=what_if), draws=2)
     assumed = "assumed to be stable under dynamic membership and the consumer protocol before the plan"
     assert any(assumed in caveat for caveat in scenario.caveats)
+
+
+def test_a_member_that_stays_a_ghost_is_named_as_such():
+    """Of three members of a group with two partitions one has none; librdkafka does not leave when it is closed."""
+    group = made_up(3, 2, DYNAMIC, "cooperative-sticky", library="librdkafka")
+    (idle,) = (member.identity for member in group.members if not any(member.assignment.values()))
+    plan = Plan(bounce=(idle,), restart_time_ms=5_000, what_if=WhatIf(session_timeout_ms=20_000))
+    scenario = simulate(group, plan, draws=10)
+    expired = [event for event in scenario.typical.timeline if event.event == "expired"]
+    assert [event.member for event in expired] == [idle]
+    assert 17_000 <= expired[0].at_ms <= 20_200
+    (text,) = (caveat for caveat in scenario.caveats if "do not leave" in caveat)
+    assert "up to 20 s" in text
+    java = replace(group, members=tuple(replace(member, client_library="java") for member in group.members))
+    assert not any("do not leave" in caveat for caveat in simulate(java, plan, draws=10).caveats)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from kgm.cli.output.contracts.groups import MOVE, PARTITIONS
 
 _RANGE: Final = {"min": "int", "median": "int", "max": "int"}
-_SCENARIO: Final[dict[str, Any]] = {
+SCENARIO: Final[dict[str, Any]] = {
     "name": "str",
     "protocol": "=classic|consumer",
     "assignor": "str",
@@ -38,8 +38,9 @@ _SCENARIO: Final[dict[str, Any]] = {
         },
         None,
     ),
+    "stopped_partition_range_ms": {**_RANGE, "draws": "int"},
 }
-_PLAN: Final[dict[str, Any]] = {
+PLAN: Final[dict[str, Any]] = {
     "bounce": ["str"],
     "scale_in": ["str"],
     "remove": ["str"],
@@ -50,7 +51,9 @@ _PLAN: Final[dict[str, Any]] = {
     "mode": "=together|rolling",
     "max_unavailable": "int?",
     "pause_ms": "int?",
+    "order": "=named|id|host|client-id|partitions|leader-last",
     "restart_time_ms": "int",
+    "restart_times_ms": ["int"],
     "retry_every_ms": "int?",
     "migrate": "bool",
     "stop": "=clean|crash",
@@ -65,5 +68,5 @@ _PLAN: Final[dict[str, Any]] = {
 }
 
 FORMS: Final[dict[str, dict[str, Any]]] = {
-    "simulate-bounce": {"group_id": "str", "plan": _PLAN, "scenarios": [_SCENARIO]}
+    "simulate-bounce": {"group_id": "str", "plan": PLAN, "scenarios": [SCENARIO]}
 }

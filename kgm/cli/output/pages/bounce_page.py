@@ -13,7 +13,7 @@ from kgm.text.wording import many
 if TYPE_CHECKING:
     from kgm.model.snapshot import GroupSnapshot
     from kgm.operations.bounce.prediction import PredictedBounce
-    from kgm.simulation.report.prediction import Prediction, Range
+    from kgm.simulation.report.prediction import Prediction, Range, TimeRange
 
 _MOVES_SHOWN, _EVENTS_SHOWN = 200, 120
 
@@ -33,7 +33,7 @@ def bounce_page(predicted: PredictedBounce, plan_in_words: str, where: dict[str,
         section("Prediction", _side_by_side(predictions), _caveats(predictions[0])),
         element("h3", "Owners"),
         legend(colours),
-        *(_scenario(prediction, colours, is_only=len(predictions) == 1) for prediction in predictions),
+        *(course_of(prediction, colours, is_only=len(predictions) == 1) for prediction in predictions),
     )
 
 
@@ -60,7 +60,7 @@ def _side_by_side(predictions: Sequence[Prediction]) -> Markup:
                 _with_range(typical.rebalances, ranges.rebalances if ranges else None),
                 _with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
                 _with_range(typical.handovers, ranges.handovers if ranges else None),
-                _stopped(typical.stopped_partition_ms, ranges.stopped_partition_ms if ranges else None),
+                _stopped(typical.stopped_partition_ms, prediction.stopped_partition_range_ms),
                 show_duration(typical.took_ms),
                 "yes"
                 if prediction.exact
@@ -83,8 +83,9 @@ def _with_range(typical: int, drawn: Range | None) -> str:
     return f"{typical:,} ({drawn.min:,}-{drawn.max:,})" if drawn and drawn.min != drawn.max else f"{typical:,}"
 
 
-def _stopped(typical_ms: int, drawn: Range | None) -> str:
-    span = f" ({drawn.min / 1000:,.1f}-{drawn.max / 1000:,.1f})" if drawn and drawn.min != drawn.max else ""
+def _stopped(typical_ms: int, drawn: TimeRange) -> str:
+    differs = drawn.is_meaningful and drawn.min != drawn.max
+    span = f" ({drawn.min / 1000:,.1f}-{drawn.max / 1000:,.1f})" if differs else ""
     return f"{typical_ms / 1000:,.1f}{span} s"
 
 
@@ -94,7 +95,8 @@ def _caveats(prediction: Prediction) -> Markup:
     return element("ul", *(element("li", caveat) for caveat in prediction.caveats))
 
 
-def _scenario(prediction: Prediction, colours: dict[str, int], *, is_only: bool) -> Markup:
+def course_of(prediction: Prediction, colours: dict[str, int], *, is_only: bool) -> Markup:
+    """The owners over time, the moves and the timeline of a typical draw."""
     typical = prediction.typical
     marks = [event.at_ms for event in typical.timeline if event.event in ("rebalance", "epoch")]
     chart = ownership(typical.holdings, end_ms=typical.took_ms, marks_ms=marks, colours=colours, show_ms=show_duration)
