@@ -1,105 +1,160 @@
 #!/usr/bin/env python3
-"""How often the history is right about why groups rebalanced: real clients on a real broker, driven at random.
+"""How often the history is right about why groups rebalanced: real clients on real brokers, driven at random.
 
-usage: python bench/causes.py [--seeds N] [--first N] [--groups N] [--steps N] [--wrong] [--keep DIR]
+usage: python bench/causes.py [--seed N] [--versions V,V] [--groups N] [--seconds N] [--wrong] [--keep DIR | --from DIR]
        (needs Java 17+ and Maven)
 
-Each seed is a broker of its own with so many groups (classic and consumer protocol, librdkafka and Java, static and
-dynamic, range, roundrobin, cooperative-sticky and uniform; commits every 0.3, 1 or 5 s, or none), to each of which so
-many things are done: members join, close, are killed, bounce within and outside the session timeout, subscribe to other
-topics, are removed by an admin; a topic grows, a member asks for a rebalance, a member dies while another joins.
-What was done is the truth. A verdict counts as right if it is what was done in its step. The other table grades the
-same verdicts by what the broker's log says; `also`: the broker's cause is told as the second of several.
+Each version is a broker of its own with so many groups, which are played all at once for so many seconds: classic and
+consumer protocol, librdkafka and Java, static and dynamic, session timeouts of their own, commits every 0.3, 1 or 5 s, in
+transactions, or none. Members join, close with and without leaving, are killed, bounce, pause, stall, subscribe to other
+topics, are removed by an admin, share an instance id; topics grow, groups are deleted, a broker restarts. The seed is
+another one each time; it and the versions are printed.
+
+What was done is the truth (tests/history/truth/judge.py). Four readings of each log are scored: one that knows nothing
+but the log, one that is given the session timeouts of consumer groups (`--session-timeout`, or asked of a broker), one of
+a log whose first two fifths are compacted, and one that begins after them (`--since`).
+Promised is how often a verdict of a confidence is right at least; the interval is Wilson's, of 95 %. Exit code 1 if a
+promise is outside it.
 """
 
 import argparse
 import pathlib
+import pickle
+import random
 import sys
-from collections import Counter, defaultdict
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-import pyarrow.parquet as pq
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from kgm.history.causes.broker_log import grades, parse
-from kgm.history.causes.session_timeouts import GivenSessions
+from kgm.history.causes.session_timeouts import GivenSessions, no_session
 from kgm.history.derive import derive
-from kgm.history.row_tables import read_rows
-from kgm.history.rows import RebalanceRow
-from tests.history.truth.driven import SESSION_MS
+from tests.history.truth.judge import Judge
 from tests.history.truth.scores import Scores
 from tests.history.truth.stories import play
 
-#: What is no rebalance and no bounce, so that no verdict is due.
-_OTHER = {"away", "converted", "group-removed"}
+OLD, FIRST_NEW, NEW = ("2.4.1", "2.8.2", "3.3.2", "3.6.2", "3.9.1"), ("4.0.1", "4.1.1", "4.2.0"), ("4.3.0", "4.4.0")
+#: How much of a log is compacted or left out.
+FIRST_PART = 0.4
 
 
-def rows_of(tables):
-    rows = tables["gold_rebalance"].to_pylist()
-    rows += [row | {"cause": row["event"], "also": []} for row in tables["gold_event"].to_pylist()]
-    return sorted(
-        (row for row in rows if row["cause"] not in _OTHER), key=lambda row: (row["partition"], row["offset"])
+def whole(raw):
+    return raw
+
+
+def in_parts(raw):
+    """(The first part, the rest) of the records of each partition."""
+    for number in pc.unique(raw.column("partition")).to_pylist():
+        rows = raw.filter(pc.equal(raw.column("partition"), number)).sort_by("offset")
+        cut = int(len(rows) * FIRST_PART)
+        yield rows.slice(0, cut), rows.slice(cut)
+
+
+def compacted(raw):
+    """Of the first part only the last record of each key is left."""
+    parts = []
+    for first, rest in in_parts(raw):
+        last = {key: place for place, key in enumerate(first.column("key").to_pylist())}
+        parts += [first.take(sorted(last.values())), rest]
+    return pa.concat_tables(parts)
+
+
+def begun_late(raw):
+    return pa.concat_tables([rest for _, rest in in_parts(raw)])
+
+
+READINGS = {
+    "the log alone": (whole, False),
+    "session timeouts given": (whole, True),
+    "compacted in part": (compacted, False),
+    "begun late": (begun_late, False),
+}
+
+
+def drawn_versions(seed):
+    draw = random.Random(f"versions {seed}")
+    return [draw.choice(OLD), draw.choice(FIRST_NEW), *NEW]
+
+
+def score(run, scores, ends):
+    """Adds the verdicts on a run to the scores; returns those that are wrong, by reading."""
+    judge = Judge(run.acts, run.names, run.log, replaced_unseen=run.replaced_unseen)
+    wrong = []
+    for reading, (part_of, given) in READINGS.items():
+        sessions = GivenSessions(by_group=run.sessions) if given else no_session
+        tables = derive(part_of(run.raw), session_of_group=sessions).tables
+        verdicts, tenures = judge.judge(tables)
+        for each, into in [
+            *((each, scores[reading]) for each in verdicts),
+            *((each, ends[reading]) for each in tenures),
+        ]:
+            into.verdict(each.cause, each.confidence, each.right)
+            if each.right is False and each.confidence != "possible":
+                wrong.append((run.version, reading, each))
+        for act, is_found in judge.recall(tables) if part_of is whole else ():
+            scores[reading].recall(act.expected, is_found)
+    return wrong
+
+
+def show(each):
+    row, act = each.row, each.act
+    print(
+        f"  {row['group_id']} {row['partition']}:{row.get('offset', row.get('to_offset'))} "
+        f"{row.get('from_generation')}->{row.get('to_generation')} {each.cause} ({each.confidence}), "
+        f"{(row['timestamp'] - act.since) / 1000:.1f} of {(act.until - act.since) / 1000:.1f} s\n"
+        f"    said: {[(who['client_id'], who['member_id'][-6:], who['what']) for who in row['who']]} {row.get('also', '')}"
+        f" {row.get('evidence', '')}\n"
+        f"    done: {act.expected} { ({name: sorted(what) for name, what in act.members.items()}) } {sorted(act.causes)}"
     )
-
-
-def score(scores, rows, steps):
-    """Returns the wrong ones, and the steps that are not told as what they were."""
-    by_group, wrong, missed = defaultdict(list), [], []
-    for row in rows:
-        by_group[row["group_id"]].append(row)
-    for step in steps:
-        within = [row for row in by_group[step.group] if step.since <= row["timestamp"] <= step.until]
-        told = {cause for row in within for cause in (row["cause"], *row["also"])}
-        if step.told is not None:
-            found = bool(told & step.allowed)
-            scores.recall(step.told, found)
-            if not found:
-                missed.append((step, [(row["cause"], row["confidence"], row["evidence"]) for row in within]))
-        for row in within:
-            right = row["cause"] in step.allowed
-            scores.verdict(row["cause"], row["confidence"], right)
-            if not right:
-                place = f"{row['partition']}:{row['offset']}"
-                wrong.append((step, place, row["cause"], row["confidence"], row["also"], row["evidence"]))
-    return wrong, missed
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--groups", type=int, default=12)
-    parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--wrong", action="store_true", help="print what was wrong or missed, with the evidence")
-    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="leave the raw records there")
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--versions", help="with commas; by default four that the seed draws")
+    parser.add_argument("--groups", type=int, default=32)
+    parser.add_argument("--seconds", type=int, default=80)
+    parser.add_argument("--wrong", action="store_true", help="print each wrong verdict that is certain or likely")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="leave what was played there")
+    parser.add_argument("--from", dest="kept", type=pathlib.Path, metavar="DIR", help="score what was kept there")
     arguments = parser.parse_args()
-    scores, told = Scores(), Counter()
-    for seed in range(arguments.first, arguments.first + arguments.seeds):
-        raw, steps, log, failed = play(seed=seed, groups=arguments.groups, steps=arguments.steps)
-        if arguments.keep is not None:
-            arguments.keep.mkdir(parents=True, exist_ok=True)
-            pq.write_table(raw, arguments.keep / f"{seed}.parquet")
-        tables = derive(raw, session_of_group=GivenSessions(default_ms=SESSION_MS)).tables
-        wrong, missed = score(scores, rows_of(tables), steps)
-        for grade in grades(read_rows(RebalanceRow, tables["gold_rebalance"]), list(parse(log))):
-            for what in ("right", "also", "wrong"):
-                told[grade.cause, grade.confidence, what] += getattr(grade, what)
+    seed = random.SystemRandom().randrange(1_000_000) if arguments.seed is None else arguments.seed
+    scores, ends = ({reading: Scores() for reading in READINGS} for _ in range(2))
+    for run in runs(arguments, seed):
+        wrong = score(run, scores, ends)
         print(
-            f"seed {seed}: {len(raw):,} records, {len(steps)} steps; not played to the end: {failed or 'none'}",
+            f"{run.version}: {len(run.raw):,} records, {len(run.acts)} steps; ended early: {len(run.failed)}",
             flush=True,
         )
-        if arguments.wrong:
-            for each in wrong:
-                print("wrong ", *each)
-            for each in missed:
-                print("missed", *each)
-    print("\nby what was done\n" + scores.table())
-    print(f"\nby the broker's log\n{'verdict':24}{'confidence':12}{'right':>6}{'also':>6}{'wrong':>6}")
-    for cause, confidence in sorted({key[:2] for key in told}):
-        counts = (told[cause, confidence, what] for what in ("right", "also", "wrong"))
-        print(f"{cause:24}{confidence:12}" + "".join(f"{count:6}" for count in counts))
-    scores.check()
+        for _, reading, each in wrong if arguments.wrong else ():
+            print(reading)
+            show(each)
+    for reading in READINGS:
+        print(f"\nrebalances and events, {reading}\n{scores[reading].table()}")
+        print(f"\nends of members, {reading}\n{ends[reading].table()}")
+        print(f"\n{reading}:\n{scores[reading].calibration()}")
+    sys.exit(any(scores[reading].broken_promises() for reading in READINGS))
+
+
+def runs(arguments, seed):
+    if arguments.kept is not None:
+        for path in sorted(arguments.kept.glob("*.pickle")):
+            yield pickle.loads(path.read_bytes())
+        return
+    versions = arguments.versions.split(",") if arguments.versions else drawn_versions(seed)
+    print(f"seed {seed}, versions {','.join(versions)}", flush=True)
+    for number, version in enumerate(versions):
+        began = time.monotonic()
+        restart = number == len(versions) - 1
+        run = play(version=version, seed=seed, groups=arguments.groups, seconds=arguments.seconds, restart=restart)
+        print(f"{version}: played in {time.monotonic() - began:.0f} s", flush=True)
+        if arguments.keep is not None:
+            arguments.keep.mkdir(parents=True, exist_ok=True)
+            (arguments.keep / f"{seed}-{version}.pickle").write_bytes(pickle.dumps(run))
+        yield run
 
 
 if __name__ == "__main__":

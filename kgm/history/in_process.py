@@ -1,6 +1,6 @@
 """A source that is small enough, read and derived in this process: no Spark, nothing written."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +28,15 @@ def derive_source(kind: str, path: Path, *, most_bytes: int, sessions: SessionLo
         source=f"{kind}:{path}", last_ms=pc.max(raw.column("timestamp")).as_py(), damages=tuple(reading.damages)
     )
     return TablesInMemory(tables=derive(raw, session_of_group=sessions or no_session).tables, origin=origin)
+
+
+def derive_records(records: Iterable[tuple[int, bytes, bytes | None]]) -> TablesInMemory:
+    """Every table of one partition with these records: (time in ms since 1970, key, value), in order."""
+    rows = [
+        {"partition": 0, "offset": offset, "timestamp": timestamp, "key": key, "value": value, "leader_epoch": 0}
+        for offset, (timestamp, key, value) in enumerate(records)
+    ]
+    return TablesInMemory(tables=derive(pa.Table.from_pylist(rows, schema=RAW)).tables, origin=HistoryOrigin())
 
 
 def read_partitions(kind: str, path: Path, *, reading: Reading) -> Iterator[pa.Table]:

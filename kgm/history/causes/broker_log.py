@@ -9,8 +9,9 @@ inference into fact, and grades it."""
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from kgm.history.causes.log_clock import LogClock, LogTime, clocks, log_time, logged_text
 from kgm.history.causes.verdict import Cause, Confidence
 from kgm.history.rows import RebalanceRow
 
@@ -21,7 +22,7 @@ BROKER_LOG = "broker log"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerReason:
     """Why a group left a generation (classic), or came to an epoch (consumer). member: the member id that the line
-    names, if it names one."""
+    names, if it names one. broker: whose log has it; logged: when it was written, None if the line does not say."""
 
     group_id: str
     consumer: bool
@@ -29,6 +30,8 @@ class BrokerReason:
     cause: Cause
     reason: str
     member: str | None = None
+    broker: str = field(default="", compare=False)
+    logged: LogTime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,22 +122,29 @@ _SAME = {
 _VAGUE = {Cause.JOIN, Cause.LEAVE, Cause.PARTITIONS, Cause.METADATA, Cause.REJOIN}
 
 
-def parse(lines: Iterable[str]) -> Iterator[BrokerReason]:
+def parse(lines: Iterable[str], broker: str = "") -> Iterator[BrokerReason]:
     """What a broker's log says of rebalances, in its order; all other lines are skipped. The time for a line grows with
     its length and not faster: names of groups and members, and reasons of clients, may be made to look like the words
-    between them."""
+    between them. broker: a name for whose log it is."""
+    for reason, line in _parsed(lines):
+        yield replace(reason, broker=broker, logged=log_time(line))
+
+
+def _parsed(lines: Iterable[str]) -> Iterator[tuple[BrokerReason, str]]:
+    """What a line completes, and the line."""
     left: dict[tuple[str, str], str] = {}
     pending: dict[str, list[BrokerReason]] = defaultdict(list)
     for line in lines:
         if _PREPARING in line and (reason := _classic(line, left)) is not None:
-            yield reason
+            yield reason, line
         elif (leaver := _leaver(line)) is not None:
             group, member, words = leaver
             left[group, member] = words
         elif _CONSUMER_GROUP in line:
             if bumped := _BUMPED.search(line, line.find(_CONSUMER_GROUP)):
                 group = _between(line, _CONSUMER_GROUP, bumped.start())
-                yield from _bumped(group, int(bumped["epoch"]), pending.pop(group, []))
+                for each in _bumped(group, int(bumped["epoch"]), pending.pop(group, [])):
+                    yield each, line
             elif (reason := _member(line)) is not None:
                 pending[reason.group_id].append(reason)
 
@@ -246,35 +256,73 @@ def _bumped(group: str, epoch: int, facts: list[BrokerReason]) -> Iterator[Broke
 
 
 def explained(rows: Iterable[RebalanceRow], reasons: Iterable[BrokerReason]) -> list[RebalanceRow]:
-    """Rebalances, in the order of their records, as a broker's log explains them; one that it does not mention stays as
-    it is."""
-    known = _by_generation(reasons)
-    return [_explained(row, known) for row in rows]
+    """Rebalances, in the order of their records, as brokers' logs explain them; one that they do not mention stays as
+    it is. A line of another time is about another group of that name, or the same before it was removed."""
+    rows = list(rows)
+    logs = _BrokerLogs(rows, reasons)
+    return [_explained(row, logs) for row in rows]
 
 
 _Generation = tuple[str, bool, int]
 
 
-def _by_generation(reasons: Iterable[BrokerReason]) -> dict[_Generation, list[BrokerReason]]:
-    known: dict[_Generation, list[BrokerReason]] = defaultdict(list)
-    for each in reasons:
-        known[each.group_id, each.consumer, each.generation].append(each)
-    return known
+class _BrokerLogs:
+    """The reasons by group and generation, and the clocks of the brokers."""
+
+    def __init__(self, rows: Iterable[RebalanceRow], reasons: Iterable[BrokerReason]) -> None:
+        self.known: dict[_Generation, list[BrokerReason]] = defaultdict(list)
+        for each in reasons:
+            self.known[each.group_id, each.consumer, each.generation].append(each)
+        of_generation: dict[_Generation, list[RebalanceRow]] = defaultdict(list)
+        for row in rows:
+            of_generation[_generation(row)].append(row)
+        self.clocks = clocks(
+            (each.broker, each.logged, found[0].timestamp)
+            for key, found in of_generation.items()
+            if len(found) == 1
+            for each in self.known.get(key, ())
+            if each.logged is not None
+        )
+
+    def clock(self, reason: BrokerReason) -> LogClock:
+        return self.clocks.get(reason.broker, LogClock())
+
+    def of(self, row: RebalanceRow) -> list[BrokerReason]:
+        """The reasons for the group and generation of a rebalance, as far as their times fit."""
+        return [
+            each
+            for each in self.known.get(_generation(row), ())
+            if each.logged is None or self.clock(each).may_be(each.logged, row.timestamp)
+        ]
+
+    def use(self, row: RebalanceRow, meant: Sequence[BrokerReason]) -> None:
+        """They are about this rebalance, and no other one."""
+        of_generation = self.known[_generation(row)]
+        of_generation[:] = [each for each in of_generation if not any(each is one for one in meant)]
 
 
-def _of(row: RebalanceRow, known: dict[_Generation, list[BrokerReason]]) -> list[BrokerReason]:
-    """The reasons for the group and generation of a rebalance."""
+def _generation(row: RebalanceRow) -> _Generation:
     consumer = row.group_type == "consumer"
-    return known.get((row.group_id, consumer, row.to_generation if consumer else row.from_generation), [])
+    return row.group_id, consumer, row.to_generation if consumer else row.from_generation
 
 
-def _explained(row: RebalanceRow, known: dict[_Generation, list[BrokerReason]]) -> RebalanceRow:
-    reasons = _of(row, known)
-    meant = list(_meant(row, reasons))
+def _explained(row: RebalanceRow, logs: _BrokerLogs) -> RebalanceRow:
+    meant = list(_meant(row, logs.of(row)))
     if not meant:
         return row
-    reasons[:] = [each for each in reasons if each not in meant]
-    return _merged(row, meant)
+    logs.use(row, meant)
+    return _merged(row, meant, _when(row, meant[0], logs))
+
+
+def _when(row: RebalanceRow, reason: BrokerReason, logs: _BrokerLogs) -> tuple[str, ...]:
+    """When the broker logged it, as evidence."""
+    if reason.logged is None:
+        return ()
+    clock = logs.clock(reason)
+    offset_ms = clock.offset_of(reason.logged, row.timestamp)
+    shown = "" if offset_ms is None or reason.logged.is_utc else f", the zone that {clock.shown_by} rebalances show"
+    by = f" by {reason.broker}" if reason.broker else ""
+    return (f"logged{by} at {logged_text(reason.logged, offset_ms)}{shown}",)
 
 
 def _meant(row: RebalanceRow, reasons: list[BrokerReason]) -> list[BrokerReason]:
@@ -286,17 +334,17 @@ def _meant(row: RebalanceRow, reasons: list[BrokerReason]) -> list[BrokerReason]
     return [each for each in reasons if each.member in names][:1] or reasons[:1]
 
 
-def _merged(row: RebalanceRow, reasons: list[BrokerReason]) -> RebalanceRow:
-    main = reasons[0]
+def _merged(row: RebalanceRow, reasons: list[BrokerReason], when: tuple[str, ...]) -> RebalanceRow:
+    main, evidence = reasons[0], (*row.evidence, *when)
     if main.cause is Cause.UNKNOWN:
-        return replace(row, reason=main.reason)
+        return replace(row, reason=main.reason, evidence=evidence)
     inferred = [*([] if row.inferred_cause is None else [row.inferred_cause]), *row.also]
     logged = [_most_specific(each, inferred) for each in reasons]
     cause = row.cause if row.cause == Cause.ALL_GONE.value else logged[0]
     left_out = {cause, Cause.UNKNOWN.value, Cause.DEPARTURE.value}
     also = tuple(each for each in dict.fromkeys([*logged, *inferred]) if each not in left_out)
     return replace(
-        row, cause=cause, confidence=Confidence.CERTAIN.value, also=also, source=BROKER_LOG,
+        row, cause=cause, confidence=Confidence.CERTAIN.value, also=also, source=BROKER_LOG, evidence=evidence,
         reason="; ".join(dict.fromkeys(each.reason for each in reasons)),
     )  # fmt: skip
 
@@ -316,9 +364,10 @@ def _most_specific(reason: BrokerReason, inferred: Sequence[str]) -> str:
 def grades(rows: Iterable[RebalanceRow], reasons: Iterable[BrokerReason]) -> list[CauseGrade]:
     """How good inference was where the broker's log tells. rows: before `explained`."""
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    known = _by_generation(reasons)
+    rows = list(rows)
+    logs = _BrokerLogs(rows, reasons)
     for row in rows:
-        meant = [each for each in _meant(row, _of(row, known)) if each.cause is not Cause.UNKNOWN]
+        meant = [each for each in _meant(row, logs.of(row)) if each.cause is not Cause.UNKNOWN]
         if meant and row.inferred_cause is not None and row.inferred_cause != Cause.UNKNOWN.value:
             counts[row.inferred_cause, row.inferred_confidence or ""][_grade(row, meant)] += 1
     return [

@@ -3,8 +3,8 @@
 The log has no reasons in it, only the group as it was when a rebalance ended. Some causes follow from that: a member
 that was not there before has joined. Others leave a trace in time: a session that expired was silent for at least the
 session timeout, because a commit extends it (GroupMetadataManager.validateOffsetCommit) and so does the end of a join
-phase, for every member (completeClassicGroupJoin); a member that was there later than that did not expire. What is left
-is called possible, or unknown.
+phase, for every member (completeClassicGroupJoin); a member that was there later than that did not expire. A commit in
+a transaction extends no session: the last heartbeat may be older. What is left is called possible, or unknown.
 
 Some things look the same in a log: a dynamic member that closes, unsubscribes, or is removed by an admin (each is a
 LeaveGroup); a client that left by itself after max.poll.interval.ms, and one that died, where the intervals are alike;
@@ -44,13 +44,16 @@ from kgm.history.reconstruct.classic_snapshots import (
 #: their next one.
 HEARTBEAT_MS = 3_000
 _SLACK_MS = 2_000
+#: A record is written a little later than the coordinator began to count a session anew.
+_WRITTEN_WITHIN_MS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceContext:
     """A rebalance to explain. unassigned: partitions that the rebalance before took from a member and gave to no member
-    yet. returning: the identities of members that joined and may have been there before, long ago or under another
-    name. converted: whether the group was of the consumer protocol until the record before."""
+    yet; unassigned_known: whether these are all. returning: the identities of members that joined and may have been
+    there before, long ago or under another name. converted: whether the group was of the consumer protocol until the
+    record before. whole: nothing is missing since the group began."""
 
     previous: Snapshot
     snapshot: Snapshot
@@ -62,6 +65,8 @@ class RebalanceContext:
     coordinator_moved: bool
     returning: Collection[str] = ()
     converted: bool = False
+    unassigned_known: bool = True
+    whole: bool = True
 
 
 def departure(missing: MissingMember, at: int) -> Departure:
@@ -72,8 +77,12 @@ def departure(missing: MissingMember, at: int) -> Departure:
 
     if at < 0:
         return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, "the record has no timestamp")
-    for since, what in ((missing.last_commit, "it committed"), (missing.joined, "a generation began with it")):
-        if since is not None and at - since < session:
+    unheard = HEARTBEAT_MS if missing.in_transaction else 0
+    for since, what, early in (
+        (missing.last_commit, "it committed", unheard + _WRITTEN_WITHIN_MS),
+        (missing.joined, "a generation began with it", _WRITTEN_WITHIN_MS),
+    ):
+        if since is not None and at - since < session - early:
             why = f"{what} {seconds(at - since)} before, so its session timeout of {seconds(session)} had not passed"
             if static:
                 return static_departure(missing, at - since, why, missed=_missed(missing, at))
@@ -106,14 +115,18 @@ def _silent(missing: MissingMember, silence: int) -> Departure:
     why = f"silent for {seconds(silence)}, its session timeout is {seconds(session)}"
     if cadence is not None:
         why = f"{why}; before, it committed every {seconds(cadence)}"
+    static = record.group_instance_id is not None
     if silence <= session + slack:
-        sure = Confidence.LIKELY if regular or record.group_instance_id is not None else Confidence.POSSIBLE
+        if not static and regular and silence >= most - _SLACK_MS:
+            why = f"{why}; its max.poll.interval.ms is {seconds(most)}, after which it would leave by itself"
+            return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
+        sure = Confidence.LIKELY if regular or static else Confidence.POSSIBLE
         return missing.departed(Cause.SESSION_EXPIRY, sure, why)
     if regular and most <= silence <= most + slack:
         return missing.departed(
             Cause.MAX_POLL, Confidence.POSSIBLE, f"{why}; its max.poll.interval.ms is {seconds(most)}"
         )
-    if regular or record.group_instance_id is not None:
+    if regular or static:
         return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
     return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, f"{why}: too few commits to tell how it went")
 
@@ -160,19 +173,29 @@ def _changed_members(context: RebalanceContext) -> Verdict:
     joined = [each for each in context.changes if each.kind is ChangeKind.JOINED and each.identity not in returned]
     resubscribed = [each for each in context.changes if each.kind is ChangeKind.RESUBSCRIBED]
     parts: list[Verdict] = []
-    if context.returned:
+    is_dated = all(each.dated for each in context.returned)
+    if context.returned and is_dated:
         parts.append(_bounce(context))
     if departures and joined and not context.returned and _is_rollout(departures, joined):
         parts.append(_replacement(departures, joined))
     else:
         if joined:
-            parts.append(joined_verdict(joined, context.returning))
+            came = joined_verdict(joined, context.returning)
+            parts.append(came if context.whole else _maybe_before(came))
         parts += _departure_verdicts(departures)
     if resubscribed:
         parts.append(resubscribed_verdict(resubscribed))
     if context.converted:
         parts.append(_converted())
+    if context.returned and not is_dated:
+        parts.append(_bounce(context))
     return _together(parts, context)
+
+
+def _maybe_before(came: Verdict) -> Verdict:
+    """That members joined, where the log does not begin with the group."""
+    line = "records of the group are missing before: who joined may have been a member then"
+    return replace(came, confidence=weaker(came.confidence, Confidence.POSSIBLE), evidence=(*came.evidence, line))
 
 
 def _together(parts: Sequence[Verdict], context: RebalanceContext) -> Verdict:
@@ -191,13 +214,15 @@ def _together(parts: Sequence[Verdict], context: RebalanceContext) -> Verdict:
 
 
 def _bounce(context: RebalanceContext) -> Verdict:
-    sure = Confidence.LIKELY if all(each.unique for each in context.returned) else Confidence.POSSIBLE
+    is_clear = all(each.unique and each.dated for each in context.returned)
+    sure = Confidence.LIKELY if is_clear else Confidence.POSSIBLE
     lines = []
     for each in context.returned[:SHOWN]:
         static = each.change.member.record.group_instance_id is not None
         same = "the group instance id is the same" if static else "client id and host are the same"
         away = "" if each.absent_ms is None else f" after {seconds(each.absent_ms)}"
-        lines.append(f"{each.old_member_id} came back as {each.change.identity}{away}: {same}")
+        before = "" if each.dated else "; brokers before 2.6.1 do not record when that was, so it may be long ago"
+        lines.append(f"{each.old_member_id} came back as {each.change.identity}{away}: {same}{before}")
     people = tuple(who(each.change, "returned") for each in context.returned)
     return Verdict(Cause.BOUNCE, sure, people, tuple(lines))
 
@@ -239,6 +264,9 @@ def _same_members(context: RebalanceContext) -> Verdict:
     before, after = previous.owners, snapshot.owners
     new = after.keys() - before.keys()
     added = _added_partitions(before, new - context.unassigned)
+    if added and not context.unassigned_known and snapshot.protocol not in EAGER:
+        line = f"partitions have owners that had none in the first record of the group: {partitions_text(added)}"
+        return Verdict(Cause.COOPERATIVE, Confidence.POSSIBLE, evidence=(line, "the members are the same"))
     if added:
         line = f"new partitions are assigned: {partitions_text(added)}"
         return Verdict(Cause.PARTITIONS, Confidence.LIKELY, evidence=(line, "the members are the same"))

@@ -43,7 +43,8 @@ class EpochContext:
     """An epoch to explain. returned: those of `joined` that were there before; returning: the identities of those that
     may have been, long ago or under another name. hashes: of the subscribed topics' metadata, before (None: not known)
     and now. regex, assignor: whether a regular expression was resolved again, or a member asked for another assignor.
-    known: nothing is missing since the group began; broken: something is missing since the epoch before."""
+    known: nothing is missing since the group began; broken: something is missing since the epoch before. unseen_left: a
+    member left of which the log has no other record."""
 
     joined: Sequence[MemberChange]
     returned: Sequence[ReturnedConsumer]
@@ -56,6 +57,7 @@ class EpochContext:
     empty: bool
     known: bool
     broken: bool
+    unseen_left: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +131,8 @@ def _away(missing: MissingMember, ms: int, session: SessionTimeout) -> Departure
     why = f"it had stopped {seconds(ms)} before, {session.text}"
     if ms < session.least_ms - heartbeat - slack // 2:
         return missing.departed(Cause.REMOVAL, Confidence.LIKELY, f"{why}: it was removed")
-    late = ms > session.most_ms + slack
-    return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE if late else Confidence.LIKELY, why)
+    sure = Confidence.POSSIBLE if _is_early(ms, session) or ms > session.most_ms + slack else Confidence.LIKELY
+    return missing.departed(Cause.SESSION_EXPIRY, sure, why)
 
 
 def _silent(missing: MissingMember, silence: int, session: SessionTimeout) -> Departure:
@@ -150,10 +152,21 @@ def _silent(missing: MissingMember, silence: int, session: SessionTimeout) -> De
         why = f"{why}; before, it committed every {seconds(cadence)}"
     due = 2 * cadence if cadence is not None and regular else 0
     if silence <= session.most_ms + heartbeat + slack + due:
-        return missing.departed(Cause.SESSION_EXPIRY, Confidence.LIKELY if regular else Confidence.POSSIBLE, why)
+        most = missing.change.member.record.rebalance_timeout
+        if not static and regular and silence >= most - slack:
+            why = f"{why}; its max.poll.interval.ms is {seconds(most)}, after which it would leave by itself"
+            return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
+        sure = Confidence.LIKELY if regular and not _is_early(silence, session) else Confidence.POSSIBLE
+        return missing.departed(Cause.SESSION_EXPIRY, sure, why)
     if regular or static:
         return missing.departed(Cause.SESSION_EXPIRY, Confidence.POSSIBLE, why)
     return missing.departed(Cause.DEPARTURE, Confidence.POSSIBLE, f"{why}: too few commits to tell how it went")
+
+
+def _is_early(ms: int, session: SessionTimeout) -> bool:
+    """Whether a session seldom expires after so short a silence, as heartbeats are seldom further apart than a third
+    of it. With the default of their interval a short one may be over, or the member was removed, or left."""
+    return ms < session.least_ms - session.ms // 3
 
 
 def _margins(session: int) -> tuple[int, int]:
@@ -203,7 +216,10 @@ def _parts(context: EpochContext) -> list[Verdict]:
 
 
 def _same_members(context: EpochContext) -> Verdict:
-    """No member came, went or changed."""
+    """No member came, went or changed, as far as the log has its members."""
+    if context.unseen_left:
+        line = "a member is gone of which the log has no other record"
+        return Verdict(Cause.DEPARTURE, Confidence.POSSIBLE, evidence=(line,))
     if context.regex:
         line = "a subscribed regular expression was resolved again, and the epoch rose with it"
         return Verdict(Cause.SUBSCRIPTION, Confidence.LIKELY, evidence=(line,))

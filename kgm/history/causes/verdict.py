@@ -93,12 +93,14 @@ class MissingMember:
     """A member that is not in the group any more. last_commit: the last one of any of its partitions while it had them;
     cadence_ms: how far apart its commits were on average; both None where there were no commits, or too few. joined:
     when the join phase ended that it was last in, since when the coordinator counts the sessions of all members; None
-    where no record says it."""
+    where no record says it. in_transaction: whether the last commit was part of a transaction, which extends no
+    session."""
 
     change: MemberChange
     last_commit: int | None
     cadence_ms: int | None
     joined: int | None = None
+    in_transaction: bool = False
 
     def departed(self, cause: Cause, confidence: Confidence, why: str) -> "Departure":
         """How it went, and what says so."""
@@ -119,12 +121,14 @@ class Departure:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnedMember:
     """A member that joined, and the member id in whose place it is: gone in this rebalance, or in an earlier one.
-    unique: whether no other member had the same client id and host."""
+    unique: whether no other member had the same client id and host. dated: whether it came back with this rebalance,
+    and not before it."""
 
     change: MemberChange
     old_member_id: str
     absent_ms: int | None
     unique: bool
+    dated: bool = True
 
 
 #: A static member that leaves by itself commits, and is gone within this time.

@@ -45,8 +45,11 @@ CLASSIC = "classic"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicGroupState:
     """The state of a group between two runs; its last snapshot is in `partition_replay`. session_timeout_ms: the
-    longest of its members. unassigned: partitions that a rebalance took from a member and gave to no member yet.
-    converted: whether the last record made a classic group of one of the consumer protocol."""
+    longest of its members. unassigned: partitions that a rebalance took from a member and gave to no member yet;
+    unassigned_known: whether these are all, as no record is missing before. converted: whether the last record made a
+    classic group of one of the consumer protocol. writes_replacements: whether the coordinator is seen to write a
+    record when a static member is replaced without a rebalance, as all do from Kafka 2.6.1 on (KAFKA-10284).
+    whole: nothing is missing since the group began."""
 
     leader_epoch: int | None = None
     timestamp: int = 0
@@ -59,6 +62,9 @@ class ClassicGroupState:
     unassigned: list[TopicPartition] = field(default_factory=list, metadata=json_name("holes"))
     recent: list[RebalanceRow] = field(default_factory=list)
     converted: bool = False
+    unassigned_known: bool = True
+    writes_replacements: bool = False
+    whole: bool = True
 
 
 class ClassicGroupFacts:
@@ -70,7 +76,8 @@ class ClassicGroupFacts:
         self.rows, self.restarts = rows, restarts
         self.group = GroupKey(partition=partition, group_id=group_id, group_type=CLASSIC)
         self.previous: Snapshot | None = None
-        self.converted = state.converted
+        self.converted, self.unassigned_known = state.converted, state.unassigned_known
+        self.writes_replacements, self.whole = state.writes_replacements, state.whole
         self.leader_epoch, self.timestamp, self.session = state.leader_epoch, state.timestamp, state.session_timeout_ms
         self.tenures = Tenures(rows, state.tenures)
         self.commits = CommitTimes(state.commits)
@@ -86,7 +93,8 @@ class ClassicGroupFacts:
             leader_epoch=self.leader_epoch, timestamp=self.timestamp, session_timeout_ms=self.session,
             tenures=self.tenures.open, owners=list(self.ownership.open.values()), commits=self.commits.state(),
             alarms=self.alarms.state, days=self.days.state(), unassigned=list(self.unassigned),
-            recent=self.recent.rows, converted=self.converted,
+            recent=self.recent.rows, converted=self.converted, unassigned_known=self.unassigned_known,
+            writes_replacements=self.writes_replacements, whole=self.whole,
         )  # fmt: skip
 
     def committed(self, windows: Sequence[CommitWindow]) -> None:
@@ -113,6 +121,9 @@ class ClassicGroupFacts:
         else:
             self._rebalanced(record, snapshot, changes, rebalance, coordinator_moved=moved)
         self._assigned(snapshot)
+        if self.previous is None or rebalance is not None:
+            self.unassigned_known = snapshot.complete
+        self.whole = self.whole and snapshot.complete
         self.timestamp = snapshot.timestamp
         self.session = max((each.record.session_timeout for each in snapshot.members.values()), default=self.session)
         if snapshot.kind is not SnapshotKind.TOMBSTONE:
@@ -181,6 +192,10 @@ class ClassicGroupFacts:
         )  # fmt: skip
 
     def _appeared(self, snapshot: Snapshot) -> None:
+        # Only the coordinator of Kafka 4 writes a record when a group is created, without members.
+        self.writes_replacements = self.writes_replacements or (
+            snapshot.kind is SnapshotKind.EMPTY and snapshot.complete
+        )
         for member in snapshot.members.values():
             self.restarts.stays(member)
             self._begin_tenure(snapshot, member)
@@ -209,6 +224,7 @@ class ClassicGroupFacts:
             self.restarts.ended(record, change, back)
             self.alarms.replaced(record, change)
         self._change_tenures(snapshot, changes, {}, "replaced")
+        self.writes_replacements = self.writes_replacements or bool(replaced)
         if replaced and snapshot.complete:
             evidence = ["the generation did not change", *(
                 f"{each.identity}: {each.member.record.member_id} replaced {each.old_member_id}" for each in replaced
@@ -238,7 +254,8 @@ class ClassicGroupFacts:
         context = RebalanceContext(
             previous=self.previous, snapshot=snapshot, rebalance=rebalance, changes=changes, departures=departures,
             returned=tuple(each for each, _ in back), unassigned=frozenset(self.unassigned),
-            coordinator_moved=coordinator_moved, converted=self.converted,
+            unassigned_known=self.unassigned_known, whole=self.whole, converted=self.converted,
+            coordinator_moved=coordinator_moved,
             returning=[
                 each.identity
                 for each in changes
@@ -248,10 +265,13 @@ class ClassicGroupFacts:
         row = _rebalance_row(record, context, explain_rebalance(context))
         self._restarted(record, snapshot, back, row)
         departure_of = {each.missing.change.identity: each for each in departures}
-        self._change_tenures(snapshot, changes, departure_of, Cause.BOUNCE.value)
+        taken_over = Cause.BOUNCE.value if self.writes_replacements else "replaced"
+        self._change_tenures(snapshot, changes, departure_of, taken_over)
         for each in final:
             if rebalance.complete:
                 self.restarts.went(each, at, snapshot.offset, self.previous.timestamp)
+            else:
+                self.restarts.saw(each.missing.change.member)
         self.recent.add(row)
         self.restarts.forget(at)
         self.alarms.rebalanced(record, context)
@@ -263,6 +283,7 @@ class ClassicGroupFacts:
         return MissingMember(
             change=change, last_commit=self.commits.last(places), cadence_ms=self.commits.cadence(places),
             joined=None if joined is None or joined < 0 else joined,
+            in_transaction=self.commits.last_is_in_transaction(places),
         )  # fmt: skip
 
     def _returned(
@@ -277,7 +298,9 @@ class ClassicGroupFacts:
                 last, old = self._last_sign(change), change.old_member_id or ""
                 absence = Absence(member_id=old, at=at, offset=None, down_min=last, down_max=at)
                 absent = None if last is None else max(at - last, 0)
-                back = ReturnedMember(change=change, old_member_id=old, absent_ms=absent, unique=True)
+                back = ReturnedMember(
+                    change=change, old_member_id=old, absent_ms=absent, unique=True, dated=self.writes_replacements
+                )  # fmt: skip
                 returned.append((back, absence))
         return returned, final
 

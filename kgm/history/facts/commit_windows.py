@@ -19,22 +19,26 @@ _LEAST_FOR_CADENCE = 3
 
 @dataclass(frozen=True, slots=True)
 class CommitWindow:
-    """Commits of one partition between two records of its group, or after the last one. first, last: their times."""
+    """Commits of one partition between two records of its group, or after the last one. first, last: their times;
+    in_transaction: whether the last one was part of a transaction."""
 
     place: TopicPartition
     first: int
     last: int
     count: int
+    in_transaction: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCommits:
-    """The commits of a group that count. at: the offset from which on each does; place: which of `places` it is of."""
+    """The commits of a group that count. at: the offset from which on each does; place: which of `places` it is of;
+    in_transaction: whether it was part of a transaction."""
 
     at: _Integers
     place: _Integers
     timestamp: _Integers
     places: Sequence[TopicPartition]
+    in_transaction: npt.NDArray[np.bool_]
 
     def windows(self, cuts: Sequence[int]) -> list[list[CommitWindow]]:
         """The commits before each of these offsets, and after the last: one list more than there are offsets."""
@@ -49,10 +53,10 @@ class GroupCommits:
         rows = zip(
             window[order][starts].tolist(), self.place[order][starts].tolist(),
             self.timestamp[order][starts].tolist(), self.timestamp[order][ends].tolist(),
-            (ends - starts + 1).tolist(), strict=True,
+            (ends - starts + 1).tolist(), self.in_transaction[order][ends].tolist(), strict=True,
         )  # fmt: skip
-        for number, place, first, last, count in rows:
-            windows[number].append(CommitWindow(self.places[place], first, last, count))
+        for number, place, first, last, count, in_transaction in rows:
+            windows[number].append(CommitWindow(self.places[place], first, last, count, in_transaction))
         return windows
 
 
@@ -67,6 +71,7 @@ def commit_windows(commits: pa.Table) -> dict[tuple[int, str], GroupCommits]:
     (partition, partitions), (group, groups), (topic, topics) = columns
     number = table.column("topic_partition").to_numpy().astype(np.int64)
     at, when = table.column("visible_offset").to_numpy(), table.column("timestamp").to_numpy()
+    in_transaction = pc.is_valid(table.column("txn")).to_numpy(zero_copy_only=False)
     owner = partition * len(groups) + group
     order = np.argsort(owner, kind="stable")
     cuts = np.flatnonzero(np.diff(owner[order])) + 1
@@ -76,7 +81,9 @@ def commit_windows(commits: pa.Table) -> dict[tuple[int, str], GroupCommits]:
         different, place = np.unique(pair, return_inverse=True)
         places = [(topics[each >> 32], each & 0xFFFFFFFF) for each in different.tolist()]
         key = partitions[partition[chosen[0]]], groups[group[chosen[0]]]
-        by_group[key] = GroupCommits(at[chosen], place.astype(np.int64), when[chosen], places)
+        by_group[key] = GroupCommits(
+            at[chosen], place.astype(np.int64), when[chosen], places, in_transaction[chosen]
+        )  # fmt: skip
     return by_group
 
 
@@ -87,7 +94,8 @@ def _coded(column: pa.ChunkedArray) -> tuple[_Integers, list[Any]]:
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
 
-#: When a partition was committed since its owner has it: [first, last, count].
+#: When a partition was committed since its owner has it: [first, last, count, 1 if the last one was in a transaction];
+#: an older store does not have the last number.
 Times = list[int]
 
 
@@ -105,10 +113,9 @@ class CommitTimes:
         """Commits of a partition, all by its present owner."""
         seen = self._times.get(window.place)
         if seen is None:
-            self._times[window.place] = [window.first, window.last, window.count]
+            self._times[window.place] = [window.first, window.last, window.count, int(window.in_transaction)]
         else:
-            seen[1] = window.last
-            seen[2] += window.count
+            seen[1:] = [window.last, seen[2] + window.count, int(window.in_transaction)]
 
     def forget(self, place: TopicPartition) -> int | None:
         """The partition has another owner now; the time of the last commit, if there was one."""
@@ -119,13 +126,22 @@ class CommitTimes:
         """When one of the partitions was last committed."""
         return max((self._times[place][1] for place in places if place in self._times), default=None)
 
+    def last_is_in_transaction(self, places: Iterable[TopicPartition]) -> bool:
+        """Whether the last commit of the partitions was part of a transaction."""
+        newest = max((self._times[place] for place in places if place in self._times), key=_last, default=[0, 0, 0, 0])
+        return newest[3:] == [1]
+
     def cadence(self, places: Iterable[TopicPartition]) -> int | None:
         """How far apart, in ms, the commits of the partition were on average that was committed most often."""
         seen = max((self._times[place] for place in places if place in self._times), key=_count, default=None)
         if seen is None or _count(seen) < _LEAST_FOR_CADENCE:
             return None
-        first, last, count = seen
+        first, last, count = seen[:3]
         return (last - first) // (count - 1)
+
+
+def _last(seen: Times) -> int:
+    return seen[1]
 
 
 def _count(seen: Times) -> int:

@@ -196,7 +196,9 @@ class ConsumerGroupFacts:
         """A member's record was deleted: it left, unless the next record gives its instance id to another member id."""
         state = self._state
         old = state.members.pop(member_id, None)
-        if old is not None:
+        if old is None:
+            state.pending.unseen_left_at = record.timestamp
+        else:
             current, ownership = state.current.get(member_id), self.assignments.ownership
             owned = [] if current is None else current.owned()
             last, cadence = ownership.commits_of(owned, record.offset)
@@ -239,12 +241,10 @@ class ConsumerGroupFacts:
 
     def _came(self, record: GroupRecord, member_id: str, new: LoggedMember) -> None:
         pending, instance_id = self._state.pending, new.instance_id
-        before = None
-        if instance_id is not None:
-            before = next((each for each in pending.leaving if each.member.instance_id == instance_id), None)
+        before = pending.leaving_with(instance_id)
         if before is None:
             change = self._change(record, ChangeKind.JOINED, member_id, new)
-            pending.joined.append((member_id, record, new))
+            pending.came(member_id, record, new)
             self._put_change(record, change, new, None)
         else:
             pending.leaving.remove(before)
@@ -348,8 +348,9 @@ class ConsumerGroupFacts:
         group, pending = self._state.group, self._state.pending
         old, new, hashes = group.epoch, value.epoch, group.next_hashes(value.metadata_hash)
         group.epoch = new
-        joined = [self._change(at, ChangeKind.JOINED, name, member) for name, at, member in pending.joined]
-        classic = all(member.classic_session_ms is not None for _, _, member in pending.joined)
+        new_members = pending.joined if group.whole else pending.joined_at(record.timestamp)
+        joined = [self._change(at, ChangeKind.JOINED, name, member) for name, at, member in new_members]
+        classic = all(member.classic_session_ms is not None for _, _, member in new_members)
         if old is None and joined and classic:
             line = "its members came from the classic protocol at the same moment"
             self._event(record, GroupEventKind.CONVERTED, [who(each, "member") for each in joined], [line])
@@ -392,6 +393,7 @@ class ConsumerGroupFacts:
                 ],
                 hashes=hashes, regex=pending.regex, assignor=pending.assignor, empty=not self._state.members,
                 known=self._state.group.whole, broken=pending.broken,
+                unseen_left=pending.unseen_left_at == record.timestamp,
             )
         )  # fmt: skip
         row = self._rebalance_row(record, verdict, old, joined=len(joined), left=len(left))
@@ -468,9 +470,8 @@ class ConsumerGroupFacts:
         state = self._state
         if state.pending.leaving:
             # The records of a group without members go by themselves.
-            changes = [
-                self._change(record, ChangeKind.LEFT, each.member_id, each.member) for each in state.pending.leaving
-            ]
+            left = state.pending.leaving
+            changes = [self._change(record, ChangeKind.LEFT, each.member_id, each.member) for each in left]
             for change in changes:
                 self.restarts.converted(change.member, record.timestamp, record.timestamp)
             line = "the group's records were deleted while it had members: it became a classic group"

@@ -121,7 +121,8 @@ class LeavingMember:
 @dataclass(slots=True, kw_only=True)
 class PendingChanges:
     """What changed since the last epoch of the group. left: those of `leaving` whose instance id no member took over.
-    broken: an offset is missing since then."""
+    unseen_left_at: the time of the last record that deleted a member of which no other record was seen. broken: an
+    offset is missing since then."""
 
     joined: list[tuple[str, GroupRecord, LoggedMember]] = field(default_factory=list)
     leaving: list[LeavingMember] = field(default_factory=list)
@@ -130,6 +131,24 @@ class PendingChanges:
     regex: bool = False
     assignor: bool = False
     broken: bool = False
+    unseen_left_at: int | None = None
+
+    def came(self, member_id: str, record: GroupRecord, member: LoggedMember) -> None:
+        """A member is seen for the first time. A static one may have taken the place of one that was not seen."""
+        if member.instance_id is None or self.unseen_left_at != record.timestamp:
+            self.joined.append((member_id, record, member))
+
+    def leaving_with(self, instance_id: str | None) -> LeavingMember | None:
+        """The member that is leaving and has this instance id."""
+        if instance_id is None:
+            return None
+        return next((each for each in self.leaving if each.member.instance_id == instance_id), None)
+
+    def joined_at(self, timestamp: int) -> list[tuple[str, GroupRecord, LoggedMember]]:
+        """Those that joined with an epoch of this time. A member that joins raises the epoch at once, unless its
+        regular expression has to be resolved first. In a log that does not begin with the group, the others were
+        members before, and are seen for the first time."""
+        return [each for each in self.joined if each[1].timestamp == timestamp or each[2].regex]
 
 
 @dataclass(slots=True, kw_only=True)

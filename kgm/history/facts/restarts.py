@@ -91,8 +91,12 @@ class Restarts:
             identity=member.identity, member_id=member.record.member_id, at=at, offset=offset,
             session_timeout_ms=session_of(member.record), down_min=down_min, down_max=down_max,
         )  # fmt: skip
+        self.state.gone.setdefault(process_key(member), []).append(absence)
+        self.saw(member)
+
+    def saw(self, member: SnapshotMember) -> None:
+        """It was a member and is gone, whenever that was."""
         key = process_key(member)
-        self.state.gone.setdefault(key, []).append(absence)
         if key not in self.state.once:
             self.state.once_more = self.state.once_more or len(self.state.once) >= _MAX_ONCE
             self.state.once = [*self.state.once[-_MAX_ONCE + 1 :], key]

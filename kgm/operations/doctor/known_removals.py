@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kgm.model.errors import KgmError
-from kgm.operations.removal.audit_log import AuditLog, default_path
+from kgm.operations.removal.audit_log import REMOVAL, AuditLog, default_path
 
 #: Results of members that stayed, or were not there.
 _NOT_REMOVED = frozenset({"planned", "absent", "refused", "failed"})
@@ -35,6 +35,8 @@ def known_removals(environment: Mapping[str, str]) -> tuple[KnownRemoval, ...]:
         return ()
     known = []
     for one in removals:
+        if one.action != REMOVAL:
+            continue  # a member that a rollout has restarted
         group_id, name, at_ms = one.group_id, one.group_instance_id, _milliseconds(one.time)
         if group_id is None or name is None or at_ms is None or one.result in _NOT_REMOVED:
             continue

@@ -49,16 +49,19 @@ class Step:
 class Broker:
     """One broker that logs the reason of each rebalance, its topics, and traffic on all of them."""
 
-    def __init__(self, topics=TOPICS):
-        self.cluster = KafkaCluster(properties=PROPERTIES, jvm_options=[*QUICK, _INFO])
-        self.topics = dict(topics)
+    def __init__(self, topics=TOPICS, *, cluster=None, knows_consumer_groups=True, traffic_every_s=0.1):
+        """cluster: another one broker; knows_consumer_groups: whether that has the consumer protocol."""
+        self.cluster = cluster or KafkaCluster(properties=PROPERTIES, jvm_options=[*QUICK, _INFO])
+        self.topics, self.traffic_every_s = dict(topics), traffic_every_s
+        self.knows_consumer_groups = knows_consumer_groups
         self.stopped = threading.Event()
         self.steps = []
 
     def __enter__(self):
         self.cluster.start()
         self.cluster.create_topics(self.topics)
-        wait_coordinator_knows(self.cluster.bootstrap, self.topics)
+        if self.knows_consumer_groups:
+            wait_coordinator_knows(self.cluster.bootstrap, self.topics)
         self.traffic = threading.Thread(target=self._produce)
         self.traffic.start()
         return self
@@ -73,7 +76,7 @@ class Broker:
 
     def _produce(self):
         producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "linger.ms": "0", "log_level": 0})
-        while not self.stopped.wait(0.1):
+        while not self.stopped.wait(self.traffic_every_s):
             for topic, count in self.topics.items():
                 for partition in range(count):
                     with contextlib.suppress(BufferError):
@@ -83,27 +86,30 @@ class Broker:
 
     @property
     def log(self):
-        return (self.cluster.folder / "broker-1.log").read_text(errors="replace").splitlines()
+        (path,) = self.cluster.folder.glob("broker*.log")
+        return path.read_text(errors="replace").splitlines()
 
     def raw(self):
         """Every record of `__consumer_offsets` so far."""
         return raw_table(folders(self.cluster.log_dir()), Reading())
 
-    def remove(self, group, instance_id, member_id=""):
-        """Send what an admin client sends: LeaveGroup by instance id, or by the member id of a dynamic member."""
-        member = MemberIdentity(
-            member_id=member_id, group_instance_id=instance_id, reason="member was removed by an admin: test"
-        )
+    def remove(self, group, *instance_ids, member_id="", version=5):
+        """Send what an admin client sends: LeaveGroup by instance ids, or by the member id of a dynamic member. Returns
+        the error codes."""
+        members = [
+            MemberIdentity(member_id=member_id, group_instance_id=each, reason="member was removed by an admin: test")
+            for each in instance_ids or [None]
+        ]
         frame = encode_request(
-            LeaveGroupRequest(group_id=group, members=[member]), version=5, correlation_id=1, client_id="admin"
+            LeaveGroupRequest(group_id=group, members=members), version=version, correlation_id=1, client_id="admin"
         )
         host, port = self.cluster.bootstrap.split(":")
         with socket.create_connection((host, int(port)), timeout=10) as connection:
             connection.sendall(struct.pack(">i", len(frame)) + frame)
             with connection.makefile("rb") as stream:
                 (length,) = struct.unpack(">i", stream.read(4))
-                _, answer = decode_response(LeaveGroupResponse, stream.read(length), version=5)
-        assert [each.error_code for each in answer.members] == [0], answer
+                _, answer = decode_response(LeaveGroupResponse, stream.read(length), version=version)
+        return [each.error_code for each in answer.members]
 
     def partitions(self, topic):
         return len(self.cluster.admin().list_topics(topic, timeout=20).topics[topic].partitions)
@@ -215,7 +221,7 @@ def static(stage, rd, protocol):
     drive.start("b", "bounce")
     with drive.step("admin-removal"):
         drive.alive.pop("b").close()
-        stage.broker.remove(drive.group, f"{drive.group}-b")
+        assert stage.broker.remove(drive.group, f"{drive.group}-b") == [0]
 
 
 def cooperative(stage, rd):

@@ -1,9 +1,20 @@
 """Counts how often verdicts agree with what really happened."""
 
+import math
 from collections import Counter, defaultdict
 
 #: How often, at least, a verdict of a confidence has to be right.
 LEAST = {"certain": 0.95, "likely": 0.8}
+#: How often it is right by what the documentation promises.
+PROMISED = {"certain": 0.99, "likely": 0.9}
+
+
+def interval(right, total, z=1.96):
+    """Wilson's score interval of a share, by default that of 95 %."""
+    share, width = right / total, z * z / total
+    middle = share + width / 2
+    half = z * math.sqrt(share * (1 - share) / total + width / (4 * total))
+    return max(0.0, (middle - half) / (1 + width)), min(1.0, (middle + half) / (1 + width))
 
 
 class Scores:
@@ -29,22 +40,49 @@ class Scores:
         counts = self.verdicts[cause, confidence]
         return counts[True] / counts.total()
 
+    def counts(self, confidence):
+        """How many verdicts of a confidence are right and wrong, of all causes together."""
+        return sum((each for (_, sure), each in self.verdicts.items() if sure == confidence), Counter())
+
     def share(self, confidence):
         """How often verdicts of a confidence are right, of all causes together."""
-        counts = sum((each for (_, sure), each in self.verdicts.items() if sure == confidence), Counter())
+        counts = self.counts(confidence)
         return counts[True] / counts.total()
+
+    def calibration(self):
+        """What is promised of each confidence beside what was measured, as a table in Markdown."""
+        lines = ["| confidence | promised | measured | right | of |", "|---|---|---|---|---|"]
+        for confidence in ("certain", "likely", "possible"):
+            counts = self.counts(confidence)
+            if counts.total():
+                low, high = interval(counts[True], counts.total())
+                promised = f"at least {PROMISED[confidence]:g}" if confidence in PROMISED else "nothing"
+                measured = f"{counts[True] / counts.total():.3f} ({low:.3f} to {high:.3f})"
+                lines.append(f"| {confidence} | {promised} | {measured} | {counts[True]} | {counts.total()} |")
+        return "\n".join(lines)
 
     def table(self):
         lines = [f"{'verdict':24}{'confidence':12}{'right':>6}{'of':>5}  precision"]
         for (cause, confidence), counts in sorted(self.verdicts.items()):
+            low, high = interval(counts[True], counts.total())
             lines.append(
                 f"{cause:24}{confidence:12}{counts[True]:6}{counts.total():5}  {self.precision(cause, confidence):.2f}"
+                f" ({low:.2f} to {high:.2f})"
             )
         if self.done:
             lines.append(f"{'done':36}{'found':>6}{'of':>5}  recall")
         for kind, counts in sorted(self.done.items()):
             lines.append(f"{kind:36}{counts[True]:6}{counts.total():5}  {counts[True] / counts.total():.2f}")
         return "\n".join(lines)
+
+    def broken_promises(self):
+        """The confidences whose verdicts are right less often than is promised, beyond chance."""
+        counts = {confidence: self.counts(confidence) for confidence in PROMISED}
+        return [
+            confidence
+            for confidence, each in counts.items()
+            if each.total() and interval(each[True], each.total())[1] < PROMISED[confidence]
+        ]
 
     def check(self):
         """Fail if verdicts of a confidence are right less often than `LEAST` says."""

@@ -33,6 +33,12 @@ def test_members_that_were_removed_or_may_have_been(environment):
     )
 
 
+def test_a_member_that_a_rollout_has_restarted_was_not_removed(environment):
+    removed(environment, "a", "done", action="rollout")
+    removed(environment, "b", None, action="rollout")
+    assert known_removals(environment) == ()
+
+
 def test_removals_of_other_groups_and_clusters(environment):
     removed(environment, "a", "removed")
     (one,) = known_removals(environment)

@@ -1,0 +1,129 @@
+"""How a member went, where one number decides; what really happened to members is held against this in truth/."""
+
+import pyarrow as pa
+import pytest
+
+from kgm.history.causes.classic_causes import departure
+from kgm.history.causes.consumer_causes import ConsumerAbsence, consumer_departure
+from kgm.history.causes.session_timeouts import SessionSource, SessionTimeout
+from kgm.history.causes.verdict import Cause, Confidence, MissingMember
+from kgm.history.facts.commit_windows import CommitTimes, commit_windows
+from kgm.history.reconstruct.classic_snapshots import ChangeKind, MemberChange, SnapshotMember
+from kgm.history.schema import SILVER_COMMIT
+from kgm.records.messages.group_metadata_value import MemberMetadata
+
+AT = 1_700_000_000_000
+SESSION_MS = 45_000
+
+
+def gone(silence_ms, *, cadence_ms=5_000, instance_id=None, max_poll_ms=300_000, in_transaction=False):
+    """A member that was gone at AT and had committed so long before."""
+    metadata = MemberMetadata(
+        member_id="m", group_instance_id=instance_id, client_id="c", session_timeout=SESSION_MS, rebalance_timeout=max_poll_ms
+    )  # fmt: skip
+    change = MemberChange(
+        offset=1, timestamp=AT, generation=2, kind=ChangeKind.LEFT, member=SnapshotMember(metadata, frozenset("t"), None),
+        old_member_id=None, absorbed=None, complete=True,
+    )  # fmt: skip
+    return MissingMember(
+        change=change, last_commit=AT - silence_ms, cadence_ms=cadence_ms, in_transaction=in_transaction
+    )  # fmt: skip
+
+
+def verdict(departed):
+    return departed.cause, departed.confidence
+
+
+LEFT, EXPIRED = (Cause.LEAVE, Confidence.LIKELY), (Cause.SESSION_EXPIRY, Confidence.LIKELY)
+
+
+@pytest.mark.parametrize(("silence_ms", "expected"), [(40_000, LEFT), (44_400, LEFT), (44_995, EXPIRED)])
+def test_a_commit_that_was_written_a_moment_late(silence_ms, expected):
+    """The session counts from the request; a busy broker writes its record up to half a second later."""
+    assert verdict(departure(gone(silence_ms), AT)) == expected
+
+
+@pytest.mark.parametrize(("silence_ms", "expected"), [(41_000, LEFT), (43_000, EXPIRED)])
+def test_a_commit_in_a_transaction_extends_no_session(silence_ms, expected):
+    """The last heartbeat may be three seconds older."""
+    assert verdict(departure(gone(silence_ms, in_transaction=True), AT)) == expected
+    assert verdict(departure(gone(silence_ms), AT)) == LEFT
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_which_commits_are_in_transactions(transactional):
+    row = {
+        "partition": 0, "leader_epoch": 0, "group_id": "g", "topic": "t", "topic_partition": 3, "tombstone": False,
+        "committed_offset": 1,
+    }  # fmt: skip
+    rows = [
+        row | {"offset": 1, "timestamp": AT, "txn": None if transactional else "committed", "visible_offset": 1},
+        row | {"offset": 2, "timestamp": AT + 9, "txn": "committed" if transactional else None, "visible_offset": 2},
+    ]
+    table = pa.Table.from_pylist(rows, schema=SILVER_COMMIT)
+    (commits,) = commit_windows(table).values()
+    assert [window.in_transaction for window in commits.windows([2])[0]] == [transactional]
+    times = CommitTimes([])
+    for (window,) in commits.windows([1]):
+        times.add(window)
+    assert times.last([("t", 3)]) == AT + 9
+    assert times.last_is_in_transaction([("t", 3), ("t", 4)]) is transactional
+    assert times.last_is_in_transaction([("t", 4)]) is False
+
+
+def test_an_older_store_does_not_know_of_transactions():
+    times = CommitTimes([("t", 0, [AT, AT + 10_000, 3])])
+    assert times.last_is_in_transaction([("t", 0)]) is False
+    assert times.cadence([("t", 0)]) == 5_000
+
+
+@pytest.mark.parametrize("consumer", [False, True])
+@pytest.mark.parametrize(
+    ("instance_id", "max_poll_ms", "confidence"),
+    [(None, 60_000, Confidence.POSSIBLE), (None, 300_000, Confidence.LIKELY), ("i", 60_000, Confidence.LIKELY)],
+)
+def test_a_member_that_does_not_poll_may_leave_when_its_session_may_expire(
+    consumer, instance_id, max_poll_ms, confidence
+):
+    """After max.poll.interval.ms a dynamic member leaves by itself, which looks like an expiry that shows late."""
+    missing = gone(59_000, max_poll_ms=max_poll_ms, instance_id=instance_id)
+    if consumer:
+        absence = ConsumerAbsence(away=None, heard=AT - 100_000, unrevoked=None)
+        departed = consumer_departure(missing, AT, absence, SessionTimeout.exactly(SESSION_MS, SessionSource.GIVEN))
+    else:
+        departed = departure(missing, AT)
+    assert verdict(departed) == (Cause.SESSION_EXPIRY, confidence)
+    assert ("max.poll.interval.ms" in departed.evidence) == (confidence is Confidence.POSSIBLE)
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "away_ms", "expected"),
+    [
+        (9_000, 2_000, (Cause.REMOVAL, Confidence.LIKELY)),
+        (9_000, 3_500, (Cause.SESSION_EXPIRY, Confidence.POSSIBLE)),
+        (9_000, 8_000, EXPIRED),
+        (45_000, 35_000, (Cause.REMOVAL, Confidence.LIKELY)),
+        (45_000, 40_500, EXPIRED),
+    ],
+)
+def test_a_static_member_that_stopped_before_its_last_heartbeats_session_can_be_over(session_ms, away_ms, expected):
+    """Heartbeats are 5 s apart by default, and much less where sessions are short."""
+    absence = ConsumerAbsence(away=AT - away_ms, heard=AT - 60_000, unrevoked=None)
+    session = SessionTimeout.exactly(session_ms, SessionSource.GIVEN)
+    assert verdict(consumer_departure(gone(60_000, instance_id="i"), AT, absence, session)) == expected
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "silence_ms", "expected"),
+    [
+        (6_000, 900, LEFT),
+        (6_000, 1_200, (Cause.SESSION_EXPIRY, Confidence.POSSIBLE)),
+        (6_000, 4_500, EXPIRED),
+        (45_000, 39_000, LEFT),
+        (45_000, 41_000, EXPIRED),
+    ],
+)
+def test_a_dynamic_member_of_a_short_session(session_ms, silence_ms, expected):
+    absence = ConsumerAbsence(away=None, heard=AT - 60_000, unrevoked=None)
+    session = SessionTimeout.exactly(session_ms, SessionSource.GIVEN)
+    assert verdict(consumer_departure(gone(silence_ms, cadence_ms=800), AT, absence, session)) == expected
