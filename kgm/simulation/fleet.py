@@ -7,23 +7,25 @@ not know its assignor) has the reason.
 
     rolling    every member restarts, one after another
     each       one member restarts: each in turn, from the same start; the row has the worst and the median one
-    scale-in   one member stops and stays away: each in turn, likewise"""
+    scale-in   one member stops and stays away: each in turn, likewise
+    drain      the members of a target restart, all together; a group that has none of them gets no row"""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
-from typing import Any
+from typing import Any, Protocol
 
 from kgm.model.assignment import count
 from kgm.model.errors import KgmError, UsageError
-from kgm.model.snapshot import GroupSnapshot, snapshot_from_json
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, snapshot_from_json
 from kgm.simulation.bounce import SEED, simulate
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.report.prediction import Prediction, Range
 
-SCENARIOS = ("rolling", "each", "scale-in")
+DRAIN = "drain"
+SCENARIOS = ("rolling", "each", "scale-in", DRAIN)
 #: A fleet has many groups: fewer draws than for one of them.
 DRAWS = 5
 #: Where each member is simulated in turn: of a larger group only so many members, evenly spread.
@@ -47,24 +49,36 @@ _MEASURES = (
 Row = dict[str, Any]
 
 
+class MemberTarget(Protocol):
+    """Members by where they run."""
+
+    def takes(self, member: MemberSnapshot) -> bool:
+        """Whether it is one of them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPlan:
-    """What is simulated for each group. settings: the broker's, as in `kgm simulate-bounce --set`."""
+    """What is simulated for each group. settings: the broker's, as in `kgm simulate-bounce --set`. target: who restarts
+    in a drain."""
 
     scenarios: tuple[str, ...] = ("rolling",)
     restart_time_ms: int = 10_000
     draws: int = DRAWS
     seed: int = SEED
     settings: Mapping[str, str] = field(default_factory=dict)
+    target: MemberTarget | None = None
 
     def __post_init__(self) -> None:
+        if DRAIN in self.scenarios and self.target is None:
+            raise UsageError("--scenario drain: it is not said who restarts", hint="--host 10.0.3.17, or --rack a")
         for name in self.scenarios:
             if name not in SCENARIOS:
                 raise UsageError(f"--scenario: {name!r} is not one of {', '.join(SCENARIOS)}")
 
 
 def cost_rows(group: Mapping[str, Any], plan: FleetPlan) -> Iterator[Row]:
-    """A row for each scenario. An error is the `reason` of a row and is not raised.
+    """A row for each scenario, without a drain of a group that has no member of the target. An error is the `reason` of
+    a row and is not raised.
 
     group: as `kgm describe -o json` prints it, with `unplayable` if its source knows why it cannot be simulated."""
     for scenario in plan.scenarios:
@@ -73,6 +87,8 @@ def cost_rows(group: Mapping[str, Any], plan: FleetPlan) -> Iterator[Row]:
         row["reason"] = group.get("unplayable")
         try:
             snapshot = snapshot_from_json(group)
+            if scenario == DRAIN and not _drained(snapshot, plan):
+                continue
             row |= _described(snapshot)
             if row["reason"] is None:
                 starting_group_of(snapshot, WhatIf())  # refuses what cannot be simulated
@@ -118,6 +134,9 @@ def _costs(snapshot: GroupSnapshot, scenario: str, plan: FleetPlan) -> Row:
     if scenario == "rolling":
         bounce = _plan(plan, bounce=tuple(identities), rolling=Rolling())
         return _row([(None, simulate(snapshot, bounce, draws=plan.draws, seed=plan.seed))], len(identities))
+    if scenario == DRAIN:
+        drain = _plan(plan, bounce=_drained(snapshot, plan))
+        return _row([(None, simulate(snapshot, drain, draws=plan.draws, seed=plan.seed))], len(identities))
     chosen = _spread(identities)
     plans: Callable[[str], Plan] = (
         (lambda who: _plan(plan, bounce=(who,))) if scenario == "each" else (lambda who: _plan(plan, scale_in=(who,)))
@@ -126,6 +145,13 @@ def _costs(snapshot: GroupSnapshot, scenario: str, plan: FleetPlan) -> Row:
         (who, simulate(snapshot, plans(who), draws=plan.draws, seed=plan.seed)) for who in chosen
     ]
     return _row(predictions, len(identities))
+
+
+def _drained(snapshot: GroupSnapshot, plan: FleetPlan) -> tuple[str, ...]:
+    """The members that restart in a drain, by identity."""
+    if plan.target is None:
+        return ()
+    return tuple(sorted(member.identity for member in snapshot.members if plan.target.takes(member)))
 
 
 def _plan(plan: FleetPlan, **what: Any) -> Plan:
@@ -159,6 +185,9 @@ def _row(by_member: Sequence[tuple[str | None, Prediction]], members: int) -> Ro
 
 def _range(prediction: Prediction, name: str) -> tuple[int, int, int]:
     """(minimum, median, maximum)."""
+    if name == "stopped_partition_ms":
+        stopped = prediction.stopped_partition_range_ms
+        return stopped.min, stopped.median, stopped.max
     typical: int = getattr(prediction.typical, name)
     if prediction.ranges is None:
         return typical, typical, typical

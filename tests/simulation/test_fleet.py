@@ -50,6 +50,45 @@ def test_members_that_stay_away_give_up_their_partitions():
     assert found["rebalances_max"] == 1
 
 
+class OnHost:
+    """Members on these hosts."""
+
+    def __init__(self, *hosts):
+        self.hosts = hosts
+
+    def takes(self, member):
+        return member.client_host in self.hosts
+
+
+def on_hosts(data, *hosts):
+    members = [member | {"client_host": host} for member, host in zip(data["members"], hosts, strict=True)]
+    return data | {"members": members}
+
+
+def test_a_drain_restarts_the_members_of_the_target_together():
+    """Static members that are back in time cost the time of their absence: 10 s times two partitions for each."""
+    data = on_hosts(group(), "/a", "/a", "/b")
+    for hosts, partitions in ((("/a",), 4), (("/b",), 2), (("/a", "/b"), 6)):
+        (row,) = rows_of(data, "drain", restart_time_ms=10_000, target=OnHost(*hosts)).values()
+        assert (row["moved_max"], row["rebalances_max"], row["reason"]) == (0, 0, None)
+        assert partitions * 10_000 <= row["stopped_partition_ms"] < partitions * 11_500
+
+
+def test_a_drain_of_dynamic_members_moves_what_they_have():
+    data = on_hosts(group(membership=Membership.DYNAMIC), "/a", "/b", "/b")
+    (row,) = rows_of(data, "drain", restart_time_ms=60_000, target=OnHost("/a")).values()
+    assert row["rebalances"] == 2, "one without the member, and one when it is back"
+    assert row["moved_min"] >= 2, "it comes back with another member id"
+
+
+def test_a_group_without_a_member_of_the_target_gets_no_row():
+    data = on_hosts(group(), "/a", "/a", "/b")
+    assert rows_of(data, "drain", target=OnHost("/c")) == {}
+    assert set(rows_of(data, "drain", "rolling", target=OnHost("/c"))) == {"rolling"}
+    with pytest.raises(UsageError):
+        FleetPlan(scenarios=("drain",))
+
+
 @pytest.mark.slow
 def test_of_many_members_some_stand_for_all():
     found = rows_of(group(members=50, partitions=50), "scale-in", draws=1)["scale-in"]

@@ -53,8 +53,10 @@ Since = Annotated[
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only records before this time.")]
 BrokerLog = Annotated[
     list[str] | None,
-    typer.Option("--broker-log", metavar="FILE", help="Broker log to read rebalance reasons from; repeatable."),
-]
+    typer.Option("--broker-log", metavar="PATH",
+                 help="Broker log, or directory of rotated ones, to read rebalance reasons from; gzip and "
+                 "journalctl -o json, export or short too; repeatable."),
+]  # fmt: skip
 SessionTimeouts = Annotated[
     list[str] | None,
     typer.Option("--session-timeout", metavar="[GROUP=]TIME",

@@ -18,6 +18,7 @@ from kgm.history.rows import (
 from kgm.model.assignment import Move
 from kgm.model.errors import NotFoundError
 from kgm.model.ids import uuid_text
+from kgm.operations.history.advice import AdviceReport, advise
 from kgm.operations.history.next_steps import NextStep, next_steps
 from kgm.operations.history.source import History, HistorySource, open_history
 
@@ -31,7 +32,7 @@ _GENERATIONS_SHOWN = 40
 class Explanation:
     """A group, within the time that was asked about. complete: nothing is missing between its rebalances; None if there
     are none. rebalance: the one that is explained in detail, with the members that changed and the partitions that
-    moved between it and the next one."""
+    moved between it and the next one. advice: what would have spared the group rebalances, of all those."""
 
     group_id: str
     group_type: str | None
@@ -45,6 +46,7 @@ class Explanation:
     alarms: tuple[AlarmRow, ...]
     timeout_advice: TimeoutAdviceRow | None
     next_steps: tuple[NextStep, ...]
+    advice: AdviceReport
 
 
 def explain(
@@ -60,8 +62,11 @@ def explain(
     return explain_group(history, group_id, generation)
 
 
-def explain_group(history: History, group_id: str, generation: int | None = None) -> Explanation:
-    """The same from a history that is open."""
+def explain_group(
+    history: History, group_id: str, generation: int | None = None, *, is_advised: bool = True
+) -> Explanation:
+    """The same from a history that is open. is_advised: whether the history is played again with changes, which takes
+    longer than all the rest."""
     rebalances = history.rebalances(group_id)
     if not rebalances:
         history.require_group(group_id)
@@ -80,6 +85,7 @@ def explain_group(history: History, group_id: str, generation: int | None = None
             history, group_id, rebalances=rebalances, alarms=alarms, advice=advice[0] if advice else None,
             moved=bool(moves),
         ),
+        advice=advise(history, group_id, rebalances) if is_advised else AdviceReport(reason="it was not asked for"),
     )  # fmt: skip
 
 

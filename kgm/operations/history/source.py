@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from kgm.history.rows import AnyRow, RebalanceRow
 from kgm.model.distribution import install_command
@@ -14,15 +14,12 @@ from kgm.pipeline.options import SourceKind
 from kgm.text.wording import typed
 
 if TYPE_CHECKING:
-    from kgm.history.causes.broker_log import BrokerReason
     from kgm.history.causes.session_timeouts import SessionLookup
     from kgm.history.store.query import RowFilter
     from kgm.history.store.tables import Tables
 
 #: One process derives at most so many bytes of files; what is larger has to be built.
 MOST_BYTES = 512 << 20
-#: In characters. A coordinator names all members of a LeaveGroup in one line.
-_LONGEST_LINE = 1 << 20
 #: What may not be installed, and the extra that it comes with: Spark is not needed for everything.
 _EXTRAS = dict.fromkeys(("numpy", "pyarrow"), "history") | dict.fromkeys(("pandas", "pyspark", "py4j"), "spark")
 
@@ -66,7 +63,7 @@ class HistorySource:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """A history that was opened, and what is asked about: times in ms since 1970, since is inclusive, until is
-    exclusive. broker_logs: files that say why groups rebalanced."""
+    exclusive. broker_logs: files that say why groups rebalanced, and directories of such files."""
 
     source: HistorySource
     tables: "Tables"
@@ -98,22 +95,16 @@ class History:
         if not self.broker_logs:
             return sorted(self.rows(RebalanceRow, group_id), key=rebalance_order)
         from kgm.history.causes.broker_log import explained
+        from kgm.operations.history.broker_logs import broker_reasons
 
         # A group that was removed and created again counts its generations from the beginning: all times are needed.
         every = sorted(self.tables.rows(RebalanceRow, self.all_times(group_id)), key=rebalance_order)
         since, until = self.since_ms, self.until_ms
         return [
             row
-            for row in explained(every, self._broker_reasons())
+            for row in explained(every, broker_reasons(self.broker_logs))
             if (since is None or row.timestamp >= since) and (until is None or row.timestamp < until)
         ]
-
-    def _broker_reasons(self) -> Iterator["BrokerReason"]:
-        from kgm.history.causes.broker_log import parse
-
-        for path in self.broker_logs:
-            with _text_of(path) as lines:
-                yield from parse(lines)
 
     def require_group(self, group_id: str) -> None:
         """Raises NotFoundError if the history has nothing of the group at any time."""
@@ -168,34 +159,6 @@ def _tables(source: HistorySource, most_bytes: int, sessions: "SessionLookup | N
     from kgm.history.in_process import derive_source
 
     return derive_source(source.kind.value, source.path, most_bytes=most_bytes, sessions=sessions)
-
-
-@contextlib.contextmanager
-def _text_of(path: Path) -> Iterator[Iterable[str]]:
-    """The lines of a log, which may be gzipped as rotated ones are."""
-    import gzip
-    import zlib
-
-    opened = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opened(path, "rt", encoding="utf-8", errors="backslashreplace") as lines:
-            yield _bounded(lines)
-    except FileNotFoundError:
-        raise NotFoundError(f"file {path} does not exist") from None
-    except (EOFError, zlib.error) as error:
-        raise UsageError(f"file {path} is not a complete gzip file: {error}") from error
-    except OSError as error:
-        raise UsageError(f"file {path} cannot be read: {error.strerror or error}") from error
-
-
-def _bounded(text: IO[str]) -> Iterator[str]:
-    """The lines, without those that are longer than any line of a broker."""
-    is_rest = False
-    while line := text.readline(_LONGEST_LINE):
-        is_whole = len(line) < _LONGEST_LINE or line.endswith("\n")
-        if is_whole and not is_rest:
-            yield line
-        is_rest = not is_whole
 
 
 @contextlib.contextmanager

@@ -95,7 +95,7 @@ def _followed(group_id: str, history: History, rows: Sequence[RebalanceRow]) -> 
     """New rebalances of a group, one after the other."""
     from kgm.operations.history import explain_group
 
-    explained = [explain_group(history, group_id, row.to_generation) for row in rows]
+    explained = [explain_group(history, group_id, row.to_generation, is_advised=False) for row in rows]
     items = [explanation_json(one, window_json(history)) for one in explained]
     shown = [one for one in explained if one.rebalance is not None]
     return Report(
@@ -114,6 +114,7 @@ def _tables(explained: Explanation) -> list[Table]:
     return [
         _list(explained),
         *([_detail(one, explained.moves), *_members(explained)] if one is not None else []),
+        *_advice(explained),
         *_next(explained),
     ]
 
@@ -216,6 +217,18 @@ def _topics(row: MemberChangeRow) -> str | None:
         return None
     names = [f"+{name}" for name in row.topics_added] + [f"-{name}" for name in row.topics_removed]
     return " ".join(names) or None
+
+
+def _advice(explained: Explanation) -> list[Table]:
+    """What would have spared the group rebalances."""
+    report = explained.advice
+    if not report.advice:
+        return []
+    rows: list[list[Cell]] = [[in_words(each.change.kind.value), each.text, each.price] for each in report.advice]
+    notes = [f"computed by playing the newest {many(report.rebalances, 'rebalance')} again"]
+    notes += dict.fromkeys(caveat for each in report.advice for caveat in each.caveats)
+    columns = [Column(title="CHANGE"), Column(title="WHAT IT WOULD HAVE SPARED"), Column(title="WHAT IT COSTS")]
+    return [Table(columns=columns, rows=rows, heading="advice", notes=notes)]
 
 
 def _next(explained: Explanation) -> list[Table]:

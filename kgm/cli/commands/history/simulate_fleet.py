@@ -16,12 +16,13 @@ from kgm.cli.output.history.rows_json import cluster_json, cost_json, window_jso
 from kgm.cli.output.history.words import short
 from kgm.cli.output.progress import progress
 from kgm.cli.output.report import Cell, Column, Report, Table, emit
-from kgm.model.errors import UsageError
+from kgm.model.errors import NotFoundError, UsageError
 from kgm.text.durations import parse_duration
 from kgm.text.wording import many, typed
 
 if TYPE_CHECKING:
     from kgm.history.store.final_state import FinalGroup
+    from kgm.operations.drain.target import DrainTarget
     from kgm.operations.history.fleet_costs import FleetCost, Spread
     from kgm.operations.history.source import History
     from kgm.simulation.fleet import FleetPlan
@@ -38,7 +39,18 @@ def simulate_fleet(
     match: Match = None,
     scenario: Annotated[
         list[str] | None,
-        typer.Option("--scenario", metavar="NAME", help="rolling | each | scale-in; repeatable or a,b. [rolling]"),
+        typer.Option(
+            "--scenario",
+            metavar="NAME",
+            help="rolling | each | scale-in | drain; repeatable or a,b. [rolling; drain with --host]",
+        ),
+    ] = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option("--host", metavar="ADDRESS", help="Drain: members on this address, network or glob; repeatable."),
+    ] = None,
+    rack: Annotated[
+        list[str] | None, typer.Option("--rack", metavar="RACK", help="Drain: members in this rack; repeatable.")
     ] = None,
     restart_time: Annotated[
         str, typer.Option("--restart-time", metavar="DURATION", help="From a member's stop to its start.")
@@ -56,6 +68,7 @@ def simulate_fleet(
 
     rolling: every member restarts, one after another. each: one member restarts, each in turn; MOVED, HANDOVERS and
     STOPPED have the median and the range over all members. scale-in: one member stops and stays away, each in turn.
+    drain: all members on --host and in --rack restart together; groups that have none of them are left out.
     MOVED counts the partitions that another member owns in the end than at the start; HANDOVERS counts each time that a
     partition passes from one member to another. Uses Spark with --master or for many groups, otherwise this process. A
     group that cannot be simulated is listed with the reason."""
@@ -65,19 +78,27 @@ def simulate_fleet(
     name = maybe_group(group, group_option)
     if draws < 1:
         raise UsageError(f"--draws is {draws}, the lowest is 1")
+    target = _target(host, rack)
+    default = ("rolling",) if target is None else ("drain",)
     plan = FleetPlan(
-        scenarios=_words(scenario) or ("rolling",), restart_time_ms=parse_duration(restart_time, "--restart-time"),
-        draws=draws, seed=seed, settings=parse_settings(settings or ()),
-    )  # fmt: skip
+        scenarios=_words(scenario) or default,
+        restart_time_ms=parse_duration(restart_time, "--restart-time"),
+        draws=draws,
+        seed=seed,
+        settings=parse_settings(settings or ()),
+        target=target,
+    )
     history = options.open(common)
     groups = groups_to_simulate(history, name, match)
+    if target is not None:
+        _require_members(target, groups)
     warn_of(history.tables.origin.damages)
     costs = _costs(groups, plan, options, common)
     shown = costs if limit is None else costs[:limit]
     items = [cost_json(cost) for cost in shown]
     plan_json = {
         "scenarios": list(plan.scenarios), "restart_time_ms": plan.restart_time_ms, "draws": draws, "seed": seed,
-        "settings": dict(plan.settings),
+        "settings": dict(plan.settings), "hosts": list(host or ()), "racks": list(rack or ()),
     }  # fmt: skip
     emit(
         Report(
@@ -87,6 +108,26 @@ def simulate_fleet(
         ),
         common,
     )  # fmt: skip
+
+
+def _target(hosts: Sequence[str] | None, racks: Sequence[str] | None) -> DrainTarget | None:
+    from kgm.operations.drain.target import DrainTarget, with_addresses
+
+    if not hosts and not racks:
+        return None
+    return DrainTarget(hosts=with_addresses(hosts or ()), racks=tuple(racks or ()))
+
+
+def _require_members(target: DrainTarget, groups: Sequence[FinalGroup]) -> None:
+    """Raises NotFoundError if no member of any group is in the target."""
+    members = [member for group in groups for member in group.snapshot.members]
+    if target.taken_from(members):
+        return
+    unmatched = ", ".join(target.unmatched(members))
+    raise NotFoundError(
+        f"no member of {many(len(groups), 'group')} matches {unmatched or '--host and --rack together'}",
+        hint="kgm history timeline GROUP shows the hosts of its members",
+    )
 
 
 def _words(values: Sequence[str] | None) -> tuple[str, ...]:

@@ -52,6 +52,27 @@ _EVENT: dict[str, Any] = {
     "complete": "bool?",
     "record": _RECORD,
 }
+_DIFFERENCE = {"recorded": "int", "avoided": {"min": "int", "typical": "int", "max": "int"}}
+_CHANGE_ADVICE: dict[str, Any] = {
+    "change": "str",
+    "causes": ["str"],
+    "text": "str",
+    "bound": "str",
+    "rebalances": _DIFFERENCE,
+    "moves": _DIFFERENCE,
+    "interruptions": _DIFFERENCE,
+    "session_timeout_ms": "int?",
+    "assignor": "str?",
+    "processes": ["str"],
+    "price": "str?",
+    "caveats": ["str"],
+}
+_REPLAY: dict[str, Any] = {
+    "rebalances": "int",
+    "replayed": {"min": "int", "max": "int"},
+    "untouched": "int",
+    "reason": "str?",
+}
 _ADVICE: dict[str, Any] = {
     "group_id": "str",
     "group_type": "str?",
@@ -195,6 +216,8 @@ CONTRACTS: dict[str, dict[str, Any]] = {
         "events": [_EVENT],
         "alarms": [_ALARM],
         "timeout_advice": (_ADVICE, None),
+        "advice": [_CHANGE_ADVICE],
+        "replay": _REPLAY,
         "next": ["any"],
     },
     "history-timeline": {
@@ -281,6 +304,8 @@ CONTRACTS: dict[str, dict[str, Any]] = {
             "draws": "int",
             "seed": "int",
             "settings": {"*": "str"},
+            "hosts": ["str"],
+            "racks": ["str"],
         },
         "costs": [_COST],
     },

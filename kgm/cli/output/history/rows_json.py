@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         Who,
     )
     from kgm.operations.history import Explanation, History
+    from kgm.operations.history.advice import Advice, AdviceReport
+    from kgm.operations.history.advice.gains import Spared
     from kgm.operations.history.churn import Churn, Culprit, GroupChurn
     from kgm.operations.history.fleet_costs import FleetCost, Spread
 
@@ -172,7 +174,34 @@ def explanation_json(explained: Explanation, window: Json) -> Json:
         "events": [event_json(row) for row in explained.events],
         "alarms": [_group_alarm_json(row) for row in explained.alarms],
         "timeout_advice": None if advice is None else advice_json(advice),
+        "advice": [_change_advice_json(each) for each in explained.advice.advice],
+        "replay": _replay_json(explained.advice),
         "next": [{"why": step.why, "command": step.command} for step in explained.next_steps],
+    }  # fmt: skip
+
+
+def _change_advice_json(each: Advice) -> Json:
+    """A change to the group, and what it would have spared."""
+    change, gain = each.change, each.gain
+    return {
+        "change": change.kind.value, "causes": list(each.causes), "text": each.text, "bound": each.bound.value,
+        "rebalances": _spared_json(gain.rebalances), "moves": _spared_json(gain.moves),
+        "interruptions": _spared_json(gain.interruptions), "session_timeout_ms": change.session_timeout_ms,
+        "assignor": change.assignor, "processes": list(change.processes), "price": each.price,
+        "caveats": list(each.caveats),
+    }  # fmt: skip
+
+
+def _spared_json(each: Spared) -> Json:
+    return {"recorded": each.recorded, "avoided": {"min": each.least, "typical": each.typical, "max": each.most}}
+
+
+def _replay_json(report: AdviceReport) -> Json:
+    """How the history was played again; a reason says why there is no advice."""
+    least, most = report.replayed
+    return {
+        "rebalances": report.rebalances, "replayed": {"min": least, "max": most}, "untouched": report.untouched,
+        "reason": report.reason,
     }  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from kgm.text.durations import show_duration
 if TYPE_CHECKING:
     from kgm.history.rows import AlarmRow, OwnerRow, RebalanceRow
     from kgm.operations.history import Explanation
+    from kgm.operations.history.advice import AdviceReport
     from kgm.operations.history.churn import Churn, Culprit, GroupChurn
     from kgm.operations.history.next_steps import NextStep
 
@@ -59,6 +60,7 @@ def explain_page(explained: Explanation, owners: Sequence[OwnerRow], window: Jso
         _over_time(explained, owners),
         _all_rebalances(explained.rebalances),
         _alarms(explained.alarms),
+        _advice(explained.advice),
         _next(explained.next_steps),
     )
 
@@ -187,6 +189,18 @@ def _alarms(alarms: Sequence[AlarmRow]) -> Markup:
         for row in alarms
     ]  # fmt: skip
     return section("Alarms", table(["what", "instance id", "confidence", "since", "cleared", "evidence"], rows))
+
+
+def _advice(report: AdviceReport) -> Markup:
+    """What would have spared the group rebalances."""
+    if not report.advice:
+        return Markup("")
+    rows = [
+        (in_words(each.change.kind.value), each.text, each.price, "; ".join(each.caveats)) for each in report.advice
+    ]
+    heads = ["change", "what it would have spared", "what it costs", "what is not known"]
+    played = f"Computed by playing the newest {report.rebalances} rebalances again."
+    return section("Advice", element("p", played), table(heads, rows))
 
 
 def _next(steps: Sequence[NextStep]) -> Markup:

@@ -34,3 +34,19 @@ def test_scenarios_a_window_and_a_limit(answer, asked):
     assert asked("simulate-fleet", "nobody")[0] == 3
     assert asked("simulate-fleet", "--scenario", "zone")[0] == 2
     assert asked("simulate-fleet", "--draws", "0")[0] == 2
+
+
+def test_a_drain_of_a_host(answer, asked, tables):
+    members = [
+        (each.snapshot.group_id, member)
+        for each in final_groups(tables, RowFilter())
+        for member in each.snapshot.members
+    ]
+    host = members[0][1].client_host.removeprefix("/")
+    there = {group for group, member in members if member.client_host == f"/{host}"}
+    found = answer("simulate-fleet", "--host", host, "--draws", "1")
+    assert found["plan"]["scenarios"] == ["drain"]
+    assert (found["plan"]["hosts"], found["plan"]["racks"]) == ([host], [])
+    assert {each["group_id"] for each in found["costs"]} == there
+    assert asked("simulate-fleet", "--rack", "nowhere")[0] == 3
+    assert asked("simulate-fleet", "--scenario", "drain")[0] == 2

@@ -1,0 +1,124 @@
+"""Which changes the causes of a group's rebalances suggest, and what each would have spared the group."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kgm.history.causes.verdict import Cause
+from kgm.history.rows import RebalanceRow
+from kgm.operations.history.advice.gains import Bound, Gain, Replays
+from kgm.operations.history.advice.recorded import Recording, record
+from kgm.operations.history.advice.suggestions import suggested_changes
+from kgm.operations.history.advice.window import NotReplayableError
+from kgm.operations.history.advice.wording import caveats_of, price_of, text_of
+from kgm.operations.history.source import History
+from kgm.simulation.replay.changes import GroupChange, GroupChangeKind
+
+#: A replay whose rebalances differ by more than this part from those that were recorded explains nothing.
+_MOST_OFF = 0.2
+_OF_EXPIRIES = frozenset({Cause.SESSION_EXPIRY.value, Cause.BOUNCE.value, Cause.ALL_GONE.value})
+_OF_RESTARTS = _OF_EXPIRIES | {
+    Cause.JOIN.value, Cause.LEAVE.value, Cause.REPLACEMENT.value, Cause.MAX_POLL.value, Cause.DEPARTURE.value,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A change and what it would have spared the group. causes: of rebalances that it is about. caveats: what the
+    replay cannot know. price: what it costs; None: nothing that is known of."""
+
+    change: GroupChange
+    causes: tuple[str, ...]
+    gain: Gain
+    bound: Bound
+    text: str
+    price: str | None
+    caveats: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdviceReport:
+    """rebalances: how many were played again; replayed: (least, most) of the replays as it was; untouched: how many of
+    them no change here is about; reason: why there is no advice, None if there could be some."""
+
+    advice: tuple[Advice, ...] = ()
+    rebalances: int = 0
+    replayed: tuple[int, int] = (0, 0)
+    untouched: int = 0
+    reason: str | None = None
+
+
+def advise(history: History, group_id: str, rebalances: Sequence[RebalanceRow]) -> AdviceReport:
+    """The advice for a group, that which spares it most first. rebalances: by time, all of the group."""
+    if not rebalances:
+        return AdviceReport(reason="there are no rebalances")
+    try:
+        recording = record(history, group_id, rebalances)
+    except NotReplayableError as error:
+        return AdviceReport(reason=str(error))
+    changes = list(suggested_changes(recording.group))
+    if not changes:
+        return AdviceReport(
+            rebalances=recording.rebalances, replayed=(recording.rebalances, recording.rebalances),
+            untouched=recording.untouched, reason="no process was started again, and none came and went all the time",
+        )  # fmt: skip
+    try:
+        return _computed(recording, changes, rebalances)
+    except Exception as error:  # noqa: BLE001  (a history that no client can have made must not hide what it shows)
+        return AdviceReport(reason=f"internal error: {type(error).__name__}: {error}")
+
+
+def _computed(
+    recording: Recording, changes: Sequence[GroupChange], rebalances: Sequence[RebalanceRow]
+) -> AdviceReport:  # fmt: skip
+    replays = Replays(recording)
+    report = AdviceReport(rebalances=recording.rebalances, replayed=replays.replayed, untouched=recording.untouched)
+    off = max(abs(each - recording.rebalances) for each in replays.replayed)
+    if off > _MOST_OFF * recording.rebalances:
+        return replace(report, reason="the history cannot be played again so that it has the rebalances it had")
+    every = [_advice(recording, replays, change, rebalances) for change in changes]
+    return replace(report, advice=tuple(_worth_it(every)))
+
+
+def _worth_it(every: Iterable[Advice]) -> list[Advice]:
+    """Those that spare something, the most first; of two that spare the same, the one that changes less."""
+    ranked: list[Advice] = []
+    for each in every:
+        if _spares(each) and not any(other.gain == each.gain for other in ranked):
+            ranked.append(each)
+    return sorted(ranked, key=lambda each: (-each.gain.rebalances.typical, -each.gain.moves.typical))
+
+
+def _spares(advice: Advice) -> bool:
+    gain = advice.gain
+    if advice.change.kind is GroupChangeKind.ASSIGNOR:
+        return gain.interruptions.typical > 0
+    return gain.rebalances.typical > 0 or (gain.rebalances.typical == 0 and gain.moves.typical > 0)
+
+
+# -- what they come to
+
+
+def _advice(recording: Recording, replays: Replays, change: GroupChange, rows: Sequence[RebalanceRow]) -> Advice:
+    gain = replays.gain(change)
+    bound = _bound(recording, replays, change, gain)
+    return Advice(
+        change=change, causes=_causes(change, rows), gain=gain, bound=bound, price=price_of(change, recording.group),
+        text=text_of(recording.group, change, gain, bound), caveats=caveats_of(recording, replays, change),
+    )  # fmt: skip
+
+
+def _bound(recording: Recording, replays: Replays, change: GroupChange, gain: Gain) -> Bound:
+    if change.kind.is_about_restarts and recording.group.unsure_restarts:
+        return Bound.AT_MOST
+    if change.kind is GroupChangeKind.ASSIGNOR:  # rebalances take another time, and then others come together
+        return Bound.RANGE
+    is_known = recording.is_session_known and recording.are_partitions_known and replays.is_faithful
+    return Bound.EXACT if is_known and gain.rebalances.is_exact and gain.moves.is_exact else Bound.RANGE
+
+
+def _causes(change: GroupChange, rows: Sequence[RebalanceRow]) -> tuple[str, ...]:
+    """The causes of rebalances that the change is about."""
+    if change.kind is GroupChangeKind.ASSIGNOR:
+        return tuple(dict.fromkeys(row.cause for row in rows))
+    about = _OF_EXPIRIES if change.kind is GroupChangeKind.SESSION_TIMEOUT else _OF_RESTARTS
+    return tuple(dict.fromkeys(row.cause for row in rows if row.cause in about))

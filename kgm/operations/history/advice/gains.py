@@ -1,0 +1,172 @@
+"""How much a change would have spared a group: its history played again, as it was and with the change."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from kgm.history.rows import OwnerRow, RebalanceRow
+from kgm.operations.history.advice.recorded import Recording, moved
+from kgm.records.record import encode_record
+from kgm.simulation.plan.client_library import usual_heartbeat_interval_ms
+from kgm.simulation.replay.changes import GroupChange, GroupChangeKind
+from kgm.simulation.replay.player import Replay, ReplayDraw, Spacing
+from kgm.simulation.replay.recorded_group import ReplayedGroup
+
+#: The two ways of what the records leave open that are as far apart as can be: how long before its stop a process was
+#: heard from, and whether processes of which it is not known how they ended let their sessions expire.
+_DIRECTED = ((0.0, False), (1.0, True))
+_RANDOM: tuple[float | None, bool | None] = (None, None)
+#: A history that takes more requests than this is only played in the directed ways.
+_MANY_REQUESTS = 2_500
+#: Until a replay has as many rebalances as were recorded, it is tried with brokers that wait so long for the first
+#: members, and members that learn of a rebalance so soon.
+_TRIES_MS = ((3_000, 300), (3_000, 1_000), (0, 300), (3_000, 3_000))
+_SEED = "advice"
+
+
+class Bound(StrEnum):
+    """What the numbers of an advice are."""
+
+    EXACT = "exact"
+    """All replays say the same, and the replays of the history as it was have the rebalances that were recorded."""
+    RANGE = "range"
+    """Something that the records leave open decides."""
+    AT_MOST = "at-most"
+    """Besides, it is not certain which processes were started in place of which."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What one replay comes to. interruptions: how often a member stopped consuming a partition. requests: how many the
+    coordinator handled."""
+
+    rebalances: int
+    moves: int
+    interruptions: int
+    requests: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spared:
+    """recorded: how many there were. avoided: how many of them would not have happened, at least, typically and at
+    most; below zero for more than there were."""
+
+    recorded: int
+    least: int
+    typical: int
+    most: int
+
+    @property
+    def is_exact(self) -> bool:
+        return self.least == self.most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """What a change would have spared. interruptions: recorded is what the replay as it was came to, as no record tells
+    it."""
+
+    rebalances: Spared
+    moves: Spared
+    interruptions: Spared
+
+
+class Replays:
+    """The replays of a recording as it was, and what a change makes of each."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.baselines = [self._as_it_was(0, *_DIRECTED[0]), self._as_it_was(1, *_DIRECTED[1])]
+        if self.baselines[0][1].requests <= _MANY_REQUESTS:
+            self.baselines.append(self._as_it_was(2, *_RANDOM))
+
+    @property
+    def is_faithful(self) -> bool:
+        """Whether each replay as it was has as many rebalances as were recorded."""
+        return all(measured.rebalances == self._replayable for _, measured in self.baselines)
+
+    @property
+    def replayed(self) -> tuple[int, int]:
+        """(least, most) rebalances of the replays as it was, with those that are not played."""
+        counts = [measured.rebalances + self.recording.untouched for _, measured in self.baselines]
+        return min(counts), max(counts)
+
+    @property
+    def _replayable(self) -> int:
+        return self.recording.rebalances - self.recording.untouched
+
+    def gain(self, change: GroupChange) -> Gain:
+        """What the change would have spared."""
+        changed = change.applied(self.recording.group)
+        pairs = [(before, measure(changed, draw)) for draw, before in self.baselines]
+        if change.kind is GroupChangeKind.ASSIGNOR:
+            pairs += self._otherwise_timed(changed)
+        moves = self.recording.moves - self.recording.untouched_moves
+        return Gain(
+            rebalances=_spared(
+                self.recording.rebalances, self._replayable, [(a.rebalances, b.rebalances) for a, b in pairs]
+            ),
+            moves=_spared(self.recording.moves, moves, [(a.moves, b.moves) for a, b in pairs]),
+            interruptions=_spared(
+                pairs[0][0].interruptions, None, [(a.interruptions, b.interruptions) for a, b in pairs]
+            ),
+        )
+
+    def _otherwise_timed(self, changed: ReplayedGroup) -> list[tuple[Measured, Measured]]:
+        """The change where rebalances take another time than they took: what came together then may come one after the
+        other now, and the reverse."""
+        draw, before = self.baselines[0]
+        session_ms = self.recording.group.session_timeout_ms
+        apart = replace(draw, spacing=Spacing.APART)
+        close = replace(draw, spacing=Spacing.CLOSE, heartbeat_interval_ms=usual_heartbeat_interval_ms(session_ms))
+        others = (
+            apart, close, replace(close, seed=f"{_SEED}/again"), replace(close, spacing=Spacing.AS_RECORDED),
+        )  # fmt: skip
+        return [(before, measure(changed, other)) for other in others]
+
+    def _as_it_was(
+        self, number: int, lag: float | None, unsure_expired: bool | None  # noqa: FBT001
+    ) -> tuple[ReplayDraw, Measured]:  # fmt: skip
+        """The first draw that has as many rebalances as were recorded, or else the one that comes nearest."""
+        tried: list[tuple[int, int, ReplayDraw, Measured]] = []
+        for delay_ms, heartbeat_ms in _TRIES_MS:
+            draw = ReplayDraw(
+                seed=f"{_SEED}/{number}", heartbeat_interval_ms=heartbeat_ms, initial_delay_ms=delay_ms, lag=lag,
+                unsure_expired=unsure_expired,
+            )  # fmt: skip
+            measured = measure(self.recording.group, draw)
+            off = abs(measured.rebalances - self._replayable)
+            tried.append((off, len(tried), draw, measured))
+            if not off or measured.requests > _MANY_REQUESTS:
+                break
+        _, _, draw, measured = min(tried, key=lambda each: each[:2])
+        return draw, measured
+
+
+def _spared(recorded: int, replayable: int | None, pairs: Sequence[tuple[int, int]]) -> Spared:
+    """recorded: all; replayable: those that replays can have. pairs: (as it was, with the change) of each replay. What
+    was recorded and what the replay makes of it are both taken for how it was."""
+    avoided = sorted(
+        start - after
+        for before, after in pairs
+        for start in ((before,) if replayable is None else (before, replayable))
+    )
+    return Spared(
+        recorded=recorded, least=avoided[0], typical=avoided[(len(avoided) - 1) // 2], most=min(avoided[-1], recorded)
+    )
+
+
+def measure(group: ReplayedGroup, draw: ReplayDraw) -> Measured:
+    """Play it once, and read the records as those of a broker are read."""
+    from kgm.history.in_process import derive_records
+    from kgm.history.store.query import RowFilter
+
+    replay = Replay(group, draw)
+    records = [(each.timestamp_ms, *encode_record(each.record)) for each in replay.play()]
+    tables = derive_records(records)
+    return Measured(
+        rebalances=len(tables.rows(RebalanceRow, RowFilter())),
+        moves=len(moved(tables.rows(OwnerRow, RowFilter()))),
+        interruptions=replay.interruptions,
+        requests=replay.world.requests,
+    )

@@ -1,0 +1,76 @@
+"""Advice from the log of a real broker, against the same real clients restarted with group instance ids."""
+
+from pathlib import Path
+
+import pytest
+
+from kgm.history.derive import derive
+from kgm.history.store.tables import HistoryOrigin, TablesInMemory
+from kgm.operations.history.advice import advise
+from kgm.operations.history.source import History, HistorySource
+from kgm.records.messages.group_metadata_key import GroupMetadataKey
+from kgm.records.record import decode_record
+from kgm.simulation.replay.changes import GroupChangeKind
+from tests.history.truth.driven import Broker
+from tests.kafka.members import RdMembers, wait_settled
+from tests.operations.history.advice.driven_twice import count
+
+pytestmark = [pytest.mark.alone, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+
+PARTITIONS = 6
+OPTIONS = {
+    "session_timeout_ms": 30_000, "assignor": "range", "topics": ["events"],
+    "config": {"enable.auto.commit": "true", "auto.commit.interval.ms": "300"},
+}  # fmt: skip
+
+
+def restart_each(rd, group, *, is_static):
+    """Three members come one by one; then each is closed and started again."""
+
+    def start(name):
+        alive[name] = rd.start(
+            group=group, instance_id=f"{group}-{name}" if is_static else None, client_id=f"{group}-{name}", **OPTIONS
+        )
+        alive[name].wait_assigned(timeout_s=60)
+        wait_settled(list(alive.values()), PARTITIONS, timeout_s=60)
+
+    alive = {}
+    for name in ("a", "b", "c"):
+        start(name)
+    for name in ("a", "b", "c"):
+        alive.pop(name).close()
+        if not is_static:
+            wait_settled(list(alive.values()), PARTITIONS, timeout_s=60)
+        start(name)
+    for member in alive.values():
+        member.crash()
+
+
+def records_of(raw, group):
+    """Until the clients were killed: the sessions of all of them end together."""
+    for row in raw.to_pylist():
+        if row["key"] is not None and row["value"] is not None:
+            record = decode_record(row["key"], row["value"])
+            if isinstance(record.key, GroupMetadataKey) and record.key.group == group and record.value.members:
+                yield row["timestamp"], row["key"], row["value"]
+
+
+def test_static_membership():
+    with Broker({"events": PARTITIONS}) as broker:
+        with RdMembers(broker.cluster.bootstrap) as rd:
+            restart_each(rd, "dynamic", is_static=False)
+            restart_each(rd, "static", is_static=True)
+        broker.quiet()
+        raw = broker.raw()
+    tables = TablesInMemory(tables=derive(raw).tables, origin=HistoryOrigin())
+    history = History(source=HistorySource(path=Path("records")), tables=tables)
+    before, after = (count(records_of(raw, group)) for group in ("dynamic", "static"))
+    rows = history.rebalances("dynamic")
+    (each,) = [
+        each for each in advise(history, "dynamic", rows).advice
+        if each.change.kind is GroupChangeKind.STATIC_MEMBERSHIP
+    ]  # fmt: skip
+    assert before.rebalances - after.rebalances == 6, "each restart was a leave and a join"
+    assert (each.gain.rebalances.least, each.gain.rebalances.most) == (6, 6), each
+    moves = before.moves - after.moves
+    assert (each.gain.moves.least, each.gain.moves.most) == (moves, moves), each
