@@ -1,0 +1,336 @@
+"""`kgm plan`: search for the cheapest way to restart members of a group. Nothing is changed anywhere."""
+
+from __future__ import annotations
+
+import pathlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kgm.cli.invocation import cluster_words
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.model.errors import ConditionNotMet, UsageError
+from kgm.text.durations import parse_duration, typed_duration
+from kgm.text.shell import shell_line
+from kgm.text.wording import many
+
+if TYPE_CHECKING:
+    from kgm.cli.output.plan_report import PlanOutput
+    from kgm.operations.bounce.group import BounceGroup
+    from kgm.operations.bounce.request import BounceRequest
+    from kgm.operations.plan.costs import Objective
+    from kgm.operations.plan.search import FoundPlan, FoundPlans, PlanTask
+    from kgm.operations.plan.session_advice import SessionAdvice
+    from kgm.simulation.plan.bounce_plan import Stop
+
+Where = dict[str, str | None] | None
+
+
+@cluster_options
+def plan(
+    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A live group, which is only read.")] = None,
+    *,
+    group_option: Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")] = None,
+    from_file: Annotated[
+        str | None,
+        typer.Option("--from-file", metavar="SNAPSHOT", help="Output of `kgm describe -o json`; - is stdin."),
+    ] = None,
+    instance_ids: Annotated[
+        list[str] | None,
+        typer.Option("--instance-ids", "-i", metavar="ID[,ID...]", help="Members that restart, by group instance id."),
+    ] = None,
+    member_ids: Annotated[
+        list[str] | None,
+        typer.Option("--member-ids", "-m", metavar="ID[,ID...]", help="Members that restart, by member id."),
+    ] = None,
+    match: Annotated[
+        list[str] | None,
+        typer.Option("--match", metavar="GLOB", help="Members that restart: ids that match; repeatable."),
+    ] = None,
+    everyone: Annotated[bool, typer.Option("--all", help="All members restart (the default).")] = False,
+    restart_time: Annotated[
+        str, typer.Option("--restart-time", metavar="DURATION", help="Time from the stop of a member to its start.")
+    ] = "10s",
+    restart_times: Annotated[
+        str | None,
+        typer.Option(
+            "--restart-times", metavar="DURATION,...|FILE",
+            help="Restarts as they were seen, instead of --restart-time; also advises on the session timeout.",
+        ),
+    ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option(
+            "--history", metavar="DIR", help="As --restart-times, with the restarts of the group in a built history."
+        ),
+    ] = None,
+    stop: Annotated[str, typer.Option("--stop", metavar="HOW", help="clean | crash: how members stop.")] = "clean",
+    minimise: Annotated[
+        str,
+        typer.Option(
+            "--minimise", "--minimize", metavar="WHAT",
+            help="What is to be lowest: stopped | handovers (or moves) | rebalances | duration.",
+        ),
+    ] = "stopped",
+    max_duration: Annotated[
+        str | None, typer.Option("--max-duration", metavar="DURATION", help="The longest that a plan may take.")
+    ] = None,
+    max_unavailable: Annotated[
+        int | None,
+        typer.Option("--max-unavailable", metavar="N", help="The most members that may be away at the same time."),
+    ] = None,
+    keep_consuming: Annotated[
+        str | None,
+        typer.Option("--keep-consuming", metavar="PERCENT", help="Partitions that must have a consumer at any time."),
+    ] = None,
+    pause: Annotated[
+        list[str] | None,
+        typer.Option("--pause", metavar="DURATION", help="Pauses between batches to try; repeatable (0s, 30s, 60s)."),
+    ] = None,
+    session_timeout: Annotated[
+        str | None, typer.Option("--session-timeout", metavar="DURATION", help="Of the members, if it cannot be read.")
+    ] = None,
+    heartbeat_interval: Annotated[
+        str | None,
+        typer.Option("--heartbeat-interval", metavar="DURATION", help="Heartbeat interval of the clients; mostly 3s."),
+    ] = None,
+    command: Annotated[
+        str, typer.Option("--exec", metavar="CMD", help="The command of the kgm rollout lines that are printed.")
+    ] = "CMD",
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="DURATION", help="How long a usual machine may search.")
+    ] = "30s",
+    draws: Annotated[
+        int, typer.Option("--draws", metavar="N", help="How often to simulate what is left to chance.")
+    ] = 20,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same plans.")] = 1,
+    common: RunOptions,
+) -> None:  # fmt: skip
+    """Search for the cheapest way to restart members: all together, or in batches of some size, order and pause.
+
+    Each way is simulated as kgm simulate-bounce does it. The plans that no other beats are printed: none is better in
+    one of STOPPED, HANDOVERS, REBALANCES and DURATION without being worse in another (times count as equal if they
+    differ by 5 % or less). The one with the lowest --minimise is first, and each comes with the kgm rollout line that
+    carries it out. What-ifs show the best plan if the group were configured in another way. Changes nothing.
+
+    --max-duration and --keep-consuming hold in every draw; if no plan keeps them the exit code is 8, and the closest
+    plan is shown. A classic group without cooperative members stops all partitions in a rebalance, however short.
+
+    --budget is counted in simulated requests: the same seed and budget give the same answer on every machine.
+    --timeout, if given, ends the search early.
+
+    --restart-times takes restarts that were seen, such as 20s,25s,90s or a file with one in a line; --history takes
+    those that kgm history build has found. Each simulated restart is one of them; and for static members the shortest
+    session timeout is shown with which the plan moves nothing in 99 of 100 runs, and for how long partitions are
+    stopped with it if a member really dies."""
+    from kgm.cli.output.plan_report import PlanOutput
+    from kgm.operations.bounce.request import BounceRequest
+    from kgm.operations.plan.costs import PlanLimits
+    from kgm.operations.plan.search import PlanTask
+    from kgm.operations.plan.session_advice import restart_times_of
+    from kgm.simulation.plan.bounce_plan import WhatIf
+    from kgm.text.braces import expand_list
+
+    if draws < 1:
+        raise UsageError(f"--draws is {draws}, the lowest is 1")
+    if max_unavailable is not None and max_unavailable < 1:
+        raise UsageError(f"--max-unavailable is {max_unavailable}, the lowest is 1")
+    objective, budget_ms = _objective(minimise), parse_duration(budget, "--budget")
+    longest_ms, percent, pauses_ms = _duration(max_duration, "--max-duration"), _percent(keep_consuming), _pauses(pause)
+    limits = PlanLimits(duration_ms=longest_ms, consumed_percent=percent)
+    how, times_ms = _stop(stop), _restart_times(restart_times, history)
+    bounce_group, where = _group(_name(group, group_option, from_file), from_file, common)
+    if history is not None:
+        times_ms = restart_times_of(history, bounce_group.snapshot.group_id)
+    request = BounceRequest(
+        instance_ids=tuple(one for text in instance_ids or () for one in expand_list(text, "--instance-ids")),
+        member_ids=tuple(one for text in member_ids or () for one in expand_list(text, "--member-ids")),
+        patterns=tuple(match or ()),
+        everyone=everyone or not (instance_ids or member_ids or match),
+        restart_time_ms=max(times_ms, default=parse_duration(restart_time, "--restart-time")),
+        restart_times_ms=times_ms,
+        stop=how,
+        heartbeat_interval_ms=_duration(heartbeat_interval, "--heartbeat-interval"),
+        what_if=WhatIf(session_timeout_ms=_duration(session_timeout, "--session-timeout")),
+    )
+    task = PlanTask(
+        group=bounce_group, request=request, objective=objective, limits=limits, max_unavailable=max_unavailable,
+        pauses_ms=pauses_ms,
+    )  # fmt: skip
+    found = _searched(task, budget_ms, draws, seed, common)
+    _show(
+        PlanOutput(
+            found=found, where=where, draws=draws, seed=seed, budget_ms=budget_ms, failure=_failure(found),
+            rollout=lambda one: _rollout(one, found, request, command),
+            advice=None if not times_ms else _advice(bounce_group, found, seed),
+        ),
+        common,
+    )  # fmt: skip
+
+
+def _searched(task: PlanTask, budget_ms: int, draws: int, seed: int, common: RunOptions) -> FoundPlans:
+    from kgm.cli.output.progress import progress
+    from kgm.operations.plan.search import find_plans
+
+    with progress(common, "trying plans") as line:
+        return find_plans(
+            task, budget_ms=budget_ms, draws=draws, seed=seed, is_out_of_time=_time_limit(common), on_shape=line.count
+        )
+
+
+def _time_limit(common: RunOptions) -> Callable[[], bool]:
+    """Without --timeout there is none: the same seed is to give the same plans everywhere."""
+    started_s = time.monotonic()
+    if common.origins.get("timeout") != "flag":
+        return lambda: False
+    return lambda: (time.monotonic() - started_s) * 1000 >= common.timeout_ms
+
+
+def _advice(group: BounceGroup, found: FoundPlans, seed: int) -> SessionAdvice | None:
+    """None for a group whose members are all dynamic, with a warning that says why."""
+    from dataclasses import replace
+
+    from kgm.cli.output.failures import print_warning
+    from kgm.operations.plan.session_advice import advise
+
+    best = found.plans[0] if found.plans else found.closest
+    assert best is not None
+    try:
+        return advise(group, replace(found.base, rolling=best.shape.rolling, bounce=best.shape.bounce), seed=seed)
+    except UsageError as error:
+        print_warning(error.message)
+        return None
+
+
+def _failure(found: FoundPlans) -> ConditionNotMet | None:
+    if found.plans:
+        return None
+    tried = f"{many(found.tried, 'way')} tried" + ("" if found.is_complete else f", of {found.ways}")
+    others = [f"with {one.change}: {' '.join(one.best.shape.words)}" for one in found.what_ifs if not one.exceeded]
+    return ConditionNotMet(
+        f"no plan keeps the limits: {', '.join(found.closest_exceeds)}",
+        facts=[tried, *others],
+        group_id=found.group.group_id,
+    )
+
+
+def _show(output: PlanOutput, common: RunOptions) -> None:
+    from kgm.cli.output.failures import print_error
+    from kgm.cli.output.plan_report import report
+    from kgm.cli.output.report import emit
+
+    emit(report(output), common)
+    if output.failure is not None:
+        print_error(output.failure)
+        raise typer.Exit(ConditionNotMet.exit_code)
+
+
+def _rollout(one: FoundPlan, found: FoundPlans, request: BounceRequest, command: str) -> str:
+    """The command that carries a plan out."""
+    group_id = found.group.group_id
+    words = ["kgm", "rollout", *([f"--group={group_id}"] if group_id.startswith("-") else [group_id])]
+    words += ["--all"] if request.everyone else []
+    for option, ids in (("--instance-ids", request.instance_ids), ("--member-ids", request.member_ids)):
+        words += [f"{option}={','.join(ids)}"] if ids else []
+    words += [f"--match={pattern}" for pattern in request.patterns]
+    words += [*one.shape.words, "--restart-time", typed_duration(request.restart_time_ms)]
+    words += ["--stop", request.stop.value] if request.stop.value != "clean" else []
+    for option, value_ms in (
+        ("--session-timeout", request.what_if.session_timeout_ms),
+        ("--heartbeat-interval", request.heartbeat_interval_ms),
+    ):
+        words += [] if value_ms is None else [option, typed_duration(value_ms)]
+    return shell_line([*words, "--exec", command, *cluster_words()])
+
+
+# -- the group
+
+
+def _name(group: str | None, option: str | None, from_file: str | None) -> str | None:
+    if group is not None and option is not None and group != option:
+        raise UsageError(f"two groups are given: {group} and {option}")
+    name = group if group is not None else option
+    if name is None and from_file is None:
+        raise UsageError("no group is given", hint="name a group, or give --from-file SNAPSHOT")
+    return name
+
+
+def _group(group_id: str | None, from_file: str | None, common: RunOptions) -> tuple[BounceGroup, Where]:
+    """The group, and the `cluster` of the envelope if it is live."""
+    from kgm.operations.bounce.group import live_group, recorded_group
+
+    if from_file is not None:
+        from kgm.cli.options.snapshots import read_snapshots
+
+        return recorded_group(read_snapshots(from_file), group_id, path=from_file), None
+    assert group_id is not None
+    from kgm.cli.output.failures import warn_of_unseen_topics
+    from kgm.cli.output.report import cluster_json
+
+    with common.cluster(reads_only=True) as connected:
+        live = live_group(connected, group_id)
+        warn_of_unseen_topics(connected)
+        return live, cluster_json(connected)
+
+
+# -- words into values
+
+
+def _objective(text: str) -> Objective:
+    from kgm.operations.plan.costs import Objective
+
+    try:
+        return Objective("handovers" if text == "moves" else text)
+    except ValueError:
+        known = ", ".join(each.value for each in Objective)
+        raise UsageError(f"--minimise: {text!r} is not one of {known}, moves") from None
+
+
+def _stop(text: str) -> Stop:
+    from kgm.simulation.plan.bounce_plan import Stop
+
+    try:
+        return Stop(text)
+    except ValueError:
+        raise UsageError(f"--stop: {text!r} is not one of {', '.join(each.value for each in Stop)}") from None
+
+
+def _percent(text: str | None) -> int | None:
+    """`90%` or `90`."""
+    if text is None:
+        return None
+    digits = text.strip().removesuffix("%")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 3 and int(digits) <= 100):
+        raise UsageError(f"--keep-consuming: {text!r} is not a percentage", hint="--keep-consuming 90%")
+    return int(digits)
+
+
+def _duration(text: str | None, option: str) -> int | None:
+    return None if text is None else parse_duration(text, option)
+
+
+def _pauses(texts: list[str] | None) -> tuple[int, ...]:
+    """Those that are given, and none."""
+    from kgm.operations.plan.shapes import PAUSES_MS
+
+    return PAUSES_MS if texts is None else (0, *(parse_duration(text, "--pause") for text in texts))
+
+
+def _restart_times(text: str | None, history: str | None) -> tuple[int, ...]:
+    """A list, or the content of a file. Raises UsageError."""
+    from kgm.operations.plan.session_advice import read_restart_times
+
+    if text is not None and history is not None:
+        raise UsageError("--restart-times and --history exclude each other")
+    if text is None:
+        return ()
+    path = pathlib.Path(text)
+    try:
+        if path.is_file():
+            return read_restart_times(path.read_text(encoding="utf-8"), "--restart-times")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--restart-times: file {text} cannot be read") from error
+    return read_restart_times(text, "--restart-times")

@@ -1,0 +1,167 @@
+"""The output of `kgm drain`: a row for each group with members there, the most expensive first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kgm.cli.output.contracts.planning.drain import forecast_json, group_json, unpredicted_json
+from kgm.cli.output.report import Cell, Column, Report, Table
+from kgm.text.durations import show_duration, typed_duration
+from kgm.text.wording import group_command, many
+
+if TYPE_CHECKING:
+    from kgm.operations.drain.forecast import Drain, DrainedGroup, DrainForecast, UnpredictedGroup
+    from kgm.simulation.report.prediction import Range
+
+SCHEMA = "kgm.drain/v1"
+_NOTES = (
+    "HANDOVERS: how often a partition passes to another consumer; STOPPED: partition-seconds without a consumer; "
+    "2 (1-3): typical (min-max)"
+)
+_CAVEATS_SHOWN = 8
+#: The most members that are named in one command.
+_IDS_SHOWN = 8
+
+
+def report(foreseen: DrainForecast, where: dict[str, str | None] | None) -> Report:
+    """The report. where: the `cluster` of the envelope."""
+    return Report(
+        schema=SCHEMA,
+        data=forecast_json(foreseen),
+        tables=[_table(foreseen)],
+        names=[one.group.group_id for one in foreseen.groups] + [one.group_id for one in foreseen.unpredicted],
+        items=[*map(group_json, foreseen.groups), *map(unpredicted_json, foreseen.unpredicted)],
+        cluster=where,
+        errors=[*foreseen.failed_gates, *foreseen.errors],
+    )
+
+
+def in_words(drain: Drain) -> str:
+    """`members on 10.0.3.17 stop for good (clean stop)`."""
+    target = drain.target
+    parts = [
+        f"{what} {' or '.join(values)}"
+        for what, values in (
+            ("on", target.hosts),
+            ("with client id", target.client_ids),
+            ("in rack", target.racks),
+            ("called", target.identities),
+        )
+        if values
+    ]
+    back = "for good" if drain.restart_time_ms is None else f"and are back after {show_duration(drain.restart_time_ms)}"
+    return f"members {', '.join(parts)} stop {back} ({drain.stop.value} stop)"
+
+
+def warnings_of(one: DrainedGroup) -> str | None:
+    """What else is wrong with the group while the members are away, or afterwards."""
+    texts = [
+        *(["empty"] if one.is_emptied else ["thin"] if one.is_thin else []),
+        *([f"{many(one.unowned_partitions, 'partition')} without an owner"] if one.unowned_partitions else []),
+    ]
+    return ", ".join(texts) or None
+
+
+def stopped_text(one: DrainedGroup) -> str:
+    """The time without a consumer; it has no end if partitions are left without an owner."""
+    if one.unowned_partitions:
+        return "without end"
+    typical, drawn = one.prediction.typical.stopped_partition_ms, one.prediction.stopped_partition_range_ms
+    shown, least, most = (f"{span_ms / 1000:.1f}" for span_ms in (typical, drawn.min, drawn.max))
+    return f"{shown}s ({least}-{most})" if drawn.is_meaningful and least != most else f"{shown}s"
+
+
+def with_range(typical: int, drawn: Range | None) -> str:
+    return f"{typical} ({drawn.min}-{drawn.max})" if drawn is not None and drawn.min != drawn.max else str(typical)
+
+
+def _table(foreseen: DrainForecast) -> Table:
+    has_warnings = any(map(warnings_of, foreseen.groups))
+    columns = [
+        Column(title="GROUP"),
+        Column(title="TYPE", wide=True),
+        Column(title="MEMBERS", right=True),
+        Column(title="DRAINED", right=True),
+        Column(title="LEFT", right=True),
+        Column(title="REBALANCES", right=True),
+        Column(title="HANDOVERS", right=True),
+        Column(title="MOVED", right=True, wide=True),
+        Column(title="STOPPED", right=True),
+        Column(title="EXACT", left_out=1),
+        Column(title="MOST PARTITIONS", wide=True),
+        Column(title="WARNING", data=not has_warnings),
+        Column(title="NOT PREDICTED BECAUSE", data=not foreseen.unpredicted),
+    ]
+    rows = [_row(one) for one in foreseen.groups] + [_row_of_unpredicted(one) for one in foreseen.unpredicted]
+    affected = len(foreseen.groups) + sum(one.taken is not None for one in foreseen.unpredicted)
+    heading = f"{in_words(foreseen.drain)}: {many(foreseen.members_taken, 'member')} of {many(affected, 'group')}"
+    return Table(
+        columns=columns,
+        rows=rows,
+        heading=f"{heading}; {many(foreseen.examined, 'group')} examined",
+        notes=_notes(foreseen),
+    )
+
+
+def _row(one: DrainedGroup) -> list[Cell]:
+    typical, ranges = one.prediction.typical, one.prediction.meaningful_ranges
+    return [
+        one.group.group_id,
+        one.group.type,
+        len(one.group.members),
+        len(one.taken),
+        one.members_left,
+        with_range(typical.rebalances, ranges.rebalances if ranges else None),
+        with_range(typical.handovers, ranges.handovers if ranges else None),
+        with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
+        stopped_text(one),
+        "yes" if one.prediction.exact else "no",
+        f"{one.most_partitions_before} -> {one.most_partitions_after}",
+        warnings_of(one),
+        None,
+    ]
+
+
+def _row_of_unpredicted(one: UnpredictedGroup) -> list[Cell]:
+    taken = None if one.taken is None else len(one.taken)
+    return [one.group_id, None, None, taken, *[None] * 8, one.reason.message]
+
+
+def _notes(foreseen: DrainForecast) -> list[str]:
+    groups = foreseen.groups
+    notes = [_NOTES] if groups else []
+    by_caveat: dict[str, list[str]] = {}
+    for one in groups:
+        for caveat in one.prediction.caveats:
+            by_caveat.setdefault(caveat, []).append(one.group.group_id)
+    for caveat, group_ids in list(by_caveat.items())[:_CAVEATS_SHOWN]:
+        who = group_ids[0] if len(group_ids) == 1 else many(len(group_ids), "group")
+        notes.append(f"note ({who}): {caveat}")
+    if len(by_caveat) > _CAVEATS_SHOWN:
+        notes.append(f"and {many(len(by_caveat) - _CAVEATS_SHOWN, 'more note')}; -o json shows all")
+    if any(one.is_thin for one in groups):
+        notes.append("thin: half of the members that can have partitions are left, or fewer")
+    unread = sum(one.taken is None for one in foreseen.unpredicted)
+    if unread:
+        notes.append(f"{many(unread, 'group')} cannot be described: members there are not counted")
+    if groups and len(groups[0].taken) <= _IDS_SHOWN:
+        notes.append(f"next: {_next_command(groups[0], foreseen.drain)}")
+    return notes
+
+
+def _next_command(one: DrainedGroup, drain: Drain) -> str:
+    """The simulation of that group alone, with its moves and its timeline."""
+    static = {member.identity for member in one.group.members if member.group_instance_id is not None}
+    if drain.restart_time_ms is None:
+        words = ["--scale-in", ",".join(one.taken)]
+    else:
+        words = []
+        for option, names in (
+            ("--instance-ids", [name for name in one.taken if name in static]),
+            ("--member-ids", [name for name in one.taken if name not in static]),
+        ):
+            words += [option, ",".join(names)] if names else []
+        words += ["--restart-time", typed_duration(drain.restart_time_ms)]
+    if drain.stop.value != "clean":
+        words += ["--stop", drain.stop.value]
+    return group_command("simulate-bounce", one.group.group_id, *words)

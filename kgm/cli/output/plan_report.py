@@ -1,0 +1,157 @@
+"""The output of `kgm plan`: a row for each plan that no other beats, and the command that carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kgm.cli.output.contracts.planning.plan import advice_json, limits_json, plan_json, what_if_json
+from kgm.cli.output.report import Cell, Column, Report, Table
+from kgm.model.errors import ConditionNotMet
+from kgm.text.durations import show_duration
+from kgm.text.wording import many
+
+if TYPE_CHECKING:
+    from kgm.operations.plan.costs import PlanCosts
+    from kgm.operations.plan.search import FoundPlan, FoundPlans
+    from kgm.operations.plan.session_advice import SessionAdvice
+
+SCHEMA = "kgm.plan/v1"
+_NOTE = (
+    "STOPPED: partition-seconds without a consumer; CONSUMED: the lowest share of partitions with a consumer at any "
+    "time; both are of all draws' median or worst, times are never exact"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOutput:
+    """What is printed. rollout: the command that carries a plan out. failure: if no plan keeps the limits."""
+
+    found: FoundPlans
+    rollout: Callable[[FoundPlan], str]
+    where: dict[str, str | None] | None
+    advice: SessionAdvice | None
+    draws: int
+    seed: int
+    budget_ms: int
+    failure: ConditionNotMet | None
+
+
+def report(output: PlanOutput) -> Report:
+    """The report."""
+    found = output.found
+    plans = [{**plan_json(one), "rollout": output.rollout(one)} for one in found.plans]
+    closest = found.closest
+    data = {
+        "group_id": found.group.group_id,
+        "minimise": found.task.objective.value,
+        "limits": limits_json(found),
+        "plan": found.base.to_json(),
+        "plans": plans,
+        "closest": None
+        if closest is None
+        else {**plan_json(closest, found.closest_exceeds), "rollout": output.rollout(closest)},
+        "what_ifs": [what_if_json(one) for one in found.what_ifs],
+        "what_ifs_not_played": [
+            {"name": name, "reason": error.message} for name, error in sorted(found.not_played.items())
+        ],
+        "session_advice": advice_json(output.advice),
+        "search": {
+            "tried": found.tried, "ways": found.ways, "complete": found.is_complete, "draws": output.draws,
+            "seed": output.seed, "budget_ms": output.budget_ms,
+        },
+    }  # fmt: skip
+    advice = [] if output.advice is None else [_advice(output.advice)]
+    return Report(
+        schema=SCHEMA,
+        data=data,
+        tables=[_plans(output), *_what_ifs(found), *advice],
+        names=[" ".join(one.shape.words) for one in found.plans],
+        items=plans,
+        cluster=output.where,
+        errors=[] if output.failure is None else [output.failure],
+    )
+
+
+def _columns(first: str) -> list[Column]:
+    return [
+        Column(title=first),
+        Column(title="REBALANCES", right=True),
+        Column(title="HANDOVERS", right=True),
+        Column(title="STOPPED", right=True),
+        Column(title="DURATION", right=True),
+        Column(title="CONSUMED", right=True),
+    ]
+
+
+def _cells(costs: PlanCosts) -> list[Cell]:
+    return [
+        costs.rebalances,
+        costs.handovers,
+        f"{costs.stopped_partition_ms / 1000:.1f}s",
+        show_duration(costs.took_ms),
+        f"{costs.fewest_consumed_percent}%",
+    ]
+
+
+def _plans(output: PlanOutput) -> Table:
+    found = output.found
+    shown = list(found.plans)
+    notes = [_NOTE]
+    if found.closest is not None:
+        shown = [found.closest]
+        notes.append(f"no plan keeps the limits; this one is closest: {', '.join(found.closest_exceeds)}")
+    notes += [f"  {output.rollout(one)}" for one in shown]
+    if not found.is_complete:
+        notes.append(f"{found.tried} of {many(found.ways, 'way')} were tried within --budget; a larger one tries more")
+    for caveat in dict.fromkeys(caveat for one in shown for caveat in one.prediction.caveats):
+        notes.append(f"note: {caveat}")
+    rows: list[list[Cell]] = [
+        [" ".join(one.shape.words), *_cells(one.costs), "yes" if one.prediction.exact else "no"] for one in shown
+    ]
+    members = many(len(found.base.bounce), "member")
+    heading = f"{found.group.group_id}  {members} to restart, lowest {found.task.objective.value} first"
+    columns = [*_columns("PLAN"), Column(title="EXACT")]
+    return Table(columns=columns, rows=rows, heading=heading, notes=notes)
+
+
+def _what_ifs(found: FoundPlans) -> list[Table]:
+    if not found.what_ifs:
+        return []
+    rows: list[list[Cell]] = [
+        [
+            one.name,
+            *_cells(one.best.costs),
+            " ".join(one.best.shape.words),
+            ", ".join(one.exceeded) or None,
+            one.change,
+        ]
+        for one in found.what_ifs
+    ]
+    columns = [*_columns("WHAT IF"), Column(title="PLAN"), Column(title="EXCEEDS"), Column(title="NEEDS")]
+    return [Table(columns=columns, rows=rows, heading="with another configuration")]
+
+
+def _advice(advice: SessionAdvice) -> Table:
+    def row(name: str, session_ms: int, quiet: int, died_ms: int) -> list[Cell]:
+        return [name, show_duration(session_ms), f"{quiet}%", f"{died_ms / 1000:.1f}s"]
+
+    columns = [
+        Column(title="SESSION TIMEOUT"),
+        Column(title="IS", right=True),
+        Column(title="MOVES NOTHING", right=True),
+        Column(title="STOPPED IF ONE DIES", right=True),
+    ]
+    rows = [
+        row("now", advice.now_ms, advice.quiet_now, advice.died_now_ms),
+        row("advised", advice.session_timeout_ms, advice.quiet, advice.died_ms),
+    ]
+    seen = f"{many(len(advice.restart_times_ms), 'restart')} seen, up to {show_duration(max(advice.restart_times_ms))}"
+    notes = [f"MOVES NOTHING: how many runs of the plan, simulated; dies: {advice.member}, which has most partitions"]
+    return Table(
+        columns=columns,
+        rows=rows,
+        heading=f"session timeout for restarts of {many(advice.members, 'static member')} ({seen})",
+        notes=[*notes, *(f"note: {caveat}" for caveat in advice.caveats)],
+    )

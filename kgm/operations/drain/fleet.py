@@ -1,0 +1,101 @@
+"""The groups that a drain may affect: those of a live cluster, read in bulk, or those of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kgm.model.errors import KgmError, NotFoundError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.bounce.group import BounceGroup, asked_settings, group_with_settings
+from kgm.operations.groups.selection import select_groups
+
+if TYPE_CHECKING:
+    from kgm.client import AdminClient
+    from kgm.client.group_listing import Listing
+    from kgm.operations.drain.target import DrainTarget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainedFleet:
+    """Groups as they are before the drain.
+
+    described: every group that could be described. affected: those that have members to take away, with the settings of
+    their brokers. unread: why the others could not be described, by group id. errors: what is wrong beyond single
+    groups, such as a broker that lists no groups. listing: None if none was needed."""
+
+    described: tuple[GroupSnapshot, ...]
+    affected: tuple[BounceGroup, ...]
+    unread: Mapping[str, KgmError] = field(default_factory=dict)
+    errors: tuple[KgmError, ...] = ()
+    listing: Listing | None = None
+
+
+def live_fleet(
+    cluster: AdminClient, target: DrainTarget, names: Sequence[str] = (), *,
+    on_group: Callable[[int, int], None] = lambda _done, _of: None,
+) -> DrainedFleet:  # fmt: skip
+    """The groups of a cluster, all of them unless names are given; they are only read.
+
+    on_group: called with the number of affected groups read so far, and of all of them. Raises KgmError when no broker
+    answers."""
+    selection = select_groups(cluster, names, all_groups=not names)
+    answers = zip(selection.group_ids, cluster.describe_groups(selection.group_ids, offsets=False), strict=True)
+    described, unread = [], {}
+    for group_id, answer in answers:
+        if isinstance(answer, KgmError):
+            unread[group_id] = answer
+        else:
+            described.append(answer)
+    affected = [group for group in described if any(map(target.takes, group.members))]
+    return DrainedFleet(
+        described=tuple(described),
+        affected=tuple(_with_settings(cluster, _with_timeouts(cluster, affected), on_group)),
+        unread=unread,
+        errors=selection.errors,
+        listing=selection.listing,
+    )
+
+
+def recorded_fleet(
+    snapshots: Sequence[GroupSnapshot], target: DrainTarget, names: Sequence[str] = (), *, path: str
+) -> DrainedFleet:
+    """The groups of a snapshot file. path: of the file, for errors."""
+    recorded = {group.group_id: group for group in snapshots if not names or group.group_id in names}
+    absent = [name for name in names if name not in recorded]
+    return DrainedFleet(
+        described=tuple(recorded.values()),
+        affected=tuple(
+            BounceGroup(snapshot=group) for group in recorded.values() if any(map(target.takes, group.members))
+        ),
+        unread={
+            name: NotFoundError(f"the snapshot in file {path} has no group {name}", group_id=name) for name in absent
+        },
+    )
+
+
+def _with_timeouts(cluster: AdminClient, groups: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
+    """The groups with what only the coordinators' logs have of classic ones, if those may be read; and with the
+    versions of their brokers."""
+    from kgm.client.offsets_topic.last_rebalance import all_with_logged_timeouts
+
+    return all_with_logged_timeouts(cluster, cluster.with_kafka_versions(groups)) if groups else []
+
+
+def _with_settings(
+    cluster: AdminClient, groups: Sequence[GroupSnapshot], on_group: Callable[[int, int], None]
+) -> list[BounceGroup]:
+    """The groups with the settings of their brokers. Each broker is asked once."""
+    by_broker: dict[int, Mapping[str, str]] = {}
+    read = []
+    for number, group in enumerate(groups):
+        on_group(number, len(groups))
+        broker = None if group.coordinator is None else group.coordinator.id
+        asked = by_broker.get(broker) if broker is not None else None
+        if asked is None:
+            asked = asked_settings(cluster, group.group_id)
+            if broker is not None:
+                by_broker[broker] = asked
+        read.append(group_with_settings(cluster, group, asked))
+    return read

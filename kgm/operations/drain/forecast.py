@@ -1,0 +1,247 @@
+"""What a drain does to each group that has members there: simulated, ranked, and held against gates."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kgm.model.assignment import count
+from kgm.model.errors import ConditionNotMet, KgmError, NotFoundError, TimedOutError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.bounce.group import BounceGroup
+from kgm.operations.bounce.prediction import Gates, predict_bounce
+from kgm.operations.bounce.request import BounceRequest
+from kgm.operations.drain.fleet import DrainedFleet
+from kgm.operations.drain.target import DrainTarget
+from kgm.simulation.bounce import SEED
+from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
+from kgm.simulation.report.prediction import Prediction
+
+#: A drain affects many groups: fewer draws than for one of them.
+DRAWS = 20
+_HOSTS_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """Members that stop at the same time. restart_time_ms: from their stop to their next start; None: they stay away.
+    session_timeout_ms: of classic groups whose own is not known."""
+
+    target: DrainTarget
+    restart_time_ms: int | None = None
+    stop: Stop = Stop.CLEAN
+    session_timeout_ms: int | None = None
+
+    def request_for(self, snapshot: GroupSnapshot) -> BounceRequest:
+        """What this is for one group: the members that are taken away restart together, or stop for good."""
+        taken = self.target.taken_from(snapshot.members)
+        what_if = WhatIf(session_timeout_ms=self.session_timeout_ms if snapshot.session_timeout_ms is None else None)
+        if self.restart_time_ms is None:
+            return BounceRequest(scale_in=taken, stop=self.stop, what_if=what_if)
+        by_id = {member.identity: member for member in snapshot.members}
+        return BounceRequest(
+            instance_ids=tuple(name for name in taken if by_id[name].group_instance_id is not None),
+            member_ids=tuple(name for name in taken if by_id[name].group_instance_id is None),
+            restart_time_ms=self.restart_time_ms,
+            stop=self.stop,
+            what_if=what_if,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainedGroup:
+    """One group, and what the drain does to it. taken: the members that are taken away."""
+
+    group: GroupSnapshot
+    plan: Plan
+    taken: tuple[str, ...]
+    prediction: Prediction
+
+    @property
+    def members_left(self) -> int:
+        """How many members there are while the others are away."""
+        return len(self.group.members) - len(self.taken)
+
+    @property
+    def is_emptied(self) -> bool:
+        """Whether no member is left while the others are away."""
+        return not self.members_left
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether some members are left, but only half of those that can have partitions, or fewer."""
+        partitions = sum(topic.partitions for topic in self.group.topics)
+        before, left = (min(members, partitions) for members in (len(self.group.members), self.members_left))
+        return 0 < left <= before / 2
+
+    @property
+    def partitions_taken(self) -> int:
+        """How many partitions the members own that are taken away."""
+        taken = set(self.taken)
+        return sum(count(member.assignment) for member in self.group.members if member.identity in taken)
+
+    @property
+    def unowned_partitions(self) -> int:
+        """How many partitions have an owner before the drain and none after it: they are stopped without end."""
+        return sum(move.owner_after is None for move in self.prediction.typical.moves)
+
+    @property
+    def most_partitions_before(self) -> int:
+        """The most that one member owns."""
+        return max((count(member.assignment) for member in self.group.members), default=0)
+
+    @property
+    def most_partitions_after(self) -> int:
+        return max(map(count, self.prediction.typical.final_assignment.values()), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnpredictedGroup:
+    """A group about which nothing can be said, and why. taken: the members that are taken away from it; None if it is
+    not known whether there are any, because the group cannot be described."""
+
+    group_id: str
+    taken: tuple[str, ...] | None
+    reason: KgmError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainGates:
+    """The most that may be predicted for any group, in any draw. None: no limit.
+
+    handovers: see `Gates`. stopped_ms: time without a consumer, added up over the group's partitions; it has no end for
+    a partition that is left without an owner. A group that cannot be predicted exceeds every limit."""
+
+    handovers: int | None = None
+    stopped_ms: int | None = None
+
+    def failures(
+        self, groups: Sequence[DrainedGroup], unpredicted: Sequence[UnpredictedGroup]
+    ) -> tuple[ConditionNotMet, ...]:
+        if self.handovers is None and self.stopped_ms is None:
+            return ()
+        failures = [failure for one in groups for failure in self._of(one)]
+        failures += [
+            ConditionNotMet(f"group {one.group_id} is not predicted: {one.reason.message}", group_id=one.group_id)
+            for one in unpredicted
+        ]
+        return tuple(failures)
+
+    def _of(self, one: DrainedGroup) -> list[ConditionNotMet]:
+        group_id, prediction = one.group.group_id, one.prediction
+        failures = [
+            ConditionNotMet(f"group {group_id}: {failure.message}", group_id=group_id)
+            for failure in Gates(handovers=self.handovers).failures(prediction)
+        ]
+        if self.stopped_ms is not None:
+            stopped_ms = prediction.stopped_partition_range_ms.max
+            if one.unowned_partitions:
+                text = f"{one.unowned_partitions} partitions are left without an owner"
+                failures.append(ConditionNotMet(f"group {group_id}: {text}", group_id=group_id))
+            elif stopped_ms > self.stopped_ms:
+                text = f"up to {stopped_ms / 1000:.1f} partition-seconds without a consumer are predicted"
+                more = f"more than {self.stopped_ms / 1000:g}"
+                failures.append(ConditionNotMet(f"group {group_id}: {text}, {more}", group_id=group_id))
+        return failures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainForecast:
+    """groups: the most expensive first. unpredicted: those that have members there and cannot be simulated, and those
+    that cannot be described. errors: what could not be read or does not exist. examined: how many groups were
+    described."""
+
+    drain: Drain
+    groups: tuple[DrainedGroup, ...]
+    unpredicted: tuple[UnpredictedGroup, ...] = ()
+    errors: tuple[KgmError, ...] = ()
+    examined: int = 0
+    failed_gates: tuple[ConditionNotMet, ...] = ()
+
+    @property
+    def members_taken(self) -> int:
+        """How many members are taken away, from all groups that could be described."""
+        predicted = sum(len(one.taken) for one in self.groups)
+        return predicted + sum(len(one.taken or ()) for one in self.unpredicted)
+
+
+def forecast(
+    fleet: DrainedFleet, drain: Drain, *, gates: DrainGates | None = None, draws: int = DRAWS, seed: int = SEED,
+    keeps_holdings: bool = False, timeout_ms: int | None = None,
+    on_group: Callable[[int, int], None] = lambda _done, _of: None,
+) -> DrainForecast:  # fmt: skip
+    """Simulate the drain of each affected group. The same seed gives the same forecast.
+
+    timeout_ms: when this time is over, the groups that are left are not predicted. on_group: called with the number of
+    groups done, and of all of them. Raises NotFoundError if no group has members to take away, although every group
+    could be described."""
+    started_s = time.monotonic()
+    groups: list[DrainedGroup] = []
+    unpredicted: list[UnpredictedGroup] = []
+    for number, group in enumerate(fleet.affected):
+        on_group(number, len(fleet.affected))
+        left_ms = None if timeout_ms is None else timeout_ms - round((time.monotonic() - started_s) * 1000)
+        try:
+            groups.append(
+                _drained(group, drain, draws=draws, seed=seed, keeps_holdings=keeps_holdings, timeout_ms=left_ms)
+            )
+        except KgmError as error:
+            taken = drain.target.taken_from(group.snapshot.members)
+            unpredicted.append(UnpredictedGroup(group_id=group.snapshot.group_id, taken=taken, reason=error))
+    unpredicted += [
+        UnpredictedGroup(group_id=group_id, taken=None, reason=error) for group_id, error in fleet.unread.items()
+    ]
+    return DrainForecast(
+        drain=drain,
+        groups=tuple(sorted(groups, key=_cost)),
+        unpredicted=tuple(unpredicted),
+        errors=(*fleet.unread.values(), *fleet.errors, *_unmatched(fleet, drain.target)),
+        examined=len(fleet.described),
+        failed_gates=(gates or DrainGates()).failures(groups, unpredicted),
+    )
+
+
+def _drained(
+    group: BounceGroup, drain: Drain, *, draws: int, seed: int, keeps_holdings: bool, timeout_ms: int | None
+) -> DrainedGroup:
+    """Raises KgmError for a group that cannot be simulated."""
+    if timeout_ms is not None and timeout_ms <= 0:
+        raise TimedOutError(
+            "the time limit has passed before the group was simulated", hint="give it more with --timeout"
+        )
+    predicted = predict_bounce(
+        group, drain.request_for(group.snapshot), draws=draws, seed=seed, keeps_holdings=keeps_holdings,
+        timeout_ms=timeout_ms,
+    )  # fmt: skip
+    return DrainedGroup(
+        group=group.snapshot,
+        plan=predicted.plan,
+        taken=drain.target.taken_from(group.snapshot.members),
+        prediction=predicted.predictions[0],
+    )
+
+
+def _cost(one: DrainedGroup) -> tuple[object, ...]:
+    """What groups are ranked by: partitions that are stopped without end, then the time that partitions are stopped."""
+    typical = one.prediction.typical
+    return -one.unowned_partitions, -typical.stopped_partition_ms, -typical.handovers, one.group.group_id
+
+
+def _unmatched(fleet: DrainedFleet, target: DrainTarget) -> list[NotFoundError]:
+    """An error for each value that no member matches, if all groups are known. Raises NotFoundError if nothing is
+    affected at all."""
+    if fleet.unread or fleet.errors:
+        return []
+    members = [member for group in fleet.described for member in group.members]
+    errors = [NotFoundError(f"no member of any group matches {text}") for text in target.unmatched(members)]
+    if fleet.affected:
+        return errors
+    hosts = sorted({member.client_host.removeprefix("/") for member in members if member.client_host})
+    shown = ", ".join(hosts[:_HOSTS_SHOWN]) + (", ..." if len(hosts) > _HOSTS_SHOWN else "")
+    what = " and ".join(error.message.rpartition("matches ")[2] for error in errors)
+    raise NotFoundError(
+        f"no group has a member that matches {what or 'all of this'}",
+        facts=[f"groups examined: {len(fleet.described)}", f"hosts of members: {shown or 'none'}"],
+        hint="kgm describe --all-groups --verbose shows the members of all groups with their hosts and client ids",
+    )

@@ -1,0 +1,103 @@
+"""Which members are taken away, wherever they are."""
+
+from __future__ import annotations
+
+import fnmatch
+import ipaddress
+import socket
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.snapshot import MemberSnapshot
+
+_GLOB = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainTarget:
+    """Members by where they run or what they are called. A member is taken away if it matches one of the values of each
+    kind that has any: `hosts` and `racks` together mean the members on these hosts that are in these racks.
+
+    hosts: addresses, networks (10.0.3.0/24) or globs on addresses, which are all that a broker knows of a host.
+    client_ids, identities: globs. An identity is a group instance id, or the member id of a dynamic member.
+    Raises UsageError without any value."""
+
+    hosts: tuple[str, ...] = ()
+    client_ids: tuple[str, ...] = ()
+    racks: tuple[str, ...] = ()
+    identities: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (self.hosts or self.client_ids or self.racks or self.identities):
+            raise UsageError(
+                "it is not said which members are taken away",
+                hint="name a host: --host 10.0.3.17; or give --client-id, --rack, or --match",
+            )
+
+    def takes(self, member: MemberSnapshot) -> bool:
+        return (
+            (not self.hosts or any(_is_on(member.client_host, host) for host in self.hosts))
+            and (not self.client_ids or _matches_any(member.client_id, self.client_ids))
+            and (not self.racks or member.rack in self.racks)
+            and (not self.identities or _matches_any(member.identity, self.identities))
+        )
+
+    def taken_from(self, members: Iterable[MemberSnapshot]) -> tuple[str, ...]:
+        """The identities of the members that are taken away, sorted."""
+        return tuple(sorted(member.identity for member in members if self.takes(member)))
+
+    def unmatched(self, members: Sequence[MemberSnapshot]) -> tuple[str, ...]:
+        """The values that no member matches, each as an option: `--host 10.0.3.17`."""
+        alone = [
+            (f"{option} {value}", replace(_ANY, **{kind: (value,)}))
+            for option, kind, values in (
+                ("--host", "hosts", self.hosts),
+                ("--client-id", "client_ids", self.client_ids),
+                ("--rack", "racks", self.racks),
+                ("--match", "identities", self.identities),
+            )
+            for value in values
+        ]
+        return tuple(text for text, target in alone if not any(map(target.takes, members)))
+
+
+_ANY = DrainTarget(hosts=("*",))
+
+
+def _matches_any(text: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(text, pattern) for pattern in patterns)
+
+
+def _is_on(client_host: str, host: str) -> bool:
+    """client_host: as brokers report it, `/10.0.3.17` or `name/10.0.3.17`."""
+    name, _, address = client_host.rpartition("/")
+    if host in (name, address) or fnmatch.fnmatchcase(address, host):
+        return True
+    try:
+        return ipaddress.ip_address(address) in ipaddress.ip_network(host, strict=False)
+    except ValueError:
+        return False
+
+
+def with_addresses(hosts: Iterable[str]) -> tuple[str, ...]:
+    """The hosts with the addresses of those that are given by name. Raises NotFoundError for a name without one."""
+    return tuple(dict.fromkeys(address for host in hosts for address in _addresses(host)))
+
+
+def _addresses(host: str) -> list[str]:
+    try:
+        ipaddress.ip_network(host, strict=False)
+    except ValueError:
+        pass
+    else:
+        return [host]
+    if _GLOB & set(host):
+        return [host]
+    try:
+        rows = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise NotFoundError(
+            f"host {host} has no address", facts=[str(error)], hint="brokers know addresses: --host 10.0.3.17"
+        ) from error
+    return [str(row[4][0]) for row in rows]

@@ -1,0 +1,211 @@
+"""Try the ways to restart members within a budget, and keep those that no other beats.
+
+The budget is counted in simulated requests, not in seconds of this machine: the same seed and budget give the same
+answer everywhere. A budget of 10 s is what a usual machine simulates in about that time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from kgm.model.assignment import count
+from kgm.model.errors import KgmError, TimedOutError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.bounce.group import BounceGroup
+from kgm.operations.bounce.prediction import simulate
+from kgm.operations.bounce.request import BounceRequest, plan_for
+from kgm.operations.plan.costs import Objective, PlanCosts, PlanLimits, unbeaten
+from kgm.operations.plan.shapes import PAUSES_MS, PlanShape, shapes_of
+from kgm.simulation.bounce import SEED, Simulation
+from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop, WhatIf
+from kgm.simulation.report.prediction import Prediction
+
+DRAWS = 20
+BUDGET_MS = 30_000
+#: What a usual machine simulates in a millisecond: a request costs 1, and as much again for every 100 members.
+_COST_PER_MS = 30
+_MEMBERS_PER_COST = 100
+_COOPERATIVE = "cooperative-sticky"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanTask:
+    """What is to be planned.
+
+    request: the members that restart, and how; how they follow one another is what is searched for. max_unavailable:
+    the most members that may be away at the same time."""
+
+    group: BounceGroup
+    request: BounceRequest
+    objective: Objective = Objective.STOPPED
+    limits: PlanLimits = field(default_factory=PlanLimits)
+    max_unavailable: int | None = None
+    pauses_ms: tuple[int, ...] = PAUSES_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPlan:
+    """One plan. prediction: as of `kgm simulate-bounce` with the same options."""
+
+    shape: PlanShape
+    costs: PlanCosts
+    prediction: Prediction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfPlan:
+    """The best plan that was found for the group with another configuration.
+
+    change: what would have to be configured. exceeded: the limits that it does not keep."""
+
+    name: str
+    change: str
+    best: FoundPlan
+    exceeded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPlans:
+    """plans: those that keep the limits and that no other beats, the best by the objective first. closest: what comes
+    next to the limits, if no plan keeps them. tried: how many ways were simulated, of `ways`. not_played: why what-ifs
+    were not played, by name."""
+
+    task: PlanTask
+    base: Plan
+    plans: tuple[FoundPlan, ...]
+    closest: FoundPlan | None
+    closest_exceeds: tuple[str, ...]
+    what_ifs: tuple[WhatIfPlan, ...]
+    not_played: dict[str, KgmError]
+    tried: int
+    ways: int
+
+    @property
+    def group(self) -> GroupSnapshot:
+        return self.task.group.snapshot
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every way was tried."""
+        return self.tried == self.ways
+
+
+def find_plans(
+    task: PlanTask, *, budget_ms: int = BUDGET_MS, draws: int = DRAWS, seed: int = SEED,
+    is_out_of_time: Callable[[], bool] = lambda: False, on_shape: Callable[[int, int], None] = lambda _done, _of: None,
+) -> FoundPlans:  # fmt: skip
+    """Search. on_shape: called with the number of ways that are done, and of all.
+
+    is_out_of_time: ends the search early; then the answer depends on the machine. Raises what `plan_for` and `simulate`
+    raise for the first way, and TimedOutError if the time is not enough for that."""
+    base = plan_for(task.request, task.group)
+    shapes = shapes_of(task.group.snapshot, base.bounce, max_unavailable=task.max_unavailable, pauses_ms=task.pauses_ms)
+    trial = _Trial(task=task, base=base, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
+    tried: list[tuple[PlanShape, PlanCosts]] = []
+    for number, shape in enumerate(shapes):
+        on_shape(number, len(shapes))
+        if tried and (trial.cost >= budget_ms * _COST_PER_MS or is_out_of_time()):
+            break
+        try:
+            tried.append((shape, trial.costs_of(shape, base.what_if)))
+        except TimedOutError:
+            if not tried:
+                raise
+            break
+    kept = [(shape, costs) for shape, costs in tried if not task.limits.exceeded(costs)]
+    front = sorted(unbeaten(kept), key=lambda one: one[1].rank(task.objective))
+    closest = None if front else min(tried, key=lambda one: _distance(task, one[1]))
+    what_ifs, not_played = _what_ifs(trial, [shape for shape, _ in front or tried])
+    return FoundPlans(
+        task=task,
+        base=base,
+        plans=tuple(trial.found(shape, costs, base.what_if) for shape, costs in front),
+        closest=None if closest is None else trial.found(*closest, base.what_if),
+        closest_exceeds=() if closest is None else task.limits.exceeded(closest[1]),
+        what_ifs=what_ifs,
+        not_played=not_played,
+        tried=len(tried),
+        ways=len(shapes),
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Trial:
+    """Simulates ways, and adds up what that costs."""
+
+    task: PlanTask
+    base: Plan
+    draws: int
+    seed: int
+    is_out_of_time: Callable[[], bool]
+    cost: float = 0.0
+
+    def costs_of(self, shape: PlanShape, what_if: WhatIf) -> PlanCosts:
+        """Raises KgmError."""
+        snapshot = self.task.group.snapshot
+        simulation = replace(
+            Simulation.of(snapshot, self._plan(shape, what_if), self.seed), is_out_of_time=self.is_out_of_time
+        )
+        drawn = simulation.play(self.draws)
+        self.cost += sum(draw.requests for draw in drawn) * (1 + len(snapshot.members) / _MEMBERS_PER_COST)
+        consumed = sum(count(member.owned) for member in simulation.group.members)
+        return PlanCosts.of(drawn, consumed)
+
+    def found(self, shape: PlanShape, costs: PlanCosts, what_if: WhatIf) -> FoundPlan:
+        prediction = simulate(self.task.group, self._plan(shape, what_if), draws=self.draws, seed=self.seed)
+        return FoundPlan(shape=shape, costs=costs, prediction=prediction)
+
+    def _plan(self, shape: PlanShape, what_if: WhatIf) -> Plan:
+        return replace(self.base, bounce=shape.bounce, rolling=shape.rolling, order=shape.order, what_if=what_if)
+
+
+def _distance(task: PlanTask, costs: PlanCosts) -> tuple[int, ...]:
+    """How far a plan is from the limits."""
+    limits = task.limits
+    late_ms = 0 if limits.duration_ms is None else max(costs.most_ms - limits.duration_ms, 0)
+    missing = 0 if limits.consumed_percent is None else max(limits.consumed_percent - costs.fewest_consumed_percent, 0)
+    return len(limits.exceeded(costs)), missing, late_ms, *costs.rank(task.objective)
+
+
+# -- what-ifs
+
+
+def _what_ifs(trial: _Trial, shapes: Sequence[PlanShape]) -> tuple[tuple[WhatIfPlan, ...], dict[str, KgmError]]:
+    """The group with another configuration: each what-if in the best way of the group as it is, all together, and one
+    by one."""
+    task = trial.task
+    together = [shape for shape in shapes if shape.rolling is None][:1]
+    alone = [shape for shape in shapes if shape.rolling is not None and shape.rolling.max_unavailable == 1][:1]
+    candidates = list(dict.fromkeys([*shapes[:1], *alone, *together]))
+    played: list[WhatIfPlan] = []
+    errors: dict[str, KgmError] = {}
+    for name, change, what_if in _changes(task.group.snapshot, trial.base):
+        try:
+            tried = [(shape, trial.costs_of(shape, what_if)) for shape in candidates]
+            shape, costs = min(tried, key=lambda one: _distance(task, one[1]))
+            best = trial.found(shape, costs, what_if)
+        except KgmError as error:
+            errors[name] = error
+            continue
+        played.append(WhatIfPlan(name=name, change=change, best=best, exceeded=task.limits.exceeded(costs)))
+    played.sort(key=lambda one: _distance(task, one.best.costs))
+    return tuple(played), errors
+
+
+def _changes(snapshot: GroupSnapshot, base: Plan) -> list[tuple[str, str, WhatIf]]:
+    """(name, what would have to be configured, what-if), as far as the group differs from it."""
+    what_if, classic = base.what_if, snapshot.type == GroupProtocol.CLASSIC.value
+    changes = []
+    if any(member.group_instance_id is None for member in snapshot.members):
+        static = replace(what_if, membership=Membership.STATIC)
+        changes.append(("static", "a group.instance.id of its own for each member (KIP-345)", static))
+    if classic and not (snapshot.assignor or "").startswith("cooperative"):
+        cooperative = replace(what_if, assignor=_COOPERATIVE)
+        changes.append(("cooperative", "partition.assignment.strategy=cooperative-sticky in all members", cooperative))
+    if classic:
+        consumer = replace(what_if, assignor=None, protocol=GroupProtocol.CONSUMER)
+        changes.append(("consumer", "group.protocol=consumer in all members (KIP-848)", consumer))
+    elif base.stop is Stop.CRASH:
+        freed = replace(what_if, freed=True)
+        changes.append(("freed", "kgm remove-members for each killed process before it starts again", freed))
+    return changes

@@ -1,0 +1,186 @@
+"""The shortest session timeout with which restarts move nothing, and what it costs when a member really dies.
+
+A static member that is back within its session timeout keeps its partitions, and no other member notices. From restart
+times that were seen follows how likely each timeout is to be long enough for all members of a plan; a longer timeout
+leaves the partitions of a member that has died without a consumer for longer."""
+
+from __future__ import annotations
+
+import bisect
+import math
+import pathlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from kgm.model.assignment import Partitions, count
+from kgm.model.errors import NotFoundError, UsageError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.bounce.group import BounceGroup
+from kgm.simulation.bounce import CONSUMER_INTERVAL_MS, MAX_SESSION, SEED, Simulation
+from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
+from kgm.simulation.plan.client_library import usual_heartbeat_interval_ms
+from kgm.simulation.plan.starting_group import SESSION_TIMEOUT_MS
+from kgm.simulation.play.client_profiles import LONGEST_START_MS
+from kgm.text.durations import parse_duration
+from kgm.text.wording import many
+
+#: How often the plan is to move nothing.
+WANTED = 0.99
+#: How often the plan is simulated to see how often it moves nothing.
+_DRAWS = 200
+#: For the network, and for what is slow for once.
+_SPARE_MS = 350
+_SECOND_MS = 1_000
+#: The broker's default of the longest session timeout that it accepts from a classic member.
+_LONGEST_SESSION_MS = 1_800_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionAdvice:
+    """session_timeout_ms: the shortest, in full seconds, with which all members are back in time with a probability of
+    at least `WANTED`, if restarts are as those seen. now_ms: the session timeout of the group.
+
+    quiet_now, quiet: how many of 100 simulated runs of the plan move nothing, with either. member: the one with the
+    most partitions; died_now_ms, died_ms: the time that these are stopped, added up, if it dies. caveats: what the
+    restarts seen cannot say."""
+
+    restart_times_ms: tuple[int, ...]
+    members: int
+    session_timeout_ms: int
+    now_ms: int
+    quiet_now: int
+    quiet: int
+    member: str
+    died_now_ms: int
+    died_ms: int
+    caveats: tuple[str, ...]
+
+
+def advise(group: BounceGroup, plan: Plan, *, seed: int = SEED) -> SessionAdvice:
+    """plan: with `restart_times_ms`. Raises what `simulate` raises, and UsageError if no static member restarts: a
+    dynamic one leaves the group when it stops, whatever its session timeout is."""
+    snapshot = group.snapshot
+    static = [name for name in plan.bounce if name in _static(snapshot)]
+    if not static:
+        raise UsageError(
+            "a session timeout makes no difference to these members: dynamic members leave when they stop",
+            hint="give each member a group.instance.id",
+        )
+    plan = replace(plan, settings={**group.broker_settings, **plan.settings})
+    now_ms = plan.what_if.session_timeout_ms or snapshot.session_timeout_ms or SESSION_TIMEOUT_MS
+    advised_ms = shortest_session_ms(
+        plan.restart_times_ms, len(static), lambda session_ms: _slack_ms(snapshot, plan, session_ms)
+    )
+    worst = max(static, key=lambda name: (count(_static(snapshot)[name]), name))
+    return SessionAdvice(
+        restart_times_ms=tuple(sorted(plan.restart_times_ms)),
+        members=len(static),
+        session_timeout_ms=advised_ms,
+        now_ms=now_ms,
+        quiet_now=_quiet_percent(snapshot, plan, now_ms, seed),
+        quiet=_quiet_percent(snapshot, plan, advised_ms, seed),
+        member=worst,
+        died_now_ms=_died_ms(snapshot, plan, worst, now_ms, seed),
+        died_ms=_died_ms(snapshot, plan, worst, advised_ms, seed),
+        caveats=tuple(_caveats(snapshot, plan, len(static), advised_ms)),
+    )
+
+
+def shortest_session_ms(restart_times_ms: Sequence[int], members: int, slack_ms: Callable[[int], int]) -> int:
+    """In full seconds. All members are back within it with a probability of `WANTED` or more.
+
+    Restarts are independent, and each is one of those seen; so all of `members` take at most so long with the share of
+    such restarts to the power of `members`. slack_ms: what passes beyond the restart, for a session timeout."""
+    times = sorted(restart_times_ms)
+    longest_ms = next(
+        time_ms for time_ms in times if (bisect.bisect_right(times, time_ms) / len(times)) ** members >= WANTED
+    )
+    session_ms = _next_second(longest_ms)
+    while session_ms <= longest_ms + slack_ms(session_ms):
+        session_ms += _SECOND_MS
+    return session_ms
+
+
+def _next_second(span_ms: int) -> int:
+    return -(-span_ms // _SECOND_MS) * _SECOND_MS
+
+
+def _slack_ms(snapshot: GroupSnapshot, plan: Plan, session_ms: int) -> int:
+    """The session began with the last heartbeat, and ends with a JoinGroup, which a process sends when it is ready."""
+    usual_ms = CONSUMER_INTERVAL_MS if snapshot.type == "consumer" else usual_heartbeat_interval_ms(session_ms)
+    return round((plan.heartbeat_interval_ms or usual_ms) + LONGEST_START_MS + _SPARE_MS)
+
+
+def _static(snapshot: GroupSnapshot) -> dict[str, Partitions]:
+    """What the static members own."""
+    return {member.identity: member.assignment for member in snapshot.members if member.group_instance_id is not None}
+
+
+def _quiet_percent(snapshot: GroupSnapshot, plan: Plan, session_ms: int, seed: int) -> int:
+    """How many of 100 runs of the plan move nothing."""
+    what_if = replace(plan.what_if, session_timeout_ms=session_ms)
+    drawn = Simulation.of(snapshot, replace(plan, what_if=what_if), seed).play(_DRAWS)
+    return 100 * sum(not draw.handovers and not draw.moves for draw in drawn) // len(drawn)
+
+
+def _died_ms(snapshot: GroupSnapshot, plan: Plan, member: str, session_ms: int, seed: int) -> int:
+    """How long partitions are stopped if the member is killed and stays away."""
+    died = Plan(
+        scale_in=(member,),
+        stop=Stop.CRASH,
+        settings=plan.settings,
+        kafka_version=plan.kafka_version,
+        heartbeat_interval_ms=plan.heartbeat_interval_ms,
+        what_if=WhatIf(session_timeout_ms=session_ms, rebalance_timeout_ms=plan.what_if.rebalance_timeout_ms),
+    )
+    return Simulation.of(snapshot, died, seed).runner(0).play().stopped_partition_ms
+
+
+def _caveats(snapshot: GroupSnapshot, plan: Plan, members: int, advised_ms: int) -> list[str]:
+    texts = []
+    seen = len(plan.restart_times_ms)
+    needed = math.ceil(1 / (1 - WANTED ** (1 / members)))
+    if seen < needed:
+        texts.append(
+            f"{many(seen, 'restart')} say little of rare ones: for 99 of 100 plans with {members} members it takes "
+            f"{needed}"
+        )
+    if len(plan.bounce) > members:
+        texts.append(
+            f"{len(plan.bounce) - members} dynamic members leave when they stop, whatever the session timeout is"
+        )
+    limit = plan.settings.get(MAX_SESSION)
+    longest_ms = int(limit) if limit is not None and limit.isdecimal() else _LONGEST_SESSION_MS
+    if snapshot.type == "classic" and advised_ms > longest_ms:
+        texts.append(f"the broker accepts at most {longest_ms // 1000} s ({MAX_SESSION})")
+    return texts
+
+
+def restart_times_of(folder: str, group_id: str) -> tuple[int, ...]:
+    """How long the static members of a group were away when they restarted, by a built history: each at most, because a
+    history has a range. A member whose last sign of life is not known is left out.
+
+    Raises NotFoundError for a folder that is no history, or has no restart of the group; UsageError where the extra for
+    histories is not installed."""
+    from kgm.operations.history.source import extra_needed
+
+    with extra_needed():
+        from kgm.history.rows import RestartRow
+        from kgm.history.store.query import RowFilter
+        from kgm.history.store.tables import open_store
+
+        rows = open_store(pathlib.Path(folder)).rows(RestartRow, RowFilter(group_ids=(group_id,)))
+        times_ms = tuple(row.max_ms for row in rows if row.static and row.max_ms is not None)
+    if not times_ms:
+        raise NotFoundError(
+            f"the history in {folder} has no restart of a static member of group {group_id}", group_id=group_id
+        )
+    return times_ms
+
+
+def read_restart_times(text: str, option: str) -> tuple[int, ...]:
+    """Durations, with commas or one in a line. Raises UsageError for one that is not valid, or if there are none."""
+    words = [word for line in text.splitlines() for word in line.partition("#")[0].replace(",", " ").split()]
+    if not words:
+        raise UsageError(f"{option}: there is no restart time")
+    return tuple(parse_duration(word, option) for word in words)

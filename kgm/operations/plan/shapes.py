@@ -1,0 +1,84 @@
+"""The ways to restart members of a group: all at once, or in batches of some size, order and pause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kgm.model.errors import KgmError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.bounce.request import ordered
+from kgm.simulation.plan.bounce_plan import MemberOrder, Rolling
+from kgm.text.durations import typed_duration
+
+#: Pauses between batches that are tried. They matter where a stopped process stays a member for a while.
+PAUSES_MS = (0, 30_000, 60_000)
+_ORDERS = (MemberOrder.ID, MemberOrder.LEADER_LAST, MemberOrder.HOST, MemberOrder.CLIENT_ID, MemberOrder.PARTITIONS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanShape:
+    """One way. rolling: None: all members together. bounce: the members in their order."""
+
+    rolling: Rolling | None
+    order: MemberOrder
+    bounce: tuple[str, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """As options of `kgm simulate-bounce` and `kgm rollout`."""
+        if self.rolling is None:
+            return ("--together",)
+        words = ["--rolling", "--max-unavailable", str(self.rolling.max_unavailable)]
+        if self.rolling.pause_ms:
+            words += ["--pause", typed_duration(self.rolling.pause_ms)]
+        if self.order is not MemberOrder.ID:
+            words += ["--order", self.order.value]
+        return tuple(words)
+
+    @property
+    def batches(self) -> tuple[frozenset[str], ...]:
+        size = len(self.bounce) if self.rolling is None else self.rolling.max_unavailable
+        return tuple(frozenset(self.bounce[first : first + size]) for first in range(0, len(self.bounce), size))
+
+
+def shapes_of(
+    snapshot: GroupSnapshot, bouncing: Sequence[str], *, max_unavailable: int | None = None,
+    pauses_ms: Sequence[int] = PAUSES_MS,
+) -> tuple[PlanShape, ...]:  # fmt: skip
+    """Every way to restart these members, those first that differ most: a search that ends early has seen some of each.
+
+    Two ways with the same batches, one after another, are one. max_unavailable: the most members that may be away at
+    the same time. An order that the group does not have, or whose leader is not known, is left out."""
+    most = min(max_unavailable or len(bouncing), len(bouncing))
+    coarse = _coarse(most)
+    others = [size for size in range(1, most + 1) if size not in coarse]
+    orders = list(_orders(snapshot, bouncing))
+    shapes: dict[tuple[int, tuple[frozenset[str], ...]], PlanShape] = {}
+    for pause_ms in dict.fromkeys(pauses_ms):
+        for sizes in (coarse, others):
+            for order, members in orders:
+                for size in sizes:
+                    shape = _shape(members, size, order, pause_ms)
+                    shapes.setdefault((0 if shape.rolling is None else pause_ms, shape.batches), shape)
+    return tuple(shapes.values())
+
+
+def _shape(members: tuple[str, ...], size: int, order: MemberOrder, pause_ms: int) -> PlanShape:
+    rolling = None if size == len(members) else Rolling(max_unavailable=size, pause_ms=pause_ms)
+    return PlanShape(rolling=rolling, order=order, bounce=members)
+
+
+def _coarse(most: int) -> tuple[int, ...]:
+    """1, the most, and powers of two in between."""
+    powers = (1 << exponent for exponent in range(1, most.bit_length()))
+    return tuple(dict.fromkeys((1, most, *(size for size in powers if size < most))))
+
+
+def _orders(snapshot: GroupSnapshot, bouncing: Iterable[str]) -> Iterator[tuple[MemberOrder, tuple[str, ...]]]:
+    members = tuple(bouncing)
+    for order in _ORDERS:
+        try:
+            yield order, ordered(members, snapshot, order)
+        except KgmError:
+            continue

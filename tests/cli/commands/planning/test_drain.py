@@ -1,0 +1,134 @@
+"""`kgm drain` by its contract: its JSON, its table, its gates and exit codes. What it foresees is held against a real Kafka
+in tests/operations/drain."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pytest
+
+from kgm.cli.main import run
+from kgm.simulation.plan.bounce_plan import Membership
+from tests.cli.output.pages.reading import assert_stands_alone, tree
+from tests.operations.drain.fleets import placed
+
+#: A group that loses a third, one that loses all, one that cannot be simulated, one elsewhere.
+GROUPS = (
+    placed("third", ["10.0.0.1", "10.0.0.2", "10.0.0.3"]),
+    placed("all", ["10.0.0.1"], membership=Membership.DYNAMIC, partitions=3),
+    replace(placed("busy", ["10.0.0.1", "10.0.0.2"]), state="PreparingRebalance"),
+    placed("elsewhere", ["10.0.0.2", "10.0.0.3"]),
+)
+
+
+@pytest.fixture
+def kgm(tmp_path, capsys):
+    """Runs kgm here on a snapshot of these groups: (exit code, stdout, stderr)."""
+    path = tmp_path / "snapshot.json"
+    path.write_text(json.dumps({"groups": [group.to_json() for group in GROUPS]}))
+
+    def ask(*words: str, of_file: bool = True):
+        code = run(["drain", *(["--from-file", str(path)] if of_file else []), "--draws", "5", *words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return ask
+
+
+def test_groups_are_ranked_and_nothing_is_dropped(kgm):
+    code, out, err = kgm("--host", "10.0.0.1", "-o", "json")
+    data = json.loads(out)["data"]
+    assert (code, err) == (0, "")
+    assert [group["group_id"] for group in data["groups"]] == ["all", "third"]
+    assert [(group["empty"], group["unowned_partitions"]) for group in data["groups"]] == [(True, 3), (False, 0)]
+    (busy,) = data["not_predicted"]
+    assert (busy["group_id"], busy["drained_members"], busy["code"]) == ("busy", ["member-1"], "REFUSED")
+    assert data["groups_examined"] == 4
+    assert data["totals"]["drained_members"] == 3
+    third = data["groups"][1]
+    assert third["drained_members"] == ["member-1"]
+    assert third["moved_partitions"] == len(third["moves"]) >= 4
+    assert set(third["final_assignment"]) == {"member-2", "member-3"}
+
+
+def test_a_group_has_what_simulate_bounce_says_of_the_same_plan(kgm, tmp_path, capsys):
+    _, out, _ = kgm("--host", "10.0.0.1", "--restart-time", "60s", "-g", "third", "-o", "json")
+    (drained,) = json.loads(out)["data"]["groups"]
+    words = ["simulate-bounce", "third", "--from-file", str(tmp_path / "snapshot.json"), "--draws", "5"]
+    assert run([*words, "-i", "member-1", "--restart-time", "60s", "-o", "json"]) == 0
+    (alone,) = json.loads(capsys.readouterr().out)["data"]["scenarios"]
+    assert {name: drained[name] for name in alone} == alone
+
+
+def test_the_command_that_it_prints_next_can_be_run(kgm, tmp_path, capsys):
+    for more in ([], ["--restart-time", "90s", "--stop", "crash"]):
+        _, out, _ = kgm("--host", "10.0.0.1", "-g", "third", *more)
+        (line,) = [line for line in out.splitlines() if line.startswith("next: kgm ")]
+        words = line.removeprefix("next: kgm ").split()
+        assert run([*words, "--from-file", str(tmp_path / "snapshot.json"), "--draws", "2"]) == 0
+        capsys.readouterr()
+
+
+def test_rows_of_groups_without_a_forecast_have_the_reason(kgm):
+    _, out, _ = kgm("--host", "10.0.0.1", "-o", "csv")
+    rows = {row["group"]: row for row in csv.DictReader(io.StringIO(out))}
+    assert list(rows) == ["all", "third", "busy"]
+    assert "PreparingRebalance" in rows["busy"]["not_predicted_because"]
+    assert (rows["all"]["warning"], rows["all"]["stopped"]) == ("empty, 3 partitions without an owner", "without end")
+
+
+@pytest.mark.parametrize(
+    ("words", "failing"),
+    [
+        (["--fail-if-moves", "0"], {"all", "third", "busy"}),
+        (["--fail-if-handovers", "0", "-g", "third"], {"third"}),
+        (["--fail-if-moves", "1000", "-g", "third", "-g", "all"], set()),
+        (["--fail-if-stopped", "1h", "-g", "third", "-g", "all"], {"all"}),
+        (["--fail-if-stopped", "1s", "-g", "third"], {"third"}),
+    ],
+)
+def test_a_gate_that_fails_exits_8_and_names_each_group(words, failing, kgm):
+    code, out, err = kgm("--host", "10.0.0.1", *words, "-o", "json")
+    assert code == (8 if failing else 0)
+    document = json.loads(out)
+    assert {error["group_id"] for error in document["errors"]} == failing
+    assert len([line for line in err.splitlines() if line.startswith("error: ")]) == len(failing)
+
+
+def test_what_does_not_exist_is_named(kgm):
+    code, _, err = kgm("--host", "10.9.9.9")
+    assert (code, "no group has a member that matches --host 10.9.9.9" in err) == (3, True)
+    code, out, err = kgm("--host", "10.0.0.1,10.9.9.9", "-g", "third", "-o", "json")
+    assert (code, "no member of any group matches --host 10.9.9.9" in err) == (7, True)
+    assert [group["group_id"] for group in json.loads(out)["data"]["groups"]] == ["third"]
+    code, _, err = kgm("--host", "10.0.0.1", "third", "none")
+    assert (code, "has no group none" in err) == (7, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [], ["--host", "10.0.0.1", "--for-good", "--restart-time", "5s"], ["--host", "10.0.0.1", "--stop", "gently"],
+        ["--host", "10.0.0.1", "--draws", "0"], ["--host", ""],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_slip_is_a_usage_error(words, kgm):
+    assert kgm(*words)[0] == 2
+
+
+def test_the_page_says_what_the_json_says(kgm, tmp_path):
+    _, out, _ = kgm("--host", "10.0.0.1", "--report", str(tmp_path / "drain.html"), "-o", "json")
+    data = json.loads(out)["data"]
+    page = (tmp_path / "drain.html").read_text()
+    assert_stands_alone(page)
+    ranking, unpredicted, *_ = tree(page).all("table")
+    rows = [[cell.text for cell in row.all("td")] for row in ranking.all("tr")[1:]]
+    assert [(row[0], row[2], row[3]) for row in rows] == [
+        (one["group_id"], str(len(one["drained_members"])), str(one["members_left"])) for one in data["groups"]
+    ]
+    assert [row.all("td")[0].text for row in unpredicted.all("tr")[1:]] == ["busy"]
+    assert len(tree(page).all("figure")) == len(data["groups"])

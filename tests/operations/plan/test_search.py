@@ -1,0 +1,205 @@
+"""The search for plans, held against trying everything."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from kgm.model.errors import NotFoundError
+from kgm.operations.bounce.group import BounceGroup
+from kgm.operations.bounce.prediction import simulate
+from kgm.operations.bounce.request import BounceRequest
+from kgm.operations.plan.costs import Objective, PlanLimits
+from kgm.operations.plan.search import PlanTask, find_plans
+from kgm.operations.plan.shapes import shapes_of
+from kgm.simulation.bounce import Simulation
+from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling, Stop
+from tests.simulation.groups import ids, made_up
+
+STATIC, DYNAMIC = Membership.STATIC, Membership.DYNAMIC
+DRAWS = 4
+PAUSES_MS = (0, 20_000)
+
+
+def task(group, *, pauses_ms=PAUSES_MS, restart_time_ms=10_000, stop=Stop.CLEAN, **more):
+    request = BounceRequest(everyone=True, restart_time_ms=restart_time_ms, stop=stop)
+    return PlanTask(group=BounceGroup(snapshot=group), request=request, pauses_ms=pauses_ms, **more)
+
+
+def search(group, *, budget_ms=10**9, draws=DRAWS, seed=1, **more):
+    return find_plans(task(group, **more), budget_ms=budget_ms, draws=draws, seed=seed)
+
+
+def is_no_worse(mine, others, same_time=0.05):
+    """Of (stopped, handovers, rebalances, duration); times may be longer by this share."""
+    shares = (1 + same_time, 1, 1, 1 + same_time)
+    return all(one <= another * share for one, another, share in zip(mine, others, shares, strict=True))
+
+
+def everything(group, restart_time_ms, stop):
+    """(stopped, handovers, rebalances, duration) of every way, each a median of the same draws, by hand."""
+    members = sorted(ids(group))
+    ways = [None] + [
+        Rolling(max_unavailable=size, pause_ms=pause) for size in range(1, len(members)) for pause in PAUSES_MS
+    ]
+    owned = {member.identity: sum(map(len, member.assignment.values())) for member in group.members}
+    orders = {
+        tuple(members), tuple(sorted(members, key=lambda name: (hosts(group)[name], name))),
+        tuple(sorted(members, key=lambda name: (owned[name], name))),
+    }  # fmt: skip
+    costs = []
+    for rolling, order in itertools.product(ways, sorted(orders)):
+        plan = Plan(bounce=order, rolling=rolling, restart_time_ms=restart_time_ms, stop=stop)
+        simulation = Simulation.of(group, plan, 1)
+        certain = simulation.is_certain(simulation.runner(0).play())
+        draws = [simulation.runner(number).play() for number in range(DRAWS)]
+        assert len(simulation.play(DRAWS)) == DRAWS or certain
+        middle = (DRAWS - 1) // 2
+        costs.append(
+            (
+                sorted(draw.stopped_partition_ms for draw in draws)[middle],
+                sorted(draw.handovers for draw in draws)[middle],
+                sorted(draw.rebalances for draw in draws)[middle],
+                sorted(draw.took_ms for draw in draws)[middle],
+            )
+        )
+    return costs
+
+
+def hosts(group):
+    return {member.identity: member.client_host for member in group.members}
+
+
+def on_two_hosts(group):
+    members = [replace(one, client_host=f"h{number % 2}") for number, one in enumerate(group.members)]
+    return replace(group, members=tuple(members))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("group", "restart_time_ms", "stop"),
+    [
+        (made_up(3, 7, DYNAMIC), 5_000, Stop.CLEAN),
+        (made_up(3, 6, DYNAMIC, "cooperative-sticky"), 5_000, Stop.CLEAN),
+        (made_up(4, 8, STATIC), 10_000, Stop.CLEAN),
+        (made_up(3, 6, STATIC, session_timeout_ms=6_000), 20_000, Stop.CLEAN),
+        (on_two_hosts(made_up(4, 9, STATIC, session_timeout_ms=6_000)), 20_000, Stop.CLEAN),
+        (made_up(3, 6, DYNAMIC, session_timeout_ms=10_000), 5_000, Stop.CRASH),
+    ],
+    ids=["dynamic", "cooperative", "static", "static and late", "on two hosts", "crash"],
+)
+def test_it_finds_what_trying_all_finds(group, restart_time_ms, stop):
+    """Nothing beats a plan that is printed, and nothing is better than all of them."""
+    tried = everything(group, restart_time_ms, stop)
+    for number, objective in enumerate(Objective):
+        found = search(group, restart_time_ms=restart_time_ms, stop=stop, objective=objective)
+        assert found.is_complete
+        plans = [
+            (c.stopped_partition_ms, c.handovers, c.rebalances, c.took_ms) for c in (plan.costs for plan in found.plans)
+        ]
+        assert set(plans) <= set(tried)
+        assert not [one for one in plans if any(is_no_worse(o, one) and not is_no_worse(one, o) for o in tried)]
+        assert all(any(is_no_worse(one, other, 0.11) for one in plans) for other in tried)
+        assert plans[0][number] <= 1.11 * min(one[number] for one in tried)
+
+
+def test_the_scenario_of_a_plan_is_what_its_options_give():
+    group = made_up(3, 7, DYNAMIC)
+    for found in search(group).plans:
+        plan = Plan(bounce=found.shape.bounce, rolling=found.shape.rolling, order=found.shape.order)
+        assert found.prediction == simulate(BounceGroup(snapshot=group), plan, draws=DRAWS)
+        assert found.prediction.typical.became_stable
+
+
+def test_static_members_that_are_back_in_time_are_restarted_together():
+    (best,) = search(made_up(4, 8, STATIC)).plans
+    assert (best.shape.words, best.costs.handovers, best.costs.rebalances) == (("--together",), 0, 0)
+
+
+@pytest.mark.parametrize(("percent", "away"), [(75, 1), (50, 2)])
+def test_partitions_that_have_to_be_consumed_limit_how_many_members_are_away(percent, away):
+    """Each of four static members owns a quarter of the partitions."""
+    found = search(made_up(4, 8, STATIC), limits=PlanLimits(consumed_percent=percent), objective=Objective.DURATION)
+    assert found.plans[0].shape.rolling == Rolling(max_unavailable=away)
+    assert found.plans[0].costs.fewest_consumed_percent == percent
+
+
+def test_no_more_members_are_away_than_allowed():
+    found = search(made_up(5, 10, STATIC), max_unavailable=2, objective=Objective.DURATION)
+    assert found.plans[0].shape.rolling == Rolling(max_unavailable=2)
+
+
+def test_limits_that_no_plan_keeps_leave_the_closest():
+    """A rebalance of eager members stops all partitions."""
+    found = search(made_up(3, 6, DYNAMIC), limits=PlanLimits(consumed_percent=60), pauses_ms=(0,))
+    assert found.plans == ()
+    assert found.closest_exceeds == ("--keep-consuming",)
+    kept = {one.name for one in found.what_ifs if not one.exceeded}
+    assert "static" in kept  # one member away, two thirds go on
+    one_by_one = search(made_up(3, 6, STATIC), limits=PlanLimits(duration_ms=1_000), pauses_ms=(0,))
+    assert one_by_one.closest is not None
+    assert one_by_one.closest.shape.words == ("--together",), "nothing is quicker"
+
+
+def test_what_ifs_are_those_that_the_group_is_not():
+    def names(group):
+        found = search(group, pauses_ms=(0,), draws=1)
+        return {one.name for one in found.what_ifs} | found.not_played.keys()
+
+    assert names(made_up(2, 4, DYNAMIC)) == {"static", "cooperative", "consumer"}
+    assert names(made_up(2, 4, STATIC, "cooperative-sticky")) == {"consumer"}
+
+
+def test_the_same_seed_and_budget_give_the_same_answer():
+    """Also where the budget ends the search, which is counted in simulated requests."""
+    group = made_up(6, 12, DYNAMIC)
+    one, again = (search(group, budget_ms=20, pauses_ms=(0,)) for _ in range(2))
+    assert one == again
+    assert 1 <= one.tried < one.ways
+    assert search(group, budget_ms=0, pauses_ms=(0,)).tried == 1
+
+
+def test_a_search_that_is_out_of_time_ends_with_what_it_has():
+    calls = itertools.count()
+    found = find_plans(task(made_up(4, 8, DYNAMIC)), budget_ms=10**9, draws=1, is_out_of_time=lambda: next(calls) > 5)
+    assert 1 <= found.tried < found.ways
+
+
+def test_members_that_do_not_exist_are_an_error():
+    group = BounceGroup(snapshot=made_up(2, 4))
+    with pytest.raises(NotFoundError):
+        find_plans(PlanTask(group=group, request=BounceRequest(instance_ids=("nobody",))))
+
+
+# -- shapes
+
+
+def test_ways_with_the_same_batches_are_one():
+    group = made_up(4, 8)
+    shapes = shapes_of(group, ids(group), pauses_ms=(0,))
+    assert [shape.words for shape in shapes] == [
+        ("--rolling", "--max-unavailable", "1"),
+        ("--together",),
+        ("--rolling", "--max-unavailable", "2"),
+        ("--rolling", "--max-unavailable", "3"),
+    ]
+
+
+def test_orders_that_differ_are_tried():
+    group = on_two_hosts(made_up(4, 8))
+    words = [" ".join(shape.words) for shape in shapes_of(group, ids(group), pauses_ms=(0, 5_000))]
+    assert "--rolling --max-unavailable 2 --order host" in words
+    assert "--rolling --max-unavailable 1 --pause 5s --order host" in words
+    assert words.count("--together") == 1
+    assert len(words) == len(set(words))
+
+
+def test_the_leader_is_last_only_if_it_is_known():
+    group = made_up(3, 6)
+    led = replace(group, leader=group.members[0].member_id)
+    assert not [shape for shape in shapes_of(group, ids(group)) if "leader-last" in shape.words]
+    last = [shape for shape in shapes_of(led, ids(led)) if "leader-last" in shape.words]
+    assert last
+    assert all(shape.bounce[-1] == group.members[0].identity for shape in last)
