@@ -20,6 +20,7 @@ def comparable(step, text):
     the widths of columns with them."""
     text = re.sub(r"\bgeneration \d+", "generation 1", text)
     if "simulate-bounce" in step.command or "doctor" in step.command:
+        text = re.sub(r"s \(\d+\.\d-\d+\.\d\)", "s (1.0-1.0)", text)
         text = re.sub(r" +", " ", re.sub(r"\b(\d+m)?\d+(\.\d+)?(s|ms|m)\b", "1.0s", text))
     if "remove-members" in step.command:
         text = re.sub(r" +", " ", re.sub(r"\bfor \d+(\.\d+)? s\b", "for 1.0 s", text))

@@ -1,4 +1,4 @@
-"""`kgm audit`: the removals that kgm made from this machine: who, when, why, and what came of each."""
+"""`kgm audit`: the removals and rollouts that kgm made from this machine: who, when, why, and what came of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ SCHEMA = "kgm.audit/v1"
 _BREAKS_SHOWN = 5
 _COLUMNS = (
     Column(title="TIME"), Column(title="OPERATOR"), Column(title="GROUP"), Column(title="INSTANCE-ID"),
-    Column(title="MEMBER-ID", wide=True), Column(title="RESULT"), Column(title="LIVENESS", wide=True),
+    Column(title="MEMBER-ID", wide=True), Column(title="ACTION", wide=True), Column(title="RESULT"),
+    Column(title="LIVENESS", wide=True),
     Column(title="ERROR", wide=True),
     Column(title="REASON"), Column(title="CLUSTER"), Column(title="NOTE"), Column(title="UID", wide=True),
     Column(title="CLIENT-HOST", wide=True), Column(title="FINISHED", wide=True),
@@ -39,9 +40,9 @@ def audit(
     ] = None,
     common: RunOptions,
 ) -> None:
-    """Show the removals that kgm made from this machine, oldest first: who, when, why, what came of each.
+    """Show the removals and rollouts that kgm made from this machine, oldest first: who, when, why, what came of each.
 
-    The log is $XDG_STATE_HOME/kgm/audit.jsonl (~/.local/state). A removal whose outcome was never written is `unknown`:
+    The log is $XDG_STATE_HOME/kgm/audit.jsonl (~/.local/state). What has no outcome there is `unknown`:
     kgm ended before the outcome was known; `kgm describe` shows the group as it is now."""
     import time
 
@@ -110,8 +111,8 @@ def _table(items: Sequence[dict[str, Any]]) -> Table:
     rows: list[list[Cell]] = [
         [
             one["time"], f"{one['operator'] or '?'}@{one['host'] or '?'}", one["group_id"], one["group_instance_id"],
-            one["member_id"], one["result"], one["verdict"], one["error"], one["reason"], one["cluster_id"],
-            one["note"], one["uid"], one["client_host"], one["finished_at"],
+            one["member_id"], one["action"], one["result"], one["verdict"], one["error"], one["reason"],
+            one["cluster_id"], one["note"], one["uid"], one["client_host"], one["finished_at"],
         ]
         for one in items
     ]  # fmt: skip

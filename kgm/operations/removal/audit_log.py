@@ -41,16 +41,20 @@ _LOCK_POLL_S: Final = 0.01
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 #: The result of a removal without an outcome.
 UNKNOWN: Final = "unknown"
+#: The action of records that name none.
+REMOVAL: Final = "remove-members"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedRemoval:
-    """One member that was to be removed, and the result.
+    """One member that was to be removed, or for which a command of a rollout ran, and the result.
 
-    result: as `remove-members` names it; `unknown` without an outcome. finished_at: None then. Times are RFC 3339.
+    action: `remove-members` or `rollout`. result: as `remove-members` names it, `done` or `failed` for a command;
+    `unknown` without an outcome. finished_at: None then. Times are RFC 3339.
     verdict, evidence: whether the member was known to be alive when it was removed, and why."""
 
     run: str
+    action: str
     time: str
     operator: str | None
     uid: int | None
@@ -375,7 +379,8 @@ def _removal(intent: dict[str, Any] | None, outcome: dict[str, Any] | None) -> A
 
     after = outcome or {}
     return AuditedRemoval(
-        run=known["run"], time=known["time"], operator=text(known, "operator"), uid=number("uid"),
+        run=known["run"], action=text(known, "action") or REMOVAL, time=known["time"],
+        operator=text(known, "operator"), uid=number("uid"),
         host=text(known, "host"), pid=number("pid"), cluster_id=text(known, "cluster_id"),
         bootstrap=text(known, "bootstrap"), group_id=text(known, "group_id"),
         group_instance_id=text(known, "group_instance_id"), member_id=text(known, "member_id"),

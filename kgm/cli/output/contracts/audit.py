@@ -11,6 +11,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
         "removals": [
             {
                 "run": "str",
+                "action": "str",
                 "time": "str",
                 "operator": "str?",
                 "uid": "int?",

@@ -20,12 +20,13 @@ from kgm.cli.output.contracts import (
     wait,
     watch,
 )
+from kgm.cli.output.contracts.planning import drain, plan, rollout, scale_in
 
 FORMS: Final[dict[str, dict[str, Any]]] = {
     name: form
     for module in (
-        list, describe, remove_members, simulate_bounce, watch, wait, doctor, diff, export, audit, assign, config,
-        demo, version,
+        list, describe, remove_members, simulate_bounce, drain, plan, rollout, scale_in, watch, wait, doctor, diff,
+        export, audit, assign, config, demo, version,
     )
     for name, form in module.FORMS.items()
 }  # fmt: skip

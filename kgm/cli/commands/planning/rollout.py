@@ -1,0 +1,415 @@
+"""`kgm rollout`: carry a planned bounce out, step by step, and stop when reality leaves the prediction."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from kgm.cli.options.broker_settings import KafkaVersion, parse_settings, parse_version
+from kgm.cli.options.plan_words import choice_of, duration_of, member_ids_of, rolling_of
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.model.errors import KgmError, RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from kgm.cli.output.rollout_report import RolloutPrinter
+    from kgm.client import AdminClient
+    from kgm.operations.bounce.request import BounceRequest
+    from kgm.operations.kubernetes.pods import Kubectl
+    from kgm.operations.removal.audit_log import AuditTrail
+    from kgm.operations.rollout.session import PlannedRollout, RolloutCommands, RolloutContext
+    from kgm.operations.rollout.spec import RolloutLimits
+    from kgm.simulation.plan.bounce_plan import WhatIf
+
+_SHORTEST_INTERVAL_MS = 100
+_RUN = "run "
+
+
+@cluster_options
+def rollout(
+    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="The group.")] = None,
+    *,
+    group_option: Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")] = None,
+    command: Annotated[
+        str | None,
+        typer.Option("--exec", metavar="CMD",
+                     help="Restarts a member, and ends when it has. {instance_id} {member_id} {client_id} {host} {pod} "
+                     "{index} are filled in."),
+    ] = None,
+    stop_command: Annotated[
+        str | None,
+        typer.Option("--exec-stop", metavar="CMD", help="Stops a member of --scale-in or --remove for good."),
+    ] = None,
+    shell: Annotated[
+        bool, typer.Option("--shell", help="Commands are for /bin/sh, with values in $KGM_INSTANCE_ID and the like.")
+    ] = False,
+    instance_ids: Annotated[
+        list[str] | None,
+        typer.Option("--instance-ids", "-i", metavar="ID[,ID...]", help="Members that bounce, by group instance id."),
+    ] = None,
+    member_ids: Annotated[
+        list[str] | None,
+        typer.Option("--member-ids", "-m", metavar="ID[,ID...]", help="Members that bounce, by member id."),
+    ] = None,
+    match: Annotated[
+        list[str] | None,
+        typer.Option("--match", metavar="GLOB", help="Members that bounce: ids that match; repeatable."),
+    ] = None,
+    everyone: Annotated[bool, typer.Option("--all", help="All members bounce.")] = False,
+    together: Annotated[bool, typer.Option("--together", help="All at once (the default).")] = False,
+    rolling: Annotated[bool, typer.Option("--rolling", help="In batches, one after another.")] = False,
+    max_unavailable: Annotated[
+        int | None, typer.Option("--max-unavailable", metavar="N", help="Members in a batch (1).")
+    ] = None,
+    pause: Annotated[
+        str | None, typer.Option("--pause", metavar="DURATION", help="Wait before the next batch (0s).")
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            "--order", metavar="ORDER", help="id | host | client-id | partitions | leader-last: who bounces first."
+        ),
+    ] = None,
+    restart_time: Annotated[
+        str, typer.Option("--restart-time", metavar="DURATION", help="Time from the stop of a member to its start.")
+    ] = "10s",
+    stop: Annotated[str, typer.Option("--stop", metavar="HOW", help="clean | crash: how members stop.")] = "clean",
+    scale_in: Annotated[
+        list[str] | None, typer.Option("--scale-in", metavar="ID[,ID...]", help="Members that stop and stay away.")
+    ] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option("--remove", metavar="ID[,ID...]",
+                     help="Members that stop and are then removed by one LeaveGroup request."),
+    ] = None,
+    assume_stopped: Annotated[
+        bool, typer.Option("--assume-stopped", help="--exec-stop ends with 0 only if the process has stopped: remove "
+                           "members that nothing else shows to be alive or stopped.")
+    ] = False,
+    session_timeout: Annotated[
+        str | None,
+        typer.Option("--session-timeout", metavar="DURATION", help="Of the members, where kgm cannot read it."),
+    ] = None,
+    rebalance_timeout: Annotated[
+        str | None,
+        typer.Option("--rebalance-timeout", metavar="DURATION", help="Of the members, where kgm cannot read it."),
+    ] = None,
+    heartbeat_interval: Annotated[
+        str | None,
+        typer.Option("--heartbeat-interval", metavar="DURATION", help="Heartbeat interval of the clients; mostly 3s."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="BROKER.KEY=VALUE", help="A broker setting; repeatable.")
+    ] = None,
+    kafka_version: KafkaVersion = None,
+    fail_if_moves: Annotated[
+        int | None, typer.Option("--fail-if-moves", metavar="N", help="Refuse if there may be more than N handovers.")
+    ] = None,
+    fail_if_rebalances: Annotated[
+        int | None,
+        typer.Option("--fail-if-rebalances", metavar="N", help="Refuse if there may be more than N rebalances."),
+    ] = None,
+    draws: Annotated[
+        int, typer.Option("--draws", metavar="N", help="How often to simulate what is left to chance.")
+    ] = 200,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same prediction.")] = 1,
+    settle: Annotated[
+        str, typer.Option("--settle", metavar="DURATION", help="How long nothing may happen until a step is over.")
+    ] = "5s",
+    step_timeout: Annotated[
+        str | None,
+        typer.Option("--step-timeout", metavar="DURATION",
+                     help="From the end of a step's commands until it has failed. Default: restart time, session and "
+                     "rebalance timeout, and a minute."),
+    ] = None,
+    command_timeout: Annotated[
+        str, typer.Option("--command-timeout", metavar="DURATION", help="How long a command may run.")
+    ] = "10m",
+    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Polling interval.")] = "500ms",
+    max_lag: Annotated[
+        int | None, typer.Option("--max-lag", metavar="N", help="A step is over when the group's lag is at most N.")
+    ] = None,
+    accept_unseen: Annotated[
+        bool, typer.Option("--accept-unseen", help="Go on where rebalances or handovers may have been missed.")
+    ] = False,
+    on_failure: Annotated[
+        str, typer.Option("--on-failure", metavar="WHAT",
+                          help="pause (can be resumed) | abort | 'run CMD' for each member of the step, then pause.")
+    ] = "pause",
+    kubernetes: Annotated[
+        bool, typer.Option("--kubernetes", help="Resolve members to pods, for {pod}; --exec deletes it by default.")
+    ] = False,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", metavar="NAME", help="With --kubernetes: of the pods.")
+    ] = None,
+    selector: Annotated[
+        str | None, typer.Option("--selector", metavar="LABELS", help="With --kubernetes: labels of the pods.")
+    ] = None,
+    kubectl: Annotated[
+        str, typer.Option("--kubectl", metavar="CMD", help="With --kubernetes: the command; its options may follow.")
+    ] = "kubectl",
+    journal: Annotated[
+        str | None,
+        typer.Option("--journal", metavar="FILE", help="A new file. Default: one in $XDG_STATE_HOME/kgm/rollouts."),
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="FILE", help="Go on where this journal ends; no other plan.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show every command; change nothing.")] = False,
+    no_audit: Annotated[
+        bool, typer.Option("--no-audit", help="Write no entries in the audit log.")
+    ] = False,
+    options: RunOptions,
+) -> None:  # fmt: skip
+    """Carry a planned bounce out: run a command for each member, step by step, and watch the group.
+
+    Before each step kgm looks at the group and predicts the step, as kgm simulate-bounce does. It runs the commands,
+    waits until the members are back and nothing has happened for the --settle time, and compares. It stops when there
+    are more rebalances or handovers than foretold, a member does not come back, another one leaves, a command fails, or
+    what happened is not known. Fewer rebalances than foretold are reported and do not stop it.
+
+    A command is split into words as by a shell, but none is involved; it has the values of its member in the
+    environment too, and as a line of JSON on stdin. Everything is written into a journal before and after it is done:
+    --resume goes on after a stop, and after kgm itself was killed. A command whose end is not in the journal runs again
+    unless its member has come back, so it has to be one that may run twice.
+
+    Exit 0: done as foretold; 8: reality has left the prediction; 7: a step has failed or its outcome is not known; 6:
+    refused before the first step. One rollout of a group runs at a time on one machine; kgm does not see those of other
+    machines."""
+    from kgm.cli.output.rollout_report import RolloutPrinter
+    from kgm.operations.bounce.prediction import Gates
+    from kgm.operations.bounce.request import BounceRequest
+    from kgm.operations.kubernetes.pods import Kubectl
+    from kgm.simulation.plan.bounce_plan import MemberOrder, Stop
+
+    if resume is not None:
+        _refuse_other_options(options, dry_run=dry_run)
+        _resume(resume, options, has_audit=not no_audit, accept_unseen=accept_unseen)
+    group_id = _group_id(group, group_option)
+    limits = _limits(
+        settle, step_timeout, command_timeout, interval, most_lag=max_lag, accept_unseen=accept_unseen
+    )  # fmt: skip
+    request = BounceRequest(
+        instance_ids=member_ids_of(instance_ids, "--instance-ids"),
+        member_ids=member_ids_of(member_ids, "--member-ids"),
+        patterns=tuple(match or ()),
+        everyone=everyone,
+        scale_in=member_ids_of(scale_in, "--scale-in"),
+        remove=member_ids_of(remove, "--remove"),
+        rolling=rolling_of(
+            rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause, order=order
+        ),
+        order=choice_of(MemberOrder, order, "--order") or MemberOrder.NAMED,
+        restart_time_ms=duration_of(restart_time, "--restart-time") or 0,
+        stop=choice_of(Stop, stop, "--stop") or Stop.CLEAN,
+        what_if=_timeouts(session_timeout, rebalance_timeout),
+        settings=parse_settings(settings or ()),
+        kafka_version=parse_version(kafka_version),
+        heartbeat_interval_ms=duration_of(heartbeat_interval, "--heartbeat-interval"),
+    )
+    cluster_of_pods = Kubectl.of(kubectl, namespace=namespace, selector=selector) if kubernetes else None
+    commands = _commands(command, stop_command, on_failure, cluster_of_pods, is_shell=shell)
+    _run(
+        group_id, request, commands, limits, Gates(handovers=fail_if_moves, rebalances=fail_if_rebalances), options,
+        cluster_of_pods=cluster_of_pods, journal=journal, dry_run=dry_run, has_audit=not no_audit,
+        assume_stopped=assume_stopped, draws=draws, seed=seed, printer=RolloutPrinter(options, group_id),
+    )  # fmt: skip
+
+
+def _group_id(group: str | None, option: str | None) -> str:
+    if group is not None and option is not None and group != option:
+        raise UsageError(f"two groups are given: {group} and {option}")
+    group_id = group if group is not None else option
+    if group_id is None or not group_id.strip():
+        raise UsageError("no group is given", hint="kgm rollout GROUP --all --rolling --exec CMD")
+    return group_id
+
+
+def _limits(
+    settle: str, step_timeout: str | None, command_timeout: str, interval: str, *, most_lag: int | None,
+    accept_unseen: bool,
+) -> RolloutLimits:  # fmt: skip
+    from kgm.operations.rollout.spec import RolloutLimits
+
+    return RolloutLimits(
+        settle_ms=duration_of(settle, "--settle") or 0,
+        step_timeout_ms=duration_of(step_timeout, "--step-timeout"),
+        command_timeout_ms=duration_of(command_timeout, "--command-timeout") or 0,
+        interval_ms=max(duration_of(interval, "--interval") or 0, _SHORTEST_INTERVAL_MS),
+        most_lag=most_lag,
+        accept_unseen=accept_unseen,
+    )
+
+
+def _timeouts(session_timeout: str | None, rebalance_timeout: str | None) -> WhatIf:
+    from kgm.simulation.plan.bounce_plan import WhatIf
+
+    return WhatIf(
+        session_timeout_ms=duration_of(session_timeout, "--session-timeout"),
+        rebalance_timeout_ms=duration_of(rebalance_timeout, "--rebalance-timeout"),
+    )
+
+
+def _refuse_other_options(options: RunOptions, *, dry_run: bool) -> None:
+    """Raises UsageError for a plan beside --resume: the journal has it."""
+    if dry_run:
+        raise UsageError("--dry-run shows the commands of a new rollout; --resume goes on with one")
+    import click
+    from click.core import ParameterSource
+
+    context = click.get_current_context()
+    allowed = {
+        "resume",
+        "no_audit",
+        "dry_run",
+        "accept_unseen",
+        *options.origins,
+        "output",
+        "no_headers",
+        "color",
+        "debug",
+    }
+    cluster = {"bootstrap_server", "brokers", "command_config", "extra", "profile", "timeout"}
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in allowed | cluster or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        raise UsageError(f"--resume takes the plan from its journal, and no {parameter.opts[0]}")
+
+
+def _commands(
+    command: str | None, stop_command: str | None, on_failure: str, cluster_of_pods: Kubectl | None, *, is_shell: bool
+) -> RolloutCommands:
+    from kgm.operations.rollout.session import RolloutCommands
+    from kgm.operations.rollout.spec import OnFailure
+
+    if command is None and cluster_of_pods is not None:
+        command = cluster_of_pods.delete_command(is_shell=is_shell)
+    if command is None and stop_command is None:
+        raise UsageError("no command is given", hint="--exec 'systemctl restart app@{instance_id}'")
+    failure_command = None
+    if on_failure.startswith(_RUN):
+        on_failure, failure_command = OnFailure.RUN, on_failure.removeprefix(_RUN)
+    elif on_failure == OnFailure.RUN:
+        raise UsageError(
+            "--on-failure run needs a command", hint="--on-failure 'run systemctl start app@{instance_id}'"
+        )
+    return RolloutCommands(
+        command=command,
+        stop_command=stop_command,
+        is_shell=is_shell,
+        on_failure=choice_of(OnFailure, on_failure, "--on-failure") or OnFailure.PAUSE,
+        failure_command=failure_command,
+    )
+
+
+# -- running
+
+
+def _run(
+    group_id: str, request: BounceRequest, commands: RolloutCommands, limits: RolloutLimits, gates: object,
+    options: RunOptions, *, cluster_of_pods: Kubectl | None, journal: str | None, dry_run: bool, has_audit: bool,
+    assume_stopped: bool, draws: int, seed: int, printer: RolloutPrinter,
+) -> NoReturn:  # fmt: skip
+    from kgm.cli.output.failures import warn_of_unseen_topics
+    from kgm.cli.output.progress import progress
+    from kgm.operations.bounce.group import live_group
+    from kgm.operations.bounce.prediction import Gates
+    from kgm.operations.bounce.request import plan_for
+    from kgm.operations.rollout.session import default_journal, plan_rollout, refuse_failed_gates, run_rollout
+    from kgm.text.timestamps import rfc3339
+
+    assert isinstance(gates, Gates)
+    with options.cluster(reads_only=dry_run) as connected:
+        live = live_group(connected, group_id)
+        warn_of_unseen_topics(connected)
+        pods = {}
+        if cluster_of_pods is not None:
+            pods = cluster_of_pods.pods_of(live.snapshot, plan_for(request, live).named, os.environ)
+        with progress(options, "simulating the plan"):
+            planned = plan_rollout(
+                live, request, commands, limits, gates=gates, pods=pods, assume_stopped=assume_stopped, draws=draws,
+                seed=seed,
+            )  # fmt: skip
+        printer.plan(planned)
+        if dry_run:
+            printer.planned(planned)
+            _end_dry_run(printer, planned, connected)
+        refuse_failed_gates(planned)
+        now = rfc3339(round(time.time() * 1000))
+        path = pathlib.Path(journal) if journal is not None else default_journal(os.environ, group_id, now)
+        context = _context(connected, printer, options, has_audit=has_audit)
+        with _journalled(printer, path):
+            report = run_rollout(planned, context, path)
+        printer.finish(report, connected)
+
+
+def _end_dry_run(printer: RolloutPrinter, planned: PlannedRollout, connected: AdminClient) -> NoReturn:
+    from kgm.operations.rollout.session import refuse_failed_gates
+
+    error: KgmError | None = None
+    try:
+        refuse_failed_gates(planned)
+    except RefusedError as refusal:
+        error = refusal
+    printer.finish_dry_run(error, connected)
+
+
+def _resume(journal: str, options: RunOptions, *, has_audit: bool, accept_unseen: bool) -> NoReturn:
+    from kgm.cli.output.rollout_report import RolloutPrinter
+    from kgm.operations.rollout.session import open_journal, resume_rollout
+
+    path = pathlib.Path(journal)
+    recorded = open_journal(path)
+    printer = RolloutPrinter(options, recorded.spec.group_id)
+    with options.cluster(reads_only=False) as connected:
+        context = _context(connected, printer, options, has_audit=has_audit)
+        printer.resumed(recorded)
+        with _journalled(printer, path):
+            report = resume_rollout(path, context, accept_unseen=accept_unseen)
+        printer.finish(report, connected)
+
+
+@contextlib.contextmanager
+def _journalled(printer: RolloutPrinter, path: pathlib.Path) -> Iterator[None]:
+    printer.journal = str(path)
+    try:
+        yield
+    except KeyboardInterrupt:
+        printer.interrupted()
+        raise
+
+
+def _context(
+    connected: AdminClient, printer: RolloutPrinter, options: RunOptions, *, has_audit: bool
+) -> RolloutContext:
+    from kgm.operations.removal.operator import current_operator
+    from kgm.operations.rollout.lock import state_folder
+    from kgm.operations.rollout.session import RolloutContext
+    from kgm.operations.watch.timekeeper import SystemTimekeeper
+
+    return RolloutContext(
+        cluster=connected,
+        observer=printer,
+        operator=current_operator(),
+        audit=_audit_trail() if has_audit else None,
+        folder=state_folder(os.environ),
+        environment=os.environ,
+        timeout_ms=options.timeout_ms,
+        timekeeper=SystemTimekeeper(),
+    )
+
+
+def _audit_trail() -> AuditTrail:
+    """The audit log. Raises RefusedError if it cannot be written."""
+    from kgm.operations.removal.audit_log import AuditLog, default_path
+
+    log = AuditLog(default_path(os.environ))
+    log.prepare()
+    return log

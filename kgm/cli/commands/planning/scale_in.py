@@ -1,0 +1,118 @@
+"""`kgm scale-in`: which members go when a StatefulSet gets fewer replicas, what that does, and the commands for it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kgm.cli.options.run_options import RunOptions
+from kgm.cli.options.shared_options import cluster_options
+from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
+from kgm.model.errors import UsageError
+from kgm.text.wording import many, partitions_text
+
+if TYPE_CHECKING:
+    from kgm.operations.scale_in.scale_in import ScaleIn
+
+SCHEMA = "kgm.scale-in/v1"
+_COLUMNS = (
+    Column(title="POD"), Column(title="INSTANCE-ID"), Column(title="MEMBER-ID", wide=True), Column(title="HOST"),
+    Column(title="OWNS"),
+)  # fmt: skip
+
+
+@cluster_options
+def scale_in(
+    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="The group.")] = None,
+    *,
+    group_option: Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")] = None,
+    to: Annotated[int | None, typer.Option("--to", metavar="N", help="Replicas that stay.")] = None,
+    statefulset: Annotated[
+        str | None, typer.Option("--statefulset", metavar="NAME", help="If members of several are in the group.")
+    ] = None,
+    kubernetes: Annotated[
+        bool,
+        typer.Option("--kubernetes", help="Ask kubectl for the pod of each member; else its instance id is the name."),
+    ] = False,
+    namespace: Annotated[str | None, typer.Option("--namespace", metavar="NAME", help="Of the pods.")] = None,
+    selector: Annotated[
+        str | None, typer.Option("--selector", metavar="LABELS", help="With --kubernetes: labels of the pods.")
+    ] = None,
+    kubectl: Annotated[
+        str, typer.Option("--kubectl", metavar="CMD", help="The command; its options may follow.")
+    ] = "kubectl",
+    draws: Annotated[
+        int, typer.Option("--draws", metavar="N", help="How often to simulate what is left to chance.")
+    ] = 200,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same prediction.")] = 1,
+    options: RunOptions,
+) -> None:
+    """Show which members go when a StatefulSet is scaled to N replicas, and the commands that do it. Changes nothing.
+
+    A StatefulSet stops the pods with the highest numbers. The static members in them stay in the group until their
+    sessions time out, one rebalance after another; the last of the commands removes them with one LeaveGroup, after
+    the pods have gone, so that the group rebalances once."""
+    from kgm.cli.output.failures import warn_of_unseen_topics
+    from kgm.operations.bounce.group import live_group
+    from kgm.operations.kubernetes.pods import Kubectl
+    from kgm.operations.scale_in.scale_in import plan_scale_in
+
+    if group is not None and group_option is not None and group != group_option:
+        raise UsageError(f"two groups are given: {group} and {group_option}")
+    group_id = group if group is not None else group_option
+    if group_id is None or to is None:
+        missing = "no group is given" if group_id is None else "--to is missing: how many replicas stay"
+        raise UsageError(missing, hint="kgm scale-in GROUP --to 6")
+    command = Kubectl.of(kubectl, namespace=namespace, selector=selector)
+    with options.cluster(reads_only=True) as connected:
+        live = live_group(connected, group_id)
+        warn_of_unseen_topics(connected)
+        pods = None
+        if kubernetes:
+            names = {member.identity for member in live.snapshot.members}
+            pods = command.pods_of(live.snapshot, names, os.environ)
+        planned = plan_scale_in(
+            live, to, stateful_set=statefulset, pods=pods, kubectl=command.words, draws=draws, seed=seed
+        )
+        where = cluster_json(connected)
+    emit(_report(planned, where), options)
+
+
+def _report(planned: ScaleIn, where: dict[str, str | None]) -> Report:
+    from kgm.cli.invocation import with_cluster
+    from kgm.cli.output.contracts.planning.scale_in import scale_in_json
+
+    rows: list[list[Cell]] = [
+        [
+            one.pod, one.member.group_instance_id, one.member.member_id, one.member.client_host or None,
+            partitions_text(one.member.assignment) or None,
+        ]
+        for one in planned.leaving
+    ]  # fmt: skip
+    typical = planned.prediction.typical
+    data = scale_in_json(planned)
+    heading = (
+        f"{planned.group.group_id}  {planned.stateful_set} to {many(planned.replicas, 'replica')}: "
+        f"{many(len(planned.leaving), 'member')} of {len(planned.group.members)} go"
+    )
+    foretold = (
+        f"foretold: {many(typical.rebalances, 'rebalance')}, {many(typical.moved_partitions, 'partition')} moved"
+        f"{'' if planned.prediction.exact else ' (typical)'}"
+    )
+    return Report(
+        schema=SCHEMA,
+        data=data,
+        tables=[
+            Table(
+                columns=_COLUMNS,
+                rows=rows,
+                heading=heading,
+                notes=[foretold, "", *map(with_cluster, planned.commands.lines)],
+            )
+        ],
+        names=[one.member.identity for one in planned.leaving],
+        items=data["leaving"],
+        cluster=where,
+    )

@@ -1,0 +1,173 @@
+"""What `kgm rollout` prints: a line for each event as it happens, or a document at the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+
+from kgm.cli import invocation
+from kgm.cli.output.notices import Notices
+from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, rendered
+from kgm.cli.output.streams import write_stdout
+from kgm.model.errors import KgmError, OutputError, PartialError
+from kgm.text.sanitize import clean, json_text
+from kgm.text.shell import shell_line
+from kgm.text.timestamps import rfc3339
+from kgm.text.wording import many
+
+if TYPE_CHECKING:
+    from kgm.cli.output.output_options import OutputOptions
+    from kgm.client import AdminClient
+    from kgm.operations.rollout.events import RolloutEvent
+    from kgm.operations.rollout.progress import RecordedRollout
+    from kgm.operations.rollout.rollout import RolloutReport
+    from kgm.operations.rollout.session import PlannedRollout
+    from kgm.operations.rollout.spec import RolloutStep
+    from kgm.operations.rollout.template import CommandTarget
+
+SCHEMA = "kgm.rollout/v1"
+
+
+class RolloutPrinter:
+    """Shows the events of one run. A reader that has gone, or a disk that is full, does not end a rollout."""
+
+    def __init__(self, options: OutputOptions, group_id: str) -> None:
+        self._options, self._group_id = options, group_id
+        self._notices = Notices()
+        self._items: list[Mapping[str, Any]] = []
+        self._rows: list[list[Cell]] = []
+        self._steps: list[Mapping[str, Any]] = []
+        self._is_dry_run = False
+        self._failure: OutputError | None = None
+        self.journal: str | None = None
+
+    # -- before
+
+    def plan(self, planned: PlannedRollout) -> None:
+        """What is foretold of the whole."""
+        expected, spec = planned.expected, planned.spec
+        self._steps = [_step_json(number, step) for number, step in enumerate(spec.steps, 1)]
+        members = many(len(spec.members), "member")
+        steps = many(len(spec.steps), "step")
+        certainty = "certain" if expected.exact else "at most what any draw had"
+        self._notices.note(f"{self._group_id}: {members} in {steps}; foretold: {expected} ({certainty})")
+        for caveat in expected.caveats:
+            self._notices.note(f"note: {caveat}")
+
+    def planned(self, planned: PlannedRollout) -> None:
+        """The commands of a dry run."""
+        self._is_dry_run = True
+        for target, argv in planned.commands:
+            self._add(
+                _planned_json(target, argv, len(planned.spec.steps), self._group_id), shell_line(argv), target.step
+            )
+        for number, step in enumerate(planned.spec.steps, 1):
+            if step.remove:
+                names = ", ".join(step.remove)
+                item = _item(self._group_id, None, "note", number, len(planned.spec.steps), f"one LeaveGroup: {names}")
+                self._add(item, f"one LeaveGroup removes {names}", number)
+
+    def resumed(self, recorded: RecordedRollout) -> None:
+        spec, progress = recorded.spec, recorded.progress
+        self._steps = [_step_json(number, step) for number, step in enumerate(spec.steps, 1)]
+        begun = "" if progress.open_step is None else f", step {progress.steps_done + 1} has begun"
+        self._notices.note(f"{self._group_id}: {progress.steps_done} of {many(len(spec.steps), 'step')} done{begun}")
+
+    # -- while it runs
+
+    def show(self, event: RolloutEvent) -> None:
+        """A `RolloutObserver`."""
+        if event.argv is not None:
+            invocation.mark_changed()
+        item = {"at": rfc3339(event.at_ms), "group_id": event.group_id, **event.to_json()}
+        self._add(item, event.text, event.step)
+
+    def _add(self, item: Mapping[str, Any], text: str, step: int | None) -> None:
+        self._items.append(item)
+        self._rows.append([item["at"], None if step is None else str(step), str(item["event"]), text])
+        if self._options.output == "ndjson":
+            self._write(json_text(json.dumps(item, ensure_ascii=False)) + "\n")
+        elif not self._options.is_data:
+            at = "" if item["at"] is None else f"{str(item['at'])[:19]}Z  "
+            where = "" if step is None else f"step {step}/{item['steps']}  "
+            self._write(clean(f"{at}{self._group_id}  {where}{item['event']}  {text}") + "\n")
+
+    def _write(self, text: str) -> None:
+        try:
+            write_stdout(text)
+        except OutputError as error:
+            if self._failure is None:
+                self._failure = error
+                self._notices.warn(f"{error.message}; the rollout goes on, and its journal has everything")
+
+    def interrupted(self) -> None:
+        self._notices.note(
+            f"interrupted: commands that were running go on; kgm rollout --resume {self.journal} continues"
+        )
+
+    # -- the end
+
+    def finish_dry_run(self, error: KgmError | None, connected: AdminClient) -> NoReturn:
+        outcome = "refused" if error is not None else "planned"
+        self._end(outcome, 0, error, connected)
+
+    def finish(self, report: RolloutReport, connected: AdminClient) -> NoReturn:
+        error = report.error
+        outcome = "done" if error is None else {8: "deviated", 6: "refused"}.get(error.exit_code, "failed")
+        self._end(outcome, report.steps_done, error, connected)
+
+    def _end(self, outcome: str, steps_done: int, error: KgmError | None, connected: AdminClient) -> NoReturn:
+        from kgm.cli.output.failures import error_text
+
+        if self._options.is_data and self._options.output != "ndjson":
+            self._write(rendered(self._document(outcome, steps_done, error, connected), self._options))
+        if error is not None:
+            self._notices.write(error_text(error))
+        elif self.journal is not None:
+            self._notices.note(f"the journal is {self.journal}")
+        code = 0 if error is None else error.exit_code
+        if self._failure is not None and not code:
+            code = PartialError.exit_code if invocation.has_changed() else OutputError.exit_code
+        raise typer.Exit(code)
+
+    def _document(self, outcome: str, steps_done: int, error: KgmError | None, connected: AdminClient) -> Report:
+        columns = [Column(title=title) for title in ("AT", "STEP", "EVENT", "DETAIL")]
+        return Report(
+            schema=SCHEMA,
+            data={
+                "group_id": self._group_id,
+                "dry_run": self._is_dry_run,
+                "journal": self.journal,
+                "outcome": outcome,
+                "steps_done": steps_done,
+                "steps": list(self._steps),
+                "events": list(self._items),
+            },
+            tables=[Table(columns=columns, rows=self._rows)],
+            names=[name for step in self._steps for name in step["members"]],
+            items=self._items,
+            cluster=cluster_json(connected),
+            errors=[] if error is None else [error],
+        )
+
+
+def _step_json(number: int, step: RolloutStep) -> dict[str, Any]:
+    return {"step": number, "kind": str(step.kind), "members": list(step.members), "remove": list(step.remove)}
+
+
+def _item(
+    group_id: str, identity: str | None, event: str, step: int, steps: int, text: str,
+    command: tuple[str, ...] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "at": None, "group_id": group_id, "event": event, "step": step, "steps": steps, "text": text,
+        "identity": identity, "command": None if command is None else list(command), "result": None, "foretold": None,
+        "observed": None,
+    }  # fmt: skip
+
+
+def _planned_json(target: CommandTarget, argv: tuple[str, ...], steps: int, group_id: str) -> dict[str, Any]:
+    return _item(group_id, target.identity, "command", target.step, steps, shell_line(argv), argv)

@@ -1,0 +1,36 @@
+"""Pods of a StatefulSet: `NAME-0` to `NAME-N`, of which those with the highest numbers go first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_POD: Final = re.compile(r"(.*[^-])-(0|[1-9]\d{0,8})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberedPod:
+    """The name of a pod, taken apart."""
+
+    stateful_set: str
+    ordinal: int
+
+    @classmethod
+    def of(cls, name: str) -> NumberedPod | None:
+        """None for a name that no StatefulSet gives."""
+        match = _POD.fullmatch(name)
+        return None if match is None else cls(stateful_set=match[1], ordinal=int(match[2]))
+
+
+def braced(names: Sequence[str]) -> str:
+    """A list as `--instance-ids` takes it: `app-{2..4}` for app-2, app-3 and app-4."""
+    numbered = [NumberedPod.of(name) for name in names]
+    if len(names) < 2 or any(re.search(r"[{},\\]", name) for name in names):
+        return ",".join(names)
+    ordinals = [one.ordinal for one in numbered if one is not None]
+    sets = {None if one is None else one.stateful_set for one in numbered}
+    if None in sets or len(sets) != 1 or ordinals != list(range(ordinals[0], ordinals[0] + len(ordinals))):
+        return ",".join(names)
+    return f"{sets.pop()}-{{{ordinals[0]}..{ordinals[-1]}}}"

@@ -1,0 +1,115 @@
+"""Members of a group and the pods in which they run.
+
+A member belongs to the pod that has its instance id as a name; otherwise to the only pod with its address. Where
+neither says it for certain, nothing is done: restarting another pod would be worse than restarting none."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kgm.model.errors import RefusedError, UsageError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.text.shell import shell_line
+
+_TIMEOUT_S: Final = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A pod. ip: None until it has one. Pods of the host's network share the address of their node."""
+
+    name: str
+    ip: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kubectl:
+    """The command, with the options that name the cluster and the namespace. Make one with `of`."""
+
+    words: tuple[str, ...]
+    selector: str | None = None
+
+    @classmethod
+    def of(cls, command: str, *, namespace: str | None = None, selector: str | None = None) -> Kubectl:
+        """Raises UsageError for a command that cannot be split into words."""
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise UsageError(f"--kubectl: {command!r} cannot be split into words: {error}") from None
+        if not words:
+            raise UsageError("--kubectl: the command is empty")
+        options = () if namespace is None else (f"--namespace={namespace}",)
+        return cls(words=(*words, *options), selector=selector)
+
+    def delete_command(self, *, is_shell: bool) -> str:
+        """Restarts a pod that a controller starts again: a template of `--exec`."""
+        words = [word.replace("{", "{{").replace("}", "}}") for word in self.words] if not is_shell else [*self.words]
+        pod = '"$KGM_POD"' if is_shell else "{pod}"
+        return f"{shell_line([*words, 'delete', 'pod'])} {pod}"
+
+    def pods_of(
+        self, group: GroupSnapshot, identities: Collection[str], environment: Mapping[str, str]
+    ) -> dict[str, str]:
+        """The name of the pod of each of these members, by identity. Raises RefusedError if kubectl fails, or if it is
+        not certain which pod a member runs in."""
+        pods = self._pods(environment)
+        return {
+            member.identity: _pod_of(member, pods, group.group_id).name
+            for member in group.members
+            if member.identity in identities
+        }
+
+    def _pods(self, environment: Mapping[str, str]) -> list[Pod]:
+        words = [*self.words, "get", "pods", "--output=json"]
+        words += [] if self.selector is None else [f"--selector={self.selector}"]
+        try:
+            done = subprocess.run(  # noqa: S603  (the operator's command)
+                words, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
+                env=dict(environment),
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
+            raise RefusedError(f"nothing was done: {words[0]}: {error}") from None
+        if done.returncode:
+            raise RefusedError(
+                f"nothing was done: {shell_line(words)} ended with exit code {done.returncode}",
+                facts=done.stderr.strip().splitlines()[-3:],
+            )
+        try:
+            return _parsed(json.loads(done.stdout))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise RefusedError(
+                f"nothing was done: the output of {shell_line(words)} is no list of pods: {type(error).__name__}"
+            ) from None
+
+
+def _parsed(document: Any) -> list[Pod]:
+    """Pods that are not about to go. Raises KeyError and the like for another document."""
+    pods = []
+    for item in document["items"]:
+        if item["metadata"].get("deletionTimestamp") is None:
+            ip = item.get("status", {}).get("podIP")
+            pods.append(Pod(name=str(item["metadata"]["name"]), ip=None if ip is None else str(ip)))
+    return pods
+
+
+def _pod_of(member: MemberSnapshot, pods: Sequence[Pod], group_id: str) -> Pod:
+    named = [pod for pod in pods if pod.name == member.group_instance_id]
+    if named:
+        return named[0]
+    address = member.client_host.removeprefix("/")
+    there = [pod for pod in pods if pod.ip is not None and pod.ip == address]
+    if len(there) == 1:
+        return there[0]
+    found = f"{len(there)} pods have its address {address}: {', '.join(pod.name for pod in there)}"
+    if not there:
+        found = f"no pod has its name or its address {address}"
+    raise RefusedError(
+        f"nothing was done: it is not certain in which pod member {member.identity} runs: {found}",
+        hint="use the name of the pod as group.instance.id, or check --namespace and --selector",
+        group_id=group_id,
+    )

@@ -1,0 +1,134 @@
+"""The commands of one step: started together, journalled before and after, each with an entry in the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kgm.model.errors import PartialError
+from kgm.operations.rollout.commands import CommandResult, RunningCommand, process_mark
+from kgm.operations.rollout.events import RolloutEventKind
+from kgm.operations.rollout.journal import JournalKind
+from kgm.operations.rollout.progress import BegunCommand
+from kgm.operations.rollout.record import CommandRecord
+from kgm.operations.rollout.spec import RolloutLimits
+from kgm.operations.rollout.template import CommandTarget, CommandTemplate, environment, input_line, once_each
+from kgm.operations.rollout.tools import RolloutTools
+from kgm.text.shell import shell_line
+
+_POLL_MS = 50
+
+
+class CommandBatch:
+    """Commands of some members. `take_over`, `start`, `poll` until it is True, `check`."""
+
+    def __init__(
+        self, template: CommandTemplate, targets: Sequence[CommandTarget], tools: RolloutTools, limits: RolloutLimits,
+        emit: Callable[..., None], *, is_on_failure: bool = False,
+    ) -> None:  # fmt: skip
+        self.targets = list(targets)
+        self._template, self._tools, self._limits, self._emit = template, tools, limits, emit
+        self._is_on_failure = is_on_failure
+        self._begun: Mapping[str, BegunCommand] = {}
+        self._waiting = {target.identity: target for target in once_each(template, targets)}
+        self._running: dict[str, tuple[RunningCommand, CommandRecord]] = {}
+        self._results: dict[str, CommandResult] = {}
+
+    # -- what an earlier run has done
+
+    def take_over(self, begun: Mapping[str, BegunCommand]) -> None:
+        """Commands that an earlier run has begun; those that have succeeded do not run again."""
+        self._begun = begun
+        self.skip([name for name, one in begun.items() if one.is_success])
+
+    @property
+    def to_run(self) -> tuple[str, ...]:
+        return tuple(self._waiting)
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """Members whose command was begun, and whose end is not in the journal."""
+        return tuple(name for name in self._waiting if name in self._begun and not self._begun[name].has_ended)
+
+    def was_begun(self, identity: str) -> bool:
+        return identity in self._begun
+
+    def running_elsewhere(self) -> bool:
+        """Whether a command that an earlier run has started is still running."""
+        return any(
+            one.pid is not None and one.mark is not None and process_mark(one.pid) == one.mark
+            for name in self.unfinished
+            if (one := self._begun[name])
+        )
+
+    def skip(self, identities: Sequence[str]) -> None:
+        """Members that need no command any more."""
+        for identity in identities:
+            self._waiting.pop(identity, None)
+
+    # -- running
+
+    def start(self) -> None:
+        """Start all of them; one that cannot be started has failed. Raises RefusedError if the audit log cannot be
+        written, PartialError if the journal cannot: then no more are started."""
+        for identity, target in self._waiting.items():
+            self._start(identity, target)
+        self._waiting = {}
+
+    def _start(self, identity: str, target: CommandTarget) -> None:
+        argv = self._template.argv(target)
+        env = environment(target, self._tools.environment)
+        record = CommandRecord(self._tools.audit, self._tools.operator, self._tools.cluster, target, argv)
+        common = {"step": target.step, "identity": identity, "is_on_failure": self._is_on_failure}
+        self._tools.journal.write(JournalKind.COMMAND_BEGIN, argv=argv, **common)
+        record.write_intent()
+        self._emit(RolloutEventKind.COMMAND, shell_line(argv), identity=identity, argv=tuple(argv))
+        started = RunningCommand.start(
+            argv, env=env, line=input_line(target), now_ms=self._tools.timekeeper.now_ms(),
+            timeout_ms=self._limits.command_timeout_ms,
+        )  # fmt: skip
+        if isinstance(started, CommandResult):
+            self._ended(identity, started, record)
+            return
+        self._running[identity] = started, record
+        self._tools.journal.write(
+            JournalKind.COMMAND_STARTED, pid=started.pid, mark=process_mark(started.pid), **common
+        )
+
+    def poll(self) -> bool:
+        """Whether all have ended."""
+        for identity, (running, record) in list(self._running.items()):
+            result = running.poll(self._tools.timekeeper.now_ms())
+            if result is not None:
+                del self._running[identity]
+                self._ended(identity, result, record)
+        return not self._running
+
+    def wait(self) -> None:
+        """Until all have ended, or were ended because their time was over."""
+        while not self.poll():
+            self._tools.timekeeper.sleep_ms(_POLL_MS)
+
+    def _ended(self, identity: str, result: CommandResult, record: CommandRecord) -> None:
+        self._results[identity] = result
+        target = next(one for one in self.targets if one.identity == identity)
+        self._tools.journal.write(
+            JournalKind.COMMAND_END, step=target.step, identity=identity, is_on_failure=self._is_on_failure,
+            is_success=result.is_success, **result.to_json(),
+        )  # fmt: skip
+        unwritten = record.write_result(result)
+        if unwritten is not None:
+            self._emit(RolloutEventKind.NOTE, f"the result is not in the audit log: {unwritten}", identity=identity)
+        last = result.output.strip().splitlines()[-1:] if not result.is_success else []
+        text = ": ".join([f"the command of {identity} {result.text}", *last])
+        self._emit(RolloutEventKind.COMMAND, text, identity=identity, result=result)
+
+    def check(self) -> None:
+        """Raises PartialError if one has failed."""
+        failed = {name: one for name, one in self._results.items() if not one.is_success}
+        if failed:
+            (name, result), *others = failed.items()
+            output = result.output.strip()
+            raise PartialError(
+                f"the command of {name} {result.text}",
+                facts=(*(f"{other} {one.text}" for other, one in others), *output.splitlines()[-3:]),
+            )

@@ -1,0 +1,66 @@
+"""What a rollout reports while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from kgm.operations.rollout.commands import CommandResult
+from kgm.operations.rollout.expectation import StepCounts, StepExpectation
+
+
+class RolloutEventKind(StrEnum):
+    """The kinds of events; the values are what JSON has.
+
+    foretold: of the whole rollout before its first step, of a step when it begins. command: twice for each, when it
+    starts and when it has ended. observed: what happened in a step. deviation: reality has left the prediction, or a
+    step has failed. note: something that does not stop the rollout. done: the end."""
+
+    FORETOLD = "foretold"
+    STEP = "step"
+    COMMAND = "command"
+    OBSERVED = "observed"
+    DEVIATION = "deviation"
+    NOTE = "note"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutEvent:
+    """One event. step: from 1; None if it is about the whole rollout. argv: of a command; result: None when it
+    starts."""
+
+    at_ms: int
+    group_id: str
+    kind: RolloutEventKind
+    text: str
+    step: int | None = None
+    steps: int
+    identity: str | None = None
+    argv: tuple[str, ...] | None = None
+    result: CommandResult | None = None
+    expected: StepExpectation | None = None
+    observed: StepCounts | None = None
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Everything but the time and the group, as the journal and NDJSON have it."""
+        expected = None if self.expected is None else self.expected.to_json()
+        return {
+            "event": str(self.kind),
+            "step": self.step,
+            "steps": self.steps,
+            "text": self.text,
+            "identity": self.identity,
+            "command": None if self.argv is None else list(self.argv),
+            "result": None if self.result is None else self.result.to_json(),
+            "foretold": expected,
+            "observed": None if self.observed is None else self.observed.to_json(),
+        }
+
+
+class RolloutObserver(Protocol):
+    """Gets the events as they happen. A reader that has gone does not end a rollout."""
+
+    def show(self, event: RolloutEvent) -> None: ...

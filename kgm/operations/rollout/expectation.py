@@ -1,0 +1,181 @@
+"""What the simulator foretells of a step, and how that compares with what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kgm.model.assignment import Partitions, moves
+from kgm.operations.watch.watched_group import CountDoubt
+from kgm.simulation.report.prediction import Prediction
+from kgm.text.wording import many, moves_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedRange:
+    """The least and the most that is foretold."""
+
+    least: int
+    most: int
+
+    def __str__(self) -> str:
+        return str(self.most) if self.least == self.most else f"{self.least} to {self.most}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepExpectation:
+    """What is foretold of a step, or of the whole rollout.
+
+    final_assignment: by identity; None where it depends on what cannot be known beforehand. becomes_stable: whether the
+    group is stable at the end in the typical draw."""
+
+    rebalances: ExpectedRange
+    handovers: ExpectedRange
+    exact: bool
+    becomes_stable: bool = True
+    final_assignment: Mapping[str, Partitions] | None = None
+    caveats: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, prediction: Prediction) -> StepExpectation:
+        typical, ranges = prediction.typical, prediction.ranges
+        if prediction.exact or ranges is None:
+            rebalances = ExpectedRange(least=typical.rebalances, most=typical.rebalances)
+            handovers = ExpectedRange(least=typical.handovers, most=typical.handovers)
+        else:
+            rebalances = ExpectedRange(least=ranges.rebalances.min, most=ranges.rebalances.max)
+            handovers = ExpectedRange(least=ranges.handovers.min, most=ranges.handovers.max)
+        return cls(
+            rebalances=rebalances,
+            handovers=handovers,
+            exact=prediction.exact,
+            becomes_stable=typical.became_stable,
+            final_assignment=typical.final_assignment if prediction.exact else None,
+            caveats=prediction.caveats,
+        )
+
+    def __str__(self) -> str:
+        return f"{_counted(self.rebalances, 'rebalance')}, {_counted(self.handovers, 'handover')}"
+
+    def to_json(self) -> dict[str, Any]:
+        final = self.final_assignment
+        return {
+            "rebalances": {"min": self.rebalances.least, "max": self.rebalances.most},
+            "handovers": {"min": self.handovers.least, "max": self.handovers.most},
+            "exact": self.exact,
+            "becomes_stable": self.becomes_stable,
+            "final_assignment": None
+            if final is None
+            else {name: {topic: list(numbers) for topic, numbers in owned.items()} for name, owned in final.items()},
+            "caveats": list(self.caveats),
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> StepExpectation:
+        """Raises KeyError or TypeError for what `to_json` has not written."""
+        final = data["final_assignment"]
+        return cls(
+            rebalances=ExpectedRange(least=data["rebalances"]["min"], most=data["rebalances"]["max"]),
+            handovers=ExpectedRange(least=data["handovers"]["min"], most=data["handovers"]["max"]),
+            exact=data["exact"],
+            becomes_stable=data["becomes_stable"],
+            final_assignment=None
+            if final is None
+            else {name: {topic: tuple(some) for topic, some in owned.items()} for name, owned in final.items()},
+            caveats=tuple(data["caveats"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCounts:
+    """What happened in a step, or in the whole rollout so far.
+
+    rebalances_doubt: None if the number is certain. handovers_exact: whether there were no others."""
+
+    rebalances: int
+    handovers: int
+    rebalances_doubt: CountDoubt | None = None
+    handovers_exact: bool = True
+
+    @property
+    def unknown_because(self) -> str | None:
+        """Why more may have happened than was counted; None if that is certain."""
+        if self.rebalances_doubt is not None and self.rebalances_doubt.bound == "at least":
+            return f"there may have been more rebalances: {self.rebalances_doubt.why}"
+        if not self.handovers_exact:
+            return "partitions may have been handed over, and back, between two polls"
+        return None
+
+    @property
+    def is_upper_bound(self) -> bool:
+        """Whether there may have been fewer rebalances than were counted."""
+        return self.rebalances_doubt is not None and self.rebalances_doubt.bound == "at most"
+
+    def plus(self, other: StepCounts) -> StepCounts:
+        return StepCounts(
+            rebalances=self.rebalances + other.rebalances,
+            handovers=self.handovers + other.handovers,
+            rebalances_doubt=self.rebalances_doubt or other.rebalances_doubt,
+            handovers_exact=self.handovers_exact and other.handovers_exact,
+        )
+
+    def __str__(self) -> str:
+        bound = f"{self.rebalances_doubt.bound} " if self.rebalances_doubt is not None else ""
+        least = "" if self.handovers_exact else "at least "
+        return f"{bound}{many(self.rebalances, 'rebalance')}, {least}{many(self.handovers, 'handover')}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rebalances": self.rebalances,
+            "rebalances_doubt": None if self.rebalances_doubt is None else str(self.rebalances_doubt),
+            "handovers": self.handovers,
+            "handovers_exact": self.handovers_exact,
+        }
+
+
+def excess(counts: StepCounts, expected: StepExpectation, what: str) -> list[str]:
+    """More than was foretold, for certain. what: of which part of the rollout."""
+    found = []
+    doubt = f" ({counts.rebalances_doubt})" if counts.rebalances_doubt is not None else ""
+    if counts.rebalances > expected.rebalances.most and not counts.is_upper_bound:
+        foretold = _counted(expected.rebalances, "rebalance")
+        found.append(f"{what}: {many(counts.rebalances, 'rebalance')}{doubt}, foretold: {foretold}")
+    if counts.handovers > expected.handovers.most:
+        foretold = _counted(expected.handovers, "handover")
+        found.append(f"{what}: {many(counts.handovers, 'handover')}, foretold: {foretold}")
+    return found
+
+
+def unknown_because(counts: StepCounts, expected: StepExpectation) -> str | None:
+    """Why it is not known whether it was as foretold; None if it is known."""
+    if counts.is_upper_bound and counts.rebalances > expected.rebalances.most:
+        foretold = _counted(expected.rebalances, "rebalance")
+        return f"{many(counts.rebalances, 'rebalance')} ({counts.rebalances_doubt}), foretold: {foretold}"
+    return counts.unknown_because
+
+
+def shortfall(counts: StepCounts, expected: StepExpectation) -> list[str]:
+    """Less than was foretold, which does no harm."""
+    found = []
+    if counts.rebalances < expected.rebalances.least and counts.rebalances_doubt is None:
+        foretold = _counted(expected.rebalances, "rebalance")
+        found.append(f"{many(counts.rebalances, 'rebalance')}, fewer than foretold: {foretold}")
+    if counts.handovers < expected.handovers.least and counts.handovers_exact:
+        foretold = _counted(expected.handovers, "handover")
+        found.append(f"{many(counts.handovers, 'handover')}, fewer than foretold: {foretold}")
+    return found
+
+
+def other_owners(owned: Mapping[str, Partitions], expected: StepExpectation) -> str | None:
+    """Partitions whose owner at the end is another one than foretold, where that is certain."""
+    if expected.final_assignment is None:
+        return None
+    different = moves(dict(expected.final_assignment), dict(owned))
+    if not different:
+        return None
+    return f"{many(len(different), 'partition')} with another owner than foretold: {moves_text(different)}"
+
+
+def _counted(span: ExpectedRange, noun: str) -> str:
+    return f"{span} {noun}" if span.most == 1 and span.least == 1 else f"{span} {noun}s"

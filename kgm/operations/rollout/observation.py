@@ -1,0 +1,278 @@
+"""The group poll after poll: what happened in a step, and what is missing for it to be over.
+
+One `WatchedGroup` sees the whole rollout, so that nothing is missed between two steps. A step is judged by what has
+been counted since it began, and by the members at its beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kgm.model.assignment import as_ranges, owners
+from kgm.model.changes import by_identity, knows_owners, owned
+from kgm.model.errors import KgmError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.rollout.expectation import StepCounts
+from kgm.operations.rollout.spec import RolloutStep, StepKind
+from kgm.operations.watch.conditions import Condition, Subject
+from kgm.operations.watch.events import EventKind, GroupEvent
+from kgm.operations.watch.timekeeper import Timekeeper
+from kgm.operations.watch.watch import Poller
+from kgm.operations.watch.watched_group import (
+    AWAY,
+    RECONCILING,
+    STABLE,
+    CountDoubt,
+    Expectations,
+    WatchedGroup,
+)  # fmt: skip
+from kgm.text.wording import many
+
+#: Events that are told of while a step runs.
+_TOLD = (
+    EventKind.UNREACHABLE, EventKind.REACHABLE, EventKind.COORDINATOR, EventKind.GONE, EventKind.NOTE, EventKind.JOINED,
+    EventKind.LEFT, EventKind.REPLACED, EventKind.GENERATION, EventKind.EPOCH, EventKind.MOVED,
+)  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class StepView:
+    """The group before the step, and what happened to members since.
+
+    bystanders: the member ids of members that are not part of the step, by identity. wanted_members: how many members
+    there are to be at the end; None: that is not known any more. replacements: how often a static member had another
+    member id than before."""
+
+    step: RolloutStep
+    before: GroupSnapshot
+    bystanders: Mapping[str, str]
+    wanted_members: int | None
+    counts_before: StepCounts
+    replacements: dict[str, int] = field(default_factory=dict)
+    missed: StepCounts = field(default_factory=lambda: StepCounts(rebalances=0, handovers=0))
+
+
+class GroupObservation:
+    """Polls one group. `begin` starts a step; `counts`, `intruders` and `missing` are about it."""
+
+    def __init__(self, group_id: str, poller: Poller, timekeeper: Timekeeper) -> None:
+        self._poller, self._timekeeper = poller, timekeeper
+        self.watched = WatchedGroup(group_id, expectations=Expectations(quiet_ms=0))
+        self._last_event_ms = 0
+        self.view: StepView | None = None
+
+    # -- polls
+
+    def poll(self) -> list[GroupEvent]:
+        """Look once. Returns what an operator wants to know of it; a group that cannot be described is an event."""
+        look = self._poller.poll()[self.watched.group_id]
+        now_ms = self._timekeeper.now_ms()
+        events = self.watched.observe(look, now_ms)
+        if any(event.kind is not EventKind.LAG for event in events) or self.watched.error is not None:
+            self._last_event_ms = now_ms
+        view = self.view
+        for event in events if view is not None else ():
+            if view is not None and event.kind is EventKind.REPLACED and event.identity is not None:
+                view.replacements[event.identity] = view.replacements.get(event.identity, 0) + 1
+        return [event for event in events if event.kind in _TOLD]
+
+    @property
+    def latest(self) -> GroupSnapshot | None:
+        """The group as it was described last; None if the last poll has no description."""
+        return self.watched.latest if self.watched.error is None else None
+
+    @property
+    def error(self) -> KgmError | None:
+        return self.watched.error
+
+    def quiet_ms(self) -> int:
+        """For how long nothing has happened."""
+        return self._timekeeper.now_ms() - self._last_event_ms
+
+    def restart_quiet_time(self) -> None:
+        self._last_event_ms = self._timekeeper.now_ms()
+
+    # -- steps
+
+    def begin(self, step: RolloutStep) -> GroupSnapshot:
+        """A step begins with the group as it was described last, which has to be known."""
+        assert self.latest is not None
+        self.view = StepView(
+            step=step,
+            before=self.latest,
+            bystanders=_bystanders(self.latest, step),
+            wanted_members=_wanted_members(self.latest, step),
+            counts_before=self._totals(),
+        )
+        return self.latest
+
+    def resume(self, step: RolloutStep, before: GroupSnapshot, *, is_acknowledged: bool) -> None:
+        """A step that an earlier run has begun: what happened since is taken from the descriptions before and now, as
+        far as they show it. is_acknowledged: an operator has seen it, so that it does not count."""
+        latest = self.latest
+        assert latest is not None
+        old, new = by_identity(before), by_identity(latest)
+        self.view = StepView(
+            step=step,
+            before=before,
+            bystanders=_bystanders(latest if is_acknowledged else before, step),
+            wanted_members=None if is_acknowledged else _wanted_members(before, step),
+            counts_before=self._totals(),
+            replacements={name: 1 for name in old.keys() & new.keys() if old[name].member_id != new[name].member_id},
+            missed=StepCounts(rebalances=0, handovers=0) if is_acknowledged else _between(before, latest),
+        )
+
+    def _totals(self) -> StepCounts:
+        watched = self.watched
+        return StepCounts(
+            rebalances=watched.rebalances,
+            handovers=watched.handovers,
+            rebalances_doubt=watched.doubt,
+            handovers_exact=watched.handovers_exact,
+        )
+
+    def counts(self) -> StepCounts:
+        """What happened since the step began."""
+        view = self._view()
+        totals = self._totals()
+        since = replace(
+            totals,
+            rebalances=totals.rebalances - view.counts_before.rebalances,
+            handovers=totals.handovers - view.counts_before.handovers,
+        )
+        return since.plus(view.missed)
+
+    def _view(self) -> StepView:
+        assert self.view is not None
+        return self.view
+
+    def has_restarted(self, identity: str) -> bool:
+        """Whether a member of the step has another member id than before, or, if it is dynamic, is gone."""
+        latest, before = self.latest, by_identity(self._view().before).get(identity)
+        if latest is None or before is None:
+            return False
+        now = by_identity(latest).get(identity)
+        if before.group_instance_id is None:
+            return now is None
+        return now is not None and now.member_id != before.member_id
+
+    def intruders(self) -> list[str]:
+        """What happened to members that must not happen in any case."""
+        view, latest = self._view(), self.latest
+        found = [
+            f"{name} has come back {times} times: two processes may have its instance id"
+            for name, times in sorted(view.replacements.items())
+            if times > 1
+        ]
+        if latest is None:
+            return found
+        now = by_identity(latest)
+        for name, member_id in sorted(view.bystanders.items()):
+            if name not in now:
+                found.append(f"{name}, which is not part of the step, has left the group{self._last_words(name)}")
+            elif now[name].member_id != member_id:
+                found.append(f"{name}, which is not part of the step, has been restarted")
+        return found
+
+    def expired(self) -> list[str]:
+        """Static members of the step whose session has timed out before they came back."""
+        view, latest = self._view(), self.latest
+        if latest is None or view.step.kind is not StepKind.BOUNCE:
+            return []
+        now = by_identity(latest)
+        return [
+            f"the session of {name} has timed out before it came back"
+            for name, member in sorted(by_identity(view.before).items())
+            if name in view.step.members and member.group_instance_id is not None and name not in now
+        ]
+
+    def _last_words(self, name: str) -> str:
+        event = self.watched.last_events.get(name)
+        return "" if event is None or event.kind is not EventKind.LEFT else f" ({event.text})"
+
+    def missing(self, *, most_lag: int | None = None) -> list[str]:
+        """What is missing for the step to be over."""
+        latest = self.latest
+        if latest is None:
+            return ["the group cannot be described" if self.error is None else self.error.message]
+        reasons = [] if latest.state == STABLE else [f"the group is {latest.state}"]
+        if latest.state == "Empty" and self._view().wanted_members == 0:
+            reasons = []
+        reasons += [
+            f"{one.identity} is {one.status}"
+            for one in sorted(latest.members, key=lambda one: one.identity)
+            if one.status in (AWAY, RECONCILING)
+        ]
+        reasons += self._missing_members(latest)
+        reasons += self._missing_owners(latest)
+        if most_lag is not None:
+            lag = Condition(text="", subject=Subject.LAG, sign="<=", limit=most_lag).check(latest)
+            reasons += [] if lag.met else [f"its lag is not at most {most_lag}: {lag.seen}"]
+        return reasons
+
+    def _missing_members(self, latest: GroupSnapshot) -> list[str]:
+        view, now = self._view(), by_identity(latest)
+        if view.step.kind is StepKind.STOP:
+            reasons = [f"{name} is still a member" for name in view.step.members if name in now]
+        else:
+            reasons = [text for name in view.step.members if (text := self._not_back(name, now)) is not None]
+        wanted = view.wanted_members
+        if wanted is not None and len(latest.members) != wanted and not reasons:
+            reasons.append(f"the group has {many(len(latest.members), 'member')}, not {wanted}")
+        return reasons
+
+    def _not_back(self, name: str, now: Mapping[str, MemberSnapshot]) -> str | None:
+        before = by_identity(self._view().before)[name]
+        if before.group_instance_id is None:
+            return f"{name} has not left the group" if name in now else None
+        if name not in now:
+            return f"{name} has not come back"
+        return f"{name} has not been restarted" if now[name].member_id == before.member_id else None
+
+    def _missing_owners(self, latest: GroupSnapshot) -> list[str]:
+        if not knows_owners(latest) or not latest.members:
+            return []
+        free: dict[str, list[int]] = {}
+        unowned = owners(owned(self._view().before)).keys() - owners(owned(latest)).keys()
+        for topic, partition in sorted(unowned):
+            free.setdefault(topic, []).append(partition)
+        return [f"no consumer owns {topic}[{as_ranges(numbers)}]" for topic, numbers in free.items()]
+
+
+def _bystanders(group: GroupSnapshot, step: RolloutStep) -> dict[str, str]:
+    return {one.identity: one.member_id for one in group.members if one.identity not in step.members}
+
+
+def _wanted_members(before: GroupSnapshot, step: RolloutStep) -> int:
+    return len(before.members) - (len(step.members) if step.kind is StepKind.STOP else 0)
+
+
+def changed_since(before: GroupSnapshot, now: GroupSnapshot, stopped: Sequence[str] = ()) -> list[str]:
+    """How the group differs from the way in which it was left. stopped: members that are expected to be gone."""
+    old, new = by_identity(before), by_identity(now)
+    reasons = [f"{name} has left" for name in sorted(old.keys() - new.keys()) if name not in stopped]
+    reasons += [f"{name} has joined" for name in sorted(new.keys() - old.keys())]
+    reasons += [
+        f"{name} has been restarted"
+        for name in sorted(old.keys() & new.keys())
+        if old[name].member_id != new[name].member_id
+    ]
+    generations = (before.generation, now.generation)
+    epochs = (before.assignment_epoch, now.assignment_epoch)
+    for what, (first, last) in (("generation", generations), ("assignment epoch", epochs)):
+        if first is not None and last is not None and first != last:
+            reasons.append(f"{what} {first} -> {last}")
+    return reasons
+
+
+def _between(before: GroupSnapshot, now: GroupSnapshot) -> StepCounts:
+    """What happened between two descriptions: rebalances by the counter, handovers as far as the owners show them."""
+    is_classic = now.type == "classic"
+    first, last = (before.generation, now.generation) if is_classic else (before.assignment_epoch, now.assignment_epoch)
+    old, new = owners(owned(before)), owners(owned(now))
+    handovers = sum(1 for key, owner in new.items() if old.get(key, owner) != owner)
+    if first is None or last is None:
+        doubt = CountDoubt(bound="at least", why="the generation before or now is not known")
+        return StepCounts(rebalances=0, handovers=handovers, rebalances_doubt=doubt, handovers_exact=False)
+    rebalances = max(last - first, 0)
+    return StepCounts(rebalances=rebalances, handovers=handovers, handovers_exact=rebalances == 0)

@@ -1,0 +1,124 @@
+"""How far a rollout has come: nothing yet, or what a journal says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kgm.model.errors import UsageError
+from kgm.model.snapshot import GroupSnapshot, snapshot_from_json
+from kgm.operations.rollout.expectation import StepCounts, StepExpectation
+from kgm.operations.rollout.journal import JournalKind, JournalLine
+from kgm.operations.rollout.spec import RolloutSpec
+
+
+@dataclass(slots=True, kw_only=True)
+class BegunCommand:
+    """A command of the journal. pid, mark: of its process, once it was started. has_ended: whether its end is in the
+    journal; is_success: with which result."""
+
+    pid: int | None = None
+    mark: str | None = None
+    has_ended: bool = False
+    is_success: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenStep:
+    """The step that had begun and was not over. commands: by identity."""
+
+    before: GroupSnapshot
+    expected: StepExpectation
+    commands: dict[str, BegunCommand] = field(default_factory=dict)
+    has_removed: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class RolloutProgress:
+    """steps_done: how many steps are over. left: the group as the last of them left it, or as it was when the rollout
+    was planned. overall: what is foretold of all steps; None once an operator has resumed a rollout that reality had
+    left.
+
+    was_stopped: whether kgm has stopped it and said so, instead of being killed. has_run: whether a command has begun
+    in any step. is_over: whether it is complete, or was aborted."""
+
+    left: GroupSnapshot
+    overall: StepExpectation | None
+    steps_done: int = 0
+    totals: StepCounts = field(default_factory=lambda: StepCounts(rebalances=0, handovers=0))
+    open_step: OpenStep | None = None
+    was_stopped: bool = False
+    has_run: bool = False
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedRollout:
+    """A journal: what was to be done on which cluster, and how far it has come."""
+
+    spec: RolloutSpec
+    cluster_id: str | None
+    progress: RolloutProgress
+
+
+def recorded_rollout(lines: Sequence[JournalLine]) -> RecordedRollout:
+    """Raises UsageError for a journal that no rollout has written."""
+    try:
+        plan = lines[0].data
+        spec = RolloutSpec.from_json(plan["spec"])
+        progress = RolloutProgress(
+            left=snapshot_from_json(plan["group"]), overall=StepExpectation.from_json(plan["foretold"])
+        )
+        for line in lines[1:]:
+            _apply(progress, line.kind, line.data)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"the journal is not complete: {type(error).__name__}: {error}") from None
+    return RecordedRollout(spec=spec, cluster_id=plan["cluster_id"], progress=progress)
+
+
+def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]) -> None:
+    step = progress.open_step
+    match kind:
+        case JournalKind.PLAN:
+            raise UsageError("the journal has two plans")
+        case JournalKind.STEP_BEGIN:
+            progress.open_step = OpenStep(
+                before=snapshot_from_json(data["group"]), expected=StepExpectation.from_json(data["foretold"])
+            )
+        case JournalKind.COMMAND_BEGIN:
+            progress.has_run = True
+            if step is not None and not data["is_on_failure"]:
+                step.commands[data["identity"]] = BegunCommand()
+        case JournalKind.COMMAND_STARTED:
+            if step is not None and not data["is_on_failure"]:
+                begun = step.commands[data["identity"]]
+                begun.pid, begun.mark = data["pid"], data["mark"]
+        case JournalKind.COMMAND_END:
+            if step is not None and not data["is_on_failure"]:
+                begun = step.commands[data["identity"]]
+                begun.has_ended, begun.is_success = True, data["is_success"]
+        case JournalKind.REMOVAL_BEGIN:
+            pass
+        case JournalKind.REMOVAL_END:
+            if step is not None:
+                step.has_removed = True
+        case JournalKind.STEP_END:
+            observed = data["observed"]
+            progress.steps_done += 1
+            progress.open_step, progress.was_stopped = None, False
+            progress.left = snapshot_from_json(data["group"])
+            counts = StepCounts(rebalances=observed["rebalances"], handovers=observed["handovers"])
+            progress.totals = progress.totals.plus(counts)
+        case JournalKind.STOP:
+            progress.was_stopped, progress.is_over = True, data["is_final"]
+            progress.overall = None
+        case JournalKind.RESUME:
+            pass
+        case JournalKind.DONE:
+            progress.is_over = True
+
+
+def without_offsets(group: GroupSnapshot) -> dict[str, Any]:
+    """A description as the journal keeps it."""
+    return replace(group, offsets=()).to_json()

@@ -1,0 +1,58 @@
+"""The entries of the audit log: each command with its member, before it runs and after it has ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from kgm.client.admin_client import AdminClient
+from kgm.model.errors import KgmError
+from kgm.operations.removal.audit_log import AuditTrail, intents, outcomes
+from kgm.operations.removal.operator import HumanOperator
+from kgm.operations.rollout.commands import CommandResult
+from kgm.operations.rollout.template import CommandTarget
+from kgm.text.shell import shell_line
+
+#: What `kgm audit` calls a command of a rollout.
+ACTION = "rollout"
+
+
+class CommandRecord:
+    """The record of one command. Without a log (`--no-audit`) nothing is written."""
+
+    def __init__(
+        self, log: AuditTrail | None, operator: HumanOperator, cluster: AdminClient, target: CommandTarget,
+        argv: Sequence[str],
+    ) -> None:  # fmt: skip
+        self._log = log
+        self._run = os.urandom(8).hex()
+        self._common = {
+            "action": ACTION, "operator": operator.name, "uid": operator.uid, "host": operator.host, "pid": os.getpid(),
+            "cluster_id": cluster.cluster_id, "bootstrap": cluster.bootstrap, "group_id": target.group_id,
+            "reason": f"rollout, step {target.step}: {shell_line(argv)}",
+        }  # fmt: skip
+        self._member: dict[str, Any] = {
+            "group_instance_id": target.group_instance_id, "member_id": target.member_id,
+            "client_id": target.client_id, "client_host": target.host, "verdict": None, "evidence": [],
+        }  # fmt: skip
+
+    def write_intent(self) -> None:
+        """Raises RefusedError: then the command may not run."""
+        if self._log is not None:
+            self._log.append(intents(self._run, [self._member], self._common))
+
+    def write_result(self, result: CommandResult) -> str | None:
+        """Why it could not be written; None if it was."""
+        if self._log is None:
+            return None
+        outcome = {
+            "result": "done" if result.is_success else "failed",
+            "error": None,
+            "note": None if result.is_success else f"the command {result.text}",
+        }
+        try:
+            self._log.append(outcomes(self._run, [{**self._member, **outcome}], self._common))
+        except KgmError as error:
+            return "; ".join([error.message, *error.facts])
+        return None

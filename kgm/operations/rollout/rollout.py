@@ -1,0 +1,381 @@
+"""The loop of a rollout: step by step, with evidence before each next one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NoReturn
+
+from kgm.model.changes import owned
+from kgm.model.errors import ConditionNotMet, KgmError, PartialError, RefusedError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.bounce.group import live_group
+from kgm.operations.bounce.prediction import simulate
+from kgm.operations.rollout import removal
+from kgm.operations.rollout.command_batch import CommandBatch
+from kgm.operations.rollout.events import RolloutEvent, RolloutEventKind
+from kgm.operations.rollout.expectation import (
+    StepCounts,
+    StepExpectation,
+    excess,
+    other_owners,
+    shortfall,
+    unknown_because,
+)
+from kgm.operations.rollout.journal import JournalKind
+from kgm.operations.rollout.observation import changed_since
+from kgm.operations.rollout.progress import OpenStep, RolloutProgress, without_offsets
+from kgm.operations.rollout.spec import OnFailure, RolloutSpec, RolloutStep, StepKind
+from kgm.operations.rollout.targets import targets_of
+from kgm.operations.rollout.tools import RolloutTools
+from kgm.operations.watch.events import EventKind
+from kgm.operations.watch.watched_group import AWAY, RECONCILING, STABLE
+from kgm.text.durations import show_duration
+from kgm.text.wording import group_command, many
+
+#: Kafka's defaults, where the timeouts of a group cannot be read.
+_SESSION_TIMEOUT_MS: Final = 45_000
+_REBALANCE_TIMEOUT_MS: Final = 300_000
+_MOST_FACTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutReport:
+    """How a rollout has ended. error: None if everything came as foretold."""
+
+    steps_done: int
+    steps: int
+    totals: StepCounts
+    error: KgmError | None = None
+
+    @property
+    def exit_code(self) -> int:
+        return 0 if self.error is None else self.error.exit_code
+
+
+class Rollout:
+    """One run, from the first step or from where a journal ends."""
+
+    def __init__(self, spec: RolloutSpec, progress: RolloutProgress, tools: RolloutTools) -> None:
+        self._spec, self._progress, self._tools = spec, progress, tools
+        self._observation, self._journal = tools.observation, tools.journal
+        self._expected: StepExpectation | None = None
+        self._number = 0
+        self._batch: CommandBatch | None = None
+
+    def run(self) -> RolloutReport:
+        """Carry the rest of the plan out. A failure is in the report; raises KeyboardInterrupt after Ctrl-C, with the
+        journal closed by a line that says so."""
+        try:
+            self._run()
+        except KgmError as error:
+            return self._report(self._stopped(error))
+        except KeyboardInterrupt:
+            with contextlib.suppress(KgmError):
+                self._journal.write(JournalKind.STOP, reason="interrupted", facts=[], exit_code=130, is_final=False)
+            raise
+        return self._report(None)
+
+    def _report(self, error: KgmError | None) -> RolloutReport:
+        progress = self._progress
+        return RolloutReport(
+            steps_done=progress.steps_done, steps=len(self._spec.steps), totals=progress.totals, error=error
+        )
+
+    def _run(self) -> None:
+        self._first_look()
+        while self._progress.steps_done < len(self._spec.steps):
+            self._number = self._progress.steps_done + 1
+            self._step(self._spec.steps[self._progress.steps_done])
+        totals = self._progress.totals
+        self._journal.write(JournalKind.DONE, observed=totals.to_json())
+        self._number = 0
+        held = "as foretold" if totals.unknown_because is None else "done, as far as was seen as foretold"
+        self._emit(RolloutEventKind.DONE, f"{many(len(self._spec.steps), 'step')} {held}: {totals}", observed=totals)
+
+    def _emit(self, kind: RolloutEventKind, text: str, **more: Any) -> None:
+        self._tools.observer.show(
+            RolloutEvent(
+                at_ms=self._tools.timekeeper.now_ms(), group_id=self._spec.group_id, kind=kind, text=text,
+                step=self._number or None, steps=len(self._spec.steps), **more,
+            )
+        )  # fmt: skip
+
+    # -- looking
+
+    def _first_look(self) -> None:
+        """Raises KgmError if the group cannot be described, or if what happens to it cannot be counted."""
+        self._look()
+        if self._observation.error is not None:
+            raise self._observation.error
+        counts = self._observation.watched
+        if counts.doubt is not None and counts.doubt.bound == "at least" and not self._spec.limits.accept_unseen:
+            raise RefusedError(
+                f"nothing was done: rebalances of group {self._spec.group_id!r} cannot be counted",
+                facts=(counts.doubt.why,),
+                hint="grant READ on Topic __consumer_offsets; --accept-unseen goes on without, by what polls show",
+                group_id=self._spec.group_id,
+            )
+
+    def _look(self) -> None:
+        for event in self._observation.poll():
+            text = event.text if event.kind is EventKind.NOTE else f"{event.kind}: {event.text}"
+            self._emit(RolloutEventKind.NOTE, text, identity=event.identity)
+
+    def _watch_until(self, is_over: Callable[[], bool], timeout_ms: int | None) -> bool:
+        """Poll until it is over: True; False if that takes longer. Raises ConditionNotMet at the first deviation."""
+        keeper = self._tools.timekeeper
+        started_ms = keeper.now_ms()
+        while True:
+            self._look()
+            self._check_deviations()
+            if is_over():
+                return True
+            if timeout_ms is not None and keeper.now_ms() - started_ms >= timeout_ms:
+                return False
+            keeper.sleep_ms(self._spec.limits.interval_ms)
+
+    def _check_deviations(self) -> None:
+        if self._expected is None or self._observation.view is None:
+            return
+        counts, overall = self._observation.counts(), self._progress.overall
+        found = excess(counts, self._expected, f"step {self._number}") + self._observation.intruders()
+        if overall is not None and not found:
+            found = excess(self._progress.totals.plus(counts), overall, "the whole rollout")
+        if found:
+            self._deviate(found[0], [*found[1:], *self._observation.expired()])
+
+    def _deviate(self, what: str, facts: Sequence[str] = ()) -> NoReturn:
+        raise ConditionNotMet(
+            f"group {self._spec.group_id!r} is not as foretold: {what}",
+            facts=tuple(facts)[:_MOST_FACTS],
+            group_id=self._spec.group_id,
+        )
+
+    # -- a step
+
+    def _step(self, step: RolloutStep) -> None:
+        opened = self._progress.open_step
+        if opened is None:
+            opened = self._begin(step)
+        else:
+            self._reopen(step, opened)
+        targets = targets_of(self._spec, step, self._number, opened.before)
+        batch = self._batch = CommandBatch(
+            self._spec.template(step), targets, self._tools, self._spec.limits, self._emit
+        )
+        batch.take_over(opened.commands)
+        self._run_commands(batch)
+        if step.remove and not opened.has_removed:
+            self._remove(step)
+        self._settle()
+        self._end(step)
+
+    def _begin(self, step: RolloutStep) -> OpenStep:
+        """Look at the group, predict, and write both into the journal."""
+        self._check_unchanged()
+        cluster = self._tools.cluster
+        cluster.renew(self._tools.timeout_ms)
+        live = live_group(cluster, self._spec.group_id)
+        expected = StepExpectation.of(
+            simulate(live, self._spec.plan_of(step), draws=self._spec.draws, seed=self._spec.seed)
+        )
+        self._look()
+        self._progress.left = live.snapshot
+        self._check_unchanged()
+        if not expected.becomes_stable:
+            self._deviate(f"step {self._number} would not leave it stable", expected.caveats)
+        before = self._observation.begin(step)
+        before = replace(
+            before,
+            session_timeout_ms=live.snapshot.session_timeout_ms or before.session_timeout_ms,
+            rebalance_timeout_ms=live.snapshot.rebalance_timeout_ms or before.rebalance_timeout_ms,
+        )
+        self._expected = expected
+        self._journal.write(
+            JournalKind.STEP_BEGIN, step=self._number, members=list(step.members), group=without_offsets(before),
+            foretold=expected.to_json(),
+        )  # fmt: skip
+        names = ", ".join(step.members)
+        self._emit(RolloutEventKind.STEP, names)
+        self._emit(RolloutEventKind.FORETOLD, f"{expected}", expected=expected)
+        opened = self._progress.open_step = OpenStep(before=before, expected=expected)
+        return opened
+
+    def _check_unchanged(self) -> None:
+        """Raises ConditionNotMet unless the group is stable, and as it was left."""
+        latest = self._observation.latest
+        if latest is None:
+            error = self._observation.error
+            raise PartialError(
+                f"it is not known how group {self._spec.group_id!r} is: {'' if error is None else error.message}",
+                group_id=self._spec.group_id,
+            )
+        found = [] if latest.state == STABLE else [f"it is {latest.state}"]
+        found += [f"{one.identity} is {one.status}" for one in latest.members if one.status in (AWAY, RECONCILING)]
+        changed = changed_since(self._progress.left, latest)
+        if self._progress.was_stopped and changed:
+            self._emit(RolloutEventKind.NOTE, f"since the rollout has stopped: {', '.join(changed)}")
+            missing = [name for name in self._rest() if name not in {one.identity for one in latest.members}]
+            changed = [f"{name} is not a member" for name in missing]
+        if found or changed:
+            self._deviate(f"before step {self._number} began: {(found + changed)[0]}", (found + changed)[1:])
+
+    def _rest(self) -> list[str]:
+        return [name for step in self._spec.steps[self._progress.steps_done :] for name in step.members]
+
+    def _reopen(self, step: RolloutStep, opened: OpenStep) -> None:
+        """Go on with a step that an earlier run has begun."""
+        self._emit(RolloutEventKind.STEP, f"{', '.join(step.members)}, begun before")
+        latest = self._observation.latest
+        if latest is None or latest.state != STABLE:
+            self._watch_until(self._is_stable, self._timeout_ms(opened.before))
+        if self._observation.latest is None:
+            self._check_unchanged()
+        self._observation.resume(step, opened.before, is_acknowledged=self._progress.was_stopped)
+        self._expected = opened.expected
+        self._emit(RolloutEventKind.FORETOLD, f"{opened.expected}", expected=opened.expected)
+        self._check_deviations()
+
+    def _is_stable(self) -> bool:
+        latest = self._observation.latest
+        return latest is not None and latest.state == STABLE
+
+    def _timeout_ms(self, before: GroupSnapshot) -> int:
+        return self._spec.step_timeout_ms(
+            self._spec.session_timeout_ms or before.session_timeout_ms or _SESSION_TIMEOUT_MS,
+            self._spec.rebalance_timeout_ms or before.rebalance_timeout_ms or _REBALANCE_TIMEOUT_MS,
+        )
+
+    def _run_commands(self, batch: CommandBatch) -> None:
+        """Raises PartialError if a command has failed, once all others have ended."""
+        if batch.unfinished:
+            # They have been begun and kgm has been killed: the members that come back need no second command.
+            self._watch_until(lambda: not batch.running_elsewhere(), self._spec.limits.command_timeout_ms)
+            self._watch_until(
+                lambda: all(map(self._observation.has_restarted, batch.unfinished)), self._spec.restart_time_ms
+            )
+        restarted = [name for name in batch.to_run if batch.was_begun(name) and self._observation.has_restarted(name)]
+        batch.skip(restarted)
+        self._progress.has_run = True
+        batch.start()
+        try:
+            self._watch_until(batch.poll, None)
+        except KgmError:
+            batch.wait()  # a command is never left half way
+            raise
+        batch.check()
+
+    def _remove(self, step: RolloutStep) -> None:
+        cluster, spec = self._tools.cluster, self._spec
+        cluster.renew(self._tools.timeout_ms)
+        prepared = removal.prepare_removal(cluster, spec.group_id, step.remove, assume_stopped=spec.assume_stopped)
+        self._journal.write(JournalKind.REMOVAL_BEGIN, step=self._number, members=list(step.remove))
+        cluster.renew(self._tools.timeout_ms)
+        results = removal.execute_removal(cluster, prepared, self._tools.operator, self._tools.audit)
+        shown = [{"identity": one.target.id, "result": str(one.result)} for one in results]
+        self._journal.write(JournalKind.REMOVAL_END, step=self._number, results=shown)
+        text = ", ".join(f"{one['identity']} {one['result']}" for one in shown)
+        self._emit(RolloutEventKind.NOTE, f"one LeaveGroup: {text}")
+
+    def _settle(self) -> None:
+        """Wait until the group is as foretold, and nothing happens any more."""
+        observation, limits = self._observation, self._spec.limits
+        observation.restart_quiet_time()
+
+        def is_over() -> bool:
+            return not observation.missing(most_lag=limits.most_lag) and observation.quiet_ms() >= limits.settle_ms
+
+        opened = self._progress.open_step
+        assert opened is not None
+        timeout_ms = self._timeout_ms(opened.before)
+        if self._watch_until(is_over, timeout_ms):
+            return
+        missing = observation.missing(most_lag=limits.most_lag) or [
+            f"it is not quiet for {show_duration(limits.settle_ms)}"
+        ]
+        if observation.latest is None:
+            raise PartialError(
+                f"it is not known what became of step {self._number}: {missing[0]}", group_id=self._spec.group_id
+            )
+        self._deviate(
+            f"{show_duration(timeout_ms)} after the commands of step {self._number}: {missing[0]}", missing[1:]
+        )
+
+    def _end(self, step: RolloutStep) -> None:
+        """Compare with the prediction, wait for the pause, and write the step into the journal as over."""
+        observation, expected = self._observation, self._expected
+        latest = observation.latest
+        assert expected is not None
+        assert latest is not None
+        counts = observation.counts()
+        unknown = unknown_because(counts, expected)
+        if unknown is not None and not self._spec.limits.accept_unseen:
+            self._deviate(
+                f"what happened in step {self._number} is not known: {unknown}",
+                ["--accept-unseen goes on by what was seen, also with --resume"],
+            )
+        if step.kind is StepKind.BOUNCE and not self._progress.was_stopped:
+            different = other_owners(owned(latest), expected)
+            if different is not None:
+                self._deviate(f"after step {self._number}: {different}")
+        for text in shortfall(counts, expected):
+            self._emit(RolloutEventKind.NOTE, text)
+        self._emit(RolloutEventKind.OBSERVED, str(counts), observed=counts)
+        if self._number < len(self._spec.steps) and self._spec.pause_ms:
+            self._watch_until(lambda: False, self._spec.pause_ms)
+            latest = observation.latest or latest
+            counts = observation.counts()
+        self._progress.totals = self._progress.totals.plus(counts)
+        self._journal.write(
+            JournalKind.STEP_END, step=self._number, observed=counts.to_json(), group=without_offsets(latest)
+        )
+        self._progress.left = latest
+        self._progress.steps_done += 1
+        self._progress.open_step, self._progress.was_stopped = None, False
+        self._observation.view, self._expected, self._batch = None, None, None
+
+    # -- the end
+
+    def _stopped(self, error: KgmError) -> KgmError:
+        """Journal and events of a rollout that does not go on; the error that the command ends with."""
+        progress, spec = self._progress, self._spec
+        if progress.has_run and not isinstance(error, PartialError | ConditionNotMet):
+            error = PartialError(error.message, facts=error.facts, hint=error.hint, group_id=spec.group_id)
+        if not progress.has_run and isinstance(error, ConditionNotMet):
+            error = RefusedError(f"nothing was done: {error.message}", facts=error.facts, group_id=spec.group_id)
+        self._emit(RolloutEventKind.DEVIATION, "; ".join([error.message, *error.facts]))
+        is_final = spec.on_failure is OnFailure.ABORT
+        with contextlib.suppress(KgmError):  # it may be why the rollout has stopped
+            self._journal.write(
+                JournalKind.STOP, reason=error.message, facts=list(error.facts), exit_code=error.exit_code,
+                is_final=is_final,
+            )  # fmt: skip
+        if self._batch is not None and progress.has_run:
+            self._run_failure_command(self._batch)
+        if progress.has_run:
+            error.facts = (*error.facts, self._where())
+        if error.hint is None:
+            resume = group_command("describe", spec.group_id)
+            error.hint = resume if is_final else f"{resume}; to go on: kgm rollout --resume {self._journal.path}"
+        return error
+
+    def _where(self) -> str:
+        """Where the rollout stands, in words."""
+        done, steps = self._progress.steps_done, self._spec.steps
+        text = f"{done} of {many(len(steps), 'step')} done"
+        if done < len(steps) and self._progress.open_step is not None:
+            text += f"; step {done + 1} ({', '.join(steps[done].members)}) has begun"
+        missing = self._observation.missing() if self._observation.view is not None else []
+        latest = self._observation.latest
+        state = "the group cannot be described" if latest is None else f"the group is {latest.state}"
+        return "; ".join([text, state, *missing[:3]])
+
+    def _run_failure_command(self, batch: CommandBatch) -> None:
+        template = self._spec.failure_template()
+        if template is None:
+            return
+        failure = CommandBatch(template, batch.targets, self._tools, self._spec.limits, self._emit, is_on_failure=True)
+        failure.start()
+        failure.wait()

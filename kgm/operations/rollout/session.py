@@ -1,0 +1,214 @@
+"""A rollout from the command line's point of view: plan it, run it under its lock and with its journal, resume it."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kgm.client.admin_client import AdminClient
+from kgm.client.poller import GroupPoller
+from kgm.model.errors import RefusedError, UsageError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.bounce.group import BounceGroup
+from kgm.operations.bounce.prediction import Gates, PredictedBounce, predict_bounce
+from kgm.operations.bounce.request import BounceRequest
+from kgm.operations.removal.audit_log import AuditTrail
+from kgm.operations.removal.operator import HumanOperator
+from kgm.operations.rollout.events import RolloutObserver
+from kgm.operations.rollout.expectation import StepExpectation
+from kgm.operations.rollout.journal import JournalKind, RolloutJournal, read_journal
+from kgm.operations.rollout.lock import rollout_lock, state_folder
+from kgm.operations.rollout.observation import GroupObservation
+from kgm.operations.rollout.progress import (
+    RecordedRollout,
+    RolloutProgress,
+    recorded_rollout,
+    without_offsets,
+)  # fmt: skip
+from kgm.operations.rollout.rollout import Rollout, RolloutReport
+from kgm.operations.rollout.spec import OnFailure, RolloutLimits, RolloutSpec, steps_of
+from kgm.operations.rollout.targets import check_commands
+from kgm.operations.rollout.template import CommandTarget
+from kgm.operations.rollout.tools import RolloutTools
+from kgm.operations.watch.timekeeper import Timekeeper
+from kgm.simulation.bounce import DRAWS, SEED
+
+#: The time limit of one poll in ms: a broker that needs longer counts as unreachable for the moment.
+POLL_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutCommands:
+    """The commands of a rollout, as they were typed, and what happens when one fails."""
+
+    command: str | None = None
+    stop_command: str | None = None
+    is_shell: bool = False
+    on_failure: OnFailure = OnFailure.PAUSE
+    failure_command: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRollout:
+    """What would be done. commands: every one, with its member; predicted: what is foretold of the whole."""
+
+    spec: RolloutSpec
+    group: GroupSnapshot
+    predicted: PredictedBounce
+    expected: StepExpectation
+    commands: tuple[tuple[CommandTarget, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutContext:
+    """Who runs it, and where. folder: of locks and journals."""
+
+    cluster: AdminClient
+    observer: RolloutObserver
+    operator: HumanOperator
+    audit: AuditTrail | None
+    folder: pathlib.Path
+    environment: Mapping[str, str]
+    timeout_ms: int
+    timekeeper: Timekeeper
+
+
+def plan_rollout(
+    group: BounceGroup, request: BounceRequest, commands: RolloutCommands, limits: RolloutLimits, *,
+    gates: Gates | None = None, pods: Mapping[str, str] | None = None, assume_stopped: bool = False,
+    draws: int = DRAWS, seed: int = SEED,
+) -> PlannedRollout:  # fmt: skip
+    """The steps of a plan, what is foretold of them, and the commands. Changes nothing.
+
+    Raises what `predict_bounce` raises, RefusedError if the prediction exceeds a gate or a command is not safe, and
+    UsageError for a plan without a command."""
+    if request.migrate or request.what_if.changes_assignment:
+        raise UsageError("kgm rollout restarts members as they are configured: it takes no what-ifs")
+    predicted = predict_bounce(group, request, gates=gates, draws=draws, seed=seed)
+    plan, prediction = predicted.plan, predicted.predictions[0]
+    spec = RolloutSpec(
+        group_id=group.snapshot.group_id,
+        steps=steps_of(plan),
+        command=commands.command,
+        stop_command=commands.stop_command,
+        is_shell=commands.is_shell,
+        on_failure=commands.on_failure,
+        failure_command=commands.failure_command,
+        limits=limits,
+        assume_stopped=assume_stopped,
+        pods=dict(pods or {}),
+        restart_time_ms=plan.restart_time_ms,
+        pause_ms=0 if plan.rolling is None else plan.rolling.pause_ms,
+        stop=plan.stop,
+        retry_every_ms=plan.retry_every_ms,
+        session_timeout_ms=plan.what_if.session_timeout_ms,
+        rebalance_timeout_ms=plan.what_if.rebalance_timeout_ms,
+        heartbeat_interval_ms=plan.heartbeat_interval_ms,
+        settings=request.settings,
+        kafka_version=None if request.kafka_version is None else str(request.kafka_version),
+        draws=draws,
+        seed=seed,
+    )
+    checked = check_commands(spec, group.snapshot)
+    return PlannedRollout(
+        spec=spec,
+        group=group.snapshot,
+        predicted=predicted,
+        expected=StepExpectation.of(prediction),
+        commands=tuple((target, tuple(argv)) for target, argv in checked),
+    )
+
+
+def refuse_failed_gates(planned: PlannedRollout) -> None:
+    """Raises RefusedError if more is foretold than the gates allow, or that the group does not become stable."""
+    group_id = planned.group.group_id
+    for failure in planned.predicted.failed_gates:
+        raise RefusedError(f"nothing was done: {failure.message}", group_id=group_id)
+    if not planned.expected.becomes_stable:
+        raise RefusedError(
+            f"nothing was done: group {group_id!r} would not become stable", facts=planned.expected.caveats,
+            group_id=group_id,
+        )  # fmt: skip
+
+
+def run_rollout(planned: PlannedRollout, context: RolloutContext, journal_path: pathlib.Path) -> RolloutReport:
+    """Carry it out. Raises RefusedError if nothing was done: the gates, a lock, a journal that cannot be written."""
+    refuse_failed_gates(planned)
+    spec, cluster = planned.spec, context.cluster
+    with rollout_lock(context.folder, cluster.cluster_id, spec.group_id, _owner(context, journal_path)):
+        journal = RolloutJournal.create(journal_path)
+        try:
+            journal.write(
+                JournalKind.PLAN, spec=spec.to_json(), cluster_id=cluster.cluster_id, bootstrap=cluster.bootstrap,
+                operator=str(context.operator), group=without_offsets(planned.group),
+                foretold=planned.expected.to_json(),
+            )  # fmt: skip
+            return _run(spec, RolloutProgress(left=planned.group, overall=planned.expected), context, journal)
+        finally:
+            journal.close()
+
+
+def open_journal(path: pathlib.Path) -> RecordedRollout:
+    """What a journal says. Raises NotFoundError, UsageError, or RefusedError if there is nothing left to do."""
+    recorded = recorded_rollout(read_journal(path))
+    if recorded.progress.is_over:
+        raise RefusedError(
+            f"nothing was done: the rollout of {path} is over", hint="start another one: kgm rollout GROUP --exec ...",
+            group_id=recorded.spec.group_id,
+        )  # fmt: skip
+    return recorded
+
+
+def resume_rollout(path: pathlib.Path, context: RolloutContext, *, accept_unseen: bool = False) -> RolloutReport:
+    """Go on where the journal ends. accept_unseen: from now on, whatever the journal says. Raises what `open_journal`
+    raises, and RefusedError for another cluster."""
+    group_id = open_journal(path).spec.group_id
+    with rollout_lock(context.folder, context.cluster.cluster_id, group_id, _owner(context, path)):
+        recorded = open_journal(path)  # nobody writes to it any more
+        if recorded.cluster_id != context.cluster.cluster_id:
+            raise RefusedError(
+                f"nothing was done: the journal is about cluster {recorded.cluster_id}, and this is "
+                f"{context.cluster.cluster_id}",
+                hint="check --bootstrap-server and --profile",
+                group_id=group_id,
+            )
+        journal = RolloutJournal.reopen(path)
+        try:
+            journal.write(JournalKind.RESUME, operator=str(context.operator))
+            spec = recorded.spec
+            if accept_unseen:
+                spec = replace(spec, limits=replace(spec.limits, accept_unseen=True))
+            return _run(spec, recorded.progress, context, journal)
+        finally:
+            journal.close()
+
+
+def _run(
+    spec: RolloutSpec, progress: RolloutProgress, context: RolloutContext, journal: RolloutJournal
+) -> RolloutReport:
+    poller = GroupPoller(context.cluster, [spec.group_id], budget_ms=min(POLL_MS, context.timeout_ms))
+    tools = RolloutTools(
+        cluster=context.cluster,
+        observation=GroupObservation(spec.group_id, poller, context.timekeeper),
+        journal=journal,
+        observer=context.observer,
+        timekeeper=context.timekeeper,
+        operator=context.operator,
+        audit=context.audit,
+        timeout_ms=context.timeout_ms,
+        environment=context.environment,
+    )
+    return Rollout(spec, progress, tools).run()
+
+
+def _owner(context: RolloutContext, journal_path: pathlib.Path) -> str:
+    return f"{context.operator}, process {os.getpid()}, journal {journal_path}"
+
+
+def default_journal(environment: Mapping[str, str], group_id: str, now: str) -> pathlib.Path:
+    """A file of the state directory, named after the group and the time. now: RFC 3339."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", group_id)[:80].lstrip(".") or "group"
+    return state_folder(environment) / f"{name}-{re.sub('[^0-9TZ]', '', now)}-{os.getpid()}.ndjson"

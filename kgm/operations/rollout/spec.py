@@ -1,0 +1,171 @@
+"""What is carried out: the steps, the commands and the limits, as they are written into the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Final
+
+from kgm.coordinator.contract.broker_version import BrokerVersion
+from kgm.model.errors import UsageError
+from kgm.operations.rollout.template import CommandTemplate
+from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
+
+#: Beyond restart time, session and rebalance timeout, until a step that is not over has failed.
+_SPARE_MS: Final = 60_000
+
+
+class StepKind(StrEnum):
+    """What a step does with its members: they come back, or they stop for good."""
+
+    BOUNCE = "bounce"
+    STOP = "stop"
+
+
+class OnFailure(StrEnum):
+    """What happens when a step has failed or reality has left the prediction.
+
+    pause: stop; the rollout can be resumed. abort: stop for good. run: run a command for the members of the step, and
+    then pause."""
+
+    PAUSE = "pause"
+    ABORT = "abort"
+    RUN = "run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutStep:
+    """Members whose commands run at the same time. members: identities at the beginning of the rollout, those to be
+    removed included. remove: those that one LeaveGroup removes once all have stopped."""
+
+    kind: StepKind
+    members: tuple[str, ...]
+    remove: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutLimits:
+    """settle_ms: for how long nothing may happen until a step is over. step_timeout_ms: from the end of the commands
+    until a step that is not over has failed; None: by the timeouts of the group. most_lag: of the whole group, in
+    records. accept_unseen: whether a step is over although rebalances or handovers may have been missed."""
+
+    settle_ms: int = 5_000
+    step_timeout_ms: int | None = None
+    command_timeout_ms: int = 600_000
+    interval_ms: int = 500
+    most_lag: int | None = None
+    accept_unseen: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutSpec:
+    """Everything that a rollout needs and that a journal has to keep.
+
+    command: run for members that bounce; stop_command: for those that stop for good. failure_command: with
+    `OnFailure.RUN`. assume_stopped: whether a member counts as stopped when its command has succeeded, although nothing
+    that kgm sees shows it. pods: by identity, if members were resolved to pods. settings: of the broker, as the
+    operator gave them."""
+
+    group_id: str
+    steps: tuple[RolloutStep, ...]
+    command: str | None = None
+    stop_command: str | None = None
+    is_shell: bool = False
+    on_failure: OnFailure = OnFailure.PAUSE
+    failure_command: str | None = None
+    limits: RolloutLimits = field(default_factory=RolloutLimits)
+    assume_stopped: bool = False
+    pods: Mapping[str, str] = field(default_factory=dict)
+    restart_time_ms: int = 10_000
+    pause_ms: int = 0
+    stop: Stop = Stop.CLEAN
+    retry_every_ms: int | None = None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    heartbeat_interval_ms: int | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    kafka_version: str | None = None
+    draws: int = 200
+    seed: int = 1
+
+    def template(self, step: RolloutStep) -> CommandTemplate:
+        """Raises UsageError if the step has no command, or one that is not valid."""
+        text, option = (self.command, "--exec") if step.kind is StepKind.BOUNCE else (self.stop_command, "--exec-stop")
+        if text is None:
+            what = "restarts" if step.kind is StepKind.BOUNCE else "stops"
+            raise UsageError(f"{option} is missing: the command that {what} {', '.join(step.members)}")
+        return CommandTemplate.parse(text, option, is_shell=self.is_shell)
+
+    def failure_template(self) -> CommandTemplate | None:
+        if self.failure_command is None:
+            return None
+        return CommandTemplate.parse(self.failure_command, "--on-failure", is_shell=self.is_shell)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """In the order of the steps."""
+        return tuple(name for step in self.steps for name in step.members)
+
+    def plan_of(self, step: RolloutStep) -> Plan:
+        """The plan of one step alone."""
+        is_bounce = step.kind is StepKind.BOUNCE
+        return Plan(
+            bounce=step.members if is_bounce else (),
+            scale_in=() if is_bounce else tuple(name for name in step.members if name not in step.remove),
+            remove=step.remove,
+            restart_time_ms=self.restart_time_ms,
+            stop=self.stop,
+            retry_every_ms=self.retry_every_ms,
+            what_if=WhatIf(session_timeout_ms=self.session_timeout_ms, rebalance_timeout_ms=self.rebalance_timeout_ms),
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+            settings=self.settings,
+            kafka_version=None if self.kafka_version is None else BrokerVersion.parse(self.kafka_version),
+        )
+
+    def step_timeout_ms(self, session_timeout_ms: int, rebalance_timeout_ms: int) -> int:
+        """How long a step may take from the end of its commands."""
+        if self.limits.step_timeout_ms is not None:
+            return self.limits.step_timeout_ms
+        return self.restart_time_ms + session_timeout_ms + rebalance_timeout_ms + self.limits.settle_ms + _SPARE_MS
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "stop": self.stop.value}
+
+    @classmethod
+    def from_json(cls, data: Any) -> RolloutSpec:
+        """Raises UsageError for what `to_json` has not written."""
+        try:
+            known = {each.name for each in fields(cls)}
+            values = {name: value for name, value in data.items() if name in known}
+            values["steps"] = tuple(
+                RolloutStep(kind=StepKind(step["kind"]), members=tuple(step["members"]), remove=tuple(step["remove"]))
+                for step in data["steps"]
+            )
+            values["limits"] = RolloutLimits(**data["limits"])
+            values["on_failure"] = OnFailure(data["on_failure"])
+            values["stop"] = Stop(data["stop"])
+            return cls(**values)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UsageError(f"the journal has no valid plan: {type(error).__name__}: {error}") from None
+
+
+def steps_of(plan: Plan) -> tuple[RolloutStep, ...]:
+    """The steps of a plan: what stops for good first, then the batches.
+
+    Raises UsageError for what a rollout does not carry out."""
+    if plan.scale_out:
+        raise UsageError(
+            "kgm rollout starts no new members: a command runs for members that are there",
+            hint="start them with your deployment tool, and look on with kgm watch",
+        )
+    stopping = (*plan.scale_in, *plan.remove)
+    if stopping and plan.bounce and plan.rolling is None:
+        raise UsageError(
+            "members that bounce and members that stop for good are different steps",
+            hint="add --rolling: the members that stop for good are the first step",
+        )
+    first: Sequence[RolloutStep] = (
+        [RolloutStep(kind=StepKind.STOP, members=stopping, remove=plan.remove)] if stopping else []
+    )
+    return (*first, *(RolloutStep(kind=StepKind.BOUNCE, members=batch) for batch in plan.batches()))

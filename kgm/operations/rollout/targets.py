@@ -1,0 +1,66 @@
+"""The members of a step as their commands see them."""
+
+from __future__ import annotations
+
+import shutil
+
+from kgm.model.changes import by_identity
+from kgm.model.errors import NotFoundError, RefusedError
+from kgm.model.snapshot import GroupSnapshot
+from kgm.operations.rollout.spec import RolloutSpec, RolloutStep
+from kgm.operations.rollout.template import CommandTarget, CommandTemplate, environment, refuse_shared_commands
+
+
+def targets_of(spec: RolloutSpec, step: RolloutStep, number: int, group: GroupSnapshot) -> list[CommandTarget]:
+    """In the order of the step. number: of the step, from 1. Raises NotFoundError for a member that is not there."""
+    members = by_identity(group)
+    places = {name: place for place, name in enumerate(spec.members)}
+    targets = []
+    for name in step.members:
+        if name not in members:
+            raise NotFoundError(f"group {spec.group_id} has no member {name}", group_id=spec.group_id)
+        member = members[name]
+        targets.append(
+            CommandTarget(
+                group_id=spec.group_id,
+                step=number,
+                index=places[name],
+                group_instance_id=member.group_instance_id,
+                member_id=member.member_id,
+                client_id=member.client_id,
+                host=member.client_host.removeprefix("/"),
+                pod=spec.pods.get(name),
+                partitions=member.assignment,
+            )
+        )
+    return targets
+
+
+def check_commands(spec: RolloutSpec, group: GroupSnapshot) -> list[tuple[CommandTarget, list[str]]]:
+    """Every command of the rollout, in order, as it would run now.
+
+    Raises UsageError or RefusedError if one of them cannot run: before the first step, and not in the middle."""
+    commands = []
+    of_kind: dict[str, list[list[CommandTarget]]] = {}
+    for number, step in enumerate(spec.steps, 1):
+        targets = targets_of(spec, step, number, group)
+        template = spec.template(step)
+        of_kind.setdefault(step.kind, []).append(targets)
+        _refuse_missing_program(template)
+        for target in targets:
+            environment(target, {})
+            commands.append((target, template.argv(target)))
+    for step in {step.kind: step for step in spec.steps}.values():
+        refuse_shared_commands(spec.template(step), of_kind[step.kind])
+    failure = spec.failure_template()
+    if failure is not None:
+        _refuse_missing_program(failure)
+    for target, _ in commands if failure is not None else ():
+        assert failure is not None
+        failure.argv(target)
+    return commands
+
+
+def _refuse_missing_program(template: CommandTemplate) -> None:
+    if shutil.which(template.words[0]) is None:
+        raise RefusedError(f"nothing was done: there is no program {template.words[0]!r} that can be run")

@@ -1,0 +1,29 @@
+"""What a rollout acts through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kgm.client.admin_client import AdminClient
+from kgm.operations.removal.audit_log import AuditTrail
+from kgm.operations.removal.operator import HumanOperator
+from kgm.operations.rollout.events import RolloutObserver
+from kgm.operations.rollout.journal import RolloutJournal
+from kgm.operations.rollout.observation import GroupObservation
+from kgm.operations.watch.timekeeper import Timekeeper
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutTools:
+    """timeout_ms: how long a description may take, and a removal. environment: what commands inherit."""
+
+    cluster: AdminClient
+    observation: GroupObservation
+    journal: RolloutJournal
+    observer: RolloutObserver
+    timekeeper: Timekeeper
+    operator: HumanOperator
+    audit: AuditTrail | None
+    timeout_ms: int
+    environment: Mapping[str, str]

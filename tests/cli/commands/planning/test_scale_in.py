@@ -1,0 +1,86 @@
+"""`kgm scale-in` on an embedded server: who goes, what is foretold, and lines that can be pasted."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+
+import jsonschema
+import pytest
+
+from kgm.cli.main import run
+from kgm.cli.output.schema import schema_of
+from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.server import serve_in_thread
+from tests.client.joiners import form_group
+
+
+@pytest.fixture(scope="module")
+def server():
+    settings = BrokerSettings(group_initial_rebalance_delay_ms=0)
+    with serve_in_thread(topics={"orders": 6}, settings=settings) as running:
+        yield running
+
+
+@pytest.fixture
+def scale_in(server, capsys):
+    """Runs kgm on a group of these members: (exit code, stdout, stderr)."""
+    made = []
+
+    def scale_in(names, *words):
+        group = f"pods-{os.urandom(4).hex()}"
+        made.extend(form_group(server, group, names, "orders"))
+        code = run(["scale-in", group, *words, "--draws", "2", "-b", server.bootstrap])
+        captured = capsys.readouterr()
+        return code, captured.out.replace(group, "GROUP"), captured.err.replace(group, "GROUP")
+
+    yield scale_in
+    for joiner in made:
+        joiner.close()
+
+
+def test_the_lines_can_be_pasted_and_name_the_same_cluster(scale_in, server):
+    code, out, _ = scale_in(["app-0", "app-1", "app-2"], "--to", "1")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == "GROUP  app to 1 replica: 2 members of 3 go"
+    assert [line.split()[0] for line in lines[1:4]] == ["POD", "app-2", "app-1"]
+    assert "kubectl scale statefulset/app --replicas=1" in lines
+    assert "kubectl wait --for=delete pod/app-2 pod/app-1 --timeout=5m" in lines
+    (removal,) = [line for line in lines if line.startswith("kgm ")]
+    words = shlex.split(removal)
+    assert words[:2] == ["kgm", "remove-members"]
+    assert words[words.index("-b") + 1] == server.bootstrap
+    assert words[words.index("--instance-ids") + 1] == "app-{1..2}"
+    assert "--assume-stopped" in words
+
+
+def test_json_matches_its_schema(scale_in):
+    code, out, _ = scale_in(["app-0", "app-1"], "--to", "1", "-o", "json")
+    assert code == 0
+    document = json.loads(out)
+    jsonschema.validate(document, schema_of("scale-in"))
+    data = document["data"]
+    assert [one["pod"] for one in data["leaving"]] == ["app-1"]
+    assert data["staying"] == ["app-0"]
+    assert data["scenario"]["rebalances"] == 1
+    assert data["scenario"]["final_assignment"] == {"app-0": {"orders": [0, 1, 2, 3, 4, 5]}}
+
+
+def test_kubectl_is_asked_for_the_pods(scale_in, tmp_path):
+    pods = {"items": [{"metadata": {"name": "web-0"}, "status": {"podIP": "127.0.0.1"}}]}
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f"#!{sys.executable} -SE\nprint({json.dumps(pods)!r})\n")
+    kubectl.chmod(0o755)
+    code, out, _ = scale_in(["first"], "--to", "0", "--kubernetes", "--kubectl", str(kubectl), "-o", "name")
+    assert (code, out) == (0, "first\n")
+    code, _, err = scale_in(["first"], "--to", "0")
+    assert code == 6
+    assert "first is no name of a pod of a StatefulSet" in err
+
+
+@pytest.mark.parametrize("words", [[], ["--to", "-1"], ["--to", "x"]])
+def test_the_number_is_needed(scale_in, words):
+    assert scale_in(["app-0"], *words)[0] == 2

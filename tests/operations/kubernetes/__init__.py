@@ -1,0 +1,1 @@
+"""Members and pods, as a stand-in for kubectl tells it."""

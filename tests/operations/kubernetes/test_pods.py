@@ -1,0 +1,92 @@
+"""Members and pods. `kubectl` is a program on the PATH, as for an operator."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+
+import pytest
+
+from kgm.model.errors import RefusedError, UsageError
+from kgm.model.snapshot import GroupSnapshot, MemberSnapshot
+from kgm.operations.kubernetes.pods import Kubectl
+from kgm.operations.rollout.template import CommandTemplate
+
+
+def group(*members):
+    return GroupSnapshot(group_id="g", type="classic", state="Stable", members=tuple(members))
+
+
+def member(name, host="10.0.0.1", *, static=True):
+    return MemberSnapshot(member_id=f"{name}-id", group_instance_id=name if static else None, client_host=host)
+
+
+def pod(name, ip="10.9.9.9", *, deleted=False):
+    metadata = {"name": name} | ({"deletionTimestamp": "2026-11-22T10:00:00Z"} if deleted else {})
+    return {"metadata": metadata, "status": {} if ip is None else {"podIP": ip}}
+
+
+@pytest.fixture
+def kubectl(tmp_path):
+    """A program that answers with these pods, and writes down its arguments."""
+
+    def kubectl(*pods, code=0, text=None):
+        answer = json.dumps({"items": list(pods)}) if text is None else text
+        script = tmp_path / "kubectl"
+        script.write_text(
+            f"#!{sys.executable} -SE\nimport sys\nopen({str(tmp_path / 'asked')!r}, 'w').write(repr(sys.argv[1:]))\n"
+            f"sys.stdout.write({answer!r})\nsys.stderr.write('no rights' if {code} else '')\nsys.exit({code})\n"
+        )
+        script.chmod(0o755)
+        return str(script)
+
+    return kubectl
+
+
+def test_a_pod_has_the_name_of_its_member_or_its_address(kubectl, tmp_path):
+    command = Kubectl.of(
+        f"{kubectl(pod('app-0'), pod('web-x', '10.0.0.7'), pod('web-y', None))} --context=c", namespace="shop", selector="app=x"
+    )  # fmt: skip
+    members = group(member("app-0"), member("dyn", "/10.0.0.7", static=False), member("other", "10.5.5.5"))
+    assert command.pods_of(members, {"app-0", "dyn-id"}, {}) == {"app-0": "app-0", "dyn-id": "web-x"}
+    asked = (tmp_path / "asked").read_text()
+    assert asked == "['--context=c', '--namespace=shop', 'get', 'pods', '--output=json', '--selector=app=x']"
+
+
+@pytest.mark.parametrize(
+    ("pods", "message"),
+    [
+        ([], "no pod has its name or its address 10.0.0.1"),
+        ([pod("x", "10.0.0.1"), pod("y", "10.0.0.1")], "2 pods have its address 10.0.0.1: x, y"),
+        ([pod("app-0", "10.0.0.1", deleted=True)], "no pod has its name"),
+    ],
+)
+def test_a_member_whose_pod_is_not_certain_stops_everything(kubectl, pods, message):
+    with pytest.raises(RefusedError, match=message):
+        Kubectl.of(kubectl(*pods)).pods_of(group(member("app-0")), {"app-0"}, {})
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"code": 1}, "ended with exit code 1"), ({"text": "no json"}, "is no list of pods"),
+        ({"text": '{"items": [{}]}'}, "is no list of pods"), ({"text": "[1]"}, "is no list of pods"),
+    ],
+)  # fmt: skip
+def test_a_kubectl_that_does_not_answer_stops_everything(kubectl, more, message):
+    with pytest.raises(RefusedError, match=message):
+        Kubectl.of(kubectl(**more)).pods_of(group(member("app-0")), {"app-0"}, {})
+    with pytest.raises(RefusedError, match="no-such-kubectl"):
+        Kubectl.of("no-such-kubectl").pods_of(group(), set(), {})
+
+
+def test_the_command_that_deletes_a_pod_is_a_template():
+    command = Kubectl.of("kubectl --context='a {b}'", namespace="shop")
+    text = command.delete_command(is_shell=False)
+    template = CommandTemplate.parse(text, "--exec")
+    assert template.words == ("kubectl", "--context=a {{b}}", "--namespace=shop", "delete", "pod", "{pod}")
+    in_shell = command.delete_command(is_shell=True)
+    assert shlex.split(in_shell) == ["kubectl", "--context=a {b}", "--namespace=shop", "delete", "pod", "$KGM_POD"]
+    with pytest.raises(UsageError):
+        Kubectl.of(" ")

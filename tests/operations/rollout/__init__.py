@@ -1,0 +1,1 @@
+"""`kgm rollout`, with real clients behind a command that starts and stops them."""

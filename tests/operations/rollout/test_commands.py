@@ -1,0 +1,81 @@
+"""Real processes: how they end, what is kept of their output, and that none of them can hold kgm up."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import time
+
+import pytest
+
+from kgm.operations.rollout.commands import OUTPUT_BYTES, CommandResult, RunningCommand, process_mark
+from kgm.operations.watch.timekeeper import SystemTimekeeper
+from tests.waiting import until
+
+CLOCK = SystemTimekeeper()
+
+
+def start(script, *, timeout_ms=60_000, line=b""):
+    argv = ["/bin/sh", "-c", script]
+    return RunningCommand.start(argv, env=os.environ, line=line, now_ms=CLOCK.now_ms(), timeout_ms=timeout_ms)
+
+
+def end(command, timeout_s=30):
+    return until(
+        lambda: command.poll(CLOCK.now_ms()), "the command does not end", timeout_s, accept=lambda it: it is not None
+    )
+
+
+def test_exit_code_output_and_input():
+    result = end(start("read line; echo got $line; echo problem >&2; exit 3", line=b"42\n"))
+    assert (result.exit_code, result.has_timed_out, result.output) == (3, False, "got 42\nproblem\n")
+    assert not result.is_success
+    assert result.text == "ended with exit code 3"
+    assert end(start("true")).is_success
+
+
+def test_a_program_that_does_not_exist():
+    result = RunningCommand.start(["/no/such/program"], env={}, line=b"", now_ms=0, timeout_ms=1)
+    assert isinstance(result, CommandResult)
+    assert (result.exit_code, result.output) == (None, "/no/such/program: No such file or directory")
+    assert not result.is_success
+
+
+def test_the_end_of_a_large_output_is_kept_and_the_rest_takes_no_room():
+    script = "import sys; sys.stdout.write('x' * (5 << 20)); sys.stdout.write('the end')"
+    command = start(f"{shlex.quote(sys.executable)} -c {shlex.quote(script)}; read forever")
+    result = end(command)
+    assert len(result.output) <= OUTPUT_BYTES
+    assert result.output.endswith("xthe end")
+
+
+def test_a_daemon_that_keeps_the_output_open_does_not_hold_the_command_up():
+    started = time.monotonic()
+    result = end(start("sleep 60 & echo $!"))
+    os.kill(int(result.output), signal.SIGKILL)
+    assert result.is_success
+    assert time.monotonic() - started < 30
+
+
+def test_a_command_that_takes_too_long_is_ended_with_its_children():
+    command = start("sleep 61 & echo $!; wait", timeout_ms=300)
+    result = end(command)
+    assert result.has_timed_out
+    assert not result.is_success
+    child = int(result.output)
+    until(lambda: process_mark(child) is None, "the child still runs", 10)
+
+
+def test_a_process_is_told_from_a_later_one_with_its_id():
+    assert process_mark(os.getpid()) == process_mark(os.getpid()) is not None
+    command = start("read forever")
+    mark = process_mark(command.pid)
+    end(command)
+    assert process_mark(command.pid) != mark or mark is None
+
+
+@pytest.mark.parametrize(("code", "text"), [(-9, "was ended by SIGKILL"), (-250, "was ended by signal 250")])
+def test_a_signal_has_its_name(code, text):
+    assert CommandResult(exit_code=code).text == text

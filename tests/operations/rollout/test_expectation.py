@@ -1,0 +1,84 @@
+"""What was foretold beside what happened: more is a deviation, less is not, and what is not known is neither."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kgm.operations.rollout.expectation import (
+    ExpectedRange,
+    StepCounts,
+    StepExpectation,
+    excess,
+    other_owners,
+    shortfall,
+    unknown_because,
+)  # fmt: skip
+from kgm.operations.watch.watched_group import CountDoubt
+
+FORETOLD = StepExpectation(
+    rebalances=ExpectedRange(least=1, most=2), handovers=ExpectedRange(least=2, most=4), exact=False
+)
+AT_LEAST = CountDoubt(bound="at least", why="the log cannot be read")
+AT_MOST = CountDoubt(bound="at most", why="several epochs passed")
+
+
+@pytest.mark.parametrize(
+    ("rebalances", "handovers", "more", "less"),
+    [
+        (1, 2, [], []), (2, 4, [], []),
+        (3, 4, ["step 1: 3 rebalances, foretold: 1 to 2 rebalances"], []),
+        (2, 5, ["step 1: 5 handovers, foretold: 2 to 4 handovers"], []),
+        (0, 0, [], ["0 rebalances, fewer than foretold: 1 to 2 rebalances", "0 handovers, fewer than foretold: 2 to 4 handovers"]),
+    ],
+)  # fmt: skip
+def test_more_and_less(rebalances, handovers, more, less):
+    counts = StepCounts(rebalances=rebalances, handovers=handovers)
+    assert excess(counts, FORETOLD, "step 1") == more
+    assert shortfall(counts, FORETOLD) == less
+    assert counts.unknown_because is None
+
+
+def test_what_may_have_been_missed_is_not_known():
+    few = StepCounts(rebalances=0, handovers=0, rebalances_doubt=AT_LEAST)
+    assert few.unknown_because == "there may have been more rebalances: the log cannot be read"
+    assert shortfall(few, FORETOLD) == ["0 handovers, fewer than foretold: 2 to 4 handovers"]
+    at_most = StepCounts(rebalances=3, handovers=2, rebalances_doubt=AT_MOST)
+    assert excess(at_most, FORETOLD, "step 1") == []
+    assert unknown_because(at_most, FORETOLD) == (
+        "3 rebalances (at most: several epochs passed), foretold: 1 to 2 rebalances"
+    )
+    assert unknown_because(StepCounts(rebalances=2, handovers=2, rebalances_doubt=AT_MOST), FORETOLD) is None
+    assert unknown_because(few, FORETOLD) == few.unknown_because
+    hidden = StepCounts(rebalances=1, handovers=0, handovers_exact=False)
+    assert "between two polls" in str(hidden.unknown_because)
+    assert shortfall(hidden, FORETOLD) == []
+
+
+def test_counts_of_two_steps_are_as_certain_as_the_less_certain_one():
+    sure = StepCounts(rebalances=1, handovers=2)
+    unsure = StepCounts(rebalances=1, handovers=3, rebalances_doubt=AT_LEAST, handovers_exact=False)
+    assert sure.plus(unsure) == unsure.plus(sure)
+    assert sure.plus(unsure) == StepCounts(rebalances=2, handovers=5, rebalances_doubt=AT_LEAST, handovers_exact=False)
+
+
+def test_owners_are_compared_where_they_are_certain():
+    final = {"a": {"t": (0, 1)}, "b": {"t": (2,)}}
+    certain = StepExpectation(
+        rebalances=ExpectedRange(least=0, most=0), handovers=ExpectedRange(least=0, most=0), exact=True,
+        final_assignment=final,
+    )  # fmt: skip
+    assert other_owners(final, certain) is None
+    assert other_owners({"a": {"t": (0,)}, "b": {"t": (1, 2)}}, certain) == (
+        "1 partition with another owner than foretold: t[1] a -> b"
+    )
+    assert other_owners({}, FORETOLD) is None
+
+
+def test_the_journal_gives_back_what_was_written():
+    for one in (FORETOLD, StepExpectation(
+        rebalances=ExpectedRange(least=0, most=0), handovers=ExpectedRange(least=0, most=0), exact=True,
+        becomes_stable=False, final_assignment={"a": {"t": (0, 1)}}, caveats=("x",),
+    )):  # fmt: skip
+        assert StepExpectation.from_json(json.loads(json.dumps(one.to_json()))) == one

@@ -1,0 +1,130 @@
+"""A rollout of real clients on a real Kafka: the prediction of each step holds, and each fault is noticed and named."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kafka.broker import KafkaCluster
+from tests.operations.rollout.units import fleet, kgm
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.alone]
+NAMES = ["app-1", "app-2", "app-3"]
+PARTITIONS = 6
+#: A session that outlasts what a restart takes on a busy machine.
+SESSION_MS = 10_000
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with KafkaCluster(properties={"group.consumer.session.timeout.ms": str(SESSION_MS)}) as cluster:
+        cluster.create_topics({"orders": PARTITIONS})
+        yield cluster
+
+
+def carried_out(broker, folder, group, *words, faults=None, placeholder="{instance_id}", **options):
+    """A rolling restart of three members, and their units after it."""
+    if options.get("protocol", "classic") == "classic":
+        options.setdefault("session_timeout_ms", SESSION_MS)
+    with fleet(
+        broker.bootstrap, folder, NAMES, partitions=PARTITIONS, group=group, topics=["orders"], **options
+    ) as units:
+        units.faults |= faults or {}
+        ended = kgm(
+            folder, broker.bootstrap, "rollout", group, "--all", "--rolling", "--restart-time", "1s", "--settle", "2s",
+            "--heartbeat-interval", "300ms", "--step-timeout", "30s", "--exec", f"{units.command} restart {placeholder}",
+            "-o", "ndjson", *words,
+        )  # fmt: skip
+        return ended, [name for _, name in units.calls]
+
+
+@pytest.mark.parametrize("kind", ["librdkafka", "java"])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_static_members_are_restarted_without_a_rebalance(broker, tmp_path, kind, protocol):
+    ended, calls = carried_out(broker, tmp_path, f"static-{kind}-{protocol}", kind=kind, protocol=protocol)
+    assert (ended.code, calls) == (0, NAMES), ended
+    (done,) = ended.of_kind("done")
+    assert (done["observed"]["rebalances"], done["observed"]["handovers"]) == (0, 0)
+    assert done["observed"]["rebalances_doubt"] is None
+
+
+@pytest.mark.parametrize("kind", ["librdkafka", "java"])
+def test_dynamic_members_cost_what_was_foretold_of_each_step(broker, tmp_path, kind):
+    ended, calls = carried_out(
+        broker, tmp_path, f"dynamic-{kind}", kind=kind, static=False, placeholder="{client_id}"
+    )  # fmt: skip
+    assert ended.code == 0, ended
+    assert sorted(calls) == NAMES
+    for foretold, observed in zip(ended.of_kind("foretold"), ended.of_kind("observed"), strict=True):
+        seen, span = observed["observed"], foretold["foretold"]
+        assert span["rebalances"]["min"] <= seen["rebalances"] <= span["rebalances"]["max"]
+        assert span["handovers"]["min"] <= seen["handovers"] <= span["handovers"]["max"]
+        assert seen["rebalances"] > 0
+
+
+def stay_away(units, name):
+    units.stop(name)
+    return 0
+
+
+def come_back_late(units, name):
+    units.stop(name)
+    units.later(1.5 * SESSION_MS / 1000, lambda: units.strays.append(units.start(name)))
+    return 0
+
+
+def come_back_twice(units, name):
+    units.stop(name)
+    units.members[name] = units.start(name)
+    units.members[name].wait_assigned()
+    units.strays.append(units.start(name))
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (stay_away, "the session of app-2 has timed out before it came back"),
+        (come_back_late, "the session of app-2 has timed out before it came back"),
+        (come_back_twice, "app-2 has come back 2 times"),
+    ],
+)
+def test_a_fault_is_named_and_the_next_step_is_not_begun(broker, tmp_path, fault, message):
+    ended, calls = carried_out(broker, tmp_path, f"fault-{fault.__name__}", faults={"app-2": fault})
+    assert (ended.code, calls) == (8, ["app-1", "app-2"]), ended
+    assert message in ended.err
+    assert "1 of 3 steps done; step 2 (app-2) has begun" in ended.err
+
+
+def test_a_broker_that_is_killed_in_a_step_is_waited_for(tmp_path):
+    """The coordinator is away and comes back; the members were not told, and the group is as it was."""
+    with KafkaCluster() as own:
+        own.create_topics({"orders": PARTITIONS})
+
+        def kill_broker(units, name):
+            units.stop(name)
+            own.restart(1)
+            units.members[name] = units.start(name)
+            return 0
+
+        ended, calls = carried_out(
+            own, tmp_path, "killed-broker", faults={"app-2": kill_broker}, session_timeout_ms=60_000
+        )
+        assert (ended.code, calls) == (0, NAMES), ended
+        assert any("unreachable" in event["text"] for event in ended.of_kind("note"))
+
+
+def test_members_that_are_removed_are_stopped_first(broker, tmp_path):
+    with fleet(
+        broker.bootstrap, tmp_path, NAMES, partitions=PARTITIONS, group="removal", topics=["orders"],
+        session_timeout_ms=SESSION_MS,
+    ) as units:  # fmt: skip
+        ended = kgm(
+            tmp_path, broker.bootstrap, "rollout", "removal", "--remove", "app-{2..3}", "--exec-stop",
+            f"{units.command} stop {{instance_id}}", "--assume-stopped", "--settle", "2s", "-o", "ndjson",
+        )  # fmt: skip
+        assert ended.code == 0, ended
+        assert sorted(units.calls) == [("stop", "app-2"), ("stop", "app-3")]
+        (done,) = ended.of_kind("done")
+        assert done["observed"]["rebalances"] == 1
+        audit = kgm(tmp_path, broker.bootstrap, "audit", "-o", "ndjson").out
+        assert audit.count('"action": "remove-members"') == audit.count('"action": "rollout"') == 2

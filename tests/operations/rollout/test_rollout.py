@@ -1,0 +1,325 @@
+"""When a rollout goes on and when it stops, on an embedded server with members that do what the test says."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kgm.operations.rollout.journal import read_journal
+from tests import KGM
+from tests.operations.rollout.units import JoinedUnits, environment, kgm
+from tests.waiting import until
+
+pytestmark = pytest.mark.slow
+NAMES = ["a", "b", "c"]
+FLAGS = ["--settle", "0s", "--interval", "100ms", "--restart-time", "200ms", "--step-timeout", "1s"]
+
+
+@pytest.fixture
+def units(server, group, tmp_path):
+    with JoinedUnits(server.bootstrap, tmp_path, {"group": group, "topic": "orders"}) as joined:
+        joined.form(server, NAMES)
+        yield joined
+
+
+@pytest.fixture
+def rollout(units, tmp_path):
+    """Carry a rolling restart out; further arguments are options."""
+
+    def rollout(*words, command="{unit} restart {{instance_id}}", plan=("--all", "--rolling", "--accept-unseen")):
+        text = command.format(unit=units.command).replace("{{", "{").replace("}}", "}")
+        where = ["--journal", str(tmp_path / "j.ndjson")] if "--journal" not in words else []
+        return kgm(
+            tmp_path,
+            units.bootstrap,
+            "rollout",
+            units.group,
+            "--exec",
+            text,
+            *plan,
+            *FLAGS,
+            "-o",
+            "ndjson",
+            *where,
+            *words,
+        )
+
+    return rollout
+
+
+@pytest.fixture
+def resume(units, tmp_path):
+    def resume(*words):
+        return kgm(tmp_path, units.bootstrap, "rollout", "--resume", str(tmp_path / "j.ndjson"), "-o", "ndjson", *words)
+
+    return resume
+
+
+@pytest.fixture
+def start(units, tmp_path):
+    """Start a rollout, and do not wait for its end."""
+    started = []
+
+    def start(*words, plan=("--all", "--rolling")):
+        command = f"{units.command} restart {{instance_id}}"
+        running = subprocess.Popen(
+            [*KGM, "rollout", units.group, *plan, "--accept-unseen", "--exec", command, *FLAGS, "--journal",
+             str(tmp_path / "j.ndjson"), *words],
+            env=environment(tmp_path, units.bootstrap), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        started.append(running)
+        return running
+
+    yield start
+    for running in started:
+        running.kill()
+        running.communicate()
+
+
+def restarted(units):
+    return [name for verb, name in units.calls if verb == "restart"]
+
+
+def test_each_member_is_restarted_once_in_order_and_recorded(units, rollout, tmp_path):
+    ended = rollout()
+    assert (ended.code, restarted(units)) == (0, NAMES)
+    kinds = [event["event"] for event in ended.events if event["event"] != "note"]
+    assert kinds == ["step", "foretold", "command", "command", "observed"] * 3 + ["done"]
+    assert [event["step"] for event in ended.of_kind("step")] == [1, 2, 3]
+    assert {event["foretold"]["rebalances"]["max"] for event in ended.of_kind("foretold")} == {0}
+    assert units.inputs[1]["instance_id"] == "b"
+    assert units.inputs[1]["index"] == 1
+    audit = kgm(tmp_path, units.bootstrap, "audit", "-o", "ndjson").out
+    assert audit.count('"action": "rollout"') == 3
+    assert audit.count('"result": "done"') == 3
+
+
+def test_a_dry_run_shows_every_command_and_runs_none(units, rollout, tmp_path):
+    ended = rollout("--dry-run")
+    assert (ended.code, units.calls) == (0, [])
+    assert [event["command"] for event in ended.of_kind("command")] == [
+        [units.command, "restart", name] for name in NAMES
+    ]
+    assert not (tmp_path / "j.ndjson").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "message"),
+    [
+        (
+            ["--max-unavailable", "2", "--fail-if-moves", "0", "--session-timeout", "100ms"],
+            {},
+            "are predicted, more than 0",
+        ),
+        ([], {"command": "no-such-program {{instance_id}}"}, "no program 'no-such-program'"),
+        ([], {"command": "{unit} restart {{pod}}"}, "no member was resolved to a pod"),
+        ([], {"plan": ("--all", "--rolling")}, "rebalances of group .* cannot be counted"),
+        (["--expect", "x"], {}, "No such option"),
+    ],
+)
+def test_what_is_refused_before_the_first_step(units, rollout, words, more, message):
+    ended = rollout(*words, **more)
+    assert ended.code == (2 if "option" in message else 6), ended
+    assert re.search(message, ended.err), ended.err
+    assert units.calls == []
+
+
+def test_a_journal_that_exists_is_not_written_over(units, rollout, tmp_path):
+    (tmp_path / "j.ndjson").write_text("mine")
+    ended = rollout()
+    assert (ended.code, units.calls) == (6, [])
+    assert "exists already: nothing was done" in ended.err
+    assert (tmp_path / "j.ndjson").read_text() == "mine"
+
+
+def test_a_failed_command_stops_the_rollout_and_is_run_again_when_it_is_resumed(units, rollout, resume, tmp_path):
+    units.faults["b"] = lambda _units, _name: 3
+    ended = rollout()
+    assert (ended.code, restarted(units)) == (7, ["a", "b"])
+    assert "the command of b ended with exit code 3" in ended.err
+    assert "1 of 3 steps done; step 2 (b) has begun; the group is Stable; b has not been restarted" in ended.err
+    assert f"kgm rollout --resume {tmp_path / 'j.ndjson'}" in ended.err
+    resumed = resume()
+    assert (resumed.code, restarted(units)) == (0, ["a", "b", "b", "c"])
+
+
+def test_a_member_that_does_not_come_back_stops_the_rollout(units, rollout, resume):
+    """Kafka does not show that a static member has gone until its session times out: it has not been restarted."""
+    units.faults["b"] = lambda _units, _name: 0
+    ended = rollout()
+    assert (ended.code, restarted(units)) == (8, ["a", "b"])
+    assert "1.0s after the commands of step 2: b has not been restarted" in ended.err.replace("1s", "1.0s")
+    units.stop("b")
+    units.members["b"] = units.start("b")  # the operator does it by hand
+    resumed = resume()
+    assert (resumed.code, restarted(units)) == (0, ["a", "b", "c"])
+
+
+def test_another_member_that_is_restarted_meanwhile_stops_the_rollout(units, rollout):
+    def other(units, name):
+        units.stop("c")
+        units.members["c"] = units.start("c")
+        units.stop(name)
+        units.members[name] = units.start(name)
+        return 0
+
+    units.faults["b"] = other
+    ended = rollout()
+    assert (ended.code, restarted(units)) == (8, ["a", "b"])
+    assert "c, which is not part of the step, has been restarted" in ended.err
+
+
+def test_a_member_that_comes_back_twice_stops_the_rollout(units, start):
+    def restart(units, name):
+        units.strays.append(units.start(name))
+        return 0
+
+    units.faults["b"] = restart
+    running = start("--settle", "60s", "--step-timeout", "90s", "-o", "ndjson", plan=("-i", "b"))
+    for line in running.stdout:
+        if "replaced: b" in line:
+            units.strays.append(units.start("b"))
+            break
+    _, err = running.communicate(timeout=60)
+    assert (running.returncode, restarted(units)) == (8, ["b"])
+    assert "b has come back 2 times: two processes may have its instance id" in err
+
+
+def test_a_change_between_two_steps_stops_the_rollout_before_the_next(units, rollout, resume):
+    paused = threading.Event()
+
+    def restart(units, name):
+        units.stop(name)
+        units.members[name] = units.start(name)
+        paused.set()
+        return 0
+
+    units.faults["a"] = restart
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(rollout, "--pause", "5s")
+        assert paused.wait(60)
+        until(lambda: any(line.kind == "command-end" for line in read_journal(units.folder / "j.ndjson")), "no end", 60)
+        units.strays.append(units.start("c"))
+        ended = future.result()
+    assert (ended.code, restarted(units)) == (8, ["a"])
+    assert "c, which is not part of the step, has been restarted" in ended.err
+    assert resume().code == 0
+    assert restarted(units) == NAMES
+
+
+def test_a_second_rollout_of_the_group_is_refused(units, rollout, tmp_path):
+    begun, release = threading.Event(), threading.Event()
+
+    def wait(units, name):
+        begun.set()
+        assert release.wait(60)
+        units.stop(name)
+        units.members[name] = units.start(name)
+        return 0
+
+    units.faults["a"] = wait
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(rollout)
+        assert begun.wait(60)
+        second = rollout("--journal", str(tmp_path / "second.ndjson"))
+        release.set()
+        assert future.result().code == 0
+    assert second.code == 6
+    assert f"another rollout of group '{units.group}' is running" in second.err
+    assert str(tmp_path / "j.ndjson") in second.err
+    assert not (tmp_path / "second.ndjson").exists()
+    assert restarted(units) == NAMES
+
+
+def test_an_aborted_rollout_cannot_be_resumed(units, rollout, resume):
+    units.faults["b"] = lambda _units, _name: 3
+    assert rollout("--on-failure", "abort").code == 7
+    resumed = resume()
+    assert (resumed.code, restarted(units)) == (6, ["a", "b"])
+
+
+def test_a_command_runs_for_the_members_of_a_failed_step(units, rollout):
+    units.faults["b"] = lambda _units, _name: 3
+    ended = rollout("--on-failure", f"run {units.command} start {{instance_id}}")
+    assert ended.code == 7
+    assert units.calls == [("restart", "a"), ("restart", "b"), ("start", "b")]
+
+
+def test_members_that_are_down_at_the_same_time_are_one_step(units, rollout):
+    together = threading.Barrier(2)
+
+    def restart(units, name):
+        together.wait(60)
+        units.stop(name)
+        units.members[name] = units.start(name)
+        return 0
+
+    units.faults |= {"a": restart, "b": restart}
+    ended = rollout("--max-unavailable", "2")
+    assert ended.code == 0
+    assert [event["text"] for event in ended.of_kind("step")] == ["a, b", "c"]
+
+
+def test_another_cluster_than_that_of_the_journal_is_refused(units, rollout, resume, tmp_path):
+    units.faults["b"] = lambda _units, _name: 3
+    assert rollout().code == 7
+    journal = tmp_path / "j.ndjson"
+    journal.write_text(journal.read_text().replace('"cluster_id": "', '"cluster_id": "other-', 1))
+    resumed = resume()
+    assert (resumed.code, restarted(units)) == (6, ["a", "b"])
+    assert "the journal is about cluster other-" in resumed.err
+
+
+def test_a_journal_takes_no_other_plan(resume):
+    ended = resume("--rolling")
+    assert ended.code == 2
+    assert "--resume takes the plan from its journal, and no --rolling" in ended.err
+
+
+def test_ctrl_c_ends_kgm_and_not_the_command(units, start, resume, tmp_path):
+    begun, release = threading.Event(), threading.Event()
+
+    def wait(units, name):
+        begun.set()
+        assert release.wait(60)
+        units.stop(name)
+        units.members[name] = units.start(name)
+        return 0
+
+    units.faults["a"] = wait
+    running = start()
+    assert begun.wait(60)
+    until(lambda: read_journal(tmp_path / "j.ndjson")[-1].kind == "command-started", "it is not in the journal", 60)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert f"kgm rollout --resume {tmp_path / 'j.ndjson'} continues" in err
+    release.set()  # the command goes on, and the next run waits for it
+    assert resume().code == 0
+    assert restarted(units) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        (lambda text: text.replace('"step-begin"', '"step-x"'), 2, "line 2 of .* is not a line of a journal"),
+        (lambda text: "{}\n" + text, 2, "line 1 of .* is not a line of a journal"),
+        (lambda text: text.replace('"limits": {', '"limits": {"x": 1, '), 2, "has no valid plan"),
+        (lambda text: text.replace('"v": 1', '"v": 2'), 2, "is of another version of kgm"),
+        (lambda _text: "\x00" * 100, 2, "is not the journal of a rollout"),
+    ],
+)
+def test_a_damaged_journal_is_refused(units, rollout, resume, tmp_path, change, code, message):
+    units.faults["b"] = lambda _units, _name: 3
+    assert rollout().code == 7
+    journal = tmp_path / "j.ndjson"
+    journal.write_text(change(journal.read_text()))
+    ended = resume()
+    assert ended.code == code
+    assert re.search(message, ended.err), ended.err
+    assert restarted(units) == ["a", "b"]

@@ -1,0 +1,1 @@
+"""Which members go when a StatefulSet is scaled in."""
