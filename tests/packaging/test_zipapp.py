@@ -1,0 +1,115 @@
+"""`kgm.pyz`, made of the packages of this environment: nothing is fetched."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from kgm.version import __version__
+from tests import ROOT
+from tests.cli.environment import bare
+from tools.zipapp.build import write
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def required(name: str, seen: set[str]) -> set[str]:
+    """The distributions that this one needs, with itself."""
+    if name not in seen:
+        seen.add(name)
+        for line in importlib.metadata.requires(name) or ():
+            if "extra ==" not in line:
+                needed = re.match(r"[\w.-]+", line)
+                assert needed is not None
+                if not line.partition(";")[2].strip() or "python_version" not in line:
+                    required(needed[0], seen)
+    return seen
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory) -> pathlib.Path:
+    """What `pip install --target` would put there."""
+    folder = tmp_path_factory.mktemp("packages")
+    shutil.copytree(ROOT / "kgm", folder / "kgm", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "man", folder / "kgm/share/man")
+    for name in required("kafka-kgm", set()) - {"kafka-kgm"}:
+        for file in importlib.metadata.files(name) or ():
+            if file.parts[0] != ".." and "__pycache__" not in file.parts:
+                (folder / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file.locate(), folder / file)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def zipapp(packages, tmp_path_factory) -> pathlib.Path:
+    file = tmp_path_factory.mktemp("zipapp") / "kgm.pyz"
+    write(file, packages)
+    return file
+
+
+@pytest.fixture
+def cache(tmp_path) -> pathlib.Path:
+    return tmp_path / "cache"
+
+
+def start(zipapp, cache, *words, python=sys.executable):
+    env = bare() | {"KGM_ZIPAPP_CACHE": str(cache)}
+    env.pop("PYTHONPATH", None)
+    return subprocess.Popen(
+        [python, "-I", "-S", str(zipapp), *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def run(zipapp, cache, *words) -> tuple[int, str, str]:
+    process = start(zipapp, cache, *words)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def test_it_runs_with_python_alone(zipapp, cache):
+    """-I -S: without the environment, its packages and the user's."""
+    assert run(zipapp, cache, "--version") == (0, f"kgm {__version__}\n", "")
+    (folder,) = cache.iterdir()
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    code, out, _ = run(zipapp, cache, "help", "--man", "list")
+    assert (code, out[:11]) == (0, "KGM-LIST(1)")
+    code, out, _ = run(zipapp, cache, "simulate-bounce", "--members", "2", "--topic", "t:4", "--all", "-o", "json")
+    assert (code, '"moves": []' in out or '"moves":[]' in out) == (0, True)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_several_may_start_at_once(zipapp, cache):
+    starts = [start(zipapp, cache, "--version") for _ in range(4)]
+    results = [(*process.communicate(timeout=120), process.returncode) for process in starts]
+    assert set(results) == {(f"kgm {__version__}\n", "", 0)}
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_a_folder_that_others_may_write_to_is_not_run(zipapp, cache):
+    run(zipapp, cache, "--version")
+    (folder,) = cache.iterdir()
+    folder.chmod(0o777)
+    code, out, err = run(zipapp, cache, "--version")
+    assert (code, out) == (1, "")
+    assert "others may write to it" in err
+
+
+def test_a_folder_that_cannot_be_made_is_named(zipapp, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, out, err = run(zipapp, tmp_path / "file", "--version")
+    assert (code, out) == (1, "")
+    assert str(tmp_path / "file") in err
+    assert "KGM_ZIPAPP_CACHE=DIR" in err
+
+
+def test_the_same_packages_make_the_same_file(packages, zipapp, tmp_path):
+    write(tmp_path / "again.pyz", packages)
+    assert (tmp_path / "again.pyz").read_bytes() == zipapp.read_bytes()
+    assert os.access(zipapp, os.X_OK)
