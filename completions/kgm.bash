@@ -75,7 +75,7 @@ _kgm() {
         esac
         case $command in
         '')
-            case $word in list|describe|remove-members|simulate-bounce|watch|wait|doctor|diff|export|assign|serve|audit|demo|completion|version|help|history|config) command+="${command:+ }$word" ;; *) break ;; esac
+            case $word in list|describe|remove-members|simulate-bounce|drain|plan|rollout|scale-in|watch|wait|doctor|diff|export|assign|serve|audit|demo|completion|version|help|history|config) command+="${command:+ }$word" ;; *) break ;; esac
             ;;
         'history')
             case $word in capture|build|rebalances|explain|timeline|movement|churn|zombies|timeouts|decode|verify|simulate-fleet) command+="${command:+ }$word" ;; *) break ;; esac
@@ -98,7 +98,7 @@ _kgm() {
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
         if [[ $cur == -* ]]; then _kgm_words '--version -h --help -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug' "$cur"; return; fi
-        _kgm_words 'list describe remove-members simulate-bounce watch wait doctor diff export assign serve audit demo completion version help history config' "$cur"
+        _kgm_words 'list describe remove-members simulate-bounce drain plan rollout scale-in watch wait doctor diff export assign serve audit demo completion version help history config' "$cur"
         ;;
     'list')
         case $prev in
@@ -163,6 +163,7 @@ _kgm() {
         --match) _kgm_value '' "$cur"; return ;;
         --max-unavailable) _kgm_value '' "$cur"; return ;;
         --pause) _kgm_value '' "$cur"; return ;;
+        --order) _kgm_value words "$cur" 'id host client-id partitions leader-last'; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
         --stop) _kgm_value words "$cur" 'clean crash'; return ;;
         --retry-every) _kgm_value '' "$cur"; return ;;
@@ -193,7 +194,134 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --restart-time --stop --retry-every --migrate --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --order --restart-time --stop --retry-every --migrate --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        _kgm_value 'groups' "$cur"
+        ;;
+    'drain')
+        case $prev in
+        -g|--group) _kgm_value 'groups' "$cur"; return ;;
+        --from-file) _kgm_value 'file' "$cur"; return ;;
+        --host) _kgm_value '' "$cur"; return ;;
+        --client-id) _kgm_value '' "$cur"; return ;;
+        --rack) _kgm_value '' "$cur"; return ;;
+        --match) _kgm_value '' "$cur"; return ;;
+        --restart-time) _kgm_value '' "$cur"; return ;;
+        --stop) _kgm_value words "$cur" 'clean crash'; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
+        --fail-if-moves|--fail-if-handovers) _kgm_value '' "$cur"; return ;;
+        --fail-if-stopped) _kgm_value '' "$cur"; return ;;
+        --report) _kgm_value 'file' "$cur"; return ;;
+        --draws) _kgm_value '' "$cur"; return ;;
+        --seed) _kgm_value '' "$cur"; return ;;
+        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
+        --command-config) _kgm_value 'file' "$cur"; return ;;
+        -X) _kgm_value '' "$cur"; return ;;
+        --profile) _kgm_value 'profiles' "$cur"; return ;;
+        --timeout) _kgm_value '' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --host --client-id --rack --match --for-good --restart-time --stop --session-timeout --fail-if-moves --fail-if-handovers --fail-if-stopped --report --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        _kgm_value 'groups' "$cur"
+        ;;
+    'plan')
+        case $prev in
+        -g|--group) _kgm_value 'groups' "$cur"; return ;;
+        --from-file) _kgm_value 'file' "$cur"; return ;;
+        -i|--instance-ids) _kgm_value 'instance-ids,' "$cur"; return ;;
+        -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
+        --match) _kgm_value '' "$cur"; return ;;
+        --restart-time) _kgm_value '' "$cur"; return ;;
+        --restart-times) _kgm_value '' "$cur"; return ;;
+        --history) _kgm_value 'folder' "$cur"; return ;;
+        --stop) _kgm_value words "$cur" 'clean crash'; return ;;
+        --minimise|--minimize) _kgm_value '' "$cur"; return ;;
+        --max-duration) _kgm_value '' "$cur"; return ;;
+        --max-unavailable) _kgm_value '' "$cur"; return ;;
+        --keep-consuming) _kgm_value '' "$cur"; return ;;
+        --pause) _kgm_value '' "$cur"; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
+        --heartbeat-interval) _kgm_value '' "$cur"; return ;;
+        --exec) _kgm_value '' "$cur"; return ;;
+        --budget) _kgm_value '' "$cur"; return ;;
+        --draws) _kgm_value '' "$cur"; return ;;
+        --seed) _kgm_value '' "$cur"; return ;;
+        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
+        --command-config) _kgm_value 'file' "$cur"; return ;;
+        -X) _kgm_value '' "$cur"; return ;;
+        --profile) _kgm_value 'profiles' "$cur"; return ;;
+        --timeout) _kgm_value '' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match --all --restart-time --restart-times --history --stop --minimise --minimize --max-duration --max-unavailable --keep-consuming --pause --session-timeout --heartbeat-interval --exec --budget --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        _kgm_value 'groups' "$cur"
+        ;;
+    'rollout')
+        case $prev in
+        -g|--group) _kgm_value 'groups' "$cur"; return ;;
+        --exec) _kgm_value '' "$cur"; return ;;
+        --exec-stop) _kgm_value '' "$cur"; return ;;
+        -i|--instance-ids) _kgm_value 'instance-ids,' "$cur"; return ;;
+        -m|--member-ids) _kgm_value 'member-ids,' "$cur"; return ;;
+        --match) _kgm_value '' "$cur"; return ;;
+        --max-unavailable) _kgm_value '' "$cur"; return ;;
+        --pause) _kgm_value '' "$cur"; return ;;
+        --order) _kgm_value words "$cur" 'id host client-id partitions leader-last'; return ;;
+        --restart-time) _kgm_value '' "$cur"; return ;;
+        --stop) _kgm_value words "$cur" 'clean crash'; return ;;
+        --scale-in) _kgm_value 'identities,' "$cur"; return ;;
+        --remove) _kgm_value 'identities,' "$cur"; return ;;
+        --session-timeout) _kgm_value '' "$cur"; return ;;
+        --rebalance-timeout) _kgm_value '' "$cur"; return ;;
+        --heartbeat-interval) _kgm_value '' "$cur"; return ;;
+        --set) _kgm_value '' "$cur"; return ;;
+        --kafka-version) _kgm_value '' "$cur"; return ;;
+        --fail-if-moves) _kgm_value '' "$cur"; return ;;
+        --fail-if-rebalances) _kgm_value '' "$cur"; return ;;
+        --draws) _kgm_value '' "$cur"; return ;;
+        --seed) _kgm_value '' "$cur"; return ;;
+        --settle) _kgm_value '' "$cur"; return ;;
+        --step-timeout) _kgm_value '' "$cur"; return ;;
+        --command-timeout) _kgm_value '' "$cur"; return ;;
+        --interval) _kgm_value '' "$cur"; return ;;
+        --max-lag) _kgm_value '' "$cur"; return ;;
+        --on-failure) _kgm_value '' "$cur"; return ;;
+        --namespace) _kgm_value '' "$cur"; return ;;
+        --selector) _kgm_value '' "$cur"; return ;;
+        --kubectl) _kgm_value '' "$cur"; return ;;
+        --journal) _kgm_value 'file' "$cur"; return ;;
+        --resume) _kgm_value 'file' "$cur"; return ;;
+        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
+        --command-config) _kgm_value 'file' "$cur"; return ;;
+        -X) _kgm_value '' "$cur"; return ;;
+        --profile) _kgm_value 'profiles' "$cur"; return ;;
+        --timeout) _kgm_value '' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --order --restart-time --stop --scale-in --remove --assume-stopped --session-timeout --rebalance-timeout --heartbeat-interval --set --kafka-version --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        _kgm_value 'groups' "$cur"
+        ;;
+    'scale-in')
+        case $prev in
+        -g|--group) _kgm_value 'groups' "$cur"; return ;;
+        --to) _kgm_value '' "$cur"; return ;;
+        --statefulset) _kgm_value '' "$cur"; return ;;
+        --namespace) _kgm_value '' "$cur"; return ;;
+        --selector) _kgm_value '' "$cur"; return ;;
+        --kubectl) _kgm_value '' "$cur"; return ;;
+        --draws) _kgm_value '' "$cur"; return ;;
+        --seed) _kgm_value '' "$cur"; return ;;
+        -b|--bootstrap-server|--bootstrap-servers) _kgm_value '' "$cur"; return ;;
+        --command-config) _kgm_value 'file' "$cur"; return ;;
+        -X) _kgm_value '' "$cur"; return ;;
+        --profile) _kgm_value 'profiles' "$cur"; return ;;
+        --timeout) _kgm_value '' "$cur"; return ;;
+        -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
+        --color) _kgm_value words "$cur" 'auto always never'; return ;;
+        esac
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --to --statefulset --kubernetes --namespace --selector --kubectl --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'watch')
@@ -353,7 +481,7 @@ _kgm() {
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
-        --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --broker-log) _kgm_value '' "$cur"; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
@@ -375,7 +503,7 @@ _kgm() {
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
-        --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --broker-log) _kgm_value '' "$cur"; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
@@ -399,7 +527,7 @@ _kgm() {
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
-        --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --broker-log) _kgm_value '' "$cur"; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
@@ -424,7 +552,7 @@ _kgm() {
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
-        --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --broker-log) _kgm_value '' "$cur"; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
@@ -447,7 +575,7 @@ _kgm() {
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
-        --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --broker-log) _kgm_value '' "$cur"; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
@@ -470,7 +598,7 @@ _kgm() {
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
-        --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --broker-log) _kgm_value '' "$cur"; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
@@ -495,7 +623,7 @@ _kgm() {
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
-        --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --broker-log) _kgm_value '' "$cur"; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
@@ -518,7 +646,7 @@ _kgm() {
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
-        --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --broker-log) _kgm_value '' "$cur"; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
@@ -542,7 +670,7 @@ _kgm() {
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
-        --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --broker-log) _kgm_value '' "$cur"; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
@@ -565,7 +693,7 @@ _kgm() {
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
-        --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --broker-log) _kgm_value '' "$cur"; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
@@ -581,7 +709,7 @@ _kgm() {
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
-        --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --broker-log) _kgm_value '' "$cur"; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
@@ -595,7 +723,9 @@ _kgm() {
         case $prev in
         -g|--group) _kgm_value 'groups' "$cur"; return ;;
         --match) _kgm_value '' "$cur"; return ;;
-        --scenario) _kgm_value words "$cur" 'rolling each scale-in'; return ;;
+        --scenario) _kgm_value words "$cur" 'rolling each scale-in drain'; return ;;
+        --host) _kgm_value '' "$cur"; return ;;
+        --rack) _kgm_value '' "$cur"; return ;;
         --restart-time) _kgm_value '' "$cur"; return ;;
         --draws) _kgm_value '' "$cur"; return ;;
         --seed) _kgm_value '' "$cur"; return ;;
@@ -605,7 +735,7 @@ _kgm() {
         --store|--out) _kgm_value 'folder' "$cur"; return ;;
         --since) _kgm_value '' "$cur"; return ;;
         --until) _kgm_value '' "$cur"; return ;;
-        --broker-log) _kgm_value 'file' "$cur"; return ;;
+        --broker-log) _kgm_value '' "$cur"; return ;;
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --master) _kgm_value '' "$cur"; return ;;
         --spark-conf) _kgm_value '' "$cur"; return ;;
@@ -618,7 +748,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --scenario --restart-time --draws --seed --set --limit --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --match --scenario --host --rack --restart-time --draws --seed --set --limit --source --store --out --since --until --broker-log --session-timeout --master --spark-conf --jars -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'config')

@@ -44,6 +44,12 @@ _CALLS: dict[tuple[str, ...], list[str] | None] = {
     ("describe",): ["--all-groups", "--verbose"],
     ("remove-members",): [CROWD, "--match", "*", "--dry-run", "--guard-window", "0s", "--assume-stopped"],
     ("simulate-bounce",): [CROWD, "--all", "--restart-time", "5s", "--draws", "2"],
+    # All but one member, whose id has a NUL: no command can have it in its environment.
+    ("rollout",): [CROWD, "--match", "*[!l]", "--exec", "true", "--dry-run", "--draws", "2"],
+    # Instance ids of the crowd are no names of pods: tests/cli/commands/planning/test_scale_in.py.
+    ("scale-in",): None,
+    ("drain",): [CROWD, "--client-id", "*", "--draws", "2"],
+    ("plan",): [CROWD, "--restart-time", "5s", "--draws", "1", "--budget", "10ms"],
     ("assign",): ["--from-file", "{dir}/cases.jsonl"],
     ("diff",): ["{dir}/other.json", "{dir}/snapshot.json"],
     ("wait",): [CROWD, "--for", "members>=1"],

@@ -37,9 +37,9 @@ NEVER = {
     "it does not connect to a cluster": {"config view": {4, 5, 6}, "audit": {4, 5, 6}, "assign": {4, 5, 6}, "serve": {4, 5, 6}, "demo": {4, 5, 6},
                                         "completion": {4, 5}, "version": {4, 5, 6}, "help": {4, 5, 6}},
     "it names no group, member or file": {"demo": {3}, "audit": {3}, "serve": {3}, "completion": {3}, "version": {3}, "help": {3}},
-    "everything or nothing": {"simulate-bounce": {7}, "config view": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
+    "everything or nothing": {"simulate-bounce": {7}, "plan": {7}, "scale-in": {7}, "config view": {7}, "config test": {7}, "serve": {7}, "assign": {7}, "demo": {7}, "audit": {7},
                              "watch": {7}, "wait": {7}, "completion": {7}, "version": {7}, "help": {7}},
-    "it has no condition": {"list": {8}, "describe": {8}, "export": {8}, "remove-members": {8}, "config view": {8}, "config test": {8},
+    "it has no condition": {"scale-in": {8}, "list": {8}, "describe": {8}, "export": {8}, "remove-members": {8}, "config view": {8}, "config test": {8},
                             "assign": {8}, "serve": {8}, "demo": {8}, "audit": {8}, "completion": {8}, "version": {8}, "help": {8}},
     "it keeps polling until its time limit (8)": {"wait": {1}},
     "an error of a broker is a finding (8)": {"doctor": {1}},
@@ -90,6 +90,10 @@ _ASK = {
     "describe": f"describe {GROUP}",
     "remove-members": f"remove-members {GROUP} -i a --yes --assume-stopped --guard-window 50ms --no-audit",
     "simulate-bounce": f"simulate-bounce {GROUP} --all --draws 2",
+    "drain": f"drain {GROUP} --client-id * --draws 2",
+    "plan": f"plan {GROUP} --draws 2",
+    "rollout": f"rollout {GROUP} --all --exec true --dry-run --draws 2",
+    "scale-in": "scale-in {pods} --to 1 --draws 2",
     "watch": f"watch {GROUP} --count 1",
     "wait": f"wait {GROUP} --for stable",
     "doctor": f"doctor {GROUP} --window 0s --fail-on never",
@@ -142,6 +146,14 @@ def _cases():
         "there may be more handovers than --fail-if-moves allows",
         f"simulate-bounce {GROUP} --scale-in a --fail-if-moves 0 --draws 2",
     )
+    yield Case("drain", 7, "one of two groups does not exist", f"drain {GROUP} none --client-id * --draws 2")
+    yield Case(
+        "drain",
+        8,
+        "there may be more handovers in a group than --fail-if-moves allows",
+        f"drain {GROUP} --match a --draws 2 --fail-if-moves 0",
+    )
+    yield Case("plan", 8, "no plan keeps the limits", f"plan {GROUP} --draws 2 --max-duration 1s")
     yield Case(
         "watch",
         8,
@@ -186,11 +198,21 @@ PROCESSES = {
     ("serve", 0): "SIGTERM", ("serve", 130): "Ctrl-C", ("serve", 1): "the port is taken",
 }  # fmt: skip
 ELSEWHERE = {
+    ("rollout", 7): (
+        "a command has failed",
+        "tests/operations/rollout/test_rollout.py",
+        "test_a_failed_command_stops_the_rollout_and_is_run_again_when_it_is_resumed",
+    ),
+    ("rollout", 8): (
+        "a member does not come back",
+        "tests/operations/rollout/test_rollout.py",
+        "test_a_member_that_does_not_come_back_stops_the_rollout",
+    ),
     ("demo", 0): (
         "every prediction held",
         "tests/cli/commands/test_demo.py",
         "test_the_demo_predicts_what_then_happens",
-    )
+    ),
 }
 
 
@@ -210,7 +232,7 @@ def groups(server):
         made.extend(form_group(server, group, instance_ids, TOPIC))
         return group
 
-    yield {"{group}": form("a", "b"), "{dynamic}": form(None, None)}
+    yield {"{group}": form("a", "b"), "{dynamic}": form(None, None), "{pods}": form("app-0", "app-1")}
     for joiner in made:
         joiner.close()
 

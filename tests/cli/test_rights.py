@@ -15,6 +15,8 @@ from tests.kafka.secured import CANARY, TOPIC, jaas
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 GROUP = "rights"
+#: A group whose members are pods of a StatefulSet.
+PODS = "rights-pods"
 #: Commands that connect to a cluster, with their other arguments.
 CLUSTER_COMMANDS = {
     "list": ["list"],
@@ -30,6 +32,10 @@ CLUSTER_COMMANDS = {
         "100ms",
     ],
     "simulate-bounce": ["simulate-bounce", GROUP, "--all"],
+    "drain": ["drain", GROUP, "--client-id", "*"],
+    "plan": ["plan", GROUP, "--draws", "2"],
+    "rollout": ["rollout", GROUP, "--all", "--exec", "true", "--dry-run"],
+    "scale-in": ["scale-in", PODS, "--to", "0"],
     "watch": ["watch", GROUP, "--count", "1"],
     "wait": ["wait", GROUP, "--for", "members=1"],
     "doctor": ["doctor", GROUP, "--window", "0s", "--fail-on", "never"],
@@ -46,8 +52,11 @@ def kafka(secured):
     """`viewer` has DESCRIBE on a group, `operator` what every command needs, `nobody` nothing."""
     secured.add_absent_member(GROUP, "a")
     secured.add_absent_member("rights-unseen", "a")
+    secured.add_absent_member(PODS, "a-0")
     secured.allow("viewer", "DESCRIBE", group=GROUP)
+    secured.allow("viewer", "DESCRIBE", group=PODS)
     secured.allow("operator", "READ", group=GROUP)
+    secured.allow("operator", "DESCRIBE", group=PODS)
     secured.allow("operator", "DESCRIBE")
     secured.allow("operator", "DESCRIBE", topic=TOPIC)
     return secured
@@ -121,6 +130,29 @@ def test_simulate_bounce(as_user):
     for user in ("viewer", "operator"):
         code, document, err = as_user(user, "simulate-bounce", GROUP, "--all")
         assert (code, document["data"]["group_id"]) == (0, GROUP)
+        assert ("no DESCRIBE on Topic" in err) == (user == "viewer")
+
+
+def test_rollout_and_scale_in(as_user):
+    """Both only read; a rollout that is carried out also needs READ on __consumer_offsets, to count rebalances."""
+    for words, group in ((CLUSTER_COMMANDS["rollout"], GROUP), (CLUSTER_COMMANDS["scale-in"], PODS)):
+        code, document, err = as_user("nobody", *words)
+        assert code == 4
+        assert f"the principal needs DESCRIBE on Group '{group}'" in err
+        for user in ("viewer", "operator"):
+            code, document, err = as_user(user, *words)
+            assert (code, document["data"]["group_id"]) == (0, group)
+            assert ("no DESCRIBE on Topic" in err) == (user == "viewer")
+
+
+def test_drain(as_user):
+    code, document, err = as_user("nobody", "drain", GROUP, "--client-id", "*")
+    assert code == 4
+    assert f"the principal needs DESCRIBE on Group '{GROUP}'" in err
+    assert [one["group_id"] for one in document["data"]["not_predicted"]] == [GROUP]
+    for user in ("viewer", "operator"):
+        code, document, err = as_user(user, "drain", GROUP, "--client-id", "*")
+        assert (code, [one["group_id"] for one in document["data"]["groups"]]) == (0, [GROUP])
         assert ("no DESCRIBE on Topic" in err) == (user == "viewer")
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from kgm.cli.main import run
 from tests import ROOT
-from tests.cli.test_rights import CLUSTER_COMMANDS
+from tests.cli.test_rights import CLUSTER_COMMANDS, PODS
 from tests.kafka.secured import CANARY, TOPIC
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -64,6 +64,7 @@ def seen(secured, tmp_path_factory):
     """{step: {command: {login: Seen}}}."""
     folder = tmp_path_factory.mktemp("rights")
     secured.add_absent_member(GROUP, "a")
+    secured.add_absent_member(f"{GROUP}-pods", "a-0")
     found = {}
     for step, rights in STEPS.items():
         for operation, where in rights:
@@ -85,7 +86,8 @@ def _arguments(secured, name, step, login):
         group = f"matrix-{list(STEPS).index(step)}-{list(LOGINS).index(login)}"
         secured.add_absent_member(group, "a")
     return [
-        word.replace("rights", group) if word in ("rights", "live:rights") else word for word in CLUSTER_COMMANDS[name]
+        word.replace("rights", group) if word in ("rights", "live:rights", PODS) else word
+        for word in CLUSTER_COMMANDS[name]
     ]
 
 
@@ -117,9 +119,10 @@ def table(seen):
         cells = [" / ".join(dict.fromkeys(one.cell for one in seen[step][name].values())) for step in STEPS]
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     lines += [
-        "", "READ on the topic `__consumer_offsets` is optional. With it `watch`, `doctor` and `simulate-bounce` read what no API",
-        "returns: generations, session timeouts, past rebalances. It gives access to every group of the cluster. LeaveGroup",
-        "needs READ on the group, the right of every consumer: every principal that may consume may remove members.", "",
+        "", "READ on the topic `__consumer_offsets` is optional. With it `watch`, `doctor`, `simulate-bounce` and `describe -o json`",
+        "read what no API returns: generations, session timeouts, leaders, past rebalances. It gives access to every group of",
+        "the cluster. LeaveGroup needs READ on the group, the right of every consumer: every principal that may consume may",
+        "remove members.", "",
         "DESCRIBE_CONFIGS on the cluster is optional too: with it `simulate-bounce` and `doctor` know the broker's limits and,",
         "on Kafka 3.7 to 3.9, which coordinator it runs. Without it they say that they assume defaults.", "",
         "Exit codes by login, in the order of the columns above:", "",

@@ -25,6 +25,31 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("kgm simulate-bounce payments --all --rolling --fail-if-moves 0", "a gate for a runbook"),
         ("kgm simulate-bounce --members 6 --topic orders:24 --all --compare", "a group that does not exist yet"),
     ),
+    "drain": (
+        ("kgm drain --host 10.0.3.17", "what every group loses when a host goes away for good"),
+        ("kgm drain --host 10.0.3.0/24 --restart-time 90s --fail-if-moves 0", "a gate before a rack is rebooted"),
+        ("kgm drain --client-id 'orders-*' --report drain.html", "a page for a change ticket"),
+    ),
+    "plan": (
+        ("kgm plan payments --restart-time 20s", "the ways to restart all members that no other way beats"),
+        ("kgm plan payments --max-unavailable 2 --keep-consuming 90%", "with limits"),
+        ("kgm plan payments --restart-times 20s,25s,90s", "with restarts as they were seen; and a session timeout"),
+    ),
+    "rollout": (
+        (
+            "kgm rollout payments --all --exec 'restart {instance_id}' --dry-run",
+            "every command, and nothing else",
+        ),
+        (
+            "kgm rollout payments --all --rolling --exec 'restart {instance_id}'",
+            "a rolling restart that stops when it does not go as foretold",
+        ),
+        ("kgm rollout --resume payments.ndjson", "go on with it"),
+    ),
+    "scale-in": (
+        ("kgm scale-in payments --to 6", "the members that go, what it does, and the commands"),
+        ("kgm scale-in payments --to 6 --kubernetes --namespace shop", "where instance ids are no names of pods"),
+    ),
     "watch": (
         ("kgm watch payments --expect-no-moves --until stable", "verify a rolling restart while it happens"),
         ("kgm watch --match 'orders-*' --timeout 10m", "all groups of a team, for ten minutes"),
