@@ -167,21 +167,18 @@ class Simulation:
         if self.is_certain(first):
             draws, budget_ms = min(draws, _TIMED_DRAWS), budget_ms // _TIMED_SHARE
         most_cost = budget.affordable(budget_ms)
-        affordable = max(fewest, round(most_cost / max(self.cost_of([first]), 1)))
-        drawn, spent = [first], self.cost_of([first])
+        affordable = max(fewest, round(most_cost / max(budget.cost_of([first]), 1)))
+        drawn, spent = [first], budget.cost_of([first])
         tasks = [DrawTask(number=number) for number in range(1, min(draws, affordable))]
         with contextlib.suppress(TimedOutError), contextlib.closing(self._played(tasks)) as played:
             for draw in played:
                 drawn.append(draw)
-                spent += self.cost_of([draw])
+                spent += budget.cost_of([draw])
                 is_costly = spent > _MOST_BUDGETS * most_cost and len(drawn) >= fewest
                 is_hopeless = len(drawn) >= _HOPELESS_DRAWS and not any(draw.became_stable for draw in drawn)
                 if is_costly or is_hopeless:
                     break
         return tuple(drawn)
-
-    def cost_of(self, draws: Sequence[Draw]) -> float:
-        return budget.cost_of(draws, len(self.group.members))
 
     def _played(self, tasks: Sequence[DrawTask]) -> Generator[Draw]:
         """The draws of these tasks, in order."""
@@ -262,7 +259,7 @@ class Simulation:
         with contextlib.suppress(TimedOutError):
             while (
                 _DRAWS_PER_ROUND <= len(drawn) > len(more) // _MOST_MORE
-                and self.cost_of((*drawn, *more)) < most_cost
+                and budget.cost_of((*drawn, *more)) < most_cost
                 and _has_rare_extreme((*drawn, *directed, *more))
             ):
                 first = len(drawn) + len(more)

@@ -17,7 +17,7 @@ from kgm.operations.bounce.request import BounceRequest, plan_for
 from kgm.operations.plan.costs import Objective, PlanCosts, PlanLimits, unbeaten
 from kgm.operations.plan.shapes import PAUSES_MS, PlanShape, shapes_of
 from kgm.simulation.bounce import SEED, Simulation
-from kgm.simulation.draws.budget import affordable
+from kgm.simulation.draws.budget import affordable, cost_of
 from kgm.simulation.draws.players import HERE, Players
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop, WhatIf
 from kgm.simulation.report.prediction import Prediction
@@ -140,7 +140,7 @@ class _Trial:
     seed: int
     is_out_of_time: Callable[[], bool]
     players: Players
-    cost: float = 0.0
+    cost: int = 0
 
     def costs_of(self, shape: PlanShape, what_if: WhatIf) -> PlanCosts:
         """Raises KgmError."""
@@ -151,7 +151,7 @@ class _Trial:
             players=self.players,
         )
         drawn = simulation.play(self.draws)
-        self.cost += simulation.cost_of(drawn)
+        self.cost += cost_of(drawn)
         consumed = sum(count(member.owned) for member in simulation.group.members)
         return PlanCosts.of(drawn, consumed)
 

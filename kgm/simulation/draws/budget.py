@@ -4,10 +4,9 @@ same answer everywhere. A budget of 10 s is what one core of a usual machine sim
 from collections.abc import Iterable
 from typing import Protocol
 
-#: What one core of a usual machine simulates in a millisecond: a request costs 1, and as much again for every so many
-#: members.
-_COST_PER_MS = 30
-_MEMBERS_PER_COST = 100
+#: How many requests one core of a usual machine simulates in a millisecond, whatever the size of the group
+#: (bench/simulation.py).
+_REQUESTS_PER_MS = 30
 
 
 class Played(Protocol):
@@ -18,10 +17,10 @@ class Played(Protocol):
 
 
 def affordable(budget_ms: int) -> int:
-    """The cost that a budget pays for."""
-    return budget_ms * _COST_PER_MS
+    """How many requests a budget pays for."""
+    return budget_ms * _REQUESTS_PER_MS
 
 
-def cost_of(draws: Iterable[Played], members: int) -> float:
-    """The cost of draws of a group with so many members."""
-    return sum(draw.requests for draw in draws) * (1 + members / _MEMBERS_PER_COST)
+def cost_of(draws: Iterable[Played]) -> int:
+    """What draws cost, in requests."""
+    return sum(draw.requests for draw in draws)
