@@ -181,7 +181,7 @@ def simulate_bounce(
 
     What is left to chance is simulated again and again, on all cores there are: --draws times, or as often as --budget
     allows, which is counted in simulated requests, so that the same seed and budget give the same prediction on every
-    machine. Draws of what is rare come on top, about half as many. A prediction says on how many draws it rests; with a
+    machine. Draws of what is rare come on top of these. A prediction says on how many draws it rests; with a
     single one there are no ranges. --timeout, if given, ends the draws early (exit 5 without any).
 
     With --target-size or --pre-registered a second scenario, `standby`, shows the same plan on a broker that lets new
