@@ -38,6 +38,7 @@ from kgm.history.facts.consumer_state import (
     ConsumerGroupState,
     EpochState,
     LeavingMember,
+    Listing,
     LoggedMember,
     LoggedMemberState,
     PendingChanges,
@@ -122,6 +123,9 @@ class ConsumerGroupFacts:
         if not complete:
             group.whole = False
             pending.broken = True
+            group.listing = None
+        if group.listing is not None:
+            group.listing.led_by(record.leader_epoch)
         if pending.leaving and pending.leaving[-1].record.timestamp != record.timestamp:
             self._left()
         match key, value:
@@ -173,6 +177,7 @@ class ConsumerGroupFacts:
     def _member(self, record: GroupRecord, member_id: str, value: ConsumerGroupMemberMetadataValue) -> None:
         old = self._state.members.get(member_id)
         classic = value.classic_member_metadata
+        has_grown = self._list(record, old, is_classic=classic is not None)
         new = LoggedMember(
             instance_id=value.instance_id, client_id=value.client_id, client_host=value.client_host,
             rack_id=value.rack_id, topics=sorted(value.subscribed_topic_names or ()),
@@ -181,8 +186,11 @@ class ConsumerGroupFacts:
             classic_session_ms=None if classic is None else classic.session_timeout_ms,
             away_since=None if old is None else old.away_since,
             unrevoked_since=None if old is None else old.unrevoked_since,
+            listed_offset=record.offset if old is None else old.listed_offset,
         )  # fmt: skip
         self._state.members[member_id] = new
+        if has_grown and old is not None:
+            self.assignments.listed_again(record, member_id)
         if old is None:
             self._came(record, member_id, new)
         elif (old.topics, old.regex) != (new.topics, new.regex):
@@ -191,6 +199,21 @@ class ConsumerGroupFacts:
             self._put_change(record, change, new, old)
         elif old.server_assignor != new.server_assignor:
             self._state.pending.assignor = True
+
+    def _list(self, record: GroupRecord, old: LoggedMember | None, *, is_classic: bool) -> bool:
+        """Keep account of the broker's map of members; whether it has another size now. It has seen other members, or
+        in another order, where the group was converted from the classic protocol."""
+        group, members = self._state.group, len(self._state.members)
+        if group.listing is None and group.epoch is None and not members and group.whole:
+            group.listing = Listing()
+            group.listing.begin(record.leader_epoch)
+        if group.listing is None:
+            return False
+        before = group.listing.capacity
+        group.listing.put(members, is_new=old is None)
+        if is_classic:
+            group.listing.capacity = None
+        return group.listing.capacity != before
 
     def _member_removed(self, record: GroupRecord, member_id: str) -> None:
         """A member's record was deleted: it left, unless the next record gives its instance id to another member id."""
@@ -211,6 +234,8 @@ class ConsumerGroupFacts:
             ownership.gone(member_id, record, state.generation)
         state.current.pop(member_id, None)
         state.target.pop(member_id, None)
+        if state.group.listing is not None:
+            state.group.listing.is_loaded_alike = False
 
     def _left(self) -> None:
         """No other member took over the instance ids of those that are leaving."""

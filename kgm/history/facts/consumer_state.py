@@ -16,6 +16,7 @@ from kgm.history.facts.daily_totals import DayTotals
 from kgm.history.reconstruct.classic_snapshots import MemberChange
 from kgm.history.rows import GroupEpochRow, GroupRecord, OwnerRow, RebalanceRow, TenureRow
 from kgm.history.state_json import json_name
+from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.protocol.struct import Message
 from kgm.records.messages.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
 from kgm.records.messages.consumer_group_partition_metadata_value import ConsumerGroupPartitionMetadataValue
@@ -60,7 +61,8 @@ def flat_partitions(topics: Iterable[_IdPartitions]) -> list[TopicIdPartition]:
 class LoggedMember:
     """A member by its own record. classic_session_ms: the session timeout of one that uses the classic protocol, None
     for the others; heard_at: the time of its last record; away_since, unrevoked_since: since when it is away, or has
-    had partitions to revoke."""
+    had partitions to revoke. listed_offset: the record with which it came, None for a member that an older kgm has
+    kept."""
 
     instance_id: str | None = field(metadata=json_name("instance"))
     client_id: str
@@ -74,6 +76,7 @@ class LoggedMember:
     heard_at: int = field(metadata=json_name("at"))
     away_since: int | None = field(metadata=json_name("away"))
     unrevoked_since: int | None = field(metadata=json_name("unrevoked"))
+    listed_offset: int | None = field(default=None, metadata=json_name("listed"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,11 +155,42 @@ class PendingChanges:
 
 
 @dataclass(slots=True, kw_only=True)
+class Listing:
+    """The broker's map of a group's members, whose table never shrinks (`TimelineOrder`), as far as the records tell.
+
+    capacity: of its table; None if it is not known. leader_epoch: of the last record; a coordinator that takes over
+    builds its map from what compaction has left of the log. is_loaded_alike: it builds the same one, because no member
+    has gone or was written again."""
+
+    capacity: int | None = None
+    leader_epoch: int | None = field(default=None, metadata=json_name("leader"))
+    is_loaded_alike: bool = field(default=True, metadata=json_name("alike"))
+
+    def begin(self, leader_epoch: int | None) -> None:
+        """A group without members whose records begin here."""
+        self.capacity, self.leader_epoch, self.is_loaded_alike = TimelineOrder().capacity, leader_epoch, True
+
+    def led_by(self, leader_epoch: int | None) -> None:
+        """The leader epoch of a record, which not all sources have."""
+        if (leader_epoch is None or leader_epoch != self.leader_epoch) and not self.is_loaded_alike:
+            self.capacity = None
+        self.leader_epoch = leader_epoch
+
+    def put(self, members: int, *, is_new: bool) -> None:
+        """A member's record, of a group that has so many members before it."""
+        self.is_loaded_alike &= is_new
+        if self.capacity is not None:
+            order = TimelineOrder(self.capacity)
+            order.put(members)
+            self.capacity = order.capacity
+
+
+@dataclass(slots=True, kw_only=True)
 class EpochState:
     """epoch: of the group, None before its first record. metadata_hash, topics_hash: of its topics with that epoch, and
     of those that brokers before 4.1 write. assigned_epoch: of the last target assignment. lagging: the members that do
     not have yet what that gives them. whole: nothing is missing since the group began. heard_at: the time of the last
-    record."""
+    record. listing: None in a group that an older kgm has kept."""
 
     epoch: int | None = None
     metadata_hash: int | None = field(default=None, metadata=json_name("hash"))
@@ -165,6 +199,7 @@ class EpochState:
     heard_at: int = field(default=0, metadata=json_name("at"))
     lagging: list[str] = field(default_factory=list)
     topics_hash: int | None = field(default=None, metadata=json_name("topics"))
+    listing: Listing | None = None
 
     def topics_written(self, key: Message, value: Message | None) -> None:
         """If the record says so, the group has these topics, as brokers before 4.1 write it in the place of a hash."""
