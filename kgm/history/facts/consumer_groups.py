@@ -38,7 +38,6 @@ from kgm.history.facts.consumer_state import (
     ConsumerGroupState,
     EpochState,
     LeavingMember,
-    Listing,
     LoggedMember,
     LoggedMemberState,
     PendingChanges,
@@ -119,13 +118,8 @@ class ConsumerGroupFacts:
     def record(self, record: GroupRecord, key: Message, value: Message | None, *, complete: bool) -> None:
         """The next record of the group. complete: no offset is missing since the one before."""
         group, pending = self._state.group, self._state.pending
-        group.heard_at = record.timestamp
-        if not complete:
-            group.whole = False
-            pending.broken = True
-            group.listing = None
-        if group.listing is not None:
-            group.listing.led_by(record.leader_epoch)
+        group.heard(record, complete=complete)
+        pending.broken |= not complete
         if pending.leaving and pending.leaving[-1].record.timestamp != record.timestamp:
             self._left()
         match key, value:
@@ -167,9 +161,8 @@ class ConsumerGroupFacts:
         absences = self.restarts.state.absences
         row = timeout_advice(self.group, self._state.group.heard_at, session_ms, absences)
         if known is None and row.advised_ms is not None:
-            row = replace(
-                row, advice=f"{row.advice}; the session timeout is not known: Kafka's default is taken for it"
-            )
+            assumed = "the session timeout is not known: Kafka's default is taken for it"
+            row = replace(row, advice=f"{row.advice}; {assumed}")
         self.rows.put(row)
 
     # --- members
@@ -177,7 +170,7 @@ class ConsumerGroupFacts:
     def _member(self, record: GroupRecord, member_id: str, value: ConsumerGroupMemberMetadataValue) -> None:
         old = self._state.members.get(member_id)
         classic = value.classic_member_metadata
-        has_grown = self._list(record, old, is_classic=classic is not None)
+        is_listed_again = self._state.put_in_map(record, old, is_classic=classic is not None)
         new = LoggedMember(
             instance_id=value.instance_id, client_id=value.client_id, client_host=value.client_host,
             rack_id=value.rack_id, topics=sorted(value.subscribed_topic_names or ()),
@@ -189,7 +182,7 @@ class ConsumerGroupFacts:
             listed_offset=record.offset if old is None else old.listed_offset,
         )  # fmt: skip
         self._state.members[member_id] = new
-        if has_grown and old is not None:
+        if is_listed_again:
             self.assignments.listed_again(record, member_id)
         if old is None:
             self._came(record, member_id, new)
@@ -199,21 +192,6 @@ class ConsumerGroupFacts:
             self._put_change(record, change, new, old)
         elif old.server_assignor != new.server_assignor:
             self._state.pending.assignor = True
-
-    def _list(self, record: GroupRecord, old: LoggedMember | None, *, is_classic: bool) -> bool:
-        """Keep account of the broker's map of members; whether it has another size now. It has seen other members, or
-        in another order, where the group was converted from the classic protocol."""
-        group, members = self._state.group, len(self._state.members)
-        if group.listing is None and group.epoch is None and not members and group.whole:
-            group.listing = Listing()
-            group.listing.begin(record.leader_epoch)
-        if group.listing is None:
-            return False
-        before = group.listing.capacity
-        group.listing.put(members, is_new=old is None)
-        if is_classic:
-            group.listing.capacity = None
-        return group.listing.capacity != before
 
     def _member_removed(self, record: GroupRecord, member_id: str) -> None:
         """A member's record was deleted: it left, unless the next record gives its instance id to another member id."""
@@ -232,10 +210,7 @@ class ConsumerGroupFacts:
                 )
             )  # fmt: skip
             ownership.gone(member_id, record, state.generation)
-        state.current.pop(member_id, None)
-        state.target.pop(member_id, None)
-        if state.group.listing is not None:
-            state.group.listing.is_loaded_alike = False
+        state.forget(member_id)
 
     def _left(self) -> None:
         """No other member took over the instance ids of those that are leaving."""

@@ -13,10 +13,10 @@ from kgm.history.causes.session_timeouts import SessionEvidence, SessionTimeout
 from kgm.history.causes.verdict import MissingMember
 from kgm.history.facts.commit_windows import Times
 from kgm.history.facts.daily_totals import DayTotals
+from kgm.history.reconstruct.broker_member_map import BrokerMemberMap
 from kgm.history.reconstruct.classic_snapshots import MemberChange
 from kgm.history.rows import GroupEpochRow, GroupRecord, OwnerRow, RebalanceRow, TenureRow
 from kgm.history.state_json import json_name
-from kgm.java.timeline_hash_map import TimelineOrder
 from kgm.protocol.struct import Message
 from kgm.records.messages.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
 from kgm.records.messages.consumer_group_partition_metadata_value import ConsumerGroupPartitionMetadataValue
@@ -155,37 +155,6 @@ class PendingChanges:
 
 
 @dataclass(slots=True, kw_only=True)
-class Listing:
-    """The broker's map of a group's members, whose table never shrinks (`TimelineOrder`), as far as the records tell.
-
-    capacity: of its table; None if it is not known. leader_epoch: of the last record; a coordinator that takes over
-    builds its map from what compaction has left of the log. is_loaded_alike: it builds the same one, because no member
-    has gone or was written again."""
-
-    capacity: int | None = None
-    leader_epoch: int | None = field(default=None, metadata=json_name("leader"))
-    is_loaded_alike: bool = field(default=True, metadata=json_name("alike"))
-
-    def begin(self, leader_epoch: int | None) -> None:
-        """A group without members whose records begin here."""
-        self.capacity, self.leader_epoch, self.is_loaded_alike = TimelineOrder().capacity, leader_epoch, True
-
-    def led_by(self, leader_epoch: int | None) -> None:
-        """The leader epoch of a record, which not all sources have."""
-        if (leader_epoch is None or leader_epoch != self.leader_epoch) and not self.is_loaded_alike:
-            self.capacity = None
-        self.leader_epoch = leader_epoch
-
-    def put(self, members: int, *, is_new: bool) -> None:
-        """A member's record, of a group that has so many members before it."""
-        self.is_loaded_alike &= is_new
-        if self.capacity is not None:
-            order = TimelineOrder(self.capacity)
-            order.put(members)
-            self.capacity = order.capacity
-
-
-@dataclass(slots=True, kw_only=True)
 class EpochState:
     """epoch: of the group, None before its first record. metadata_hash, topics_hash: of its topics with that epoch, and
     of those that brokers before 4.1 write. assigned_epoch: of the last target assignment. lagging: the members that do
@@ -199,7 +168,15 @@ class EpochState:
     heard_at: int = field(default=0, metadata=json_name("at"))
     lagging: list[str] = field(default_factory=list)
     topics_hash: int | None = field(default=None, metadata=json_name("topics"))
-    listing: Listing | None = None
+    listing: BrokerMemberMap | None = None
+
+    def heard(self, record: GroupRecord, *, complete: bool) -> None:
+        """The next record of the group. complete: no offset is missing since the one before."""
+        self.heard_at = record.timestamp
+        if not complete:
+            self.whole, self.listing = False, None
+        if self.listing is not None:
+            self.listing.led_by(record.leader_epoch)
 
     def topics_written(self, key: Message, value: Message | None) -> None:
         """If the record says so, the group has these topics, as brokers before 4.1 write it in the place of a hash."""
@@ -250,6 +227,23 @@ class ConsumerGroupState:
     def generation(self) -> int:
         """The group's epoch, 0 before its first one."""
         return 0 if self.group.epoch is None else self.group.epoch
+
+    def put_in_map(self, record: GroupRecord, old: LoggedMember | None, *, is_classic: bool) -> bool:
+        """The broker puts a member into its map, in place of `old`. Whether it lists those that are in it in another
+        order since, although none came."""
+        group, members = self.group, self.members
+        if group.listing is None and group.epoch is None and not members and group.whole:
+            group.listing = BrokerMemberMap(leader_epoch=record.leader_epoch)
+        if group.listing is None:
+            return False
+        return group.listing.put(len(members), is_new=old is None, is_classic=is_classic) and old is not None
+
+    def forget(self, member_id: str) -> None:
+        """A member's record was deleted, and so is what it has and is to have."""
+        self.current.pop(member_id, None)
+        self.target.pop(member_id, None)
+        if self.group.listing is not None:
+            self.group.listing.is_loaded_alike = False
 
     def identity(self, member_id: str) -> str:
         """The instance id of a member, if it has one, or else its member id."""
