@@ -28,8 +28,8 @@ from kgm.simulation.report.prediction import Prediction, Range, Ranges, TimeRang
 
 DRAWS = 200
 SEED = 1
-#: What all random draws together may cost by default, beyond the fewest draws that mean anything. Directed and rare ones
-#: come on top of it.
+#: What all random draws together may cost by default, beyond the fewest draws that mean anything. Directed and rare
+#: ones come on top of it.
 BUDGET_MS = 10_000
 _FEWEST_DRAWS = 3
 #: How many draws there are at most, and which share of the budget they may cost, where only times differ.
