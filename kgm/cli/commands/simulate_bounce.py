@@ -81,6 +81,13 @@ def simulate_bounce(
     migrate: Annotated[
         bool, typer.Option("--migrate", help="Members of a classic group return with the consumer protocol.")
     ] = False,
+    remove_first: Annotated[
+        bool,
+        typer.Option(
+            "--remove-first",
+            help="Members that bounce are removed by one LeaveGroup request for each batch once they have stopped.",
+        ),
+    ] = False,
     scale_in: Annotated[
         list[str] | None, typer.Option("--scale-in", metavar="ID[,ID...]", help="Members that stop and stay away.")
     ] = None,
@@ -204,6 +211,7 @@ def simulate_bounce(
         restart_time_ms=duration_of(restart_time, "--restart-time") or 0,
         retry_every_ms=duration_of(retry_every, "--retry-every"),
         migrate=migrate,
+        remove_first=remove_first,
         stop=choice_of(Stop, stop, "--stop") or Stop.CLEAN,
         what_if=what_if,
         settings=parse_settings(settings or ()),

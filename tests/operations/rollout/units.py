@@ -48,6 +48,7 @@ class Units:
     inputs: list[dict[str, Any]] = field(default_factory=list)
     strays: list[Any] = field(default_factory=list)
     restart_s: float = 0.3
+    start_s: float = 0.0
     _timers: list[threading.Timer] = field(default_factory=list)
 
     @property
@@ -71,6 +72,8 @@ class Units:
             self.stop(name)
         if verb == "restart":
             time.sleep(self.restart_s)  # what is simulated is a process that is away for so long
+        if verb == "start":
+            time.sleep(self.start_s)
         if verb in ("start", "restart") and name not in self.members:
             self.members[name] = self.start(name)
         return 0, ""
