@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from kgm.protocol.subscription import MemberAssignment, encode_assignment
 from tests import KGM
 from tests.client.joiners import Joiner, form_group
 from tests.kafka.members import members_of, wait_settled
@@ -152,7 +153,9 @@ class JoinedUnits(Units):
     def start(self, name: str) -> Joiner:
         joiner = Joiner(self._server.port, self.group, name, self.options["topic"])
         joiner.join()
-        assert joiner.sync().error_code == 0
+        # A member that is alone computes the assignment: all six partitions are its own.
+        alone = {joiner.member_id: encode_assignment(MemberAssignment(partitions={joiner.topic: list(range(6))}))}
+        assert joiner.sync(alone if joiner.members == [joiner.member_id] else None).error_code == 0
         return joiner
 
     def member_ids(self) -> dict[str, str]:
