@@ -8,6 +8,7 @@ from collections.abc import Iterable
 _JAVA = (
     "bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.jaas.config",
     "sasl.login.callback.handler.class", "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms",
+    "sasl.kerberos.service.name",
     "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.scope", "sasl.oauthbearer.header.urlencode",
     "sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.credentials.client.secret",
     "ssl.endpoint.identification.algorithm", "ssl.enabled.protocols", "ssl.protocol", "ssl.key.password",
@@ -24,6 +25,12 @@ _LIBRDKAFKA = (
 #: kgm's own. The first one allows a password in plaintext over SASL_PLAINTEXT; the second is a program that prints a
 #: token.
 ALLOW_PLAINTEXT, TOKEN_COMMAND = "kgm.allow.plaintext.password", "kgm.oauthbearer.token.command"
+
+#: Classes of Amazon's Java library for IAM on MSK: what they do is in `client.security.msk_iam`.
+MSK_HANDLERS = frozenset({
+    "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+    "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler",
+})  # fmt: skip
 
 #: What kgm reads.
 USED = frozenset(_JAVA + _LIBRDKAFKA + (ALLOW_PLAINTEXT, TOKEN_COMMAND))

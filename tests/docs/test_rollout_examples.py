@@ -17,7 +17,7 @@ from kgm.server import serve_in_thread
 from tests import KGM, ROOT
 from tests.operations.rollout.units import JoinedUnits, environment
 
-NAMES = ["billing-1", "billing-2", "billing-3"]
+NAMES = ["invoicing-1", "invoicing-2", "invoicing-3"]
 _PAGE = (ROOT / "docs" / "rollout.md").read_text()
 (_BLOCK,) = re.findall(r"<!-- examples -->\n```sh\n(.*?)```", _PAGE, re.DOTALL)
 EXAMPLES = [line for line in _BLOCK.splitlines() if not line.startswith("#")]
@@ -39,7 +39,7 @@ sys.exit(subprocess.run([{unit!r}, "restart", re.search({pattern!r}, words)[1]])
 @pytest.fixture(scope="module")
 def server():
     settings = BrokerSettings(group_initial_rebalance_delay_ms=0)
-    with serve_in_thread(topics={"invoices": 6}, settings=settings) as running:
+    with serve_in_thread(topics={"invoicing-in": 6}, settings=settings) as running:
         yield running
 
 
@@ -52,8 +52,8 @@ def test_there_is_one_for_each_tool():
 def test_an_example_restarts_every_member_once(line, server, tmp_path):
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
-    group = f"billing-{tmp_path.name}"
-    with JoinedUnits(server.bootstrap, tmp_path, {"group": group, "topic": "invoices"}) as units:
+    group = f"invoicing-{tmp_path.name}"
+    with JoinedUnits(server.bootstrap, tmp_path, {"group": group, "topic": "invoicing-in"}) as units:
         units.form(server, NAMES)
         pods = json.dumps({"items": [{"metadata": {"name": name}} for name in NAMES]})
         for tool, pattern in _TOOLS.items():
@@ -63,7 +63,7 @@ def test_an_example_restarts_every_member_once(line, server, tmp_path):
             )
             path.chmod(0o755)
         words = shlex.split(line)
-        assert words[:3] == ["kgm", "rollout", "billing"]
+        assert words[:3] == ["kgm", "rollout", "invoicing"]
         env = environment(tmp_path, server.bootstrap) | {"PATH": f"{bin_folder}:{os.environ['PATH']}"}
         # The embedded server has no topic __consumer_offsets.
         more = ["--accept-unseen", "--settle", "0s", "--interval", "100ms", "--restart-time", "1s"]

@@ -14,7 +14,9 @@ _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
 #: Options of Kafka's login modules. Other words may be a piece of a password that lacks its quotes.
 _OPTIONS = frozenset({
     "username", "password", "tokenauth", "clientId", "clientSecret", "scope", "serviceName", "useKeyTab", "storeKey",
-    "keyTab", "principal", "useTicketCache",
+    "keyTab", "principal", "useTicketCache", "ticketCache", "renewTGT", "doNotPrompt",
+    "refreshKrb5Config", "isInitiator",
+    "awsProfileName", "awsRoleArn", "awsRoleSessionName", "awsStsRegion", "awsDebugCreds",
 })  # fmt: skip
 _ESCAPES = {"a": "\x07", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _TOKEN = re.compile(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kgm.client.failures import ConnectError, LostError, from_code
 from kgm.client.security.jaas import Jaas, parse_jaas
-from kgm.model.client_settings import ALLOW_PLAINTEXT, scrubbed
+from kgm.model.client_settings import ALLOW_PLAINTEXT, MSK_HANDLERS, scrubbed
 from kgm.model.errors import AuthenticationError, ErrorCode, KgmError, UnsupportedError, UsageError
 from kgm.protocol.apis import ApiKey
 from kgm.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "PLAIN": "PlainLoginModule", "SCRAM-SHA-256": "ScramLoginModule", "SCRAM-SHA-512": "ScramLoginModule",
-    "OAUTHBEARER": "OAuthBearerLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule", "GSSAPI": "Krb5LoginModule", "AWS_MSK_IAM": "IAMLoginModule",
 }  # fmt: skip
+#: Kafka: SaslConfigs.DEFAULT_SASL_MECHANISM.
+_DEFAULT = "GSSAPI"
 #: More rounds than any mechanism has.
 _MAX_ROUNDS = 8
 
@@ -38,7 +40,8 @@ class Mechanism(Protocol):
     who: str
     secrets: tuple[str, ...]
 
-    def exchange(self, deadline: Deadline) -> Generator[bytes, bytes, None]: ...
+    def exchange(self, deadline: Deadline, host: str) -> Generator[bytes, bytes, None]:
+        """host: the broker's, as it is connected to."""
 
 
 class PasswordLogin:
@@ -49,7 +52,7 @@ class PasswordLogin:
         self.secrets: tuple[str, ...] = (password,)
         self._username, self._password, self._token_auth = username, password, token_auth
 
-    def exchange(self, deadline: Deadline) -> Generator[bytes, bytes, None]:  # noqa: ARG002
+    def exchange(self, deadline: Deadline, host: str) -> Generator[bytes, bytes, None]:  # noqa: ARG002
         if self.name == "PLAIN":
             yield f"\0{self._username}\0{self._password}".encode()
             return
@@ -73,7 +76,7 @@ class BearerLogin:
         self._tokens = tokens_of(settings, jaas)
         self.secrets: tuple[str, ...] = ()
 
-    def exchange(self, deadline: Deadline) -> Generator[bytes, bytes, None]:
+    def exchange(self, deadline: Deadline, host: str) -> Generator[bytes, bytes, None]:  # noqa: ARG002
         token = self._tokens.get(deadline).value
         self.secrets = (token,)
         more = "".join(f"{name}={value}\x01" for name, value in sorted(self._tokens.extensions.items()))
@@ -84,13 +87,8 @@ class BearerLogin:
 
 def make_mechanism(settings: Mapping[str, str], *, encrypted: bool) -> Mechanism:
     """The configured mechanism. Raises UsageError that shows no secret."""
-    name = (settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or "").strip().upper()
-    if name in ("", "GSSAPI"):
-        raise UsageError(
-            "sasl.mechanism is not set, and Kafka's default is GSSAPI, which kgm does not support" if not name else
-            "sasl.mechanism=GSSAPI (Kerberos): kgm does not support it",
-            hint=f"use {', '.join(_MODULES)}; or a listener with TLS and a client certificate (security.protocol=SSL)",
-        )  # fmt: skip
+    configured = (settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or "").strip().upper()
+    name = configured or _DEFAULT
     if name not in _MODULES:
         raise UsageError(f"sasl.mechanism={name}: kgm supports {', '.join(_MODULES)}")
     jaas = None
@@ -100,6 +98,13 @@ def make_mechanism(settings: Mapping[str, str], *, encrypted: bool) -> Mechanism
             raise UsageError(
                 f"sasl.jaas.config names {jaas.short_name}, but sasl.mechanism is {name}, which needs {_MODULES[name]}"
             )
+    if name == "AWS_MSK_IAM" or settings.get("sasl.login.callback.handler.class") in MSK_HANDLERS:
+        from kgm.client.security.msk_iam import MskLogin
+
+        _check_encrypted(settings, name, encrypted=encrypted)
+        return MskLogin(jaas)
+    if name == "GSSAPI":
+        return _kerberos(settings, jaas, is_default=not configured)
     if name == "OAUTHBEARER":
         bearer = BearerLogin(settings, jaas)
         is_secret = bearer._tokens.source != "an unsecured token"  # noqa: SLF001
@@ -107,6 +112,20 @@ def make_mechanism(settings: Mapping[str, str], *, encrypted: bool) -> Mechanism
         return bearer
     _check_encrypted(settings, name, encrypted=encrypted or name != "PLAIN")
     return _password(settings, name, jaas)
+
+
+def _kerberos(settings: Mapping[str, str], jaas: Jaas | None, *, is_default: bool) -> Mechanism:
+    from kgm.client.security.kerberos import KerberosLogin
+
+    try:
+        return KerberosLogin(settings, jaas)
+    except UsageError as error:
+        if not is_default:
+            raise
+        raise UsageError(
+            "sasl.mechanism is not set, and Kafka's default is GSSAPI (Kerberos)", facts=(error.message, *error.facts),
+            hint=f"set it to one of {', '.join(_MODULES)}",
+        ) from None  # fmt: skip
 
 
 def _check_encrypted(settings: Mapping[str, str], name: str, *, encrypted: bool) -> None:
@@ -183,7 +202,7 @@ def _authenticate(connection: BrokerConnection, mechanism: Mechanism, deadline: 
     from kgm.client.security.scram import ScramError
 
     version = connection.version(ApiKey.SASL_AUTHENTICATE)
-    exchange = mechanism.exchange(deadline)
+    exchange = mechanism.exchange(deadline, connection.address.host)
     data = next(exchange)
     reason = ""
     for _ in range(_MAX_ROUNDS):
@@ -210,6 +229,7 @@ def _refused(
     hints = {
         "PLAIN": "check username and password, and that the user is known to this listener",
         "OAUTHBEARER": "check the token's issuer, audience, scope and expiry, and this machine's clock",
+        "GSSAPI": "see the broker's log: its keytab, its principal, sasl.kerberos.principal.to.local.rules",
     }
     return from_code(
         answer.error_code, f"broker {connection.address} does not accept {mechanism.who} ({mechanism.name})",

@@ -164,11 +164,11 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Setting]:
 
 
 def _warnings_of_keys(merged: Mapping[str, Setting]) -> Iterator[str]:
-    from kgm.model.client_settings import NOT_DONE, is_known, nearest
+    from kgm.model.client_settings import MSK_HANDLERS, NOT_DONE, is_known, nearest
     from kgm.operations.settings.profiles import PROFILE_OPTIONS
 
     for key, setting in merged.items():
-        if key in NOT_DONE:
+        if key in NOT_DONE and setting.value not in MSK_HANDLERS:
             yield f"{key} ({setting.origin}): kgm does not support this setting and ignores it"
         elif not is_known(key):
             meant = nearest(key, PROFILE_OPTIONS if setting.origin.startswith("profile ") else ())

@@ -224,11 +224,11 @@ def test_the_message_and_its_extensions(tmp_path):
     path = tmp_path / "t"
     path.write_text("abc")
     bearer = BearerLogin({URL: path.as_uri()}, parse_jaas(f'{MODULE} extension_logicalCluster="lkc-1";'))
-    talk = bearer.exchange(Deadline.after(60_000))
+    talk = bearer.exchange(Deadline.after(60_000), "broker")
     assert next(talk) == b"n,,\x01auth=Bearer abc\x01logicalCluster=lkc-1\x01\x01"
     assert talk.send(b'{"status":"invalid_token"}') == b"\x01"
     bearer = BearerLogin({URL: path.as_uri(), "sasl.oauthbearer.extensions": "a=b,c=d"}, None)
-    talk = bearer.exchange(Deadline.after(60_000))
+    talk = bearer.exchange(Deadline.after(60_000), "broker")
     assert next(talk) == b"n,,\x01auth=Bearer abc\x01a=b\x01c=d\x01\x01"
     with pytest.raises(StopIteration):
         talk.send(b"")

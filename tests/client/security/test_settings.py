@@ -19,7 +19,7 @@ SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
     [
         ({"security.protocol": "TLS"}, "is not one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL", ""),
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanism is not set", "SCRAM-SHA-512"),
-        ({**SASL, "sasl.mechanism": "GSSAPI"}, "GSSAPI (Kerberos): kgm does not support it", "SCRAM-SHA-512"),
+        ({**SASL, "sasl.mechanism": "GSSAPI"}, "GSSAPI: no service name is set", "sasl.kerberos.service.name=kafka"),
         ({**SASL, "sasl.mechanism": "DIGEST-MD5"}, "kgm supports PLAIN", ""),
         (SASL, "PLAIN: no username is set", "PlainLoginModule required"),
         ({**SASL, "sasl.username": "u"}, "PLAIN: no password is set", "PlainLoginModule required"),

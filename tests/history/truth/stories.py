@@ -36,6 +36,8 @@ _NAMES = "abcdefgh"
 _WITH_REASONS, _WITH_CONSUMER_GROUPS = (3, 2), (4, 0)
 #: KAFKA-10284 came with 2.6.1.
 _WRITES_REPLACEMENTS = (2, 7)
+#: The first version that writes a record when a group is created.
+_WRITES_CREATIONS = (4, 0)
 _DEPARTURES = frozenset({"leave", "session-expiry", "admin-removal", "max-poll"})
 #: What may show in the next step only.
 _LATE = _DEPARTURES | {"resubscribed"}
@@ -238,10 +240,11 @@ class Story:
         free = [each for each in _NAMES if each not in self.alive]
         names = self.draw.sample(free[: count + 2], count)
         members = {key: what for name in names for key, what in self.comes(name).items()}
+        expected = "bounce" if names[0] in self.used else "join"
+        if not self.used and self.stage.release < _WRITES_CREATIONS:
+            expected = None  # the first record of the group is that of its first generation: there is none before it
         # The first member may subscribe to a new topic before the coordinator knows it.
-        with self.step(
-            "bounce" if names[0] in self.used else "join", members, *(() if self.used else ("metadata-change",))
-        ):
+        with self.step(expected, members, *(() if self.used else ("metadata-change",))):
             for name in names:
                 self.up(name)
         self.used |= {*names}

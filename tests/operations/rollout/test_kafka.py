@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from kgm.operations.rollout.session import POLL_MS
 from tests.kafka.broker import KafkaCluster
 from tests.operations.rollout.units import fleet, kgm
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.alone]
 NAMES = ["app-1", "app-2", "app-3"]
 PARTITIONS = 6
+#: For how long a unit is away, which is what kgm is told.
+AWAY_S = 1.0
+#: Longer than kgm waits for the answer to one look at the group.
+BROKER_AWAY_S = 1.6 * POLL_MS / 1000
 #: A session that outlasts what a restart takes on a busy machine.
 SESSION_MS = 10_000
 
@@ -29,8 +34,9 @@ def carried_out(broker, folder, group, *words, faults=None, placeholder="{instan
         broker.bootstrap, folder, NAMES, partitions=PARTITIONS, group=group, topics=["orders"], **options
     ) as units:
         units.faults |= faults or {}
+        units.restart_s = AWAY_S
         ended = kgm(
-            folder, broker.bootstrap, "rollout", group, "--all", "--rolling", "--restart-time", "1s", "--settle", "2s",
+            folder, broker.bootstrap, "rollout", group, "--all", "--rolling", "--restart-time", f"{AWAY_S:g}s", "--settle", "2s",
             "--heartbeat-interval", "300ms", "--step-timeout", "30s", "--exec", f"{units.command} restart {placeholder}",
             "-o", "ndjson", *words,
         )  # fmt: skip
@@ -102,7 +108,8 @@ def test_a_broker_that_is_killed_in_a_step_is_waited_for(tmp_path):
 
         def kill_broker(units, name):
             units.stop(name)
-            own.restart(1)
+            own.kill(1)
+            units.later(BROKER_AWAY_S, lambda: own.restart(1))
             units.members[name] = units.start(name)
             return 0
 
@@ -110,7 +117,9 @@ def test_a_broker_that_is_killed_in_a_step_is_waited_for(tmp_path):
             own, tmp_path, "killed-broker", faults={"app-2": kill_broker}, session_timeout_ms=60_000
         )
         assert (ended.code, calls) == (0, NAMES), ended
-        assert any("unreachable" in event["text"] for event in ended.of_kind("note"))
+        notes = [event["text"] for event in ended.of_kind("note")]
+        assert any(text.startswith("unreachable: ") for text in notes), ended
+        assert "reachable: the group can be described again" in notes
 
 
 def test_members_that_are_removed_are_stopped_first(broker, tmp_path):

