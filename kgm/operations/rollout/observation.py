@@ -202,7 +202,8 @@ class GroupObservation:
         if latest is None:
             return ["the group cannot be described" if self.error is None else self.error.message]
         reasons = [] if latest.state == STABLE else [f"the group is {latest.state}"]
-        if latest.state == "Empty" and self._wanted() == 0:
+        view = self._view()
+        if latest.state == "Empty" and not view.bystanders and (view.is_away or not view.step.comes_back):
             reasons = []
         reasons += [
             f"{one.identity} is {one.status}"
