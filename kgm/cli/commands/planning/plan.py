@@ -142,13 +142,9 @@ def plan(
     from kgm.simulation.plan.bounce_plan import WhatIf
     from kgm.text.braces import expand_list
 
-    if draws < 1:
-        raise UsageError(f"--draws is {draws}, the lowest is 1")
-    if max_unavailable is not None and max_unavailable < 1:
-        raise UsageError(f"--max-unavailable is {max_unavailable}, the lowest is 1")
+    _refuse_low({"--draws": draws, "--max-unavailable": max_unavailable})
     objective, budget_ms = _objective(minimise), parse_duration(budget, "--budget")
     longest_ms, percent, pauses_ms = _duration(max_duration, "--max-duration"), _percent(keep_consuming), _pauses(pause)
-    limits = PlanLimits(duration_ms=longest_ms, consumed_percent=percent)
     how, times_ms = _stop(stop), _restart_times(restart_times, history)
     bounce_group, where = _group(_name(group, group_option, from_file), from_file, common)
     if history is not None:
@@ -165,8 +161,8 @@ def plan(
         what_if=WhatIf(session_timeout_ms=_duration(session_timeout, "--session-timeout")),
     )
     task = PlanTask(
-        group=bounce_group, request=request, objective=objective, limits=limits, max_unavailable=max_unavailable,
-        pauses_ms=pauses_ms,
+        group=bounce_group, request=request, objective=objective, max_unavailable=max_unavailable, pauses_ms=pauses_ms,
+        limits=PlanLimits(duration_ms=longest_ms, consumed_percent=percent),
     )  # fmt: skip
     found = _searched(task, budget_ms, draws, seed, common)
     _show(
@@ -293,6 +289,12 @@ def _group(group_id: str | None, from_file: str | None, common: RunOptions) -> t
 
 
 # -- words into values
+
+
+def _refuse_low(numbers: dict[str, int | None]) -> None:
+    for option, number in numbers.items():
+        if number is not None and number < 1:
+            raise UsageError(f"{option} is {number}, the lowest is 1")
 
 
 def _objective(text: str) -> Objective:

@@ -226,9 +226,7 @@ def rollout(
         heartbeat_interval_ms=duration_of(heartbeat_interval, "--heartbeat-interval"),
     )
     cluster_of_pods = Kubectl.of(kubectl, namespace=namespace, selector=selector) if kubernetes else None
-    if remove_first and kubernetes and command is None:
-        raise UsageError("--remove-first needs --exec, the command that starts a member: deleting its pod does not")
-    commands = _commands(command, stop_command, on_failure, cluster_of_pods, is_shell=shell)
+    commands = _commands(command, stop_command, on_failure, None if remove_first else cluster_of_pods, is_shell=shell)
     _run(
         group_id, request, commands, limits, Gates(handovers=fail_if_moves, rebalances=fail_if_rebalances), options,
         cluster_of_pods=cluster_of_pods, journal=journal, dry_run=dry_run, has_audit=not no_audit,
