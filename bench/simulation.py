@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """What predicting a bounce costs as the group grows: `kgm simulate-bounce --all --rolling`, one process each.
 
-usage: python bench/simulation.py [--sizes N[,N...]] [--dynamic-sizes N[,N...]] [--runs N]
+usage: python bench/simulation.py [--sizes N[,N...]] [--dynamic-sizes N[,N...]] [--drawn N] [--draws N] [--runs N]
 
 There is no peer: nothing else predicts what a bounce does. Each run is the whole command, from start-up to the JSON that
 it prints, one draw, 10 partitions a member, `range`. A rolling bounce of static members costs no rebalance, one of N
-dynamic members 2 N rebalances of N members; so the cost per member and rebalance is what should stay flat. The last
-table is many small predictions in one process, as a job over a fleet of groups makes them.
+dynamic members 2 N rebalances of N members; so the cost per member and rebalance is what should stay flat. The second
+table is one prediction of dynamic members with many draws, on one core (the process is bound to it) and on all, in
+turn; the answers must be equal. The last table is many small predictions in one process, as a job over a fleet of
+groups makes them.
 """
 
 import argparse
@@ -22,12 +24,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 
-def run(members, kind):
-    """(CPU seconds, wall seconds, peak MB, the scenario) of one command."""
+def run(members, kind, draws=1, cores=None):
+    """(CPU seconds, wall seconds, peak MB, the scenario) of one command, its processes included. cores: those that it is
+    bound to."""
     flags = ["--members", str(members), "--topic", f"orders:{10 * members}", "--as", kind, "--all", "--rolling"]
-    command = [sys.executable, "-m", "kgm.cli.main", "simulate-bounce", *flags, "--restart-time", "5s", "--draws", "1"]
+    command = [sys.executable, "-m", "kgm.cli.main", "simulate-bounce", *flags, "--restart-time", "5s"]
+    command += ["--draws", str(draws), "--budget", "10h", "-o", "json"]
     start = time.perf_counter()
-    process = subprocess.Popen([*command, "-o", "json"], stdout=subprocess.PIPE, cwd=ROOT)
+    bind = None if cores is None else lambda: os.sched_setaffinity(0, cores)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, preexec_fn=bind)  # noqa: PLW1509  (no threads here)
     printed = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -47,6 +52,22 @@ def rows(kind, sizes, runs):
             f"| {kind} | {members} | {10 * members} | {rebalances} | {cpu:.2f} | {wall:.2f} | {memory:.0f} | {each} |",
             flush=True,
         )
+
+
+def drawn(members, draws, runs):
+    """The same prediction on one core and on all."""
+    cores = sorted(os.sched_getaffinity(0))
+    by_count = {1: cores[:1], len(cores): cores}
+    found = {count: [] for count in by_count}
+    for _ in range(runs):
+        for count, bound in by_count.items():
+            found[count].append(run(members, "dynamic", draws, bound))
+    answers = [scenario for each in found.values() for _, _, _, scenario in each]
+    assert all(answer == answers[0] for answer in answers)
+    for count, each in found.items():
+        cpu, wall, memory = (statistics.median(row[column] for row in each) for column in range(3))
+        played = answers[0]["draws"]
+        print(f"| {members} | {played} | {count} | {wall:.2f} | {cpu:.2f} | {memory:.0f} |", flush=True)
 
 
 def fleet(groups, members):
@@ -75,6 +96,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="100,300,1000")
     parser.add_argument("--dynamic-sizes", default="100,300,1000")
+    parser.add_argument("--drawn", type=int, default=100, help="members of the group that is drawn many times")
+    parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--groups", type=int, default=200)
     arguments = parser.parse_args()
@@ -83,6 +106,10 @@ def main():
     print("|---|---|---|---|---|---|---|---|")
     for kind, sizes in (("static", arguments.sizes), ("dynamic", arguments.dynamic_sizes)):
         rows(kind, [int(size) for size in sizes.split(",") if size], arguments.runs)
+    print()
+    print("| dynamic members | draws | cores | wall s | CPU s | peak MB of one process |")
+    print("|---|---|---|---|---|---|")
+    drawn(arguments.drawn, arguments.draws, arguments.runs)
     print()
     print("| members | groups | members each | CPU s | groups a minute of one core |")
     print("|---|---|---|---|---|")

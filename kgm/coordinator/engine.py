@@ -8,9 +8,10 @@ from kgm.coordinator import append_failure
 from kgm.coordinator.admin.held_bytes import held_bytes
 from kgm.coordinator.admin.view import GroupView, view_of
 from kgm.coordinator.classic import rebalance, standby
+from kgm.coordinator.classic.heartbeat import plain_heartbeat
 from kgm.coordinator.consumer import timers
 from kgm.coordinator.contract.error_responses import append_error
-from kgm.coordinator.contract.outcome import Millis, Outcome, Producer, Request, Ticket, TimerKey
+from kgm.coordinator.contract.outcome import Millis, Outcome, Producer, Request, SetTimer, Ticket, TimerKey
 from kgm.coordinator.contract.scale_out_plan import NO_PLANS
 from kgm.coordinator.contract.settings import BrokerSettings, GroupConfig
 from kgm.coordinator.contract.topic_image import TopicImage
@@ -23,6 +24,7 @@ from kgm.coordinator.groups.foreign_group import ForeignGroup
 from kgm.coordinator.offsets.store import Offsets
 from kgm.coordinator.state import CoordinatorState
 from kgm.model.errors import ErrorCode
+from kgm.protocol.messages.heartbeat_request import HeartbeatRequest
 from kgm.records.record import Record
 
 
@@ -66,6 +68,13 @@ class Coordinator:
         """A request has arrived. If the outcome has records, `replay` each of them, or `abort`, before anything else.
 
         Raises TypeError for a message that is not a request to a group coordinator."""
+        message = request.message
+        if type(message) is HeartbeatRequest:
+            group = self._state.groups.get(message.group_id)
+            if type(group) is ClassicGroup:
+                outcome = plain_heartbeat(message, ticket, group, self._behavior, now)
+                if outcome is not None:
+                    return self._only_timers(outcome)
         event = self._event(now, request=request, ticket=ticket)
         self._dispatcher.handle(request, event)
         return self._finish(event)
@@ -291,10 +300,21 @@ class Coordinator:
         """Let an event without records take effect. An event with records is in flight until they are replayed."""
         assert self._in_flight is None, "the outcome before this one is neither replayed nor aborted"
         if event.records:
+            assert not event.is_in_place, "a group was changed by an event that may fail"
             self._in_flight, self._replayed = event, 0
         else:
             self._take_effect(event)
         return event.outcome()
+
+    def _only_timers(self, outcome: Outcome) -> Outcome:
+        """Let an outcome take effect that sets timers and has no records."""
+        assert self._in_flight is None, "the outcome before this one is neither replayed nor aborted"
+        deadlines = self._deadlines
+        for timer in outcome.timers:
+            assert isinstance(timer, SetTimer)
+            deadlines.pop(timer.key, None)
+            deadlines[timer.key] = timer.deadline_ms
+        return outcome
 
     def _take_effect(self, event: EventDraft) -> None:
         if event.groups:

@@ -1,19 +1,24 @@
 """From a plan to a prediction: play it, and play it again as often as it takes to know what is certain."""
 
 import contextlib
-import random
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
+from typing import Any
 
 from kgm.coordinator.contract.broker_version import behavior_of
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.java.scala_map import scala_map_capacity
 from kgm.model.errors import NotFoundError, TimedOutError, UsageError
 from kgm.model.snapshot import GroupSnapshot
+from kgm.simulation.draws import budget
+from kgm.simulation.draws.players import HERE, Players
+from kgm.simulation.draws.shuffle import shuffled
+from kgm.simulation.draws.task import DrawTask
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, with_versions_of
 from kgm.simulation.plan.client_library import Library, usual_heartbeat_interval_ms
-from kgm.simulation.plan.starting_group import StartingGroup, StartingMember, starting_group_of
+from kgm.simulation.plan.starting_group import StartingGroup, starting_group_of
 from kgm.simulation.play.client_profiles import LONGEST_START_MS
 from kgm.simulation.play.draw import Draw
 from kgm.simulation.play.plan_runner import PlanRunner
@@ -23,14 +28,13 @@ from kgm.simulation.report.prediction import Prediction, Range, Ranges, TimeRang
 
 DRAWS = 200
 SEED = 1
-#: What all draws together may cost (about 10 s), beyond the fewest draws that mean anything: a request costs 1, and as
-#: much again for every 100 members of the group.
-_BUDGET = 300_000
-_MEMBERS_PER_COST = 100
+#: What all random draws together may cost by default, beyond the fewest draws that mean anything. Directed and rare
+#: ones come on top of it.
+BUDGET_MS = 10_000
 _FEWEST_DRAWS = 3
-#: How many draws there are at most, and what they may cost (about 2 s), where only times differ.
+#: How many draws there are at most, and which share of the budget they may cost, where only times differ.
 _TIMED_DRAWS = 40
-_TIMED_BUDGET = 60_000
+_TIMED_SHARE = 5
 #: What draws may cost, in budgets, if the first one was not like the others.
 _MOST_BUDGETS = 2
 #: When the group has not become stable in any of so many draws, it will not do so in others.
@@ -43,8 +47,10 @@ _MOST_MORE = 2
 #: In how many of the draws an empty group does not wait, if it is not known whether it does.
 _NO_DELAY_EVERY = 4
 _FEWER_DRAWS = "the time limit (--timeout) has passed: there are fewer draws than asked for"
-#: How large the hash map of a consumer group may be: for as many members as now, two or four times as many.
-_MAP_SIZES = 3
+_ONE_DRAW = (
+    "this is one draw of many that are possible, so what else may happen is not known: give it more with --draws or "
+    "--budget"
+)
 #: For the network, and for what is slow for once.
 _SPARE_MS = 350
 #: With so many members it is no chance that they are listed in the order of a hash map.
@@ -63,15 +69,20 @@ def _never() -> bool:
 
 def simulate(
     snapshot: GroupSnapshot, plan: Plan, *, name: str = "as-is", draws: int = DRAWS, seed: int = SEED,
-    keeps_holdings: bool = False, is_out_of_time: Callable[[], bool] = _never,
+    keeps_holdings: bool = False, is_out_of_time: Callable[[], bool] = _never, budget_ms: int | None = None,
+    players: Players = HERE,
 ) -> Prediction:  # fmt: skip
     """Predict what the plan does to the group.
 
     draws: how often to play what is left to chance, at most. The same seed gives the same prediction. keeps_holdings:
     record `holdings` in the typical draw. is_out_of_time: asked now and then, and if so there are fewer draws.
+    budget_ms: what the random draws may cost (`draws.budget`), and then even one draw may be all of them; None:
+    BUDGET_MS, and at least three. players: who plays the draws; that makes no difference to the prediction.
     Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
     UsageError for a plan that does not fit the group, TimedOutError if the time is not enough for one draw."""
-    simulation = replace(Simulation.of(snapshot, plan, seed), is_out_of_time=is_out_of_time)
+    simulation = replace(
+        Simulation.of(snapshot, plan, seed), is_out_of_time=is_out_of_time, budget_ms=budget_ms, players=players
+    )
     drawn = simulation.play(draws)
     directed = simulation.play_directed(len(drawn))
     directed += simulation.play_rare(drawn, directed)
@@ -80,13 +91,17 @@ def simulate(
     others = _of_other_versions(snapshot, plan, simulation, drawn)
     extremes = (*directed, *shorter, *led, *others)
     every = (*drawn, *extremes)
-    exact = all(draw.without_times == every[0].without_times for draw in every) and not (
-        _is_open(every) or _is_early(simulation) or is_foreign(snapshot, simulation.plan)
+    is_certain = simulation.is_certain(drawn[0])
+    exact = (
+        all(draw.without_times == every[0].without_times for draw in every)
+        and (len(every) > 1 or is_certain)
+        and not (_is_open(every) or _is_early(simulation) or is_foreign(snapshot, simulation.plan))
     )
     number = _typical(drawn)
     typical = drawn[number]
     if keeps_holdings:
-        typical = replace(simulation, is_out_of_time=_never).runner(number, keeps_holdings=True).play()
+        task = DrawTask(number=number, keeps_holdings=True)
+        typical = replace(simulation, is_out_of_time=_never).runner_of(task).play()
     group = simulation.group
     return Prediction(
         name=name,
@@ -102,11 +117,12 @@ def simulate(
                 simulation.plan,
                 simulation.settings,
                 (*drawn, *directed),
-                is_certain=simulation.is_certain(drawn[0]),
+                is_certain=is_certain,
             ),
             *((_FEWER_DRAWS,) if is_out_of_time() else ()),
+            *((_ONE_DRAW,) if len(every) == 1 and not exact else ()),
         ),
-        ranges=None if exact else _ranges(drawn, extremes),
+        ranges=None if exact or len(every) == 1 else _ranges(drawn, extremes),
         stopped_partition_range_ms=_stopped_range_ms(drawn, extremes),
         protocol=group.protocol.value,
     )
@@ -114,13 +130,17 @@ def simulate(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation:
-    """What is played in each draw: a group, a plan in the identities of its members, and the broker's settings."""
+    """What is played in each draw: a group, a plan in the identities of its members, and the broker's settings.
+
+    budget_ms, players: as in `simulate`."""
 
     group: StartingGroup
     plan: Plan
     settings: BrokerSettings
     seed: int
     is_out_of_time: Callable[[], bool] = _never
+    budget_ms: int | None = None
+    players: Players = HERE
 
     @classmethod
     def of(cls, snapshot: GroupSnapshot, plan: Plan, seed: int = SEED) -> "Simulation":
@@ -142,24 +162,27 @@ class Simulation:
     def play(self, draws: int) -> Sequence[Draw]:
         """As many draws as are asked for; fewer if they are costly, if they differ in nothing but times, or if the time
         is over. Raises TimedOutError if the time is not enough for one."""
-        first = self.runner(0).play()
-        budget = _BUDGET
+        (first,) = self._played([DrawTask(number=0)])
+        fewest, budget_ms = (_FEWEST_DRAWS, BUDGET_MS) if self.budget_ms is None else (1, self.budget_ms)
         if self.is_certain(first):
-            draws, budget = min(draws, _TIMED_DRAWS), _TIMED_BUDGET
-        per_request = self._cost_per_request
-        affordable = max(_FEWEST_DRAWS, round(budget / max(first.requests * per_request, 1)))
-        drawn, spent = [first], first.requests * per_request
-        while len(drawn) < min(draws, affordable):
-            is_costly = spent > _MOST_BUDGETS * budget and len(drawn) >= _FEWEST_DRAWS
-            is_hopeless = len(drawn) >= _HOPELESS_DRAWS and not any(draw.became_stable for draw in drawn)
-            if is_costly or is_hopeless:
-                break
-            try:
-                drawn.append(self.runner(len(drawn)).play())
-            except TimedOutError:
-                break
-            spent += drawn[-1].requests * per_request
+            draws, budget_ms = min(draws, _TIMED_DRAWS), budget_ms // _TIMED_SHARE
+        most_cost = budget.affordable(budget_ms)
+        affordable = max(fewest, round(most_cost / max(budget.cost_of([first]), 1)))
+        drawn, spent = [first], budget.cost_of([first])
+        tasks = [DrawTask(number=number) for number in range(1, min(draws, affordable))]
+        with contextlib.suppress(TimedOutError), contextlib.closing(self._played(tasks)) as played:
+            for draw in played:
+                drawn.append(draw)
+                spent += budget.cost_of([draw])
+                is_costly = spent > _MOST_BUDGETS * most_cost and len(drawn) >= fewest
+                is_hopeless = len(drawn) >= _HOPELESS_DRAWS and not any(draw.became_stable for draw in drawn)
+                if is_costly or is_hopeless:
+                    break
         return tuple(drawn)
+
+    def _played(self, tasks: Sequence[DrawTask]) -> Generator[Draw]:
+        """The draws of these tasks, in order."""
+        yield from self.players.play(self, tasks, self.is_out_of_time)
 
     def is_certain(self, draw: Draw) -> bool:
         """Whether other draws can differ from this one in times only: static members are all back well within their
@@ -175,9 +198,36 @@ class Simulation:
             and plan.longest_restart_ms + slack_ms < group.session_timeout_ms
         )
 
-    def runner(self, number: int, *, timing: type[DrawTiming] = DrawTiming, keeps_holdings: bool = False) -> PlanRunner:
-        """A draw by its number: it is the same each time. Draw 0 takes the group and the broker as they are described,
-        and processes that start as quickly as most, because it may be the only one."""
+    def like(self, other: "Simulation") -> "Simulation":
+        """The other one, with the players and limits of this one."""
+        return replace(other, is_out_of_time=self.is_out_of_time, budget_ms=self.budget_ms, players=self.players)
+
+    def in_process(self, parent_pid: int) -> "Simulation":
+        """The same, for a process that has this parent and ends when it does."""
+        return replace(self, is_out_of_time=lambda: os.getppid() != parent_pid)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Only what makes a draw goes to another process."""
+        return _unpickled, (self.group, self.plan, self.settings, self.seed)
+
+    def runner(self, number: int, *, timing: type[DrawTiming] = DrawTiming) -> PlanRunner:
+        """A random draw by its number, on request with other times than predictions are made of."""
+        return self._random_runner(number, timing)
+
+    def runner_of(self, task: DrawTask) -> PlanRunner:
+        """A draw: it is the same each time. Draw 0 takes the group and the broker as they are described, and processes
+        that start as quickly as most, because it may be the only one."""
+        if task.led_by is not None:
+            return PlanRunner(
+                self.group, self.plan, self.settings, f"{self.seed}/led", led_by=task.led_by,
+                is_out_of_time=self.is_out_of_time,
+            )  # fmt: skip
+        if task.directed is not None:
+            name = f"{self.seed}/{task.directed.__name__}/{task.number}"
+            return self._shuffled_runner(name, task.directed, has_no_delay=task.number % 2 == 0)
+        return self._random_runner(task.number, DrawTiming, keeps_holdings=task.keeps_holdings)
+
+    def _random_runner(self, number: int, timing: type[DrawTiming], *, keeps_holdings: bool = False) -> PlanRunner:
         name = f"{self.seed}/{number}"
         if number:
             return self._shuffled_runner(
@@ -197,7 +247,7 @@ class Simulation:
         if has_no_delay and INITIAL_DELAY not in self.plan.settings:
             settings = replace(settings, group_initial_rebalance_delay_ms=0)
         return PlanRunner(
-            _shuffled(self.group, name, becomes_consumer=self.plan.migrate), self.plan, settings, name,
+            shuffled(self.group, name, becomes_consumer=self.plan.migrate), self.plan, settings, name,
             keeps_holdings=keeps_holdings, timing=timing, is_out_of_time=self.is_out_of_time,
         )  # fmt: skip
 
@@ -205,29 +255,36 @@ class Simulation:
         """More random draws, as long as the least or the most of anything has been drawn only once: what is just
         beyond it is about as likely then. None for plans of which few draws are played."""
         more: list[Draw] = []
-        spent = sum(draw.requests for draw in drawn) * self._cost_per_request
+        most_cost = budget.affordable(BUDGET_MS if self.budget_ms is None else self.budget_ms)
         with contextlib.suppress(TimedOutError):
-            while len(drawn) > len(more) // _MOST_MORE and len(drawn) >= _DRAWS_PER_ROUND and spent < _BUDGET:
-                if len(more) % _DRAWS_PER_ROUND == 0 and not _has_rare_extreme((*drawn, *directed, *more)):
-                    break
-                more.append(self.runner(len(drawn) + len(more)).play())
-                spent += more[-1].requests * self._cost_per_request
+            while (
+                _DRAWS_PER_ROUND <= len(drawn) > len(more) // _MOST_MORE
+                and budget.cost_of((*drawn, *more)) < most_cost
+                and _has_rare_extreme((*drawn, *directed, *more))
+            ):
+                first = len(drawn) + len(more)
+                most = min(_DRAWS_PER_ROUND, len(drawn) * _MOST_MORE - len(more))
+                for draw in self._played([DrawTask(number=first + number) for number in range(most)]):
+                    more.append(draw)  # noqa: PERF402  (draws from before the end of the time count)
         return more
-
-    @property
-    def _cost_per_request(self) -> float:
-        return 1 + len(self.group.members) / _MEMBERS_PER_COST
 
     def play_directed(self, draws: int) -> list[Draw]:
         """Draws of what happens too rarely to be among so many random ones."""
         rounds = min(draws // _DRAWS_PER_ROUND, _MOST_ROUNDS)
         directed: list[Draw] = []
+        tasks = [DrawTask(number=number, directed=timing) for number in range(rounds) for timing in DIRECTED]
         with contextlib.suppress(TimedOutError):
-            for number in range(rounds):
-                for timing in DIRECTED:
-                    name = f"{self.seed}/{timing.__name__}/{number}"
-                    directed.append(self._shuffled_runner(name, timing, has_no_delay=number % 2 == 0).play())
+            for draw in self._played(tasks):
+                directed.append(draw)  # noqa: PERF402  (as above)
         return directed
+
+    def play_led(self) -> list[Draw]:
+        """A draw led by each library. Raises TimedOutError."""
+        return list(self._played([DrawTask(number=0, led_by=library) for library in Library]))
+
+
+def _unpickled(group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: int) -> Simulation:
+    return Simulation(group=group, plan=plan, settings=settings, seed=seed)
 
 
 def _refuse_consumer_protocol(group: StartingGroup, plan: Plan) -> None:
@@ -305,33 +362,7 @@ def renamed(plan: Plan, snapshot: GroupSnapshot, group: StartingGroup) -> Plan:
     )
 
 
-# -- what differs from draw to draw
-
-
-def _shuffled(group: StartingGroup, seed: str, *, becomes_consumer: bool) -> StartingGroup:
-    """The group with one choice of every order that is not known.
-
-    Members whose ids fall into one bucket of the leader's hash map are visited in the order in which they joined. In
-    consumer groups members are mostly visited in the order of another hash map, which never shrinks, and topics in an
-    order that depends on their ids and on the past."""
-    chance = random.Random(seed + "/order")  # noqa: S311  (a simulation)
-    if group.listing_capacity is None:
-        group = replace(group, members=tuple(chance.sample(group.members, len(group.members))))
-        if group.protocol is GroupProtocol.CONSUMER:
-            group = replace(group, listing_capacity=len(group.members) << chance.randrange(_MAP_SIZES))
-    if becomes_consumer or group.protocol is GroupProtocol.CONSUMER:
-        group = replace(group, members=tuple(_with_some_order(member, chance) for member in group.members))
-    drawn_ids = {name: chance.randbytes(16) for name in group.topics if name not in group.topic_ids}
-    return replace(group, topic_ids={**drawn_ids, **group.topic_ids}) if drawn_ids else group
-
-
-def _with_some_order(member: StartingMember, chance: random.Random) -> StartingMember:
-    """The order in which topics and partitions are written only matters where two of them share a bucket."""
-    if member.listed is not None:
-        return member
-    owned = [(topic, numbers) for topic, numbers in member.owned.items() if numbers]
-    chance.shuffle(owned)
-    return replace(member, listed={topic: chance.sample(numbers, len(numbers)) for topic, numbers in owned})
+# -- what else there may be
 
 
 def _with_shorter_session(snapshot: GroupSnapshot, simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw]:
@@ -357,17 +388,7 @@ def _led_by_each(simulation: Simulation, drawn: Sequence[Draw]) -> Sequence[Draw
     if has_no_leader or len(libraries) == 1 or not any(draw.rebalances for draw in drawn):
         return ()
     try:
-        led = [
-            PlanRunner(
-                simulation.group,
-                simulation.plan,
-                simulation.settings,
-                f"{simulation.seed}/led",
-                led_by=library,
-                is_out_of_time=simulation.is_out_of_time,
-            ).play()
-            for library in Library
-        ]
+        led = simulation.play_led()
     except TimedOutError:
         return ()
     seen = {draw.without_times for draw in drawn}
@@ -386,7 +407,7 @@ def _of_other_versions(
     for version in behaviors.values():
         with contextlib.suppress(UsageError, TimedOutError):
             other = Simulation.of(snapshot, replace(plan, kafka_version=version, other_versions=()), simulation.seed)
-            others += replace(other, is_out_of_time=simulation.is_out_of_time).play(max(_FEWEST_DRAWS, len(drawn)))
+            others += simulation.like(other).play(max(_FEWEST_DRAWS, len(drawn)))
     seen = {draw.without_times for draw in drawn}
     return () if all(draw.without_times in seen for draw in others) else others
 

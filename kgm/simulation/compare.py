@@ -2,14 +2,27 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypedDict, Unpack
 
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
-from kgm.simulation.bounce import DRAWS, SEED, simulate
+from kgm.simulation.bounce import simulate
+from kgm.simulation.draws.players import Players
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, WhatIf
 from kgm.simulation.report.prediction import Prediction
 
 _COOPERATIVE = "cooperative-sticky"
+
+
+class PlayOptions(TypedDict, total=False):
+    """How scenarios are played: parameters of `simulate`."""
+
+    draws: int
+    seed: int
+    keeps_holdings: bool
+    is_out_of_time: Callable[[], bool]
+    budget_ms: int | None
+    players: Players
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,73 +33,33 @@ class Comparison:
     errors: tuple[KgmError, ...]
 
 
-def compare(
-    snapshot: GroupSnapshot,
-    plan: Plan,
-    *,
-    draws: int = DRAWS,
-    seed: int = SEED,
-    keeps_holdings: bool = False,
-    is_out_of_time: Callable[[], bool] = lambda: False,
-) -> Comparison:
+def compare(snapshot: GroupSnapshot, plan: Plan, **how: Unpack[PlayOptions]) -> Comparison:
     """The scenarios of `side_by_side`, and the plan with static members, dynamic members, the cooperative assignor, and
     the consumer protocol (KIP-848), or the classic protocol for a group that has that.
 
     Raises what `simulate` raises for the plan as it stands; an error in another scenario is data."""
-    predictions = side_by_side(
-        snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, is_out_of_time=is_out_of_time
-    )
+    predictions = side_by_side(snapshot, plan, **how)
     errors: list[KgmError] = []
     for name, what_if in _others(plan.what_if, plan.what_if.protocol or GroupProtocol(snapshot.type)):
         try:
-            other = replace(plan, what_if=what_if)
-            predictions.append(
-                simulate(
-                    snapshot,
-                    other,
-                    name=name,
-                    draws=draws,
-                    seed=seed,
-                    keeps_holdings=keeps_holdings,
-                    is_out_of_time=is_out_of_time,
-                )
-            )
+            predictions.append(simulate(snapshot, replace(plan, what_if=what_if), name=name, **how))
         except KgmError as error:
             errors.append(error)
     return Comparison(predictions=tuple(predictions), errors=tuple(errors))
 
 
-def side_by_side(
-    snapshot: GroupSnapshot,
-    plan: Plan,
-    *,
-    draws: int = DRAWS,
-    seed: int = SEED,
-    keeps_holdings: bool = False,
-    is_out_of_time: Callable[[], bool] = lambda: False,
-) -> list[Prediction]:
+def side_by_side(snapshot: GroupSnapshot, plan: Plan, **how: Unpack[PlayOptions]) -> list[Prediction]:
     """The scenario `as-is`, which is the plan with Apache Kafka. Also `freed`, if the broker would refuse killed
     members that return: each is removed before it starts again. And `standby`, if the plan has a target size or
     pre-registered ids: with a broker that follows them."""
-    as_is = simulate(
-        snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, is_out_of_time=is_out_of_time
-    )
+    as_is = simulate(snapshot, plan, **how)
     what_ifs = {}
     if as_is.protocol == GroupProtocol.CONSUMER.value and plan.bounce and as_is.typical.refused_joins:
         what_ifs["freed"] = replace(plan.what_if, freed=True)
     if plan.has_standby_plan:
         what_ifs["standby"] = replace(plan.what_if, standby=True)
     return [as_is] + [
-        simulate(
-            snapshot,
-            replace(plan, what_if=what_if),
-            name=name,
-            draws=draws,
-            seed=seed,
-            keeps_holdings=keeps_holdings,
-            is_out_of_time=is_out_of_time,
-        )
-        for name, what_if in what_ifs.items()
+        simulate(snapshot, replace(plan, what_if=what_if), name=name, **how) for name, what_if in what_ifs.items()
     ]
 
 

@@ -13,6 +13,7 @@ not know its assignor) has the reason.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median_low
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from kgm.model.assignment import count
 from kgm.model.errors import KgmError, UsageError
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, snapshot_from_json
 from kgm.simulation.bounce import SEED, simulate
+from kgm.simulation.draws.players import HERE, Players
 from kgm.simulation.plan.bounce_plan import Plan, Rolling, WhatIf
 from kgm.simulation.plan.starting_group import starting_group_of
 from kgm.simulation.report.prediction import Prediction, Range
@@ -76,7 +78,7 @@ class FleetPlan:
                 raise UsageError(f"--scenario: {name!r} is not one of {', '.join(SCENARIOS)}")
 
 
-def cost_rows(group: Mapping[str, Any], plan: FleetPlan) -> Iterator[Row]:
+def cost_rows(group: Mapping[str, Any], plan: FleetPlan, players: Players = HERE) -> Iterator[Row]:
     """A row for each scenario, without a drain of a group that has no member of the target. An error is the `reason` of
     a row and is not raised.
 
@@ -92,7 +94,7 @@ def cost_rows(group: Mapping[str, Any], plan: FleetPlan) -> Iterator[Row]:
             row |= _described(snapshot)
             if row["reason"] is None:
                 starting_group_of(snapshot, WhatIf())  # refuses what cannot be simulated
-                row |= _costs(snapshot, scenario, plan)
+                row |= _costs(snapshot, scenario, plan, players)
         except KgmError as error:
             row["reason"] = error.message
         except Exception as error:  # noqa: BLE001  (one group of a fleet must not end the job for the others)
@@ -126,24 +128,23 @@ def _described(snapshot: GroupSnapshot) -> Row:
     }
 
 
-def _costs(snapshot: GroupSnapshot, scenario: str, plan: FleetPlan) -> Row:
+def _costs(snapshot: GroupSnapshot, scenario: str, plan: FleetPlan, players: Players) -> Row:
     """Raises KgmError for a group that cannot be simulated."""
+    play = partial(simulate, snapshot, draws=plan.draws, seed=plan.seed, players=players)
     identities = [member.identity for member in snapshot.members]
     if not identities:
         return {"reason": "the group has no members"}
     if scenario == "rolling":
         bounce = _plan(plan, bounce=tuple(identities), rolling=Rolling())
-        return _row([(None, simulate(snapshot, bounce, draws=plan.draws, seed=plan.seed))], len(identities))
+        return _row([(None, play(bounce))], len(identities))
     if scenario == DRAIN:
         drain = _plan(plan, bounce=_drained(snapshot, plan))
-        return _row([(None, simulate(snapshot, drain, draws=plan.draws, seed=plan.seed))], len(identities))
+        return _row([(None, play(drain))], len(identities))
     chosen = _spread(identities)
     plans: Callable[[str], Plan] = (
         (lambda who: _plan(plan, bounce=(who,))) if scenario == "each" else (lambda who: _plan(plan, scale_in=(who,)))
     )
-    predictions: list[tuple[str | None, Prediction]] = [
-        (who, simulate(snapshot, plans(who), draws=plan.draws, seed=plan.seed)) for who in chosen
-    ]
+    predictions: list[tuple[str | None, Prediction]] = [(who, play(plans(who))) for who in chosen]
     return _row(predictions, len(identities))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -164,6 +166,14 @@ def simulate_bounce(
     draws: Annotated[
         int, typer.Option("--draws", metavar="N", help="How often to simulate what is left to chance.")
     ] = 200,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget",
+            metavar="DURATION",
+            help="How long one core of a usual machine may simulate a scenario (10s, and at least 3 draws).",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same prediction.")] = 1,
     common: RunOptions,
 ) -> None:
@@ -174,13 +184,17 @@ def simulate_bounce(
     counts handovers, and fails also if more than N partitions are moved, such as those left without a consumer.
 
     The group is live (GROUP, which is only read), a snapshot (--from-file), or made up (--members N --topic
-    NAME:PARTITIONS), with up to 200000 partitions. --timeout, if given, limits the draws too (exit 5 without any).
+    NAME:PARTITIONS), with up to 200000 partitions.
+
+    What is left to chance is simulated again and again, on all cores there are: --draws times, or as often as --budget
+    allows, which is counted in simulated requests, so that the same seed and budget give the same prediction on every
+    machine. Draws of what is rare come on top of these. A prediction says on how many draws it rests; with a
+    single one there are no ranges. --timeout, if given, ends the draws early (exit 5 without any).
 
     With --target-size or --pre-registered a second scenario, `standby`, shows the same plan on a broker that lets new
     members wait until all planned ones have joined. Apache Kafka cannot do this; `kgm serve --set
     kgm.group.target.size.GROUP=N` and `kgm.group.pre.registered.instance.ids.GROUP=ID,ID` can. Gates apply to the first
     scenario, which is Apache Kafka."""
-    from kgm.cli.output.progress import progress
     from kgm.operations.bounce.prediction import Gates, predict_bounce
     from kgm.operations.bounce.request import BounceRequest
     from kgm.simulation.plan.bounce_plan import GroupProtocol, MemberOrder, Membership, Stop, WhatIf
@@ -189,10 +203,9 @@ def simulate_bounce(
     what_if = WhatIf(
         session_timeout_ms=duration_of(session_timeout, "--session-timeout"),
         rebalance_timeout_ms=duration_of(rebalance_timeout, "--rebalance-timeout"),
-        assignor=assignor,
-        membership=choice_of(Membership, membership, "--as"),
+        assignor=assignor, membership=choice_of(Membership, membership, "--as"),
         protocol=choice_of(GroupProtocol, protocol, "--protocol"),
-    )
+    )  # fmt: skip
     request = BounceRequest(
         instance_ids=member_ids_of(instance_ids, "--instance-ids"),
         member_ids=member_ids_of(member_ids, "--member-ids"),
@@ -214,18 +227,25 @@ def simulate_bounce(
         remove_first=remove_first,
         stop=choice_of(Stop, stop, "--stop") or Stop.CLEAN,
         what_if=what_if,
-        settings=parse_settings(settings or ()),
-        kafka_version=parse_version(kafka_version),
+        settings=parse_settings(settings or ()), kafka_version=parse_version(kafka_version),
         heartbeat_interval_ms=duration_of(heartbeat_interval, "--heartbeat-interval"),
-    )
+    )  # fmt: skip
     bounce_group, where = _group(group_id, from_file, members, topic, what_if, common)
-    with progress(common, "simulating the plan"):
-        predicted = predict_bounce(
-            bounce_group, request, compares=compare,
-            gates=Gates(handovers=fail_if_moves, rebalances=fail_if_rebalances), draws=draws, seed=seed,
-            keeps_holdings=report_file is not None, timeout_ms=_time_limit_ms(common),
-        )  # fmt: skip
-    _show(predicted, where, report_file, common)
+    played = partial(
+        predict_bounce, bounce_group, request, compares=compare, draws=draws, seed=seed,
+        gates=Gates(handovers=fail_if_moves, rebalances=fail_if_rebalances), keeps_holdings=report_file is not None,
+        budget_ms=duration_of(budget, "--budget"),
+    )  # fmt: skip
+    _show(_predicted(played, common), where, report_file, common)
+
+
+def _predicted(played: Callable[..., PredictedBounce], common: RunOptions) -> PredictedBounce:
+    """Simulate on all cores, with a line of progress."""
+    from kgm.cli.output.progress import progress
+    from kgm.simulation.draws.players import ParallelPlayers
+
+    with progress(common, "simulating the plan, draw") as line, ParallelPlayers(on_draw=line.count) as players:
+        return played(timeout_ms=_time_limit_ms(common), players=players)
 
 
 def _show(

@@ -91,8 +91,8 @@ def _summary(predicted: PredictedBounce) -> Table:
                 _stopped(prediction),
                 *([_seconds(typical.newcomers_wait_ms)] if has_new else []),
                 *([typical.refused_joins] if has_refused else []),
-                "yes" if prediction.exact else f"no, {_draws(prediction)}" if ranges is None else "no",
-                prediction.stopped_partition_range_ms.draws,
+                "yes" if prediction.exact else f"no, {many(prediction.draws, 'draw')}",
+                prediction.draws,
             ]
         )
     has_handovers = any(_most_handovers(prediction) for prediction in predictions)
@@ -109,10 +109,6 @@ def _summary(predicted: PredictedBounce) -> Table:
     ]
     heading = f"{predicted.group.group_id}  {in_words(predicted.plan)}"
     return Table(columns=columns, rows=rows, heading=heading, notes=notes)
-
-
-def _draws(prediction: Prediction) -> str:
-    return many(1 if prediction.ranges is None else prediction.ranges.draws, "draw")
 
 
 def _most_handovers(prediction: Prediction) -> int:

@@ -71,6 +71,11 @@ def stopped_text(one: DrainedGroup) -> str:
     return f"{shown}s ({least}-{most})" if drawn.is_meaningful and least != most else f"{shown}s"
 
 
+def exact_text(one: DrainedGroup) -> str:
+    """Whether the prediction is exact, and else on how many draws it rests."""
+    return "yes" if one.prediction.exact else f"no, {many(one.prediction.draws, 'draw')}"
+
+
 def with_range(typical: int, drawn: Range | None) -> str:
     return f"{typical} ({drawn.min}-{drawn.max})" if drawn is not None and drawn.min != drawn.max else str(typical)
 
@@ -115,7 +120,7 @@ def _row(one: DrainedGroup) -> list[Cell]:
         with_range(typical.handovers, ranges.handovers if ranges else None),
         with_range(typical.moved_partitions, ranges.moved_partitions if ranges else None),
         stopped_text(one),
-        "yes" if one.prediction.exact else "no",
+        exact_text(one),
         f"{one.most_partitions_before} -> {one.most_partitions_after}",
         warnings_of(one),
         None,

@@ -1,4 +1,5 @@
-"""One line on stderr that says what is taking time: at a terminal only, after a moment, wiped when it is done.
+"""One line on stderr that says what is taking time: at a terminal only, after a moment, wiped when it is done. What has
+a known end, and takes longer, gets a bar.
 
 with progress(options, "describing groups"):
 ...
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 #: What takes less time than this, in seconds, shows no line.
 PATIENCE_S = 0.7
 _EVERY_S = 0.25
+#: What takes less time than this has no bar, and how many columns a bar has.
+BAR_AFTER_S = 2.0
+_BAR_COLUMNS = 24
 _WIPE = "\r\x1b[K"
 _open_lines: list[ProgressLine] = []
 
@@ -31,11 +35,13 @@ class ProgressLine:
     def __init__(self, text: str, *, is_shown: bool = True) -> None:
         self.text, self.note, self.started = clean(text), "", time.monotonic()
         self._is_shown = is_shown
+        self._done: tuple[int, int] | None = None
         self._drawn, self._over, self._lock = False, threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
     def count(self, done: int, total: int | None = None) -> None:
         self.note = f" {done}" if total is None else f" {done} of {total}"
+        self._done = None if total is None else (done, total)
 
     def hide(self) -> None:
         """Wipe the line, because something else is about to be written."""
@@ -67,8 +73,11 @@ class ProgressLine:
                     self._draw()
 
     def _draw(self) -> None:
-        text = f"{self.text}{self.note} ... {time.monotonic() - self.started:.0f}s"
-        self._write(_WIPE + text[: _columns() - 1])
+        took_s = time.monotonic() - self.started
+        text = f"{self.text}{self.note} ... {took_s:.0f}s"[: _columns() - 1]
+        has_room = len(text) + 1 + _BAR_COLUMNS < _columns()
+        bar = _bar(*self._done) if self._done is not None and took_s >= BAR_AFTER_S and has_room else ""
+        self._write(_WIPE + bar + text)
         self._drawn = True
 
     def _write(self, text: str) -> None:
@@ -87,6 +96,17 @@ def hide() -> None:
     """Wipe the line that is shown, if any, before something else is written to the terminal."""
     for line in _open_lines:
         line.hide()
+
+
+def _bar(done: int, total: int) -> str:
+    """A bar and a space, in the colours and characters that the terminal has."""
+    from rich.console import Console
+    from rich.progress_bar import ProgressBar
+
+    console = Console(stderr=True)
+    with console.capture() as captured:
+        console.print(ProgressBar(total=max(total, 1), completed=done, width=_BAR_COLUMNS))
+    return captured.get().replace("\n", "") + " "
 
 
 def _columns() -> int:

@@ -80,9 +80,12 @@ def handle_join(
     if error is not ErrorCode.NONE:
         event.answer(join_refusal(error, event.version, message.member_id))
         return
-    group = event.draft(
-        ClassicGroup(group_id=message.group_id, state_timestamp_ms=event.now) if installed is None else installed
-    )
+    if installed is not None and _only_joins(message, installed, event):
+        group = event.in_place(installed)
+    else:
+        group = event.draft(
+            ClassicGroup(group_id=message.group_id, state_timestamp_ms=event.now) if installed is None else installed
+        )
     joining = Joining(message, group, event)
     if not _has_room(group, message.member_id, event.settings.group_max_size):
         rebalance.remove_member(group, message.member_id, event)
@@ -95,6 +98,17 @@ def handle_join(
         _join_with_id(joining)
     if installed is None and event.behavior.writes_new_groups:
         event.write(new_group_record(group))
+
+
+def _only_joins(message: JoinGroupRequest, group: ClassicGroup, event: EventDraft) -> bool:
+    """Whether the request is that of a member in a join phase, which at most ends it: nothing is written then, because
+    the group has at least this member."""
+    return (
+        group.state is ClassicState.PREPARING_REBALANCE
+        and message.member_id in group.members
+        and not event.settings.plans
+        and _has_room(group, message.member_id, event.settings.group_max_size)
+    )
 
 
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:

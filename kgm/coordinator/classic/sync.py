@@ -22,7 +22,9 @@ def handle_sync(message: SyncGroupRequest, installed: ClassicGroup | None, event
         return
     assert installed is not None
     assert event.ticket is not None
-    group = event.draft(installed)
+    # Only the leader's SyncGroup is written, and only if it ends the sync phase.
+    ends_phase = installed.state is not ClassicState.STABLE and installed.leader == message.member_id
+    group = event.draft(installed) if ends_phase else event.in_place(installed)
     if group.state is ClassicState.STABLE:
         rebalance.member_synced(group, message.member_id, event)
         member = group.members[message.member_id]

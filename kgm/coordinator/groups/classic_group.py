@@ -10,9 +10,9 @@ whose record could not be appended, stays Empty: the one exception.) While a reb
 CompletingRebalance) they are ahead of the log, as in Kafka: if the process dies then, the group is as it was before the
 rebalance. A group that has offsets, and never had members, has no record.
 
-A group in the coordinator is never changed in place. An event works on a `draft`, whose cost depends on what the event
-changes, not on the size of the group; the draft takes the group's place when it takes effect (`event_draft`). Members
-are immutable and are replaced."""
+An event that has records may fail, and so never changes a group in place. It works on a `draft`, whose cost depends on
+what the event changes, not on the size of the group; the draft takes the group's place when it takes effect
+(`event_draft`). Members are immutable and are replaced."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

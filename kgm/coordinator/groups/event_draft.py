@@ -50,7 +50,8 @@ class EventDraft:
 
     behavior: that of `settings.kafka_version`. live_timers: the timers that are set, with their deadlines. image: the
     topics that exist. configs: group configs by group id. groups: drafts by group id. dropped_groups: groups that end
-    without a record. timers: what changes, a new deadline or None for a cancelled timer."""
+    without a record. timers: what changes, a new deadline or None for a cancelled timer. is_in_place: whether a group
+    was changed without a draft."""
 
     now: Millis
     settings: BrokerSettings
@@ -68,11 +69,20 @@ class EventDraft:
     replies: list[Reply] = field(default_factory=list)
     on_append_failure: OnAppendFailure = OnAppendFailure.REVERT
     producer: Producer | None = None
+    is_in_place: bool = False
 
     def draft(self, group: ClassicGroup) -> ClassicGroup:
         """A draft of the group, which this event may change."""
         draft = self.groups[group.group_id] = group.draft()
         return draft
+
+    def in_place(self, group: ClassicGroup) -> ClassicGroup:
+        """The group itself, for an event that is certain to have no records and so cannot fail; a draft if a fork
+        shares the group. Members join and sync without the cost of a draft each."""
+        if group.is_shared:
+            return self.draft(group)
+        self.is_in_place = True
+        return group
 
     def write(self, record: Record) -> None:
         self.records.append(record)

@@ -10,7 +10,8 @@ from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.request import BounceRequest, plan_for
 from kgm.simulation import bounce
 from kgm.simulation.bounce import DRAWS, SEED
-from kgm.simulation.compare import Comparison, compare, side_by_side
+from kgm.simulation.compare import Comparison, PlayOptions, compare, side_by_side
+from kgm.simulation.draws.players import HERE, Players
 from kgm.simulation.plan.bounce_plan import Plan
 from kgm.simulation.report.prediction import Prediction, Range
 
@@ -59,43 +60,49 @@ class PredictedBounce:
 
 def simulate(
     group: GroupSnapshot | BounceGroup, plan: Plan, *, draws: int = DRAWS, seed: int = SEED,
-    keeps_holdings: bool = False,
+    keeps_holdings: bool = False, players: Players = HERE,
 ) -> Prediction:  # fmt: skip
     """Predict what a plan would do to a group. Settings and version in the plan precede those of the group's
     broker.
 
     draws: how often to play what is left to chance, at most. The same seed gives the same prediction. keeps_holdings:
-    record in `typical.holdings` who consumes what when.
+    record in `typical.holdings` who consumes what when. players: who plays the draws.
     Raises NotFoundError for a member or group that does not exist, RefusedError for a group that cannot be simulated,
     UsageError for a plan that does not fit the group."""
     _refuse_no_draws(draws)
     if not isinstance(group, BounceGroup):
-        return bounce.simulate(group, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+        return bounce.simulate(group, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, players=players)
     plan = replace(plan, settings={**group.broker_settings, **plan.settings})
-    prediction = bounce.simulate(group.snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings)
+    prediction = bounce.simulate(
+        group.snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, players=players
+    )
     return _with_caveats(prediction, group)
 
 
 def predict_bounce(
     group: BounceGroup, request: BounceRequest, *, compares: bool = False, gates: Gates | None = None,
     draws: int = DRAWS, seed: int = SEED, keeps_holdings: bool = False, timeout_ms: int | None = None,
+    budget_ms: int | None = None, players: Players = HERE,
 ) -> PredictedBounce:  # fmt: skip
     """Predict what an operator asks for, in the scenarios of `side_by_side`, or of `compare` if `compares`.
 
-    timeout_ms: when this time is over, no more draws are played. Raises what `plan_for` and `simulate` raise, and
-    TimedOutError if the time is not enough for one draw of the plan as it stands."""
+    timeout_ms: when this time is over, no more draws are played. budget_ms: what the random draws of one scenario may
+    cost, in time of one core of a usual machine; None: see `kgm.simulation.bounce.simulate`. players: who plays the
+    draws. Raises what `plan_for` and `simulate` raise, and TimedOutError if the time is not enough for one draw of the
+    plan as it stands."""
     is_out_of_time = _time_limit(timeout_ms)
     plan, snapshot = plan_for(request, group), group.snapshot
     _refuse_no_draws(draws)
+    if budget_ms is not None and budget_ms < 1:
+        raise UsageError("the budget is 0, the lowest is 1 ms")
+    how: PlayOptions = {
+        "draws": draws, "seed": seed, "keeps_holdings": keeps_holdings, "is_out_of_time": is_out_of_time,
+        "budget_ms": budget_ms, "players": players,
+    }  # fmt: skip
     if compares:
-        compared = compare(
-            snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, is_out_of_time=is_out_of_time
-        )
+        compared = compare(snapshot, plan, **how)
     else:
-        predictions = side_by_side(
-            snapshot, plan, draws=draws, seed=seed, keeps_holdings=keeps_holdings, is_out_of_time=is_out_of_time
-        )
-        compared = Comparison(predictions=tuple(predictions), errors=())
+        compared = Comparison(predictions=tuple(side_by_side(snapshot, plan, **how)), errors=())
     return PredictedBounce(
         group=snapshot,
         plan=plan,

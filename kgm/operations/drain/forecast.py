@@ -15,6 +15,7 @@ from kgm.operations.bounce.request import BounceRequest
 from kgm.operations.drain.fleet import DrainedFleet
 from kgm.operations.drain.target import DrainTarget
 from kgm.simulation.bounce import SEED
+from kgm.simulation.draws.players import HERE, Players
 from kgm.simulation.plan.bounce_plan import Plan, Stop, WhatIf
 from kgm.simulation.report.prediction import Prediction
 
@@ -169,13 +170,13 @@ class DrainForecast:
 def forecast(
     fleet: DrainedFleet, drain: Drain, *, gates: DrainGates | None = None, draws: int = DRAWS, seed: int = SEED,
     keeps_holdings: bool = False, timeout_ms: int | None = None,
-    on_group: Callable[[int, int], None] = lambda _done, _of: None,
+    on_group: Callable[[int, int], None] = lambda _done, _of: None, players: Players = HERE,
 ) -> DrainForecast:  # fmt: skip
     """Simulate the drain of each affected group. The same seed gives the same forecast.
 
     timeout_ms: when this time is over, the groups that are left are not predicted. on_group: called with the number of
-    groups done, and of all of them. Raises NotFoundError if no group has members to take away, although every group
-    could be described."""
+    groups done, and of all of them. players: who plays the draws. Raises NotFoundError if no group has members to take
+    away, although every group could be described."""
     started_s = time.monotonic()
     groups: list[DrainedGroup] = []
     unpredicted: list[UnpredictedGroup] = []
@@ -184,7 +185,15 @@ def forecast(
         left_ms = None if timeout_ms is None else timeout_ms - round((time.monotonic() - started_s) * 1000)
         try:
             groups.append(
-                _drained(group, drain, draws=draws, seed=seed, keeps_holdings=keeps_holdings, timeout_ms=left_ms)
+                _drained(
+                    group,
+                    drain,
+                    draws=draws,
+                    seed=seed,
+                    keeps_holdings=keeps_holdings,
+                    timeout_ms=left_ms,
+                    players=players,
+                )
             )
         except KgmError as error:
             taken = drain.target.taken_from(group.snapshot.members)
@@ -203,8 +212,9 @@ def forecast(
 
 
 def _drained(
-    group: BounceGroup, drain: Drain, *, draws: int, seed: int, keeps_holdings: bool, timeout_ms: int | None
-) -> DrainedGroup:
+    group: BounceGroup, drain: Drain, *, draws: int, seed: int, keeps_holdings: bool, timeout_ms: int | None,
+    players: Players,
+) -> DrainedGroup:  # fmt: skip
     """Raises KgmError for a group that cannot be simulated."""
     if timeout_ms is not None and timeout_ms <= 0:
         raise TimedOutError(
@@ -212,7 +222,7 @@ def _drained(
         )
     predicted = predict_bounce(
         group, drain.request_for(group.snapshot), draws=draws, seed=seed, keeps_holdings=keeps_holdings,
-        timeout_ms=timeout_ms,
+        timeout_ms=timeout_ms, players=players,
     )  # fmt: skip
     return DrainedGroup(
         group=group.snapshot,

@@ -1,7 +1,7 @@
 """Try the ways to restart members within a budget, and keep those that no other beats.
 
-The budget is counted in simulated requests, not in seconds of this machine: the same seed and budget give the same
-answer everywhere. A budget of 10 s is what a usual machine simulates in about that time."""
+The budget is counted in simulated requests (`kgm.simulation.draws.budget`): the same seed and budget give the same
+answer everywhere."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ from kgm.operations.plan.session_advice import (
 )  # fmt: skip
 from kgm.operations.plan.shapes import PAUSES_MS, PlanShape, shapes_of
 from kgm.simulation.bounce import SEED, Simulation
+from kgm.simulation.draws.budget import affordable, cost_of
+from kgm.simulation.draws.players import HERE, Players
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop, WhatIf
 from kgm.simulation.plan.starting_group import SESSION_TIMEOUT_MS
 from kgm.simulation.report.prediction import Prediction
 
 DRAWS = 20
 BUDGET_MS = 30_000
-#: What a usual machine simulates in a millisecond: a request costs 1, and as much again for every 100 members.
-_COST_PER_MS = 30
-_MEMBERS_PER_COST = 100
 _COOPERATIVE = "cooperative-sticky"
 _SESSION = "session-timeout"
 _STATIC = "a group.instance.id of its own for each member"
@@ -115,8 +114,10 @@ class FoundPlans:
 def find_plans(
     task: PlanTask, *, budget_ms: int = BUDGET_MS, draws: int = DRAWS, seed: int = SEED,
     is_out_of_time: Callable[[], bool] = lambda: False, on_shape: Callable[[int, int], None] = lambda _done, _of: None,
+    players: Players = HERE,
 ) -> FoundPlans:  # fmt: skip
-    """Search. on_shape: called with the number of ways that are done, and of all.
+    """Search. on_shape: called with the number of ways that are done, and of all. players: who plays the draws; that
+    makes no difference to the answer.
 
     is_out_of_time: ends the search early; then the answer depends on the machine. Raises what `plan_for` and `simulate`
     raise for the first way, and TimedOutError if the time is not enough for that."""
@@ -125,11 +126,11 @@ def find_plans(
         task.group.snapshot, base.bounce, max_unavailable=task.max_unavailable, pauses_ms=task.pauses_ms,
         may_remove=_stay_members(task.group.snapshot, base),
     )  # fmt: skip
-    trial = _Trial(task=task, base=base, draws=draws, seed=seed, is_out_of_time=is_out_of_time)
+    trial = _Trial(task=task, base=base, draws=draws, seed=seed, is_out_of_time=is_out_of_time, players=players)
     tried: list[tuple[PlanShape, PlanCosts]] = []
     for number, shape in enumerate(shapes):
         on_shape(number, len(shapes))
-        if tried and (trial.cost >= budget_ms * _COST_PER_MS or is_out_of_time()):
+        if tried and (trial.cost >= affordable(budget_ms) or is_out_of_time()):
             break
         try:
             tried.append((shape, trial.costs_of(shape, base.what_if)))
@@ -163,21 +164,25 @@ class _Trial:
     draws: int
     seed: int
     is_out_of_time: Callable[[], bool]
-    cost: float = 0.0
+    players: Players
+    cost: int = 0
 
     def costs_of(self, shape: PlanShape, what_if: WhatIf) -> PlanCosts:
         """Raises KgmError."""
         snapshot = self.task.group.snapshot
         simulation = replace(
-            Simulation.of(snapshot, self._plan(shape, what_if), self.seed), is_out_of_time=self.is_out_of_time
+            Simulation.of(snapshot, self._plan(shape, what_if), self.seed),
+            is_out_of_time=self.is_out_of_time,
+            players=self.players,
         )
         drawn = simulation.play(self.draws)
-        self.cost += sum(draw.requests for draw in drawn) * (1 + len(snapshot.members) / _MEMBERS_PER_COST)
+        self.cost += cost_of(drawn)
         consumed = sum(count(member.owned) for member in simulation.group.members)
         return PlanCosts.of(drawn, consumed)
 
     def found(self, shape: PlanShape, costs: PlanCosts, what_if: WhatIf) -> FoundPlan:
-        prediction = simulate(self.task.group, self._plan(shape, what_if), draws=self.draws, seed=self.seed)
+        plan = self._plan(shape, what_if)
+        prediction = simulate(self.task.group, plan, draws=self.draws, seed=self.seed, players=self.players)
         return FoundPlan(shape=shape, costs=costs, prediction=prediction)
 
     def death(self, what_if: WhatIf) -> DeathCosts:

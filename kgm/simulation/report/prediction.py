@@ -63,8 +63,9 @@ class Prediction:
     """What a plan would do to a group, under the conditions of one scenario.
 
     name: of the scenario; `as-is` is the plan as it stands. typical: the draw that is nearest to the median. exact:
-    whether everything but times is certain. ranges: over all draws, None if the prediction is exact.
-    stopped_partition_range_ms: of the time that partitions are without a consumer, which is never certain.
+    whether everything but times is certain. ranges: over all draws, None if the prediction is exact, or rests on one
+    draw only, so that nothing is known of what else may happen. stopped_partition_range_ms: of the time that partitions
+    are without a consumer, which is never certain; `draws` says whether it is more than one number.
     generation_before: the generation or epoch, None if the snapshot does not contain it (DescribeGroups does not)."""
 
     name: str
@@ -83,6 +84,11 @@ class Prediction:
         if self.typical.epoch_in_new_group is not None or self.generation_before is None:
             return self.typical.epoch_in_new_group
         return self.generation_before + self.typical.generations
+
+    @property
+    def draws(self) -> int:
+        """How many draws it rests on."""
+        return self.stopped_partition_range_ms.draws
 
     @property
     def meaningful_ranges(self) -> Ranges | None:
@@ -116,4 +122,5 @@ class Prediction:
             "caveats": list(self.caveats),
             "ranges": None if self.ranges is None else self.ranges.to_json(),
             "stopped_partition_range_ms": self.stopped_partition_range_ms.to_json(),
+            "draws": self.draws,
         }

@@ -98,7 +98,21 @@ def test_few_draws_are_no_range():
     assert "(" not in few
     assert few.endswith("  no, 4 draws")
     assert "(" in enough
-    assert enough.endswith("  no")
+    assert enough.endswith("  no, 5 draws")
+
+
+def test_one_draw_is_no_range_and_not_exact():
+    scenario = only(simulate(*SYNTHETIC, "--as", "dynamic", "--scale-out", "1", "--draws", "1"))
+    assert (scenario["ranges"], scenario["exact"], scenario["draws"]) == (None, False, 1)
+    assert any("one draw" in caveat for caveat in scenario["caveats"])
+
+
+def test_a_budget_is_counted_in_requests_and_may_pay_for_one_draw_only():
+    flags = (*SYNTHETIC, "--as", "dynamic", "--all", "--rolling")
+    least, some, more = (only(simulate(*flags, "--budget", budget)) for budget in ("1ms", "200ms", "1s"))
+    assert least["draws"] == 1
+    assert 1 < some["draws"] < more["draws"]
+    assert kgm("simulate-bounce", *flags, "--budget", "0s").code == 2
 
 
 @pytest.mark.slow

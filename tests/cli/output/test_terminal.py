@@ -149,6 +149,21 @@ def test_progress_is_shown_after_a_moment_and_wiped(monkeypatch):
     assert hidden(seen.replace("\r\x1b[K", "")) == []
 
 
+def test_progress_that_takes_long_and_has_an_end_has_a_bar(monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(progress, "BAR_AFTER_S", 0.0)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    with progress.progress(RunOptions(), "simulating") as line:
+        line.count(3, 6)
+        until(lambda: "3 of 6" in sys.stderr.getvalue(), lambda: f"no progress: {sys.stderr.getvalue()!r}", 30)
+    drawn = re.sub(r"\x1b\[[0-9;]*m", "", sys.stderr.getvalue())
+    (bar, text) = next(each for each in drawn.split("\r\x1b[K") if "3 of 6" in each).split(" ", 1)
+    assert (len(bar), len(set(bar[:11]))) == (24, 1), drawn
+    assert text.startswith("simulating 3 of 6 ... ")
+
+
 @pytest.mark.parametrize(("stream", "term"), [(io.StringIO, "xterm"), (Terminal, "dumb")])
 def test_no_progress_without_a_terminal(monkeypatch, stream, term):
     monkeypatch.setattr(progress, "PATIENCE_S", 0.0)

@@ -292,6 +292,27 @@ def test_a_fork_answers_what_if(h):
     assert (twin.engine.group("g").state, h.state(), len(h.log)) == ("Empty", "PreparingRebalance", logged)
 
 
+def test_a_fork_does_not_notice_who_joins_and_syncs_later(h):
+    a, b = h.stable("a", "b")
+    waiting = h.join("", "c")
+    twin = h.runtime.fork()
+    h.join(a, "a")
+    h.join(b, "b")
+    leader = h.got(waiting).leader
+    assert (h.state(), twin.engine.group("g").state) == ("CompletingRebalance", "PreparingRebalance")
+    twin = h.runtime.fork()
+    follower = next(member for member in h.member_ids() if member != leader)
+    parked = h.sync(follower, h.generation())
+    h.sync(leader, h.generation(), dict.fromkeys(h.member_ids(), b"x"))
+    assert h.got(parked).assignment == b"x"
+    assert (h.state(), twin.engine.group("g").state) == ("Stable", "CompletingRebalance")
+    replies = twin.handle(
+        Request(SyncGroupRequest(group_id="g", generation_id=h.generation(), member_id=leader), 3), ticket=Ticket(99),
+        now=h.now,
+    )  # fmt: skip
+    assert sorted(reply.ticket for reply in replies) == [99]  # nobody else waits for the leader in this fork
+
+
 def test_a_fork_has_its_own_offsets(h):
     h.commit(offset=1)
     twin = h.runtime.fork()

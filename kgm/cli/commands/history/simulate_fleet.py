@@ -138,11 +138,13 @@ def _costs(
     groups: Sequence[FinalGroup], plan: FleetPlan, options: HistoryOptions, common: RunOptions
 ) -> list[FleetCost]:
     from kgm.operations.history.fleet_costs import fleet_costs
+    from kgm.simulation.draws.players import ParallelPlayers
 
-    with progress(common, "simulating") as line:
+    with progress(common, "simulating") as line, ParallelPlayers() as players:
         return fleet_costs(
-            groups, plan, spark=options.spark_options(), on_group=lambda done: line.count(done, len(groups))
-        )
+            groups, plan, spark=options.spark_options(), on_group=lambda done: line.count(done, len(groups)),
+            players=players,
+        )  # fmt: skip
 
 
 def _table(costs: Sequence[FleetCost], count: int, history: History) -> Table:

@@ -156,13 +156,14 @@ def _forecast(
 ) -> DrainForecast:  # fmt: skip
     from kgm.cli.output.progress import progress
     from kgm.operations.drain.forecast import forecast
+    from kgm.simulation.draws.players import ParallelPlayers
 
     # Without --timeout there is no limit: the same seed is to give the same forecast everywhere.
     timeout_ms = common.timeout_ms if common.origins.get("timeout") == "flag" else None
-    with progress(common, "simulating groups") as line:
+    with progress(common, "simulating groups") as line, ParallelPlayers() as players:
         return forecast(
             fleet, planned, gates=gates, draws=draws, seed=seed, keeps_holdings=keeps_holdings,
-            timeout_ms=timeout_ms, on_group=line.count,
+            timeout_ms=timeout_ms, on_group=line.count, players=players,
         )  # fmt: skip
 
 

@@ -107,7 +107,7 @@ def plan(
         bool, typer.Option("--assume-stopped", help="Also in lines with --remove-first: see kgm rollout.")
     ] = False,
     budget: Annotated[
-        str, typer.Option("--budget", metavar="DURATION", help="How long a usual machine may search.")
+        str, typer.Option("--budget", metavar="DURATION", help="How long one core of a usual machine may search.")
     ] = "30s",
     draws: Annotated[
         int, typer.Option("--draws", metavar="N", help="How often to simulate what is left to chance.")
@@ -180,11 +180,13 @@ def plan(
 def _searched(task: PlanTask, budget_ms: int, draws: int, seed: int, common: RunOptions) -> FoundPlans:
     from kgm.cli.output.progress import progress
     from kgm.operations.plan.search import find_plans
+    from kgm.simulation.draws.players import ParallelPlayers
 
-    with progress(common, "trying plans") as line:
+    with progress(common, "trying plans") as line, ParallelPlayers() as players:
         return find_plans(
-            task, budget_ms=budget_ms, draws=draws, seed=seed, is_out_of_time=_time_limit(common), on_shape=line.count
-        )
+            task, budget_ms=budget_ms, draws=draws, seed=seed, is_out_of_time=_time_limit(common),
+            on_shape=line.count, players=players,
+        )  # fmt: skip
 
 
 def _time_limit(common: RunOptions) -> Callable[[], bool]:

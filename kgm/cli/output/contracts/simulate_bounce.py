@@ -39,6 +39,7 @@ SCENARIO: Final[dict[str, Any]] = {
         None,
     ),
     "stopped_partition_range_ms": {**_RANGE, "draws": "int"},
+    "draws": "int",
 }
 PLAN: Final[dict[str, Any]] = {
     "bounce": ["str"],

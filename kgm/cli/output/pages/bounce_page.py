@@ -62,11 +62,7 @@ def _side_by_side(predictions: Sequence[Prediction]) -> Markup:
                 _with_range(typical.handovers, ranges.handovers if ranges else None),
                 _stopped(typical.stopped_partition_ms, prediction.stopped_partition_range_ms),
                 show_duration(typical.took_ms),
-                "yes"
-                if prediction.exact
-                else f"no, {many(prediction.ranges.draws, 'draw')}"
-                if prediction.ranges
-                else "no",
+                "yes" if prediction.exact else f"no, {many(prediction.draws, 'draw')}",
             ]
         )
     note = (

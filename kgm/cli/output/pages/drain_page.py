@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kgm.cli.output.drain_report import in_words, stopped_text, warnings_of, with_range
+from kgm.cli.output.drain_report import exact_text, in_words, stopped_text, warnings_of, with_range
 from kgm.cli.output.pages.bars import colours_of, legend
 from kgm.cli.output.pages.bounce_page import course_of
 from kgm.cli.output.pages.page import Markup, cut, document, element, facts, section, table
@@ -58,7 +58,7 @@ def _row(one: DrainedGroup) -> list[object]:
         with_range(typical.rebalances, ranges.rebalances if ranges else None),
         with_range(typical.handovers, ranges.handovers if ranges else None),
         stopped_text(one),
-        "yes" if one.prediction.exact else "no",
+        exact_text(one),
         warnings_of(one),
     ]
 

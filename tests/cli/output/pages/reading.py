@@ -132,8 +132,8 @@ def print_out(page, folder) -> bytes:
 
 
 def dom(page, folder) -> Node:
-    """What the browser makes of the page."""
-    return tree(_run(folder, page, "--dump-dom").decode())
+    """What the browser makes of the page, its scripts included."""
+    return tree(_run(folder, page, "--virtual-time-budget=5000", "--dump-dom").decode())
 
 
 def _run(folder, page, *options) -> bytes:

@@ -1,0 +1,26 @@
+"""What draws cost, counted in simulated requests and not in seconds of this machine: the same seed and budget give the
+same answer everywhere. A budget of 10 s is what one core of a usual machine simulates in about that time."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+#: How many requests one core of a usual machine simulates in a millisecond, whatever the size of the group
+#: (bench/simulation.py).
+_REQUESTS_PER_MS = 30
+
+
+class Played(Protocol):
+    """What was played once. requests: how many the coordinator handled."""
+
+    @property
+    def requests(self) -> int: ...
+
+
+def affordable(budget_ms: int) -> int:
+    """How many requests a budget pays for."""
+    return budget_ms * _REQUESTS_PER_MS
+
+
+def cost_of(draws: Iterable[Played]) -> int:
+    """What draws cost, in requests."""
+    return sum(draw.requests for draw in draws)

@@ -1,0 +1,222 @@
+"""Plays draws in this process, or in as many processes as there are cores once that pays.
+
+A draw depends on its task only, and draws are handed over in the order of the tasks: who played them makes no
+difference. A draw that a process cannot play, because of an error or because the process was killed, is played here."""
+
+import contextlib
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Protocol, Self
+
+from kgm.model.errors import TimedOutError
+from kgm.simulation.draws.task import DrawTask, Playable
+from kgm.simulation.play.draw import Draw
+
+#: Processes are started when draws that are left will take so long, or when so much was played here already. Each
+#: costs about 0.3 s of CPU.
+_WORTH_S = 1.0
+_PATIENCE_S = 3.0
+#: How often a time limit is looked at while processes play.
+_LOOK_S = 0.05
+_MOST_PROCESSES = 64
+_START = "import sys; sys.path[:] = {path!r}; from kgm.simulation.draws.worker import main; main({file}, {parent})"
+
+
+class Players(Protocol):
+    """Plays draws of simulations."""
+
+    def play(
+        self, simulation: Playable, tasks: Sequence[DrawTask], is_out_of_time: Callable[[], bool]
+    ) -> Iterator[Draw]:
+        """The draws of these tasks, in order, each as soon as it is there. Raises what a play raises, and TimedOutError
+        when the time is over."""
+
+
+class _Here:
+    """Plays everything in this process."""
+
+    def play(
+        self, simulation: Playable, tasks: Sequence[DrawTask], is_out_of_time: Callable[[], bool]  # noqa: ARG002
+    ) -> Iterator[Draw]:  # fmt: skip
+        for task in tasks:
+            yield simulation.runner_of(task).play()
+
+
+HERE: Players = _Here()
+
+
+@dataclass(slots=True)
+class _Process:
+    """A started process. playing: the place of its task in the round at hand; None while it has nothing to do. knows:
+    the simulation that it was sent last."""
+
+    popen: subprocess.Popen[bytes]
+    connection: Connection
+    playing: int | None = None
+    knows: Playable | None = None
+
+    def give(self, simulation: Playable, place: int, task: DrawTask) -> None:
+        if self.knows is not simulation:
+            self.connection.send(simulation)
+            self.knows = simulation
+        self.connection.send((place, task))
+        self.playing = place
+
+    def end(self) -> None:
+        self.popen.kill()
+        self.connection.close()
+        self.popen.wait()
+
+
+@dataclass(slots=True)
+class _Round:
+    """The tasks of one call, and the draws that are not handed over yet, by place. None: to be played here."""
+
+    simulation: Playable
+    tasks: Sequence[DrawTask]
+    next_task: int
+    draws: dict[int, Draw | None] = field(default_factory=dict)
+
+
+class ParallelPlayers:
+    """Plays in up to `processes` processes, by default one for each core. A context manager: the processes end with it,
+    at once, whatever they do. They also end when this process is gone.
+
+    on_draw: called with the number of draws that this call is about and how many of them are done."""
+
+    def __init__(
+        self, processes: int | None = None, *, on_draw: Callable[[int, int], None] = lambda _done, _of: None,
+        worth_s: float = _WORTH_S,
+    ) -> None:  # fmt: skip
+        self._most = min(cores() if processes is None else processes, _MOST_PROCESSES)
+        self._on_draw = on_draw
+        self._worth_s = worth_s
+        self._played_s = 0.0
+        self._last_s = 0.0
+        self._processes: list[_Process] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes."""
+        processes, self._processes = self._processes, []
+        for process in processes:
+            process.end()
+
+    @property
+    def process_ids(self) -> tuple[int, ...]:
+        """Of the processes that are running."""
+        return tuple(process.popen.pid for process in self._processes)
+
+    def play(
+        self, simulation: Playable, tasks: Sequence[DrawTask], is_out_of_time: Callable[[], bool]
+    ) -> Iterator[Draw]:
+        """See `Players`. A caller that stops before the end ends the processes that are at work."""
+        done = 0
+        while done < len(tasks):
+            if self._is_worth_it(len(tasks) - done):
+                for draw in self._in_processes(simulation, tasks, done, is_out_of_time):
+                    done += 1
+                    self._on_draw(done, len(tasks))
+                    yield draw
+                return
+            started_s = time.monotonic()
+            draw = simulation.runner_of(tasks[done]).play()
+            self._last_s = time.monotonic() - started_s
+            self._played_s += self._last_s
+            done += 1
+            self._on_draw(done, len(tasks))
+            yield draw
+
+    def _is_worth_it(self, left: int) -> bool:
+        if self._most < 2 or left < 2 or not sys.executable:
+            return False
+        is_much = left * self._last_s >= self._worth_s or self._played_s >= _PATIENCE_S
+        return bool(self._processes) or is_much
+
+    def _in_processes(
+        self, simulation: Playable, tasks: Sequence[DrawTask], first: int, is_out_of_time: Callable[[], bool]
+    ) -> Iterator[Draw]:
+        at_work = _Round(simulation, tasks, first)
+        try:
+            for place in range(first, len(tasks)):
+                while place not in at_work.draws:
+                    if is_out_of_time():
+                        raise TimedOutError("the time limit has passed", hint="give it more with --timeout")
+                    self._go_on(at_work)
+                draw = at_work.draws.pop(place)
+                yield simulation.runner_of(tasks[place]).play() if draw is None else draw
+        finally:
+            self._end_busy()
+
+    def _go_on(self, at_work: _Round) -> None:
+        """Give every process something to do, and wait for one of them."""
+        left = len(at_work.tasks) - at_work.next_task
+        idle = [process for process in self._processes if process.playing is None]
+        while len(idle) < left and len(self._processes) < self._most:
+            started = _started()
+            self._processes.append(started)
+            idle.append(started)
+        for process in idle[:left]:
+            place, at_work.next_task = at_work.next_task, at_work.next_task + 1
+            try:
+                process.give(at_work.simulation, place, at_work.tasks[place])
+            except OSError:
+                self._gone(process, at_work, place)
+        busy = {process.connection: process for process in self._processes if process.playing is not None}
+        for connection in wait(list(busy), _LOOK_S):
+            process = busy[connection]  # type: ignore[index]
+            assert process.playing is not None
+            try:
+                place, draw = process.connection.recv()
+            except (EOFError, OSError):
+                self._gone(process, at_work, process.playing)
+            else:
+                process.playing = None
+                at_work.draws[place] = draw
+
+    def _gone(self, process: _Process, at_work: _Round, place: int) -> None:
+        """A process has ended by itself, or was killed: its draw is played here."""
+        self._processes.remove(process)
+        process.end()
+        at_work.draws[place] = None
+
+    def _end_busy(self) -> None:
+        for process in [process for process in self._processes if process.playing is not None]:
+            self._processes.remove(process)
+            process.end()
+
+
+def _started() -> _Process:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        code = _START.format(path=[*map(str, sys.path)], file=theirs.fileno(), parent=os.getpid())
+        popen = subprocess.Popen(  # noqa: S603  (this same Python)
+            [sys.executable, "-c", code], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+    return _Process(popen, Connection(ours.detach()))
+
+
+def cores() -> int:
+    """How many cores this process may use: those that there are, that it is bound to, and that its control group (a
+    container) pays for."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = pathlib.Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        count = min(count, max(int(quota) // int(period), 1))  # quota "max" is a ValueError: there is no limit
+    return count

@@ -1,0 +1,36 @@
+"""What differs from draw to draw before anything happens: orders that are not known."""
+
+import random
+from dataclasses import replace
+
+from kgm.simulation.plan.bounce_plan import GroupProtocol
+from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
+
+#: How large the hash map of a consumer group may be: for as many members as now, two or four times as many.
+_MAP_SIZES = 3
+
+
+def shuffled(group: StartingGroup, seed: str, *, becomes_consumer: bool) -> StartingGroup:
+    """The group with one choice of every order that is not known.
+
+    Members whose ids fall into one bucket of the leader's hash map are visited in the order in which they joined. In
+    consumer groups members are mostly visited in the order of another hash map, which never shrinks, and topics in an
+    order that depends on their ids and on the past."""
+    chance = random.Random(seed + "/order")  # noqa: S311  (a simulation)
+    if group.listing_capacity is None:
+        group = replace(group, members=tuple(chance.sample(group.members, len(group.members))))
+        if group.protocol is GroupProtocol.CONSUMER:
+            group = replace(group, listing_capacity=len(group.members) << chance.randrange(_MAP_SIZES))
+    if becomes_consumer or group.protocol is GroupProtocol.CONSUMER:
+        group = replace(group, members=tuple(_with_some_order(member, chance) for member in group.members))
+    drawn_ids = {name: chance.randbytes(16) for name in group.topics if name not in group.topic_ids}
+    return replace(group, topic_ids={**drawn_ids, **group.topic_ids}) if drawn_ids else group
+
+
+def _with_some_order(member: StartingMember, chance: random.Random) -> StartingMember:
+    """The order in which topics and partitions are written only matters where two of them share a bucket."""
+    if member.listed is not None:
+        return member
+    owned = [(topic, numbers) for topic, numbers in member.owned.items() if numbers]
+    chance.shuffle(owned)
+    return replace(member, listed={topic: chance.sample(numbers, len(numbers)) for topic, numbers in owned})

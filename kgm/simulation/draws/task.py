@@ -1,0 +1,28 @@
+"""Which draw of a simulation is played. The same task gives the same draw in every process."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from kgm.simulation.plan.client_library import Library
+from kgm.simulation.play.plan_runner import PlanRunner
+from kgm.simulation.play.timing import DrawTiming
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawTask:
+    """number: of a random draw, of a directed one with this timing, or 0 for one with this library as the first
+    leader."""
+
+    number: int
+    directed: type[DrawTiming] | None = None
+    led_by: Library | None = None
+    keeps_holdings: bool = False
+
+
+class Playable(Protocol):
+    """A simulation: plain values that can be pickled."""
+
+    def runner_of(self, task: DrawTask) -> PlanRunner: ...
+
+    def in_process(self, parent_pid: int) -> "Playable":
+        """The same, for a process that has this parent and ends when it does."""

@@ -1,0 +1,156 @@
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from kgm.model.errors import RefusedError, TimedOutError
+from kgm.simulation.bounce import Simulation, simulate
+from kgm.simulation.draws.players import HERE, ParallelPlayers, cores
+from kgm.simulation.draws.task import DrawTask
+from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling
+from kgm.simulation.play.timing import DIRECTED
+from tests.simulation.groups import ids, made_up
+
+TASKS = [DrawTask(number=number) for number in range(6)]
+
+
+@pytest.fixture
+def simulation():
+    group = made_up(5, 12, Membership.DYNAMIC, "range")
+    return Simulation.of(group, Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=2_000), seed=7)
+
+
+@pytest.fixture
+def slow():
+    """A simulation of which a draw takes seconds."""
+    group = made_up(80, 80, Membership.DYNAMIC, "range")
+    return Simulation.of(group, Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=2_000))
+
+
+def never():
+    return False
+
+
+def is_running(pid):
+    try:
+        return "Z" not in pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def wait_until_gone(pids, within_s=10):
+    deadline = time.monotonic() + within_s
+    while any(map(is_running, pids)):
+        assert time.monotonic() < deadline, f"still running: {pids}"
+        time.sleep(0.02)
+
+
+def test_a_task_gives_the_same_draw_here_and_in_any_number_of_processes(simulation):
+    tasks = [*TASKS, DrawTask(number=1, directed=DIRECTED[0]), DrawTask(number=2, keeps_holdings=True)]
+    here = list(HERE.play(simulation, tasks, never))
+    assert len({draw.stopped_partition_ms for draw in here}) > 1
+    for processes in (1, 2, 3):
+        with ParallelPlayers(processes, worth_s=0) as players:
+            assert list(players.play(simulation, tasks, never)) == here
+            assert len(players.process_ids) == (processes if processes > 1 else 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("membership", Membership)
+def test_a_prediction_does_not_depend_on_who_plays(membership):
+    group = made_up(4, 9, membership, "range")
+    plan = Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=2_000)
+    expected = simulate(group, plan, draws=20, seed=3, keeps_holdings=True)
+    with ParallelPlayers(2, worth_s=0) as players:
+        assert simulate(group, plan, draws=20, seed=3, keeps_holdings=True, players=players) == expected
+
+
+def test_what_takes_no_time_is_played_here(simulation):
+    with ParallelPlayers(2) as players:
+        list(players.play(simulation, TASKS[:3], never))
+        assert players.process_ids == ()
+
+
+def test_draws_of_a_process_that_is_killed_are_played_here(simulation):
+    expected = list(HERE.play(simulation, TASKS, never))
+    with ParallelPlayers(2, worth_s=0) as players:
+        played = players.play(simulation, TASKS, never)
+        draws = [next(played), next(played)]
+        for pid in players.process_ids:
+            os.kill(pid, signal.SIGKILL)
+        assert [*draws, *played] == expected
+
+
+def test_an_error_in_a_process_is_the_error_that_there_would_be_here():
+    group = made_up(3, 6, Membership.DYNAMIC, "range")
+    refused = Simulation.of(group, Plan(bounce=ids(group)))
+    refused = replace(refused, group=replace(refused.group, assignor="unheard-of"))
+    with ParallelPlayers(2, worth_s=0) as players, pytest.raises(RefusedError, match="unheard-of"):
+        list(players.play(refused, TASKS, never))
+
+
+def test_processes_end_with_the_players_whatever_they_do(slow):
+    with ParallelPlayers(2, worth_s=0) as players:
+        played = players.play(slow, [*TASKS], lambda: len(players.process_ids) == 2)
+        with pytest.raises(TimedOutError):
+            list(played)
+        assert players.process_ids == ()  # those at work were ended with the time limit
+
+
+def test_processes_end_with_an_interrupt(slow):
+    pids = ()
+
+    def interrupted():
+        nonlocal pids
+        pids = players.process_ids
+        if pids:
+            raise KeyboardInterrupt
+        return False
+
+    with pytest.raises(KeyboardInterrupt), ParallelPlayers(2, worth_s=0) as players:
+        list(players.play(slow, TASKS, interrupted))
+    assert pids
+    wait_until_gone(pids)
+
+
+_PARENT = """
+import sys
+from kgm.simulation.bounce import Simulation
+from kgm.simulation.draws.players import ParallelPlayers
+from kgm.simulation.draws.task import DrawTask
+from kgm.simulation.plan.bounce_plan import Membership, Plan, Rolling
+from tests.simulation.groups import ids, made_up
+group = made_up(80, 80, Membership.DYNAMIC, "range")
+plan = Plan(bounce=ids(group), rolling=Rolling(), restart_time_ms=2_000)
+players, said = ParallelPlayers(2, worth_s=0), False
+def look():
+    global said
+    if not said and len(players.process_ids) == 2:
+        said = True
+        print(*players.process_ids, flush=True)
+    return False
+list(players.play(Simulation.of(group, plan), [DrawTask(number=n) for n in range(50)], look))
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_process_is_left_when_the_parent_is_killed(how):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        cwd=pathlib.Path(__file__).resolve().parents[3],
+    )  # fmt: skip
+    with parent:
+        pids = [int(word) for word in parent.stdout.readline().split()]
+        assert len(pids) == 2
+        parent.send_signal(how)
+        parent.wait(20)
+    wait_until_gone(pids, within_s=20)
+
+
+def test_it_is_known_how_many_cores_there_are():
+    assert 1 <= cores() <= (os.cpu_count() or 1)

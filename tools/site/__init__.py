@@ -1,0 +1,1 @@
+"""The documentation site: `python -m mkdocs build --strict -f tools/site/mkdocs.yml --site-dir DIR`."""
