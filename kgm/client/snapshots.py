@@ -11,6 +11,7 @@ from typing import Any
 from kgm.client.failures import BadAnswerError
 from kgm.client.requests import GroupDescription, Offsets
 from kgm.model.assignment import Partitions
+from kgm.model.client_library import JAVA, LIBRDKAFKA, library_by_client_id, library_of_consumer
 from kgm.model.errors import DecodeError
 from kgm.model.snapshot import CoordinatorNode, GroupSnapshot, MemberSnapshot, OffsetSnapshot, TopicSnapshot
 from kgm.protocol.subscription import PROTOCOL_TYPE, Subscription, decode_assignment, decode_subscription
@@ -155,22 +156,14 @@ def _assignment(blob: bytes) -> Partitions:
 def _library(group_id: str, member: Any, subscription: Subscription | None) -> str | None:
     """Which client library a member runs on, where its requests show it; None otherwise.
 
-    Observed: librdkafka writes an empty rack into its subscription where others write null, and its own member
-    ids (KIP-848) are plain base64 where Java's are the URL-safe kind."""
+    Observed: librdkafka writes an empty rack into its subscription where others write null."""
     client_id, member_id = member.client_id, member.member_id
-    if client_id == "rdkafka":
-        return "librdkafka"
-    for library in ("kafka-python", "aiokafka"):
-        if client_id.startswith(f"{library}-"):
-            return library
-    if subscription is not None:
-        if subscription.version >= RACK_VERSION and subscription.rack_id == "":
-            return "librdkafka"
-    elif "/" in member_id or "+" in member_id:
-        return "librdkafka"
-    # Java's default client.id is consumer-GROUP-N, and Streams' APP-UUID-StreamThread-N-consumer.
-    is_default = client_id.startswith(f"consumer-{group_id}-") and client_id.rpartition("-")[2].isdigit()
-    return "java" if is_default or ("-StreamThread-" in client_id and client_id.endswith("-consumer")) else None
+    if subscription is None:
+        return library_of_consumer(group_id, client_id, member_id)
+    known = library_by_client_id(group_id, client_id)
+    if known in (None, JAVA) and subscription.version >= RACK_VERSION and subscription.rack_id == "":
+        return LIBRDKAFKA
+    return known
 
 
 def _consumer(group_id: str, group: Any) -> GroupSnapshot:

@@ -346,6 +346,9 @@ class MemberStateRow(_RecordRow):
     topics: tuple[str, ...] | None = None
     regex: str | None = None
     classic: bool | None = None
+    target: tuple[TopicIdPartitions, ...] | None = None
+    listed_offset: int | None = None
+    listing_capacity: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

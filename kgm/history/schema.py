@@ -203,7 +203,9 @@ _TOPIC_ID_PARTITIONS = pa.list_(
 #: What a member of a group of the consumer protocol has, by its own record. state: "stable", "unrevoked", "unreleased",
 #: "unknown", or "away" (member epoch -2: a static member that stopped and keeps its place); "gone" is the tombstone.
 #: From client_id on: what the member's other record says, null where compaction has removed that. classic: whether the
-#: member uses the classic protocol.
+#: member uses the classic protocol. From target on, what the order in which the broker lists the group depends on:
+#: the target assignment with topics and partitions as its record has them; the record since which the member is in the
+#: broker's map of members without a break; and the size of that map's table, null where the records do not tell it.
 SILVER_MEMBER_STATE = pa.schema([
     *POSITION,
     pa.field("group_id", pa.string()), pa.field("member_id", pa.string()), pa.field("group_instance_id", pa.string()),
@@ -212,6 +214,8 @@ SILVER_MEMBER_STATE = pa.schema([
     pa.field("client_id", pa.string()), pa.field("client_host", pa.string()), pa.field("rack_id", pa.string()),
     pa.field("rebalance_timeout_ms", pa.int32()), pa.field("server_assignor", pa.string()),
     pa.field("topics", pa.list_(pa.string())), pa.field("regex", pa.string()), pa.field("classic", pa.bool_()),
+    pa.field("target", _TOPIC_ID_PARTITIONS), pa.field("listed_offset", pa.int64()),
+    pa.field("listing_capacity", pa.int32()),
 ])  # fmt: skip
 
 #: A process that went and came back with the same instance id, or with the same client id and host. down: when it

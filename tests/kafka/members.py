@@ -376,6 +376,12 @@ class JavaMembers(_Members):
         self._by_name: dict[str, JavaMember] = {}
         self._lock = threading.RLock()  # several threads of a test may command their members in one JVM
 
+    @property
+    def pid(self) -> int:
+        """Of the JVM, which has been started."""
+        assert self._child is not None
+        return self._child.pid
+
     def start(self, **options: Any) -> JavaMember:
         """Start a member; the keywords are those of `Options`. Returns at once."""
         with self._lock:

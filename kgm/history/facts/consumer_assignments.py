@@ -1,9 +1,12 @@
 """Target and current assignments of a group of the consumer protocol: what is planned, what each member has, and how
 long partitions had no owner on the way."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import TypedDict
 
 from kgm.history.causes.verdict import Cause
 from kgm.history.facts.consumer_epochs import GroupEpochs
@@ -13,6 +16,7 @@ from kgm.history.facts.consumer_state import (
     CurrentAssignment,
     LoggedMember,
     LoggedMemberState,
+    TopicIdPartition,
     flat_partitions,
     member_state,
     plan_key,
@@ -93,7 +97,8 @@ class ConsumerAssignments:
             self.rows.put(_state_row(record, member_id, LoggedMemberState.GONE, member, None))
             return LoggedMemberState.GONE
         state = member_state(value.member_epoch, value.state)
-        self.rows.put(_state_row(record, member_id, state, member, value))
+        row = _state_row(record, member_id, state, member, value)
+        self.rows.put(self._listed(row, member))
         current = CurrentAssignment(
             epoch=value.member_epoch, state=state, assigned=flat_partitions(value.assigned_partitions),
             pending=flat_partitions(value.partitions_pending_revocation),
@@ -109,6 +114,28 @@ class ConsumerAssignments:
             group.lagging.remove(member_id)
             self._check_reached(record)
         return state
+
+    def listed_again(self, record: GroupRecord, member_id: str) -> None:
+        """The broker lists the group in another order since a member's record; the member has what it had."""
+        current = self.state.current.get(member_id)
+        member = self.state.members.get(member_id)
+        if current is None or member is None:
+            return
+        row = _state_row(record, member_id, current.state, member, None)
+        row = replace(
+            row, **_of_member(member), member_epoch=current.epoch, assigned=_grouped(current.assigned),
+            pending=_grouped(current.pending),
+        )  # fmt: skip
+        self.rows.put(self._listed(row, member))
+
+    def _listed(self, row: MemberStateRow, member: LoggedMember | None) -> MemberStateRow:
+        """With what the order depends on in which the broker lists the group."""
+        target, listing = self.state.target.get(row.member_id), self.state.group.listing
+        return replace(
+            row, target=None if target is None else _grouped(target),
+            listed_offset=None if member is None else member.listed_offset,
+            listing_capacity=None if listing is None else listing.capacity,
+        )  # fmt: skip
 
     def _with_unowned(self, ms: int, row: RebalanceRow) -> RebalanceRow:
         if row.to_generation != self.state.group.assigned_epoch:
@@ -148,13 +175,35 @@ def _state_row(
         row, member_epoch=value.member_epoch, previous_member_epoch=value.previous_member_epoch,
         assigned=_by_topic(value.assigned_partitions), pending=_by_topic(value.partitions_pending_revocation),
     )  # fmt: skip
-    if member is None:
-        return row
-    return replace(
-        row, client_id=member.client_id, client_host=member.client_host, rack_id=member.rack_id,
-        rebalance_timeout_ms=member.rebalance_timeout_ms, server_assignor=member.server_assignor,
-        topics=tuple(member.topics), regex=member.regex or None, classic=member.classic_session_ms is not None,
-    )  # fmt: skip
+    return row if member is None else replace(row, **_of_member(member))
+
+
+class _MemberColumns(TypedDict):
+    client_id: str
+    client_host: str
+    rack_id: str | None
+    rebalance_timeout_ms: int
+    server_assignor: str | None
+    topics: tuple[str, ...]
+    regex: str | None
+    classic: bool
+
+
+def _of_member(member: LoggedMember) -> _MemberColumns:
+    return {
+        "client_id": member.client_id, "client_host": member.client_host, "rack_id": member.rack_id,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms, "server_assignor": member.server_assignor,
+        "topics": tuple(member.topics), "regex": member.regex or None,
+        "classic": member.classic_session_ms is not None,
+    }  # fmt: skip
+
+
+def _grouped(places: Sequence[TopicIdPartition]) -> tuple[TopicIdPartitions, ...]:
+    """Partitions by topic, in the order of the record that they are from, which has each topic once."""
+    return tuple(
+        TopicIdPartitions(topic_id=bytes.fromhex(topic), partitions=tuple(number for _, number in some))
+        for topic, some in groupby(places, key=itemgetter(0))
+    )
 
 
 def _by_topic(topics: list[TopicPartitions]) -> tuple[TopicIdPartitions, ...]:

@@ -118,10 +118,8 @@ class ConsumerGroupFacts:
     def record(self, record: GroupRecord, key: Message, value: Message | None, *, complete: bool) -> None:
         """The next record of the group. complete: no offset is missing since the one before."""
         group, pending = self._state.group, self._state.pending
-        group.heard_at = record.timestamp
-        if not complete:
-            group.whole = False
-            pending.broken = True
+        group.heard(record, complete=complete)
+        pending.broken |= not complete
         if pending.leaving and pending.leaving[-1].record.timestamp != record.timestamp:
             self._left()
         match key, value:
@@ -163,9 +161,8 @@ class ConsumerGroupFacts:
         absences = self.restarts.state.absences
         row = timeout_advice(self.group, self._state.group.heard_at, session_ms, absences)
         if known is None and row.advised_ms is not None:
-            row = replace(
-                row, advice=f"{row.advice}; the session timeout is not known: Kafka's default is taken for it"
-            )
+            assumed = "the session timeout is not known: Kafka's default is taken for it"
+            row = replace(row, advice=f"{row.advice}; {assumed}")
         self.rows.put(row)
 
     # --- members
@@ -173,6 +170,7 @@ class ConsumerGroupFacts:
     def _member(self, record: GroupRecord, member_id: str, value: ConsumerGroupMemberMetadataValue) -> None:
         old = self._state.members.get(member_id)
         classic = value.classic_member_metadata
+        is_listed_again = self._state.put_in_map(record, old, is_classic=classic is not None)
         new = LoggedMember(
             instance_id=value.instance_id, client_id=value.client_id, client_host=value.client_host,
             rack_id=value.rack_id, topics=sorted(value.subscribed_topic_names or ()),
@@ -181,8 +179,11 @@ class ConsumerGroupFacts:
             classic_session_ms=None if classic is None else classic.session_timeout_ms,
             away_since=None if old is None else old.away_since,
             unrevoked_since=None if old is None else old.unrevoked_since,
+            listed_offset=record.offset if old is None else old.listed_offset,
         )  # fmt: skip
         self._state.members[member_id] = new
+        if is_listed_again:
+            self.assignments.listed_again(record, member_id)
         if old is None:
             self._came(record, member_id, new)
         elif (old.topics, old.regex) != (new.topics, new.regex):
@@ -209,8 +210,7 @@ class ConsumerGroupFacts:
                 )
             )  # fmt: skip
             ownership.gone(member_id, record, state.generation)
-        state.current.pop(member_id, None)
-        state.target.pop(member_id, None)
+        state.forget(member_id)
 
     def _left(self) -> None:
         """No other member took over the instance ids of those that are leaving."""

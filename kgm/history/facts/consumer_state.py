@@ -13,6 +13,7 @@ from kgm.history.causes.session_timeouts import SessionEvidence, SessionTimeout
 from kgm.history.causes.verdict import MissingMember
 from kgm.history.facts.commit_windows import Times
 from kgm.history.facts.daily_totals import DayTotals
+from kgm.history.reconstruct.broker_member_map import BrokerMemberMap
 from kgm.history.reconstruct.classic_snapshots import MemberChange
 from kgm.history.rows import GroupEpochRow, GroupRecord, OwnerRow, RebalanceRow, TenureRow
 from kgm.history.state_json import json_name
@@ -60,7 +61,8 @@ def flat_partitions(topics: Iterable[_IdPartitions]) -> list[TopicIdPartition]:
 class LoggedMember:
     """A member by its own record. classic_session_ms: the session timeout of one that uses the classic protocol, None
     for the others; heard_at: the time of its last record; away_since, unrevoked_since: since when it is away, or has
-    had partitions to revoke."""
+    had partitions to revoke. listed_offset: the record with which it came, None for a member that an older kgm has
+    kept."""
 
     instance_id: str | None = field(metadata=json_name("instance"))
     client_id: str
@@ -74,6 +76,7 @@ class LoggedMember:
     heard_at: int = field(metadata=json_name("at"))
     away_since: int | None = field(metadata=json_name("away"))
     unrevoked_since: int | None = field(metadata=json_name("unrevoked"))
+    listed_offset: int | None = field(default=None, metadata=json_name("listed"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +159,7 @@ class EpochState:
     """epoch: of the group, None before its first record. metadata_hash, topics_hash: of its topics with that epoch, and
     of those that brokers before 4.1 write. assigned_epoch: of the last target assignment. lagging: the members that do
     not have yet what that gives them. whole: nothing is missing since the group began. heard_at: the time of the last
-    record."""
+    record. listing: None in a group that an older kgm has kept."""
 
     epoch: int | None = None
     metadata_hash: int | None = field(default=None, metadata=json_name("hash"))
@@ -165,6 +168,15 @@ class EpochState:
     heard_at: int = field(default=0, metadata=json_name("at"))
     lagging: list[str] = field(default_factory=list)
     topics_hash: int | None = field(default=None, metadata=json_name("topics"))
+    listing: BrokerMemberMap | None = None
+
+    def heard(self, record: GroupRecord, *, complete: bool) -> None:
+        """The next record of the group. complete: no offset is missing since the one before."""
+        self.heard_at = record.timestamp
+        if not complete:
+            self.whole, self.listing = False, None
+        if self.listing is not None:
+            self.listing.led_by(record.leader_epoch)
 
     def topics_written(self, key: Message, value: Message | None) -> None:
         """If the record says so, the group has these topics, as brokers before 4.1 write it in the place of a hash."""
@@ -215,6 +227,23 @@ class ConsumerGroupState:
     def generation(self) -> int:
         """The group's epoch, 0 before its first one."""
         return 0 if self.group.epoch is None else self.group.epoch
+
+    def put_in_map(self, record: GroupRecord, old: LoggedMember | None, *, is_classic: bool) -> bool:
+        """The broker puts a member into its map, in place of `old`. Whether it lists those that are in it in another
+        order since, although none came."""
+        group, members = self.group, self.members
+        if group.listing is None and group.epoch is None and not members and group.whole:
+            group.listing = BrokerMemberMap(leader_epoch=record.leader_epoch)
+        if group.listing is None:
+            return False
+        return group.listing.put(len(members), is_new=old is None, is_classic=is_classic) and old is not None
+
+    def forget(self, member_id: str) -> None:
+        """A member's record was deleted, and so is what it has and is to have."""
+        self.current.pop(member_id, None)
+        self.target.pop(member_id, None)
+        if self.group.listing is not None:
+            self.group.listing.is_loaded_alike = False
 
     def identity(self, member_id: str) -> str:
         """The instance id of a member, if it has one, or else its member id."""

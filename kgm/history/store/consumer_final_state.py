@@ -5,7 +5,7 @@ together; a group with an id that stays without a name cannot be simulated, and 
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import ClassVar
 
@@ -18,6 +18,10 @@ from kgm.history.rows import AnyRow, MemberStateRow, TableRow, TopicRow
 from kgm.history.store.classic_final_state import partition_counts
 from kgm.history.store.query import RowFilter
 from kgm.history.store.tables import Tables
+from kgm.java.hash_map import uuid_map_order
+from kgm.java.hash_set import copied_set_order
+from kgm.java.timeline_hash_map import TimelineOrder
+from kgm.model.client_library import library_of_consumer
 from kgm.model.snapshot import GroupSnapshot, MemberSnapshot, TopicSnapshot
 
 #: After these a group is not of the consumer protocol any more.
@@ -48,6 +52,16 @@ class _Event(TableRow):
     event: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tenure(TableRow):
+    table: ClassVar[str] = "silver_seat"
+    partition: int
+    group_id: str
+    group_type: str
+    member_id: str
+    session_timeout_ms: int | None
+
+
 def consumer_groups(tables: Tables, wanted: RowFilter) -> Iterator[tuple[GroupSnapshot, str | None]]:
     """Each group, by id, and why it cannot be simulated, if that is known."""
     every = tables.rows(_Epoch, wanted)
@@ -66,11 +80,21 @@ def consumer_groups(tables: Tables, wanted: RowFilter) -> Iterator[tuple[GroupSn
     for member in _last(MemberStateRow, tables.table(MemberStateRow.table, wanted), "member_id"):
         if member.state != LoggedMemberState.GONE.value:
             members[member.partition, member.group_id].append(member)
+    sessions = {
+        (row.partition, row.group_id, row.member_id): row.session_timeout_ms
+        for row in tables.rows(_Tenure, wanted)
+        if row.group_type == "consumer" and (row.session_timeout_ms or 0) > 0
+    }
     topics = sorted(tables.rows(TopicRow, RowFilter()), key=attrgetter("offset"))
     names = {row.topic_id: row.topic for row in topics}
     for key, epoch in sorted(epochs.items(), key=lambda item: item[1].group_id):
         if ended.get(key, -1) <= epoch.offset:
-            yield _group(epoch, assigned.get(key), sorted(members[key], key=attrgetter("member_id")), names)
+            snapshot, unplayable = _group(
+                epoch, assigned.get(key), sorted(members[key], key=attrgetter("member_id")), names
+            )
+            # The broker's, or the group's: one for all members, which the history was told, asked for or infers.
+            known = {sessions.get((*key, each.member_id)) for each in members[key]}
+            yield replace(snapshot, session_timeout_ms=known.pop() if len(known) == 1 else None), unplayable
 
 
 def _assigned_epochs(epochs: Sequence[_Epoch], until_ms: int | None) -> dict[_GroupKey, int]:
@@ -113,7 +137,7 @@ def _group(
         topics=tuple(
             TopicSnapshot(name=name, partitions=count, topic_id=ids.get(name)) for name, count in sorted(counts.items())
         ),
-        members=tuple(_member(row, names) for row in members),
+        members=_members(epoch.group_id, members, names),
     )  # fmt: skip
     if nameless:
         reason = "the history does not tell the names of all of its topics: no member commits offsets of them"
@@ -144,13 +168,47 @@ def _topic_names(members: Sequence[MemberStateRow], names: Mapping[bytes, str]) 
     return known, bool(nameless)
 
 
-def _member(row: MemberStateRow, names: Mapping[bytes, str]) -> MemberSnapshot:
+def _members(group_id: str, rows: list[MemberStateRow], names: Mapping[bytes, str]) -> tuple[MemberSnapshot, ...]:
+    order = _listed_order(rows)
+    places = {} if order is None else {member_id: place for place, member_id in enumerate(order)}
+    return tuple(_member(group_id, row, names, places.get(row.member_id)) for row in rows)
+
+
+def _listed_order(rows: Sequence[MemberStateRow]) -> list[str] | None:
+    """The member ids in the order in which the broker lists them; None if the records do not tell it."""
+    if not rows:
+        return []
+    by_put = [row.member_id for row in sorted(rows, key=lambda row: row.listed_offset or -1)]
+    capacity = max(rows, key=attrgetter("offset")).listing_capacity
+    if capacity is not None:
+        return TimelineOrder(capacity).sorted(by_put)
+    least = TimelineOrder()
+    for size in range(len(by_put)):
+        least.put(size)
+    order = least.sorted(by_put)
+    # With no two of them in one slot, neither a larger table nor another order of coming changes anything.
+    return order if order == least.sorted(reversed(by_put)) else None
+
+
+def _listed_target(row: MemberStateRow, names: Mapping[bytes, str]) -> dict[str, tuple[int, ...]] | None:
+    """The target assignment as the broker lists it; None if the store is too old to have it."""
+    if row.target is None or any(each.topic_id not in names for each in row.target):
+        return None
+    partitions = {each.topic_id: each.partitions for each in row.target}
+    return {names[topic]: tuple(copied_set_order(partitions[topic])) for topic in uuid_map_order([*partitions])}
+
+
+def _member(group_id: str, row: MemberStateRow, names: Mapping[bytes, str], listed_at: int | None) -> MemberSnapshot:
     status = row.state if row.state in (LoggedMemberState.STABLE.value, LoggedMemberState.AWAY.value) else "reconciling"
+    listed = _listed_target(row, names)
     return MemberSnapshot(
         member_id=row.member_id, group_instance_id=row.group_instance_id, client_id=row.client_id or "",
         client_host=row.client_host or "", rack=row.rack_id or None, member_epoch=row.member_epoch, status=status,
         topics=row.topics or (), regex=row.regex or None, assignment=_assignment(row, names),
+        target_assignment=None if listed is None else {topic: sorted(numbers) for topic, numbers in listed.items()},
         protocol="classic" if row.classic else "consumer",
+        client_library=library_of_consumer(group_id, row.client_id or "", row.member_id),
+        listed_at=listed_at, listed_target=listed,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from kgm.simulation.replay.recorded_group import MemberRun, Moment, RecordedProcess, ReplayedGroup, RunEnd
 
@@ -21,6 +22,8 @@ class GroupChangeKind(enum.Enum):
     """Of restarts that overlapped, each begins when the one before is over."""
     KEEP_RUNNING = "keep-running"
     """Consumers that come and go all the time stay."""
+    MAX_POLL_INTERVAL = "max-poll-interval"
+    """Members whose applications stalled stay."""
 
     @property
     def is_about_restarts(self) -> bool:
@@ -40,12 +43,14 @@ _MANY_STARTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChange:
-    """A change to a group. processes: whose consumers stay, of KEEP_RUNNING."""
+    """A change to a group. processes: whose consumers stay, of KEEP_RUNNING. max_poll_interval_ms: of
+    MAX_POLL_INTERVAL; also the rebalance timeout of the members."""
 
     kind: GroupChangeKind
     session_timeout_ms: int | None = None
     assignor: str | None = None
     processes: tuple[str, ...] = ()
+    max_poll_interval_ms: int | None = None
 
     def applied(self, group: ReplayedGroup) -> ReplayedGroup:
         """The group with the change."""
@@ -62,6 +67,8 @@ class GroupChange:
                 return _moved(group, _one_at_a_time)
             case GroupChangeKind.KEEP_RUNNING:
                 return _each(group, lambda process: _kept(process) if process.name in self.processes else process)
+            case GroupChangeKind.MAX_POLL_INTERVAL:
+                return _with_max_poll_interval(group, self.max_poll_interval_ms or group.rebalance_timeout_ms)
             case GroupChangeKind.SESSION_TIMEOUT | GroupChangeKind.ASSIGNOR:
                 return group
 
@@ -82,6 +89,39 @@ def _kept(process: RecordedProcess) -> RecordedProcess:
         member_id=first.member_id, start=first.start, end=last.end, ended=last.ended, is_end_sure=last.is_end_sure
     )
     return replace(process, runs=(run,))
+
+
+def stall_lengths_ms(group: ReplayedGroup) -> list[int]:
+    """How long each stall took of which the process came back, from its last poll to the next one, shortest first."""
+    return sorted(
+        _stall_ms(group, run, following)
+        for process in group.processes
+        for run, following in pairwise(process.runs)
+        if run.is_stall
+    )
+
+
+def _stall_ms(group: ReplayedGroup, run: MemberRun, following: MemberRun) -> int:
+    """The member left when max.poll.interval.ms had passed, and joined with its next poll."""
+    assert run.ended is not None
+    assert following.start is not None
+    return group.rebalance_timeout_ms + max(following.start.latest_ms - run.ended.latest_ms, 0)
+
+
+def _with_max_poll_interval(group: ReplayedGroup, interval_ms: int) -> ReplayedGroup:
+    """No run ends with a stall that is shorter."""
+
+    def lasting(process: RecordedProcess) -> RecordedProcess:
+        runs: list[MemberRun] = []
+        for run in process.runs:
+            before = runs[-1] if runs else None
+            if before is not None and before.is_stall and _stall_ms(group, before, run) <= interval_ms:
+                runs[-1] = replace(run, member_id=before.member_id, start=before.start)
+            else:
+                runs.append(run)
+        return replace(process, runs=tuple(runs))
+
+    return replace(_each(group, lasting), rebalance_timeout_ms=interval_ms)
 
 
 def restless_processes(group: ReplayedGroup) -> tuple[str, ...]:

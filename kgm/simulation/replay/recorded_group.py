@@ -37,13 +37,17 @@ class MemberRun:
 
     member_id: the recorded one. start: None for a member of the group at the beginning. end: None for one that goes on.
     ended: when it left, was removed, or its session expired; of a succession, when the process stopped. is_end_sure:
-    whether the records show that it ended in this way, and not by an expiry."""
+    whether the records show that it ended in this way, and not by an expiry. is_stall: whether it is the same process
+    that goes on with the next run: its application did not poll within max.poll.interval.ms; is_stall_sure: whether
+    that is certain."""
 
     member_id: str
     start: Moment | None
     end: RunEnd | None = None
     ended: Moment | None = None
     is_end_sure: bool = True
+    is_stall: bool = False
+    is_stall_sure: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

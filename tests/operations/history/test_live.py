@@ -213,6 +213,31 @@ def test_rebalances_are_printed_as_they_happen(kafka):
             child.wait(30)
 
 
+def test_advice_is_printed_while_following_when_it_changes(kafka):
+    group = f"advised-{uuid.uuid4().hex[:8]}"
+    command = [*KGM, "history", "explain", group, "-b", kafka.bootstrap, "--follow"]
+    with (
+        RdMembers(kafka.bootstrap) as members,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=bare()) as child,
+    ):
+        try:
+            child.stderr.readline()
+            stays = members.start(group=group, topics=[TOPIC], client_id="stays")
+            wait_settled([stays], PARTITIONS)
+            for _ in range(2):
+                restarts = members.start(group=group, topics=[TOPIC], client_id="restarts")
+                wait_settled([stays, restarts], PARTITIONS)
+                restarts.close()
+                wait_settled([stays], PARTITIONS)
+            seen = []
+            while not any("with static membership" in line for line in seen):
+                seen.append(child.stdout.readline())
+            assert any(line.startswith("advice") for line in seen)
+        finally:
+            child.terminate()
+            child.wait(30)
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

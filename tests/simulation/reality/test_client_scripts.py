@@ -1,21 +1,26 @@
-"""Scripted members held against real clients: what they send to the coordinator when they are closed, and when they
-start again.
+"""Scripted members held against real clients: what they send to the coordinator when they are closed, when they start
+again, and when they go on after a pause.
 
 Two members of each group share one partition, so that one of them has none. A proxy in front of each of them records
 its requests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import cast
 
 import pytest
 
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import ErrorCode
 from kgm.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from kgm.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from kgm.protocol.messages.heartbeat_response import HeartbeatResponse
 from kgm.protocol.messages.join_group_request import JoinGroupRequest
 from kgm.protocol.messages.join_group_response import JoinGroupResponse
 from kgm.protocol.messages.leave_group_request import LeaveGroupRequest
@@ -28,7 +33,7 @@ from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.client_profiles import PROFILES
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
 from tests.client.faults import FaultProxy
-from tests.kafka.members import JavaMembers, Member, RdMembers, members_of
+from tests.kafka.members import JavaMembers, Member, RdMember, RdMembers, members_of
 from tests.simulation.groups import DYNAMIC, STATIC, made_up
 from tests.simulation.play.manual_world import ManualWorld
 from tests.waiting import until
@@ -84,6 +89,7 @@ class RealGroup:
     ) -> None:  # fmt: skip
         self.server, self.pool, self.group_id = server, pool, group_id
         self.assignor, self.membership, self.stack = assignor, membership, stack
+        self.session_timeout_ms = 30_000
         self.members: dict[str, RealMember] = {}
 
     def start(self, name: str) -> RealMember:
@@ -93,7 +99,7 @@ class RealGroup:
             group=self.group_id, topics=["one"], client_id=name, assignor=self.assignor,
             instance_id=name if self.membership is STATIC else None,
             protocol="consumer" if self.assignor == "uniform" else "classic",
-            session_timeout_ms=30_000, heartbeat_interval_ms=300, config={"bootstrap.servers": proxy.bootstrap},
+            session_timeout_ms=self.session_timeout_ms, heartbeat_interval_ms=300, config={"bootstrap.servers": proxy.bootstrap},
         )  # fmt: skip
         self.members[name] = RealMember(proxy=proxy, member=member)
         return self.members[name]
@@ -118,11 +124,25 @@ class RealGroup:
         one.member.close()
         return one.requests(since)
 
+    @property
+    def requests_of_a_join(self) -> int:
+        """How many requests it takes until a member waits for others."""
+        return 2 if self.assignor != "uniform" and self.membership is DYNAMIC else 1
+
+    def sent_since(self, count: int) -> list[tuple[object, ...]]:
+        """What the owner has sent since it had sent so many requests, until it waits for others."""
+        one = self.members[_OWNER]
+        until(lambda: len(one.requests(count)) >= self.requests_of_a_join, "it does not join", 60)
+        return one.requests(count)[: self.requests_of_a_join]
+
+    def has_no_members(self) -> bool:
+        view = self.server.inspect(lambda groups: groups.group(self.group_id))
+        return view is None or not view.members
+
     def sent_when_started(self, name: str) -> list[tuple[object, ...]]:
         """What it sends until it waits for others."""
         one = self.start(name)
-        is_classic, is_dynamic = self.assignor != "uniform", self.membership is DYNAMIC
-        count = 2 if is_classic and is_dynamic else 1
+        count = self.requests_of_a_join
         until(lambda: len(one.requests(0)) >= count, "it does not join", 60)
         return one.requests(0)[:count]
 
@@ -222,3 +242,84 @@ def test_a_member_that_owns_nothing_is_one_of_the_real_ones(sent):
     """The rule that differs between the libraries was seen."""
     kinds = {library: (library, "cooperative-sticky", DYNAMIC) for library in Library}
     assert [bool(sent[kinds[library]].closed[_IDLE]) for library in (Library.JAVA, Library.LIBRDKAFKA)] == [True, False]
+
+
+# -- a process that is paused until its session has ended, and goes on
+
+
+_SESSION_MS = 3_000
+
+
+def pause(groups: Collection[RealGroup], pool: RdMembers | JavaMembers) -> None:
+    """Stop the processes of the owners (SIGSTOP) until the groups have removed them, and let them go on."""
+    owners = [cast("RdMember", group.members[_OWNER].member) for group in groups]
+    # All Java members run in one process.
+    pids = [pool.pid] if isinstance(pool, JavaMembers) else [owner.pid for owner in owners]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        for group in groups:
+            until(group.has_no_members, f"{group.group_id} has members", 60)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.fixture(scope="module")
+def sent_after_pause() -> Iterator[dict[Kind, list[tuple[object, ...]]]]:
+    """What the owner sent when it went on, until it waited for others, of all kinds."""
+    settings = BrokerSettings(
+        group_initial_rebalance_delay_ms=0,
+        group_min_session_timeout_ms=500,
+        group_consumer_heartbeat_interval_ms=300,
+        group_consumer_min_heartbeat_interval_ms=100,
+        group_consumer_session_timeout_ms=_SESSION_MS,
+        group_consumer_min_session_timeout_ms=500,
+    )
+    results: dict[Kind, list[tuple[object, ...]]] = {}
+    with ExitStack() as stack:
+        server = serve_in_thread(topics={"one": 1}, settings=settings)
+        stack.callback(server.close)
+        for library in Library:
+            with members_of(library.value, server.bootstrap) as pool:
+                groups = {
+                    (library, *kind): RealGroup(
+                        server, pool, "-".join(map(str, ("pause", library, *kind))), *kind, stack
+                    )
+                    for kind in KINDS
+                }
+                for group in groups.values():
+                    group.session_timeout_ms = _SESSION_MS
+                    group.start(_OWNER)
+                for group in groups.values():
+                    group.wait_calm(_OWNER)
+                seen = {kind: len(group.members[_OWNER].proxy.seen) for kind, group in groups.items()}
+                pause(groups.values(), pool)
+                for kind, group in groups.items():
+                    results[kind] = group.sent_since(seen[kind])
+        yield results
+
+
+@pytest.mark.alone
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("library", list(Library), ids=lambda library: library.value)
+@pytest.mark.parametrize(("assignor", "membership"), KINDS)
+def test_scripted_members_come_back_from_a_pause_as_real_clients_do(sent_after_pause, library, assignor, membership):
+    kind = (library, assignor, membership)
+    one, world = scripted(kind, owns=True)
+    is_consumer = assignor == "uniform"
+    before = len(requests(world))
+    # The heartbeat with which it goes on.
+    if isinstance(one, ScriptedConsumerMember):
+        one._on_beat(ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    else:
+        one._on_beat(HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    while len(requests(world)) == before:
+        world.run_next()
+    if not is_consumer and membership is DYNAMIC:
+        world.answer(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="given"))
+        while len(requests(world)) == before + 1:
+            world.run_next()
+    assert requests(world)[before:] == sent_after_pause[kind]

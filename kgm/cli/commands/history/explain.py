@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _SCHEMA = "kgm.history-explain/v1"
 _SHOWN = 12
 _MEMBERS_SHOWN = 20
+#: The outputs that have tables.
+_TABLES = ("table", "wide")
 
 
 @cluster_options
@@ -60,10 +62,11 @@ def explain(
     """Explain a rebalance of a group: why, how sure that is and from what, who, how long, what moved, what to do next.
 
     With -b HOST:PORT and neither --source nor --store the group's partition of the live topic is read: READ on
-    __consumer_offsets is required, but neither Spark nor Java. --follow explains each rebalance as it happens."""
+    __consumer_offsets is required, but neither Spark nor Java. --follow explains each rebalance as it happens,
+    and prints the advice each time that it changes (not with -o ndjson)."""
     name = one_group(group, group_option)
     if follow:
-        following.follow(options, common, name, partial(_followed, name))
+        following.follow(options, common, name, partial(_followed, name, _AdviceShown(common.output in _TABLES)))
     from kgm.operations.history import explain_group
     from kgm.operations.history.group_rows import owners as owners_of
 
@@ -91,17 +94,37 @@ def explain(
         write(report, explain_page(explained, owners, window))
 
 
-def _followed(group_id: str, history: History, rows: Sequence[RebalanceRow]) -> Report:
-    """New rebalances of a group, one after the other."""
+class _AdviceShown:
+    """The advice that was printed last: it is printed again when it has changed."""
+
+    def __init__(self, is_wanted: bool) -> None:  # noqa: FBT001
+        self.is_wanted = is_wanted
+        self._texts: list[str] = []
+
+    def of(self, explained: Explanation) -> list[Table]:
+        """What is new, as tables."""
+        texts = [each.text for each in explained.advice.advice]
+        is_new, self._texts = texts != self._texts, texts
+        return _advice(explained) if texts and is_new else []
+
+
+def _followed(group_id: str, advice: _AdviceShown, history: History, rows: Sequence[RebalanceRow]) -> Report:
+    """New rebalances of a group, one after the other, and what would have spared it rebalances so far."""
     from kgm.operations.history import explain_group
 
-    explained = [explain_group(history, group_id, row.to_generation, is_advised=False) for row in rows]
+    explained = [
+        explain_group(history, group_id, row.to_generation, is_advised=advice.is_wanted and row is rows[-1])
+        for row in rows
+    ]
     items = [explanation_json(one, window_json(history)) for one in explained]
     shown = [one for one in explained if one.rebalance is not None]
     return Report(
         schema=_SCHEMA,
         data={},
-        tables=[_detail(one.rebalance, one.moves) for one in shown if one.rebalance is not None],
+        tables=[
+            *(_detail(one.rebalance, one.moves) for one in shown if one.rebalance is not None),
+            *advice.of(explained[-1]),
+        ],
         names=[f"{row.to_generation}" for row in rows],
         items=[item["rebalance"] for item in items],
         cluster=cluster_json(history),

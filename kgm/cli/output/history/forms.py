@@ -64,6 +64,7 @@ _CHANGE_ADVICE: dict[str, Any] = {
     "session_timeout_ms": "int?",
     "assignor": "str?",
     "processes": ["str"],
+    "max_poll_interval_ms": "int?",
     "price": "str?",
     "caveats": ["str"],
 }

@@ -187,7 +187,8 @@ def _change_advice_json(each: Advice) -> Json:
         "change": change.kind.value, "causes": list(each.causes), "text": each.text, "bound": each.bound.value,
         "rebalances": _spared_json(gain.rebalances), "moves": _spared_json(gain.moves),
         "interruptions": _spared_json(gain.interruptions), "session_timeout_ms": change.session_timeout_ms,
-        "assignor": change.assignor, "processes": list(change.processes), "price": each.price,
+        "assignor": change.assignor, "processes": list(change.processes),
+        "max_poll_interval_ms": change.max_poll_interval_ms, "price": each.price,
         "caveats": list(each.caveats),
     }  # fmt: skip
 

@@ -110,6 +110,8 @@ def _advice(recording: Recording, replays: Replays, change: GroupChange, rows: S
 def _bound(recording: Recording, replays: Replays, change: GroupChange, gain: Gain) -> Bound:
     if change.kind.is_about_restarts and recording.group.unsure_restarts:
         return Bound.AT_MOST
+    if change.kind is GroupChangeKind.MAX_POLL_INTERVAL and recording.has_unsure_stalls:
+        return Bound.AT_MOST
     if change.kind is GroupChangeKind.ASSIGNOR:  # rebalances take another time, and then others come together
         return Bound.RANGE
     is_known = recording.is_session_known and recording.are_partitions_known and replays.is_faithful
@@ -120,5 +122,7 @@ def _causes(change: GroupChange, rows: Sequence[RebalanceRow]) -> tuple[str, ...
     """The causes of rebalances that the change is about."""
     if change.kind is GroupChangeKind.ASSIGNOR:
         return tuple(dict.fromkeys(row.cause for row in rows))
+    if change.kind is GroupChangeKind.MAX_POLL_INTERVAL:
+        return (Cause.MAX_POLL.value,)
     about = _OF_EXPIRIES if change.kind is GroupChangeKind.SESSION_TIMEOUT else _OF_RESTARTS
     return tuple(dict.fromkeys(row.cause for row in rows if row.cause in about))

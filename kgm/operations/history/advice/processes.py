@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kgm.history.causes.verdict import Cause, Confidence
-from kgm.history.rows import OwnerRow, TenureRow
+from kgm.history.rows import OwnerRow, RebalanceRow, TenureRow
 from kgm.operations.history.advice.window import Window
 from kgm.simulation.replay.recorded_group import MemberRun, RecordedProcess, RunEnd
 
@@ -30,12 +30,15 @@ class Subscribed:
 
 
 def processes(
-    tenures: Sequence[TenureRow], window: Window, owners: Sequence[OwnerRow], subscriptions: Mapping[str, Subscribed]
-) -> list[RecordedProcess]:
-    """The processes of a group in a time. subscriptions: by member id."""
+    tenures: Sequence[TenureRow], window: Window, owners: Sequence[OwnerRow], subscriptions: Mapping[str, Subscribed],
+    stalled: Mapping[str, bool],
+) -> list[RecordedProcess]:  # fmt: skip
+    """The processes of a group in a time. subscriptions: by member id; stalled: `stalls`."""
     chains: list[_Chain] = []
     for tenure in _within(tenures, window):
         run = _run(tenure, window)
+        if run.ended is not None and tenure.member_id in stalled:
+            run = replace(run, is_stall=True, is_stall_sure=stalled[tenure.member_id])
         chain = _chain_of(tenure, run, chains, window.session_ms)
         if chain is None:
             chains.append(_Chain(tenure, run))
@@ -54,6 +57,22 @@ def processes(
         )
         for number, chain in enumerate(chains)
     ]  # fmt: skip
+
+
+def stalls(tenures: Sequence[TenureRow], rebalances: Iterable[RebalanceRow]) -> dict[str, bool]:
+    """The member ids that ended because their applications did not poll within max.poll.interval.ms, by their own
+    records or by what a broker logged of the rebalance, and whether that is certain."""
+    known = {
+        row.member_id: row.end_confidence == Confidence.CERTAIN
+        for row in tenures
+        if row.end_cause == Cause.MAX_POLL.value
+    }
+    for rebalance in rebalances:
+        if rebalance.cause == Cause.MAX_POLL.value and rebalance.left == 1:
+            ended = [row.member_id for row in tenures if row.to_timestamp == rebalance.timestamp]
+            if len(ended) == 1:
+                known[ended[0]] = rebalance.confidence == Confidence.CERTAIN.value
+    return known
 
 
 class _Chain:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from kgm.history.causes.verdict import Cause
 from kgm.history.rows import MemberStateRow, OwnerRow, RebalanceRow, SnapshotRow, TableRow, TenureRow, TimeoutAdviceRow
-from kgm.operations.history.advice.processes import Subscribed, processes
+from kgm.operations.history.advice.processes import Subscribed, processes, stalls
 from kgm.operations.history.advice.window import NotReplayableError, Window, newest, untouched
 from kgm.operations.history.source import History
 from kgm.simulation.plan.bounce_plan import GroupProtocol
@@ -50,6 +50,11 @@ class Recording:
     are_partitions_known: bool
     is_session_known: bool
 
+    @property
+    def has_unsure_stalls(self) -> bool:
+        """Whether a member that is taken for one that did not poll in time may have gone another way."""
+        return any(run.is_stall and not run.is_stall_sure for each in self.group.processes for run in each.runs)
+
 
 def record(history: History, group_id: str, rebalances: Sequence[RebalanceRow]) -> Recording:
     """The newest rebalances in which nothing is missing. Raises NotReplayableError."""
@@ -62,7 +67,7 @@ def record(history: History, group_id: str, rebalances: Sequence[RebalanceRow]) 
     window = Window(rows, tenures, session_ms)
     subscriptions = _subscriptions(history, group_id, group_type)
     topics = _topics(owners, window)
-    played = processes(tenures, window, owners, subscriptions)
+    played = processes(tenures, window, owners, subscriptions, stalls(tenures, rows))
     if len(played) > _MOST_PROCESSES or sum(topics.values()) > _MOST_PARTITIONS:
         raise NotReplayableError("the group is too large to be played again")
     group = ReplayedGroup(

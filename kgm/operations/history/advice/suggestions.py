@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from math import ceil
 
 from kgm.simulation.plan.bounce_plan import GroupProtocol
-from kgm.simulation.replay.changes import GroupChange, GroupChangeKind, restarts, restless_processes, rollouts
+from kgm.simulation.replay.changes import (
+    GroupChange,
+    GroupChangeKind,
+    restarts,
+    restless_processes,
+    rollouts,
+    stall_lengths_ms,
+)
 from kgm.simulation.replay.recorded_group import ReplayedGroup
 
 _COOPERATIVE = "cooperative-sticky"
@@ -16,6 +23,9 @@ _LONGEST_CONSUMER_SESSION_MS = 60_000
 _MARGIN = 1.2
 _HEARTBEAT_MS = 3_000
 _ROUND_MS = 5_000
+#: A longer max.poll.interval.ms is never advised.
+_LONGEST_POLL_MS = 3_600_000
+_POLL_ROUND_MS = 30_000
 
 
 def suggested_changes(group: ReplayedGroup) -> Iterator[GroupChange]:
@@ -29,6 +39,9 @@ def suggested_changes(group: ReplayedGroup) -> Iterator[GroupChange]:
         yield GroupChange(kind=GroupChangeKind.SESSION_TIMEOUT, session_timeout_ms=session_ms)
     if session_ms is not None and has_dynamic:
         yield GroupChange(kind=GroupChangeKind.STATIC_AND_SESSION, session_timeout_ms=session_ms)
+    poll_ms = _advised_max_poll_interval(group)
+    if poll_ms is not None:
+        yield GroupChange(kind=GroupChangeKind.MAX_POLL_INTERVAL, max_poll_interval_ms=poll_ms)
     restless = restless_processes(group)
     if restless:
         yield GroupChange(kind=GroupChangeKind.KEEP_RUNNING, processes=restless)
@@ -47,4 +60,12 @@ def _advised_session(group: ReplayedGroup) -> int | None:
         for each in restarts(group)
     )
     fitting = [ms for ms in needed if group.session_timeout_ms < ms <= longest_ms]
+    return fitting[-1] if fitting else None
+
+
+def _advised_max_poll_interval(group: ReplayedGroup) -> int | None:
+    """A max.poll.interval.ms within which applications that stalled would have polled again; None if there were none,
+    or none that is sensible would help."""
+    needed = [ceil(ms * _MARGIN / _POLL_ROUND_MS) * _POLL_ROUND_MS for ms in stall_lengths_ms(group)]
+    fitting = [ms for ms in needed if group.rebalance_timeout_ms < ms <= _LONGEST_POLL_MS]
     return fitting[-1] if fitting else None

@@ -54,6 +54,10 @@ def _with(group: ReplayedGroup, change: GroupChange) -> str:
         case GroupChangeKind.KEEP_RUNNING:
             more = ", ..." if len(change.processes) > _NAMES_SHOWN else ""
             return f"{', '.join(change.processes[:_NAMES_SHOWN])}{more} running all the time"
+        case GroupChangeKind.MAX_POLL_INTERVAL:
+            interval_ms = change.max_poll_interval_ms or 0
+            now = show_duration(group.rebalance_timeout_ms)
+            return f"max.poll.interval.ms at {show_duration(interval_ms)} instead of {now}"
 
 
 def price_of(change: GroupChange, group: ReplayedGroup) -> str | None:
@@ -77,6 +81,10 @@ def price_of(change: GroupChange, group: ReplayedGroup) -> str | None:
             return "a rebalance that moves partitions takes two rounds; the change takes two rolling restarts"
         case GroupChangeKind.KEEP_RUNNING:
             return None
+        case GroupChangeKind.MAX_POLL_INTERVAL:
+            more_ms = (change.max_poll_interval_ms or 0) - group.rebalance_timeout_ms
+            later = show_duration(more_ms)
+            return f"an application that hangs is missed {later} later, and rebalances wait for it that much longer"
 
 
 def caveats_of(recording: Recording, replays: Replays, change: GroupChange) -> tuple[str, ...]:
@@ -87,6 +95,8 @@ def caveats_of(recording: Recording, replays: Replays, change: GroupChange) -> t
         caveats.append(
             f"{many(unsure, 'start')} may be of other processes: several members have the same client id and host"
         )
+    if change.kind is GroupChangeKind.MAX_POLL_INTERVAL and recording.has_unsure_stalls:
+        caveats.append("of some members it is not certain that their applications did not poll (--broker-log)")
     if not replays.is_faithful:
         least, most = replays.replayed
         counts = str(least) if least == most else f"{least} to {most}"

@@ -1,5 +1,7 @@
 """What advice says that a change would have spared a group, against the same group driven with the change."""
 
+from dataclasses import replace
+
 import pytest
 
 from kgm.operations.history.advice import advise
@@ -132,3 +134,37 @@ def test_gains_are_what_really_happens(seed):
         assert gain.moves.least <= moves <= gain.moves.most, each
         if each.bound == "exact":
             assert (gain.rebalances.least, gain.moves.least) == (rebalances, moves)
+
+
+def test_a_max_poll_interval_would_have_kept_those_that_stalled():
+    """Members that leave when max.poll.interval.ms has passed, and join with their next poll. The broker's log says so
+    of the leaves: without it they may be anything."""
+    stalls, for_ms, interval_ms = (100_000, 300_000, 700_000), 40_000, 300_000
+    lives = [Life(name=f"app-{number}", start=number * 20_000) for number in range(3)]
+    calm = Script(lives=tuple(lives), partitions=6)
+    lives[1] = replace(lives[1], restarts=tuple((at_ms, for_ms, True) for at_ms in stalls))
+    script = calm.but(lives=tuple(lives))
+    records = drive(script)
+    history = history_of(records)
+    rows = history.rebalances(GROUP_ID)
+    assert not [
+        each for each in advise(history, GROUP_ID, rows).advice
+        if each.change.kind is GroupChangeKind.MAX_POLL_INTERVAL
+    ]  # fmt: skip
+    logged = [
+        replace(row, cause="max-poll", confidence="certain", source="broker log") if row.left == 1 else row
+        for row in rows
+    ]
+    report = advise(history, GROUP_ID, logged)
+    each = one(report, GroupChangeKind.MAX_POLL_INTERVAL)
+    rebalances, moves = spared(count(records), count(drive(calm)))
+    assert rebalances == 2 * len(stalls)
+    assert (each.gain.rebalances.least, each.gain.rebalances.most) == (rebalances, rebalances)
+    assert (each.gain.moves.least, each.gain.moves.most) == (moves, moves)
+    assert each.bound == "exact"
+    assert interval_ms + for_ms < each.change.max_poll_interval_ms <= 1.5 * (interval_ms + for_ms)
+    assert "hangs is missed" in each.price
+    inferred = [replace(row, confidence="possible") if row.cause == "max-poll" else row for row in logged]
+    unsure = one(advise(history, GROUP_ID, inferred), GroupChangeKind.MAX_POLL_INTERVAL)
+    assert unsure.bound == "at-most"
+    assert any("--broker-log" in caveat for caveat in unsure.caveats)

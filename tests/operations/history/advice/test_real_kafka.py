@@ -12,8 +12,9 @@ from kgm.records.messages.group_metadata_key import GroupMetadataKey
 from kgm.records.record import decode_record
 from kgm.simulation.replay.changes import GroupChangeKind
 from tests.history.truth.driven import Broker
-from tests.kafka.members import RdMembers, wait_settled
+from tests.kafka.members import JavaMembers, RdMembers, wait_settled
 from tests.operations.history.advice.driven_twice import count
+from tests.waiting import until
 
 pytestmark = [pytest.mark.alone, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -74,3 +75,51 @@ def test_static_membership():
     assert (each.gain.rebalances.least, each.gain.rebalances.most) == (6, 6), each
     moves = before.moves - after.moves
     assert (each.gain.moves.least, each.gain.moves.most) == (moves, moves), each
+
+
+STALL_MS, SHORT_MS = 9_000, 6_000
+
+
+def stall_some(java, group, interval_ms):
+    """Three members come one by one; then two applications stall, one after the other."""
+    alive = {}
+    for name in ("a", "b", "c"):
+        alive[name] = java.start(
+            group=group, client_id=f"{group}-{name}", max_poll_interval_ms=interval_ms, topics=["events"],
+            session_timeout_ms=30_000, assignor="range",
+        )  # fmt: skip
+        wait_settled(list(alive.values()), PARTITIONS, timeout_s=60)
+    for name in ("b", "a"):
+        before, seen = len(alive[name].events), len(alive[name].of_kind("polled"))
+        alive[name].stall(STALL_MS)
+        # It is over once it polls again; if the member has left, it has to be assigned again.
+        until(lambda name=name, seen=seen: len(alive[name].of_kind("polled")) > seen + 1, f"{name} polls again", 60)
+        if interval_ms < STALL_MS:
+            alive[name].wait_event("assigned", after=before, timeout_s=60)
+        wait_settled(list(alive.values()), PARTITIONS, timeout_s=60)
+
+
+def test_a_longer_max_poll_interval(tmp_path):
+    """Members leave because their applications stall; with the interval that is advised they do not."""
+    with Broker({"events": PARTITIONS}) as broker, JavaMembers(broker.cluster.bootstrap) as java:
+        stall_some(java, "short", SHORT_MS)
+        lines, raw = broker.log, broker.raw()
+        log = tmp_path / "server.log"
+        log.write_text("\n".join(lines))
+        tables = TablesInMemory(tables=derive(raw).tables, origin=HistoryOrigin())
+        history = History(source=HistorySource(path=Path("records")), tables=tables, broker_logs=(log,))
+        rows = history.rebalances("short")
+        report = advise(history, "short", rows)
+        (each,) = [each for each in report.advice if each.change.kind is GroupChangeKind.MAX_POLL_INTERVAL]
+        assert each.change.max_poll_interval_ms > STALL_MS
+        stall_some(java, "long", each.change.max_poll_interval_ms)
+        after = broker.raw()
+    before, spared = count(records_of(raw, "short")), count(records_of(after, "long"))
+    assert [row.cause for row in rows].count("max-poll") == 2
+    assert before.rebalances - spared.rebalances == 4, "each stall was a leave and a join"
+    assert (each.gain.rebalances.least, each.gain.rebalances.most) == (4, 4), each
+    moves = before.moves - spared.moves
+    assert (each.gain.moves.least, each.gain.moves.most) == (moves, moves), each
+    assert each.bound == "exact"
+    assert each.causes == ("max-poll",)
+    assert "max.poll.interval.ms at 30s instead of 6s" in each.text
