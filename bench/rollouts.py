@@ -4,7 +4,7 @@
 usage: python bench/rollouts.py [--plans N] [--seed N] [--threads N]      (needs Java 17 and Maven; starts a broker)
 
 Each plan has a group of its own: librdkafka or Java consumers, classic or KIP-848, static or dynamic, an assignor, 2 to 5
-members, all together or in batches. kgm predicts each step, runs a command that stops and starts the consumer, watches, and
+members, all together or in batches, some static ones removed before they start again. kgm predicts each step, runs a command that stops and starts the consumer, watches, and
 compares; it ends with 0 only if every step was as foretold. Beside that, the consumers are asked: each was restarted once,
 and together they own every partition once."""
 
@@ -43,21 +43,23 @@ class RandomPlan:
     partitions: int
     batch: int | None
     away_s: float
+    removes_first: bool
 
     @classmethod
     def draw(cls, number, chance):
         protocol = chance.choice(("classic", "classic", "consumer"))
         assignors = ("range", "roundrobin", "cooperative-sticky") if protocol == "classic" else ("uniform", "range")
-        members = chance.randrange(2, 6)
+        members, static = chance.randrange(2, 6), chance.random() < 0.5
         return cls(
-            number, chance.choice(("librdkafka", "java")), protocol, chance.random() < 0.5, chance.choice(assignors), members,
+            number, chance.choice(("librdkafka", "java")), protocol, static, chance.choice(assignors), members,
             chance.choice(PARTITIONS), chance.choice((None, 1, 1, 2)), chance.choice((0.3, 1.0, 3.0)),
+            static and chance.random() < 0.3,
         )  # fmt: skip
 
     def __str__(self):
         how = "together" if self.batch is None else f"rolling by {self.batch}"
         kind = "static" if self.static else "dynamic"
-        return f"{self.kind} {self.protocol} {kind} {self.assignor} {self.members}x{self.partitions} {how}, {self.away_s:g} s"
+        return f"{self.kind} {self.protocol} {kind} {self.assignor} {self.members}x{self.partitions} {how}, {self.away_s:g} s{', removed first' if self.removes_first else ''}"
 
 
 def carry_out(plan, kafka, folder):
@@ -81,14 +83,19 @@ def carry_out(plan, kafka, folder):
         units.restart_s = plan.away_s
         shape = ["--together"] if plan.batch is None else ["--rolling", "--max-unavailable", str(plan.batch)]
         # Handovers of a consumer group may happen between two polls.
-        unseen = ["--accept-unseen"] if plan.protocol == "consumer" and not plan.static else []
+        unseen = ["--accept-unseen"] if plan.protocol == "consumer" and (plan.removes_first or not plan.static) else []
         which = "{instance_id}" if plan.static else "{client_id}"
+        commands = ["--exec", f"{units.command} restart {which}"]
+        if plan.removes_first:
+            units.start_s = plan.away_s
+            commands = ["--exec-stop", f"{units.command} stop {which}", "--exec", f"{units.command} start {which}"]
+            commands += ["--remove-first", "--assume-stopped"]
         ended = kgm(
             folder, kafka.bootstrap, "rollout", group, "--all", *shape, *unseen, "--settle", "3s", "--restart-time",
-            f"{plan.away_s:g}s", "--heartbeat-interval", "300ms", "--exec", f"{units.command} restart {which}", "-o", "ndjson",
+            f"{plan.away_s:g}s", "--heartbeat-interval", "300ms", *commands, "-o", "ndjson",
             timeout_s=600,
         )  # fmt: skip
-        agrees = sorted(name for _, name in units.calls) == names
+        agrees = sorted(name for _, name in units.calls) == sorted(names * (1 + plan.removes_first))
         if ended.code == 0:
             wait_settled([*units.members.values()], plan.partitions, 20)
         why = "" if ended.code == 0 else ended.err.partition("error: ")[2].partition("\n")[0]

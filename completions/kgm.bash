@@ -195,7 +195,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --order --restart-time --stop --retry-every --migrate --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file --members --topic -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --order --restart-time --stop --retry-every --migrate --remove-first --scale-in --scale-out --scale-out-every --target-size --pre-registered --remove --session-timeout --rebalance-timeout --heartbeat-interval --assignor --as --protocol --set --kafka-version --compare --fail-if-moves --fail-if-rebalances --report --draws --budget --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'drain')
@@ -244,6 +244,7 @@ _kgm() {
         --session-timeout) _kgm_value '' "$cur"; return ;;
         --heartbeat-interval) _kgm_value '' "$cur"; return ;;
         --exec) _kgm_value '' "$cur"; return ;;
+        --exec-stop) _kgm_value '' "$cur"; return ;;
         --budget) _kgm_value '' "$cur"; return ;;
         --draws) _kgm_value '' "$cur"; return ;;
         --seed) _kgm_value '' "$cur"; return ;;
@@ -255,7 +256,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match --all --restart-time --restart-times --history --stop --minimise --minimize --max-duration --max-unavailable --keep-consuming --pause --session-timeout --heartbeat-interval --exec --budget --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --from-file -i --instance-ids -m --member-ids --match --all --restart-time --restart-times --history --stop --minimise --minimize --max-duration --max-unavailable --keep-consuming --pause --session-timeout --heartbeat-interval --exec --exec-stop --assume-stopped --budget --draws --seed -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'rollout')
@@ -301,7 +302,7 @@ _kgm() {
         -o|--output) _kgm_value words "$cur" 'table wide json yaml csv tsv name ndjson markdown schema'; return ;;
         --color) _kgm_value words "$cur" 'auto always never'; return ;;
         esac
-        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --order --restart-time --stop --scale-in --remove --assume-stopped --session-timeout --rebalance-timeout --heartbeat-interval --set --kafka-version --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
+        if [[ $cur == -* ]]; then _kgm_words '-g --group --exec --exec-stop --shell -i --instance-ids -m --member-ids --match --all --together --rolling --max-unavailable --pause --order --restart-time --stop --remove-first --scale-in --remove --assume-stopped --session-timeout --rebalance-timeout --heartbeat-interval --set --kafka-version --fail-if-moves --fail-if-rebalances --draws --seed --settle --step-timeout --command-timeout --interval --max-lag --accept-unseen --on-failure --kubernetes --namespace --selector --kubectl --journal --resume --dry-run --no-audit -b --bootstrap-server --bootstrap-servers --command-config -X --profile --timeout -o --output --no-headers --color --debug -h --help' "$cur"; return; fi
         _kgm_value 'groups' "$cur"
         ;;
     'scale-in')

@@ -194,7 +194,7 @@ class Simulation:
         return (
             group.all_static
             and not draw.generations
-            and not (plan.scale_in or plan.remove or plan.scale_out)
+            and not (plan.scale_in or plan.remove or plan.scale_out or plan.remove_first)
             and plan.longest_restart_ms + slack_ms < group.session_timeout_ms
         )
 

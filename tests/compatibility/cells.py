@@ -6,7 +6,9 @@ do what it has to do on every version."""
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +24,7 @@ from tests.compatibility.scene import (
     Scene,
 )
 from tests.kafka.members import wait_settled
+from tests.waiting import until
 
 NO_CONSUMER_GROUPS: Final = "no consumer groups (KIP-848) by default before 4.0"
 _NO_STATES: Final = "listings have no states before 2.6"
@@ -33,6 +36,7 @@ _NO_ASSIGNMENTS: Final = (
 )
 _PLAIN: Final = "no SCRAM without ZooKeeper before 3.5: tested with PLAIN"
 _HEARTBEAT: Final = ("--heartbeat-interval", "300ms")
+SCALED: Final = "scaled"
 
 
 class NotHere(Exception):
@@ -234,6 +238,65 @@ def bounce_dynamic(scene: Scene) -> list[str]:
     return []
 
 
+def drain(scene: Scene) -> list[str]:
+    """What it foretells of one member is what `simulate-bounce` foretells of its group."""
+    data = scene.json("drain", "--client-id", "a")["data"]
+    (row,) = [one for one in data["groups"] if one["group_id"] == STABLE]
+    (predicted,) = scene.json("simulate-bounce", STABLE, "--scale-in", "a")["data"]["scenarios"]
+    assert (row["drained_members"], row["members_left"], row["empty"]) == (["a"], 2, False), row
+    assert row["moved_partitions"] == predicted["moved_partitions"] > 0
+    return []
+
+
+def plan(scene: Scene) -> list[str]:
+    """Static members that are back in time: without a rebalance; a longer restart is removed first."""
+    words = ("plan", STABLE, *_HEARTBEAT, "--draws", "2", "--pause", "0s", "--minimise", "rebalances")
+    best = scene.json(*words)["data"]["plans"][0]
+    assert "--remove-first" not in best["flags"]
+    assert (best["costs"]["rebalances"], best["costs"]["handovers"]) == (0, 0)
+    late = scene.json(*words[:-1], "stopped", "--restart-time", "10m")["data"]["plans"][0]
+    assert "--remove-first" in late["flags"]
+    return []
+
+
+def rollout(scene: Scene) -> list[str]:
+    """A static member is restarted by a command, which asks the test to do it: nothing else happens."""
+    asked, done = scene.folder / "asked", scene.folder / "done"
+    command = f"sh -c 'touch {asked}; until test -e {done}; do sleep 0.1; done'"
+    words = ("--restart-time", "5s", *_HEARTBEAT, "--settle", "2s", "--journal", str(scene.folder / "journal.ndjson"))
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(scene.json, "rollout", STABLE, "-i", "a", *words, "--exec", command)
+        try:
+            until(lambda: asked.exists() or running.done(), "the command has not run", 60)
+            scene.members["a"].close()
+            scene.start(STABLE, "a")
+        finally:
+            done.touch()
+        data = running.result()["data"]
+    wait_settled([scene.members[name] for name in "abc"], PARTITIONS)
+    assert (data["outcome"], data["steps_done"]) == ("done", 1)
+    (observed,) = [event["observed"] for event in data["events"] if event["event"] == "observed"]
+    assert (observed["rebalances"], observed["rebalances_doubt"], observed["handovers"]) == (0, None, 0)
+    return []
+
+
+def scale_in(scene: Scene) -> list[str]:
+    """What it foretells of two pods is what happens when one stops and the line that it prints removes it."""
+    for name in ("app-0", "app-1"):
+        scene.start(SCALED, name)
+    wait_settled([scene.members["app-0"], scene.members["app-1"]], PARTITIONS)
+    data = scene.json("scale-in", SCALED, "--to", "1")["data"]
+    assert [one["group_instance_id"] for one in data["leaving"]] == ["app-1"]
+    rebalances = len(scene.rebalances(SCALED))
+    scene.members["app-1"].close()
+    words = shlex.split(data["commands"]["remove"])
+    place = words.index("remove-members")
+    assert scene.run(*words[place : words.index("-b")] if "-b" in words else words[place:]).code == 0
+    wait_settled([scene.members["app-0"]], PARTITIONS)
+    assert len(scene.rebalances(SCALED)) - rebalances == data["scenario"]["rebalances"] == 1
+    return []
+
+
 def _owners(group: Any) -> dict[str, Any]:
     return _sorted({member["group_instance_id"]: member["assignment"] for member in group["members"]})
 
@@ -316,6 +379,10 @@ ROWS: Final = (
     Row("`diff`", diff),
     Row("`simulate-bounce`, live and from a file", simulate, is_quick=True),
     Row("`simulate-bounce`, then a static member restarts", bounce_static, is_quick=True),
+    Row("`drain`", drain, is_quick=True),
+    Row("`plan`, also with a removal first", plan, is_quick=True),
+    Row("`rollout` of one static member", rollout, is_quick=True),
+    Row("`scale-in`, and the removal that it prints", scale_in),
     Row("`simulate-bounce`, then a dynamic member restarts", bounce_dynamic),
     Row("`history rebalances`, `history explain`, live", history_live, is_quick=True),
     Row("`history rebalances` of segments", history_segments),

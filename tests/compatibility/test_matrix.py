@@ -23,7 +23,7 @@ PLAYED_ROWS = ROWS if CHOSEN else tuple(row for row in ROWS if row.is_quick)
 TITLES = [row.title for row in ROWS]
 #: `config view` connects to nothing; `export` asks what `describe` and `doctor` ask; the others read the same records as
 #: `history rebalances`, or start Spark.
-ELSEWHERE = {"config view", "export", "history capture", "history build", "drain", "plan", "rollout", "scale-in"} | {
+ELSEWHERE = {"config view", "export", "history capture", "history build"} | {
     f"history {name}" for name in ("churn", "movement", "simulate-fleet", "timeline", "timeouts", "zombies")
 }
 

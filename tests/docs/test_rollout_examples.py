@@ -11,8 +11,11 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from kgm.coordinator.contract.settings import BrokerSettings
+from kgm.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from kgm.protocol.subscription import MemberAssignment, encode_assignment
 from kgm.server import serve_in_thread
 from tests import KGM, ROOT
 from tests.operations.rollout.units import JoinedUnits, environment
@@ -73,3 +76,58 @@ def test_an_example_restarts_every_member_once(line, server, tmp_path):
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert [name for _, name in units.calls] == NAMES
+
+
+def _argo_arguments(group: str, bootstrap: str) -> list[str]:
+    """What the Job of the AnalysisTemplate runs, on this group and server."""
+    (text,) = re.findall(r"<!-- argo -->\n```yaml\n(.*?)```", _PAGE, re.DOTALL)
+    (metric,) = yaml.safe_load(text)["spec"]["metrics"]
+    job = metric["provider"]["job"]["spec"]
+    assert (metric["failureLimit"], job["backoffLimit"]) == (0, 0)
+    words = job["template"]["spec"]["containers"][0]["args"]
+    assert words[0] == "watch"
+    assert words[-2:] == ["-b", "kafka:9092"]
+    return ["watch", group, *words[2:-2], "-b", bootstrap, "-o", "ndjson"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("goes_away", "code"), [(False, 0), (True, 8)], ids=["restarts", "a pod stays away"])
+def test_the_job_that_argo_runs_judges_its_restarts(goes_away, code, server, tmp_path):
+    """Argo's part, the restart of one pod after another, is played by the units."""
+    group = f"argo-{code}"
+    with JoinedUnits(server.bootstrap, tmp_path, {"group": group, "topic": "invoices"}) as units:
+        units.form(server, NAMES)
+        judge = subprocess.Popen(
+            [*KGM, *_argo_arguments(group, server.bootstrap)], env=environment(tmp_path, server.bootstrap),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            assert judge.stdout.readline(), "it begins with how the group is"
+            for name in NAMES:
+                if goes_away and name == NAMES[-1]:
+                    _take_over_from(units, name)
+                    break
+                units.stop(name)
+                units.members[name] = units.start(name)
+            out, err = judge.communicate(timeout=60)
+        finally:
+            judge.kill()
+        assert judge.returncode == code, (out, err)
+
+
+def _take_over_from(units: JoinedUnits, name: str) -> None:
+    """The member is removed, and the others take its partitions over."""
+    leaving = LeaveGroupRequest(group_id=units.group, members=[MemberIdentity(member_id="", group_instance_id=name)])
+    units.members[name].wire.ask(leaving, version=5)
+    others = [joiner for other, joiner in units.members.items() if other != name]
+    for joiner in others:
+        joiner.send_join()
+    for joiner in others:
+        joiner.receive_join()
+    halves = ([0, 1, 2], [3, 4, 5])
+    blobs = {
+        joiner.member_id: encode_assignment(MemberAssignment(partitions={joiner.topic: half}))
+        for joiner, half in zip(others, halves, strict=True)
+    }
+    for joiner in sorted(others, key=lambda one: one.member_id != one.leader):  # the leader first
+        assert joiner.sync(blobs if joiner.member_id == joiner.leader else None).error_code == 0

@@ -83,6 +83,13 @@ def simulate_bounce(
     migrate: Annotated[
         bool, typer.Option("--migrate", help="Members of a classic group return with the consumer protocol.")
     ] = False,
+    remove_first: Annotated[
+        bool,
+        typer.Option(
+            "--remove-first",
+            help="Members that bounce are removed by one LeaveGroup request for each batch once they have stopped.",
+        ),
+    ] = False,
     scale_in: Annotated[
         list[str] | None, typer.Option("--scale-in", metavar="ID[,ID...]", help="Members that stop and stay away.")
     ] = None,
@@ -217,17 +224,17 @@ def simulate_bounce(
         restart_time_ms=duration_of(restart_time, "--restart-time") or 0,
         retry_every_ms=duration_of(retry_every, "--retry-every"),
         migrate=migrate,
+        remove_first=remove_first,
         stop=choice_of(Stop, stop, "--stop") or Stop.CLEAN,
         what_if=what_if,
-        settings=parse_settings(settings or ()),
-        kafka_version=parse_version(kafka_version),
+        settings=parse_settings(settings or ()), kafka_version=parse_version(kafka_version),
         heartbeat_interval_ms=duration_of(heartbeat_interval, "--heartbeat-interval"),
-    )
+    )  # fmt: skip
     bounce_group, where = _group(group_id, from_file, members, topic, what_if, common)
-    gates = Gates(handovers=fail_if_moves, rebalances=fail_if_rebalances)
     played = partial(
-        predict_bounce, bounce_group, request, compares=compare, gates=gates, draws=draws, seed=seed,
-        keeps_holdings=report_file is not None, budget_ms=duration_of(budget, "--budget"),
+        predict_bounce, bounce_group, request, compares=compare, draws=draws, seed=seed,
+        gates=Gates(handovers=fail_if_moves, rebalances=fail_if_rebalances), keeps_holdings=report_file is not None,
+        budget_ms=duration_of(budget, "--budget"),
     )  # fmt: skip
     _show(_predicted(played, common), where, report_file, common)
 

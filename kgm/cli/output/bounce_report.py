@@ -154,6 +154,8 @@ def _how(plan: Plan) -> str:
         if len(plan.bounce) > 1:
             parts.append(_ORDERS[plan.order.value])
     parts += [f"{plan.stop.value} stop", f"back after {show_duration(plan.restart_time_ms)}"]
+    if plan.remove_first:
+        parts.insert(-1, "removed by one LeaveGroup")
     if plan.migrate:
         parts[-1] += " with the consumer protocol"
     if plan.retry_every_ms is not None:

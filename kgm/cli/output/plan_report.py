@@ -22,6 +22,10 @@ _NOTE = (
     "STOPPED: partition-seconds without a consumer; CONSUMED: the lowest share of partitions with a consumer at any "
     "time; both are of all draws' median or worst, times are never exact"
 )
+_REMOVES = (
+    "--remove-first: --exec-stop stops a member, one LeaveGroup removes it, --exec starts it; with --assume-stopped "
+    "also if nothing but the command shows that it has stopped"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +107,8 @@ def _plans(output: PlanOutput) -> Table:
         shown = [found.closest]
         notes.append(f"no plan keeps the limits; this one is closest: {', '.join(found.closest_exceeds)}")
     notes += [f"  {output.rollout(one)}" for one in shown]
+    if any(one.shape.removes_first for one in shown):
+        notes.append(_REMOVES)
     if not found.is_complete:
         notes.append(f"{found.tried} of {many(found.ways, 'way')} were tried within --budget; a larger one tries more")
     for caveat in dict.fromkeys(caveat for one in shown for caveat in one.prediction.caveats):
@@ -130,7 +136,14 @@ def _what_ifs(found: FoundPlans) -> list[Table]:
         for one in found.what_ifs
     ]
     columns = [*_columns("WHAT IF"), Column(title="PLAN"), Column(title="EXCEEDS"), Column(title="NEEDS")]
-    return [Table(columns=columns, rows=rows, heading="with another configuration")]
+    notes = [
+        f"{one.name}: if {one.death.member} dies, partitions are stopped for "
+        f"{one.death.stopped_partition_ms / 1000:.1f}s, added up, and now for "
+        f"{one.death.stopped_partition_now_ms / 1000:.1f}s"
+        for one in found.what_ifs
+        if one.death is not None
+    ]
+    return [Table(columns=columns, rows=rows, heading="with another configuration", notes=notes)]
 
 
 def _advice(advice: SessionAdvice) -> Table:

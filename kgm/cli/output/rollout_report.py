@@ -60,15 +60,20 @@ class RolloutPrinter:
     def planned(self, planned: PlannedRollout) -> None:
         """The commands of a dry run."""
         self._is_dry_run = True
-        for target, argv in planned.commands:
-            self._add(
-                _planned_json(target, argv, len(planned.spec.steps), self._group_id), shell_line(argv), target.step
-            )
-        for number, step in enumerate(planned.spec.steps, 1):
-            if step.remove:
-                names = ", ".join(step.remove)
-                item = _item(self._group_id, None, "note", number, len(planned.spec.steps), f"one LeaveGroup: {names}")
-                self._add(item, f"one LeaveGroup removes {names}", number)
+        steps = planned.spec.steps
+        for number, step in enumerate(steps, 1):
+            commands = [one for one in planned.commands if one[0].step == number]
+            for place, (target, argv) in enumerate(commands):
+                if step.remove and step.comes_back and place == len(step.members):
+                    self._planned_removal(step, number, len(steps))
+                self._add(_planned_json(target, argv, len(steps), self._group_id), shell_line(argv), number)
+            if step.remove and not step.comes_back:
+                self._planned_removal(step, number, len(steps))
+
+    def _planned_removal(self, step: RolloutStep, number: int, steps: int) -> None:
+        names = ", ".join(step.remove)
+        item = _item(self._group_id, None, "note", number, steps, f"one LeaveGroup: {names}")
+        self._add(item, f"one LeaveGroup removes {names}", number)
 
     def resumed(self, recorded: RecordedRollout) -> None:
         spec, progress = recorded.spec, recorded.progress

@@ -15,16 +15,25 @@ from kgm.operations.bounce.group import BounceGroup
 from kgm.operations.bounce.prediction import simulate
 from kgm.operations.bounce.request import BounceRequest, plan_for
 from kgm.operations.plan.costs import Objective, PlanCosts, PlanLimits, unbeaten
+from kgm.operations.plan.session_advice import (
+    longest_session_ms,
+    quiet_session_ms,
+    richest,
+    stopped_by_death_ms,
+)  # fmt: skip
 from kgm.operations.plan.shapes import PAUSES_MS, PlanShape, shapes_of
 from kgm.simulation.bounce import SEED, Simulation
 from kgm.simulation.draws.budget import affordable, cost_of
 from kgm.simulation.draws.players import HERE, Players
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership, Plan, Stop, WhatIf
+from kgm.simulation.plan.starting_group import SESSION_TIMEOUT_MS
 from kgm.simulation.report.prediction import Prediction
 
 DRAWS = 20
 BUDGET_MS = 30_000
 _COOPERATIVE = "cooperative-sticky"
+_SESSION = "session-timeout"
+_STATIC = "a group.instance.id of its own for each member"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,15 +61,28 @@ class FoundPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeathCosts:
+    """How long partitions are stopped, added up, if a member is killed and stays away: with a what-if, and now.
+
+    member: the one with the most partitions."""
+
+    member: str
+    stopped_partition_ms: int
+    stopped_partition_now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfPlan:
     """The best plan that was found for the group with another configuration.
 
-    change: what would have to be configured. exceeded: the limits that it does not keep."""
+    change: what would have to be configured. exceeded: the limits that it does not keep. death: what a member that dies
+    costs then, for a change that has that price."""
 
     name: str
     change: str
     best: FoundPlan
     exceeded: tuple[str, ...] = ()
+    death: DeathCosts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +122,10 @@ def find_plans(
     is_out_of_time: ends the search early; then the answer depends on the machine. Raises what `plan_for` and `simulate`
     raise for the first way, and TimedOutError if the time is not enough for that."""
     base = plan_for(task.request, task.group)
-    shapes = shapes_of(task.group.snapshot, base.bounce, max_unavailable=task.max_unavailable, pauses_ms=task.pauses_ms)
+    shapes = shapes_of(
+        task.group.snapshot, base.bounce, max_unavailable=task.max_unavailable, pauses_ms=task.pauses_ms,
+        may_remove=_stay_members(task.group.snapshot, base),
+    )  # fmt: skip
     trial = _Trial(task=task, base=base, draws=draws, seed=seed, is_out_of_time=is_out_of_time, players=players)
     tried: list[tuple[PlanShape, PlanCosts]] = []
     for number, shape in enumerate(shapes):
@@ -160,8 +185,27 @@ class _Trial:
         prediction = simulate(self.task.group, plan, draws=self.draws, seed=self.seed, players=self.players)
         return FoundPlan(shape=shape, costs=costs, prediction=prediction)
 
+    def death(self, what_if: WhatIf) -> DeathCosts:
+        """Raises KgmError."""
+        snapshot, base = self.task.group.snapshot, self.base
+        member = richest(snapshot, base.bounce)
+        now_ms, then_ms = (
+            stopped_by_death_ms(snapshot, base, member, one, self.seed) for one in (base.what_if, what_if)
+        )
+        return DeathCosts(member=member, stopped_partition_ms=then_ms, stopped_partition_now_ms=now_ms)
+
     def _plan(self, shape: PlanShape, what_if: WhatIf) -> Plan:
-        return replace(self.base, bounce=shape.bounce, rolling=shape.rolling, order=shape.order, what_if=what_if)
+        return replace(
+            self.base, bounce=shape.bounce, rolling=shape.rolling, order=shape.order, remove_first=shape.removes_first,
+            what_if=what_if,
+        )  # fmt: skip
+
+
+def _stay_members(snapshot: GroupSnapshot, base: Plan) -> bool:
+    """Whether a process that has stopped is a member still, so that its removal makes a difference: static members do
+    not leave when they are closed, and nobody leaves when it is killed."""
+    static = {member.identity for member in snapshot.members if member.group_instance_id is not None}
+    return base.stop is Stop.CRASH or not static.isdisjoint(base.bounce)
 
 
 def _distance(task: PlanTask, costs: PlanCosts) -> tuple[int, ...]:
@@ -186,13 +230,17 @@ def _what_ifs(trial: _Trial, shapes: Sequence[PlanShape]) -> tuple[tuple[WhatIfP
     errors: dict[str, KgmError] = {}
     for name, change, what_if in _changes(task.group.snapshot, trial.base):
         try:
-            tried = [(shape, trial.costs_of(shape, what_if)) for shape in candidates]
+            ways = [replace(one, removes_first=False) for one in candidates] if name == _SESSION else candidates
+            tried = [(shape, trial.costs_of(shape, what_if)) for shape in dict.fromkeys(ways)]
             shape, costs = min(tried, key=lambda one: _distance(task, one[1]))
             best = trial.found(shape, costs, what_if)
+            death = trial.death(what_if) if name == _SESSION else None
         except KgmError as error:
             errors[name] = error
             continue
-        played.append(WhatIfPlan(name=name, change=change, best=best, exceeded=task.limits.exceeded(costs)))
+        played.append(
+            WhatIfPlan(name=name, change=change, best=best, exceeded=task.limits.exceeded(costs), death=death)
+        )
     played.sort(key=lambda one: _distance(task, one.best.costs))
     return tuple(played), errors
 
@@ -203,14 +251,25 @@ def _changes(snapshot: GroupSnapshot, base: Plan) -> list[tuple[str, str, WhatIf
     changes = []
     if any(member.group_instance_id is None for member in snapshot.members):
         static = replace(what_if, membership=Membership.STATIC)
-        changes.append(("static", "a group.instance.id of its own for each member (KIP-345)", static))
+        changes.append(("static", f"{_STATIC} (KIP-345)", static))
+    changes += _longer_session(snapshot, base)
     if classic and not (snapshot.assignor or "").startswith("cooperative"):
         cooperative = replace(what_if, assignor=_COOPERATIVE)
         changes.append(("cooperative", "partition.assignment.strategy=cooperative-sticky in all members", cooperative))
     if classic:
         consumer = replace(what_if, assignor=None, protocol=GroupProtocol.CONSUMER)
         changes.append(("consumer", "group.protocol=consumer in all members (KIP-848)", consumer))
-    elif base.stop is Stop.CRASH:
-        freed = replace(what_if, freed=True)
-        changes.append(("freed", "kgm remove-members for each killed process before it starts again", freed))
     return changes
+
+
+def _longer_session(snapshot: GroupSnapshot, base: Plan) -> list[tuple[str, str, WhatIf]]:
+    """Static members with a session timeout that outlasts the restart, unless that is so already."""
+    now_ms = base.what_if.session_timeout_ms or snapshot.session_timeout_ms or SESSION_TIMEOUT_MS
+    needed_ms = quiet_session_ms(snapshot, base, len(base.bounce))
+    if needed_ms <= now_ms or needed_ms > longest_session_ms(snapshot, base) or base.stop is Stop.CRASH:
+        return []
+    is_static = all(member.group_instance_id is not None for member in snapshot.members)
+    setting = "session.timeout.ms" if snapshot.type == GroupProtocol.CLASSIC.value else "consumer.session.timeout.ms"
+    change = f"{'' if is_static else f'{_STATIC} and '}{setting}={needed_ms}"
+    membership = base.what_if.membership if is_static else Membership.STATIC
+    return [(_SESSION, change, replace(base.what_if, membership=membership, session_timeout_ms=needed_ms))]

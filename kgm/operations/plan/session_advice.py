@@ -68,10 +68,8 @@ def advise(group: BounceGroup, plan: Plan, *, seed: int = SEED) -> SessionAdvice
         )
     plan = replace(plan, settings={**group.broker_settings, **plan.settings})
     now_ms = plan.what_if.session_timeout_ms or snapshot.session_timeout_ms or SESSION_TIMEOUT_MS
-    advised_ms = shortest_session_ms(
-        plan.restart_times_ms, len(static), lambda session_ms: _slack_ms(snapshot, plan, session_ms)
-    )
-    worst = max(static, key=lambda name: (count(_static(snapshot)[name]), name))
+    advised_ms = quiet_session_ms(snapshot, plan, len(static))
+    worst = richest(snapshot, static)
     return SessionAdvice(
         restart_times_ms=tuple(sorted(plan.restart_times_ms)),
         members=len(static),
@@ -80,10 +78,22 @@ def advise(group: BounceGroup, plan: Plan, *, seed: int = SEED) -> SessionAdvice
         quiet_now=_quiet_percent(snapshot, plan, now_ms, seed),
         quiet=_quiet_percent(snapshot, plan, advised_ms, seed),
         member=worst,
-        died_now_ms=_died_ms(snapshot, plan, worst, now_ms, seed),
-        died_ms=_died_ms(snapshot, plan, worst, advised_ms, seed),
+        died_now_ms=stopped_by_death_ms(snapshot, plan, worst, _with_session(plan, now_ms), seed),
+        died_ms=stopped_by_death_ms(snapshot, plan, worst, _with_session(plan, advised_ms), seed),
         caveats=tuple(_caveats(snapshot, plan, len(static), advised_ms)),
     )
+
+
+def quiet_session_ms(snapshot: GroupSnapshot, plan: Plan, members: int) -> int:
+    """`shortest_session_ms` for so many members of the group that restart as the plan says."""
+    times_ms = plan.restart_times_ms or (plan.restart_time_ms,)
+    return shortest_session_ms(times_ms, members, lambda session_ms: _slack_ms(snapshot, plan, session_ms))
+
+
+def richest(snapshot: GroupSnapshot, names: Sequence[str]) -> str:
+    """The one of these members that owns the most partitions."""
+    owned = {member.identity: count(member.assignment) for member in snapshot.members}
+    return max(names, key=lambda name: (owned[name], name))
 
 
 def shortest_session_ms(restart_times_ms: Sequence[int], members: int, slack_ms: Callable[[int], int]) -> int:
@@ -123,15 +133,20 @@ def _quiet_percent(snapshot: GroupSnapshot, plan: Plan, session_ms: int, seed: i
     return 100 * sum(not draw.handovers and not draw.moves for draw in drawn) // len(drawn)
 
 
-def _died_ms(snapshot: GroupSnapshot, plan: Plan, member: str, session_ms: int, seed: int) -> int:
-    """How long partitions are stopped if the member is killed and stays away."""
+def _with_session(plan: Plan, session_ms: int) -> WhatIf:
+    return WhatIf(session_timeout_ms=session_ms, rebalance_timeout_ms=plan.what_if.rebalance_timeout_ms)
+
+
+def stopped_by_death_ms(snapshot: GroupSnapshot, plan: Plan, member: str, what_if: WhatIf, seed: int) -> int:
+    """How long partitions are stopped, added up, if the member is killed and stays away. plan: settings, version and
+    heartbeat interval are its."""
     died = Plan(
         scale_in=(member,),
         stop=Stop.CRASH,
         settings=plan.settings,
         kafka_version=plan.kafka_version,
         heartbeat_interval_ms=plan.heartbeat_interval_ms,
-        what_if=WhatIf(session_timeout_ms=session_ms, rebalance_timeout_ms=plan.what_if.rebalance_timeout_ms),
+        what_if=what_if,
     )
     return Simulation.of(snapshot, died, seed).runner(0).play().stopped_partition_ms
 
@@ -149,11 +164,17 @@ def _caveats(snapshot: GroupSnapshot, plan: Plan, members: int, advised_ms: int)
         texts.append(
             f"{len(plan.bounce) - members} dynamic members leave when they stop, whatever the session timeout is"
         )
-    limit = plan.settings.get(MAX_SESSION)
-    longest_ms = int(limit) if limit is not None and limit.isdecimal() else _LONGEST_SESSION_MS
-    if snapshot.type == "classic" and advised_ms > longest_ms:
-        texts.append(f"the broker accepts at most {longest_ms // 1000} s ({MAX_SESSION})")
+    if advised_ms > longest_session_ms(snapshot, plan):
+        texts.append(f"the broker accepts at most {longest_session_ms(snapshot, plan) // 1000} s ({MAX_SESSION})")
     return texts
+
+
+def longest_session_ms(snapshot: GroupSnapshot, plan: Plan) -> float:
+    """The longest session timeout that the broker accepts from members of a classic group."""
+    limit = plan.settings.get(MAX_SESSION)
+    if snapshot.type != "classic":
+        return math.inf
+    return int(limit) if limit is not None and limit.isdecimal() else _LONGEST_SESSION_MS
 
 
 def restart_times_of(folder: str, group_id: str) -> tuple[int, ...]:

@@ -1,9 +1,11 @@
-"""The ways to restart members of a group: all at once, or in batches of some size, order and pause."""
+"""The ways to restart members of a group: all at once, or in batches of some size, order and pause, and with or without
+their removal in between."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kgm.model.errors import KgmError
 from kgm.model.snapshot import GroupSnapshot
@@ -18,23 +20,26 @@ _ORDERS = (MemberOrder.ID, MemberOrder.LEADER_LAST, MemberOrder.HOST, MemberOrde
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanShape:
-    """One way. rolling: None: all members together. bounce: the members in their order."""
+    """One way. rolling: None: all members together. bounce: the members in their order. removes_first: whether a batch
+    that has stopped is removed before it starts again."""
 
     rolling: Rolling | None
     order: MemberOrder
     bounce: tuple[str, ...]
+    removes_first: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
         """As options of `kgm simulate-bounce` and `kgm rollout`."""
+        last = ("--remove-first",) if self.removes_first else ()
         if self.rolling is None:
-            return ("--together",)
+            return ("--together", *last)
         words = ["--rolling", "--max-unavailable", str(self.rolling.max_unavailable)]
         if self.rolling.pause_ms:
             words += ["--pause", typed_duration(self.rolling.pause_ms)]
         if self.order is not MemberOrder.ID:
             words += ["--order", self.order.value]
-        return tuple(words)
+        return (*words, *last)
 
     @property
     def batches(self) -> tuple[frozenset[str], ...]:
@@ -44,23 +49,25 @@ class PlanShape:
 
 def shapes_of(
     snapshot: GroupSnapshot, bouncing: Sequence[str], *, max_unavailable: int | None = None,
-    pauses_ms: Sequence[int] = PAUSES_MS,
+    pauses_ms: Sequence[int] = PAUSES_MS, may_remove: bool = False,
 ) -> tuple[PlanShape, ...]:  # fmt: skip
     """Every way to restart these members, those first that differ most: a search that ends early has seen some of each.
 
     Two ways with the same batches, one after another, are one. max_unavailable: the most members that may be away at
-    the same time. An order that the group does not have, or whose leader is not known, is left out."""
+    the same time. may_remove: whether each way is also one with `removes_first`. An order that the group does not have,
+    or whose leader is not known, is left out."""
     most = min(max_unavailable or len(bouncing), len(bouncing))
     coarse = _coarse(most)
     others = [size for size in range(1, most + 1) if size not in coarse]
     orders = list(_orders(snapshot, bouncing))
-    shapes: dict[tuple[int, tuple[frozenset[str], ...]], PlanShape] = {}
+    shapes: dict[tuple[object, ...], PlanShape] = {}
     for pause_ms in dict.fromkeys(pauses_ms):
         for sizes in (coarse, others):
             for order, members in orders:
-                for size in sizes:
-                    shape = _shape(members, size, order, pause_ms)
-                    shapes.setdefault((0 if shape.rolling is None else pause_ms, shape.batches), shape)
+                for size, removes_first in itertools.product(sizes, (False, True) if may_remove else (False,)):
+                    shape = replace(_shape(members, size, order, pause_ms), removes_first=removes_first)
+                    pause = 0 if shape.rolling is None else pause_ms
+                    shapes.setdefault((pause, shape.batches, removes_first), shape)
     return tuple(shapes.values())
 
 

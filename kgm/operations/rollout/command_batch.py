@@ -19,15 +19,17 @@ _POLL_MS = 50
 
 
 class CommandBatch:
-    """Commands of some members. `take_over`, `start`, `poll` until it is True, `check`."""
+    """Commands of some members: `take_over`, `start`, `poll` until it is True, `check`.
+
+    is_stop: whether they stop members that another command starts again."""
 
     def __init__(
         self, template: CommandTemplate, targets: Sequence[CommandTarget], tools: RolloutTools, limits: RolloutLimits,
-        emit: Callable[..., None], *, is_on_failure: bool = False,
+        emit: Callable[..., None], *, is_on_failure: bool = False, is_stop: bool = False,
     ) -> None:  # fmt: skip
         self.targets = list(targets)
         self._template, self._tools, self._limits, self._emit = template, tools, limits, emit
-        self._is_on_failure = is_on_failure
+        self._marks = {"is_on_failure": is_on_failure, "is_stop": is_stop}
         self._begun: Mapping[str, BegunCommand] = {}
         self._waiting = {target.identity: target for target in once_each(template, targets)}
         self._running: dict[str, tuple[RunningCommand, CommandRecord]] = {}
@@ -78,7 +80,7 @@ class CommandBatch:
         argv = self._template.argv(target)
         env = environment(target, self._tools.environment)
         record = CommandRecord(self._tools.audit, self._tools.operator, self._tools.cluster, target, argv)
-        common = {"step": target.step, "identity": identity, "is_on_failure": self._is_on_failure}
+        common = {"step": target.step, "identity": identity, **self._marks}
         self._tools.journal.write(JournalKind.COMMAND_BEGIN, argv=argv, **common)
         record.write_intent()
         self._emit(RolloutEventKind.COMMAND, shell_line(argv), identity=identity, argv=tuple(argv))
@@ -112,8 +114,8 @@ class CommandBatch:
         self._results[identity] = result
         target = next(one for one in self.targets if one.identity == identity)
         self._tools.journal.write(
-            JournalKind.COMMAND_END, step=target.step, identity=identity, is_on_failure=self._is_on_failure,
-            is_success=result.is_success, **result.to_json(),
+            JournalKind.COMMAND_END, step=target.step, identity=identity, is_success=result.is_success, **self._marks,
+            **result.to_json(),
         )  # fmt: skip
         unwritten = record.write_result(result)
         if unwritten is not None:

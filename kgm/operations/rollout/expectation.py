@@ -40,11 +40,15 @@ class StepExpectation:
     @classmethod
     def of(cls, prediction: Prediction) -> StepExpectation:
         typical, ranges = prediction.typical, prediction.ranges
+        # Generations of a classic group are what is counted: a group that becomes empty has another one too.
+        is_classic = prediction.protocol == "classic"
         if prediction.exact or ranges is None:
-            rebalances = ExpectedRange(least=typical.rebalances, most=typical.rebalances)
+            most = max(typical.rebalances, typical.generations if is_classic else 0)
+            rebalances = ExpectedRange(least=typical.rebalances, most=most)
             handovers = ExpectedRange(least=typical.handovers, most=typical.handovers)
         else:
-            rebalances = ExpectedRange(least=ranges.rebalances.min, most=ranges.rebalances.max)
+            most = max(ranges.rebalances.max, ranges.generations.max if is_classic else 0)
+            rebalances = ExpectedRange(least=ranges.rebalances.min, most=most)
             handovers = ExpectedRange(least=ranges.handovers.min, most=ranges.handovers.max)
         return cls(
             rebalances=rebalances,

@@ -40,14 +40,15 @@ class StepView:
     """The group before the step, and what happened to members since.
 
     bystanders: the member ids of members that are not part of the step, by identity. wanted_members: how many members
-    there are to be at the end; None: that is not known any more. replacements: how often a static member had another
-    member id than before."""
+    there are to be at the end; None: that is not known any more. is_away: whether the members of the step are to be
+    gone now, although they will be back. replacements: how often a static member had another member id than before."""
 
     step: RolloutStep
     before: GroupSnapshot
     bystanders: Mapping[str, str]
     wanted_members: int | None
     counts_before: StepCounts
+    is_away: bool = False
     replacements: dict[str, int] = field(default_factory=dict)
     missed: StepCounts = field(default_factory=lambda: StepCounts(rebalances=0, handovers=0))
 
@@ -146,14 +147,19 @@ class GroupObservation:
         assert self.view is not None
         return self.view
 
+    def expect_away(self, *, is_away: bool) -> None:
+        """Whether the members of the step are to be gone from now on."""
+        self._view().is_away = is_away
+
     def has_restarted(self, identity: str) -> bool:
-        """Whether a member of the step has another member id than before, or, if it is dynamic, is gone."""
+        """Whether a member of the step has another member id than before, or, if it is dynamic, is gone and a command
+        restarts it; whether a dynamic member was started cannot be seen."""
         latest, before = self.latest, by_identity(self._view().before).get(identity)
         if latest is None or before is None:
             return False
         now = by_identity(latest).get(identity)
         if before.group_instance_id is None:
-            return now is None
+            return now is None and self._view().step.kind is not StepKind.REPLACE
         return now is not None and now.member_id != before.member_id
 
     def intruders(self) -> list[str]:
@@ -196,7 +202,8 @@ class GroupObservation:
         if latest is None:
             return ["the group cannot be described" if self.error is None else self.error.message]
         reasons = [] if latest.state == STABLE else [f"the group is {latest.state}"]
-        if latest.state == "Empty" and self._view().wanted_members == 0:
+        view = self._view()
+        if latest.state == "Empty" and not view.bystanders and (view.is_away or not view.step.comes_back):
             reasons = []
         reasons += [
             f"{one.identity} is {one.status}"
@@ -212,14 +219,21 @@ class GroupObservation:
 
     def _missing_members(self, latest: GroupSnapshot) -> list[str]:
         view, now = self._view(), by_identity(latest)
-        if view.step.kind is StepKind.STOP:
+        if view.is_away or not view.step.comes_back:
             reasons = [f"{name} is still a member" for name in view.step.members if name in now]
         else:
             reasons = [text for name in view.step.members if (text := self._not_back(name, now)) is not None]
-        wanted = view.wanted_members
+        wanted = self._wanted()
         if wanted is not None and len(latest.members) != wanted and not reasons:
             reasons.append(f"the group has {many(len(latest.members), 'member')}, not {wanted}")
         return reasons
+
+    def _wanted(self) -> int | None:
+        """How many members there are to be now."""
+        view = self._view()
+        if view.wanted_members is None or not view.is_away:
+            return view.wanted_members
+        return view.wanted_members - len(view.step.members)
 
     def _not_back(self, name: str, now: Mapping[str, MemberSnapshot]) -> str | None:
         before = by_identity(self._view().before)[name]
@@ -244,7 +258,7 @@ def _bystanders(group: GroupSnapshot, step: RolloutStep) -> dict[str, str]:
 
 
 def _wanted_members(before: GroupSnapshot, step: RolloutStep) -> int:
-    return len(before.members) - (len(step.members) if step.kind is StepKind.STOP else 0)
+    return len(before.members) - (0 if step.comes_back else len(step.members))
 
 
 def changed_since(before: GroupSnapshot, now: GroupSnapshot, stopped: Sequence[str] = ()) -> list[str]:

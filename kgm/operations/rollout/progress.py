@@ -26,12 +26,17 @@ class BegunCommand:
 
 @dataclass(slots=True, kw_only=True)
 class OpenStep:
-    """The step that had begun and was not over. commands: by identity."""
+    """The step that had begun and was not over. By identity, stops: the commands that stop members which are removed
+    and started again; commands: all others."""
 
     before: GroupSnapshot
     expected: StepExpectation
     commands: dict[str, BegunCommand] = field(default_factory=dict)
+    stops: dict[str, BegunCommand] = field(default_factory=dict)
     has_removed: bool = False
+
+    def begun(self, *, is_stop: bool) -> dict[str, BegunCommand]:
+        return self.stops if is_stop else self.commands
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,14 +94,14 @@ def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]
         case JournalKind.COMMAND_BEGIN:
             progress.has_run = True
             if step is not None and not data["is_on_failure"]:
-                step.commands[data["identity"]] = BegunCommand()
+                _begun(step, data)[data["identity"]] = BegunCommand()
         case JournalKind.COMMAND_STARTED:
             if step is not None and not data["is_on_failure"]:
-                begun = step.commands[data["identity"]]
+                begun = _begun(step, data)[data["identity"]]
                 begun.pid, begun.mark = data["pid"], data["mark"]
         case JournalKind.COMMAND_END:
             if step is not None and not data["is_on_failure"]:
-                begun = step.commands[data["identity"]]
+                begun = _begun(step, data)[data["identity"]]
                 begun.has_ended, begun.is_success = True, data["is_success"]
         case JournalKind.REMOVAL_BEGIN:
             pass
@@ -117,6 +122,10 @@ def _apply(progress: RolloutProgress, kind: JournalKind, data: Mapping[str, Any]
             pass
         case JournalKind.DONE:
             progress.is_over = True
+
+
+def _begun(step: OpenStep, data: Mapping[str, Any]) -> dict[str, BegunCommand]:
+    return step.begun(is_stop=data.get("is_stop", False))
 
 
 def without_offsets(group: GroupSnapshot) -> dict[str, Any]:

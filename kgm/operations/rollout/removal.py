@@ -13,16 +13,17 @@ from kgm.operations.removal.outcome import MemberResult
 from kgm.operations.removal.removal import PreparedRemoval
 from kgm.operations.removal.request import RemovalRequest
 
-REASON = "scale-in by kgm rollout"
+SCALE_IN = "scale-in by kgm rollout"
+RESTART = "restart by kgm rollout"
 
 
 def prepare_removal(
-    cluster: AdminClient, group_id: str, identities: Sequence[str], *, assume_stopped: bool
+    cluster: AdminClient, group_id: str, identities: Sequence[str], *, reason: str, assume_stopped: bool
 ) -> PreparedRemoval:
     """What one LeaveGroup would remove, after the members' commands have stopped them. Raises KgmError if the group
     cannot be described, RefusedError if a member may be alive."""
     request = RemovalRequest(
-        group_id=group_id, identities=tuple(identities), reason=REASON, assume_stopped=assume_stopped,
+        group_id=group_id, identities=tuple(identities), reason=reason, assume_stopped=assume_stopped,
         ignore_missing=True,
     )  # fmt: skip
     prepared = removal.prepare(cluster, request)

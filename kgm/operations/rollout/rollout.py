@@ -28,6 +28,7 @@ from kgm.operations.rollout.observation import changed_since
 from kgm.operations.rollout.progress import OpenStep, RolloutProgress, without_offsets
 from kgm.operations.rollout.spec import OnFailure, RolloutSpec, RolloutStep, StepKind
 from kgm.operations.rollout.targets import targets_of
+from kgm.operations.rollout.template import CommandTemplate
 from kgm.operations.rollout.tools import RolloutTools
 from kgm.operations.watch.events import EventKind
 from kgm.operations.watch.watched_group import AWAY, RECONCILING, STABLE
@@ -38,6 +39,7 @@ from kgm.text.wording import group_command, many
 _SESSION_TIMEOUT_MS: Final = 45_000
 _REBALANCE_TIMEOUT_MS: Final = 300_000
 _MOST_FACTS: Final = 20
+_EMPTY: Final = "Empty"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,16 +163,37 @@ class Rollout:
             opened = self._begin(step)
         else:
             self._reopen(step, opened)
-        targets = targets_of(self._spec, step, self._number, opened.before)
-        batch = self._batch = CommandBatch(
-            self._spec.template(step), targets, self._tools, self._spec.limits, self._emit
-        )
-        batch.take_over(opened.commands)
-        self._run_commands(batch)
-        if step.remove and not opened.has_removed:
+        *stop, last = self._spec.templates(step)
+        for template in stop:
+            self._replace(step, opened, template)
+        self._run_commands(self._taken_over(step, opened, last, is_stop=False))
+        if step.kind is StepKind.STOP and step.remove and not opened.has_removed:
             self._remove(step)
         self._settle()
         self._end(step)
+
+    def _taken_over(
+        self, step: RolloutStep, opened: OpenStep, template: CommandTemplate, *, is_stop: bool
+    ) -> CommandBatch:
+        """Commands of the step, without those that have succeeded before."""
+        targets = targets_of(self._spec, step, self._number, opened.before)
+        batch = self._batch = CommandBatch(
+            template, targets, self._tools, self._spec.limits, self._emit, is_stop=is_stop
+        )
+        batch.take_over(opened.begun(is_stop=is_stop))
+        return batch
+
+    def _replace(self, step: RolloutStep, opened: OpenStep, template: CommandTemplate) -> None:
+        """Stop the members, remove them, and wait until the group is stable without them. An earlier run may have done
+        that: once a command that starts one has begun, they are not waited for any more."""
+        if not opened.has_removed:
+            self._run_commands(self._taken_over(step, opened, template, is_stop=True), brings_back=False)
+            self._remove(step)
+            opened.has_removed = True
+        if not opened.commands:
+            self._observation.expect_away(is_away=True)
+            self._wait_until_as_wanted("the removal", settle_ms=0)
+            self._observation.expect_away(is_away=False)
 
     def _begin(self, step: RolloutStep) -> OpenStep:
         """Look at the group, predict, and write both into the journal."""
@@ -228,9 +251,8 @@ class Rollout:
     def _reopen(self, step: RolloutStep, opened: OpenStep) -> None:
         """Go on with a step that an earlier run has begun."""
         self._emit(RolloutEventKind.STEP, f"{', '.join(step.members)}, begun before")
-        latest = self._observation.latest
-        if latest is None or latest.state != STABLE:
-            self._watch_until(self._is_stable, self._timeout_ms(opened.before))
+        if not self._is_at_rest(step):
+            self._watch_until(lambda: self._is_at_rest(step), self._timeout_ms(opened.before))
         if self._observation.latest is None:
             self._check_unchanged()
         self._observation.resume(step, opened.before, is_acknowledged=self._progress.was_stopped)
@@ -238,9 +260,11 @@ class Rollout:
         self._emit(RolloutEventKind.FORETOLD, f"{opened.expected}", expected=opened.expected)
         self._check_deviations()
 
-    def _is_stable(self) -> bool:
+    def _is_at_rest(self, step: RolloutStep) -> bool:
+        """A group is empty while all its members are removed."""
         latest = self._observation.latest
-        return latest is not None and latest.state == STABLE
+        states = (STABLE,) if step.kind is StepKind.BOUNCE else (STABLE, _EMPTY)
+        return latest is not None and latest.state in states
 
     def _timeout_ms(self, before: GroupSnapshot) -> int:
         return self._spec.step_timeout_ms(
@@ -248,16 +272,19 @@ class Rollout:
             self._spec.rebalance_timeout_ms or before.rebalance_timeout_ms or _REBALANCE_TIMEOUT_MS,
         )
 
-    def _run_commands(self, batch: CommandBatch) -> None:
-        """Raises PartialError if a command has failed, once all others have ended."""
+    def _run_commands(self, batch: CommandBatch, *, brings_back: bool = True) -> None:
+        """brings_back: whether members of which another process is there need no command. Raises PartialError if a
+        command has failed, once all others have ended."""
         if batch.unfinished:
             # They have been begun and kgm has been killed: the members that come back need no second command.
             self._watch_until(lambda: not batch.running_elsewhere(), self._spec.limits.command_timeout_ms)
-            self._watch_until(
-                lambda: all(map(self._observation.has_restarted, batch.unfinished)), self._spec.restart_time_ms
-            )
-        restarted = [name for name in batch.to_run if batch.was_begun(name) and self._observation.has_restarted(name)]
-        batch.skip(restarted)
+            if brings_back:
+                self._watch_until(
+                    lambda: all(map(self._observation.has_restarted, batch.unfinished)), self._spec.restart_time_ms
+                )
+        if brings_back:
+            begun = [name for name in batch.to_run if batch.was_begun(name)]
+            batch.skip([name for name in begun if self._observation.has_restarted(name)])
         self._progress.has_run = True
         batch.start()
         try:
@@ -270,7 +297,10 @@ class Rollout:
     def _remove(self, step: RolloutStep) -> None:
         cluster, spec = self._tools.cluster, self._spec
         cluster.renew(self._tools.timeout_ms)
-        prepared = removal.prepare_removal(cluster, spec.group_id, step.remove, assume_stopped=spec.assume_stopped)
+        reason = removal.RESTART if step.comes_back else removal.SCALE_IN
+        prepared = removal.prepare_removal(
+            cluster, spec.group_id, step.remove, reason=reason, assume_stopped=spec.assume_stopped
+        )
         self._journal.write(JournalKind.REMOVAL_BEGIN, step=self._number, members=list(step.remove))
         cluster.renew(self._tools.timeout_ms)
         results = removal.execute_removal(cluster, prepared, self._tools.operator, self._tools.audit)
@@ -281,27 +311,28 @@ class Rollout:
 
     def _settle(self) -> None:
         """Wait until the group is as foretold, and nothing happens any more."""
-        observation, limits = self._observation, self._spec.limits
+        limits = self._spec.limits
+        self._wait_until_as_wanted("the commands", settle_ms=limits.settle_ms, most_lag=limits.most_lag)
+
+    def _wait_until_as_wanted(self, after: str, *, settle_ms: int, most_lag: int | None = None) -> None:
+        """after: what was done before, in words."""
+        observation = self._observation
         observation.restart_quiet_time()
 
         def is_over() -> bool:
-            return not observation.missing(most_lag=limits.most_lag) and observation.quiet_ms() >= limits.settle_ms
+            return not observation.missing(most_lag=most_lag) and observation.quiet_ms() >= settle_ms
 
         opened = self._progress.open_step
         assert opened is not None
         timeout_ms = self._timeout_ms(opened.before)
         if self._watch_until(is_over, timeout_ms):
             return
-        missing = observation.missing(most_lag=limits.most_lag) or [
-            f"it is not quiet for {show_duration(limits.settle_ms)}"
-        ]
+        missing = observation.missing(most_lag=most_lag) or [f"it is not quiet for {show_duration(settle_ms)}"]
         if observation.latest is None:
             raise PartialError(
                 f"it is not known what became of step {self._number}: {missing[0]}", group_id=self._spec.group_id
             )
-        self._deviate(
-            f"{show_duration(timeout_ms)} after the commands of step {self._number}: {missing[0]}", missing[1:]
-        )
+        self._deviate(f"{show_duration(timeout_ms)} after {after} of step {self._number}: {missing[0]}", missing[1:])
 
     def _end(self, step: RolloutStep) -> None:
         """Compare with the prediction, wait for the pause, and write the step into the journal as over."""
@@ -316,7 +347,7 @@ class Rollout:
                 f"what happened in step {self._number} is not known: {unknown}",
                 ["--accept-unseen goes on by what was seen, also with --resume"],
             )
-        if step.kind is StepKind.BOUNCE and not self._progress.was_stopped:
+        if step.comes_back and not self._progress.was_stopped:
             different = other_owners(owned(latest), expected)
             if different is not None:
                 self._deviate(f"after step {self._number}: {different}")

@@ -162,9 +162,11 @@ def open_journal(path: pathlib.Path) -> RecordedRollout:
     return recorded
 
 
-def resume_rollout(path: pathlib.Path, context: RolloutContext, *, accept_unseen: bool = False) -> RolloutReport:
-    """Go on where the journal ends. accept_unseen: from now on, whatever the journal says. Raises what `open_journal`
-    raises, and RefusedError for another cluster."""
+def resume_rollout(
+    path: pathlib.Path, context: RolloutContext, *, accept_unseen: bool = False, assume_stopped: bool = False
+) -> RolloutReport:
+    """Go on where the journal ends. accept_unseen, assume_stopped: from now on, whatever the journal says. Raises what
+    `open_journal` raises, and RefusedError for another cluster."""
     group_id = open_journal(path).spec.group_id
     with rollout_lock(context.folder, context.cluster.cluster_id, group_id, _owner(context, path)):
         recorded = open_journal(path)  # nobody writes to it any more
@@ -181,6 +183,8 @@ def resume_rollout(path: pathlib.Path, context: RolloutContext, *, accept_unseen
             spec = recorded.spec
             if accept_unseen:
                 spec = replace(spec, limits=replace(spec.limits, accept_unseen=True))
+            if assume_stopped:
+                spec = replace(spec, assume_stopped=True)
             return _run(spec, recorded.progress, context, journal)
         finally:
             journal.close()

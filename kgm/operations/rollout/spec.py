@@ -17,10 +17,12 @@ _SPARE_MS: Final = 60_000
 
 
 class StepKind(StrEnum):
-    """What a step does with its members: they come back, or they stop for good."""
+    """What a step does with its members: they come back, they stop for good, or they stop, are removed by one
+    LeaveGroup, and start again."""
 
     BOUNCE = "bounce"
     STOP = "stop"
+    REPLACE = "replace"
 
 
 class OnFailure(StrEnum):
@@ -43,6 +45,10 @@ class RolloutStep:
     members: tuple[str, ...]
     remove: tuple[str, ...] = ()
 
+    @property
+    def comes_back(self) -> bool:
+        return self.kind is not StepKind.STOP
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutLimits:
@@ -62,7 +68,8 @@ class RolloutLimits:
 class RolloutSpec:
     """Everything that a rollout needs and that a journal has to keep.
 
-    command: run for members that bounce; stop_command: for those that stop for good. failure_command: with
+    command: run for members that bounce; stop_command: for those that stop for good, and for those that stop and are
+    removed before `command` starts them again. failure_command: with
     `OnFailure.RUN`. assume_stopped: whether a member counts as stopped when its command has succeeded, although nothing
     that kgm sees shows it. pods: by identity, if members were resolved to pods. settings: of the broker, as the
     operator gave them."""
@@ -89,12 +96,22 @@ class RolloutSpec:
     draws: int = 200
     seed: int = 1
 
-    def template(self, step: RolloutStep) -> CommandTemplate:
-        """Raises UsageError if the step has no command, or one that is not valid."""
-        text, option = (self.command, "--exec") if step.kind is StepKind.BOUNCE else (self.stop_command, "--exec-stop")
+    def templates(self, step: RolloutStep) -> tuple[CommandTemplate, ...]:
+        """The commands of the step, one after another; two if its members are removed in between.
+
+        Raises UsageError if one is missing or not valid."""
+        match step.kind:
+            case StepKind.BOUNCE:
+                return (self._template("--exec", "restarts", step),)
+            case StepKind.STOP:
+                return (self._template("--exec-stop", "stops", step),)
+            case StepKind.REPLACE:
+                return self._template("--exec-stop", "stops", step), self._template("--exec", "starts", step)
+
+    def _template(self, option: str, does: str, step: RolloutStep) -> CommandTemplate:
+        text = self.command if option == "--exec" else self.stop_command
         if text is None:
-            what = "restarts" if step.kind is StepKind.BOUNCE else "stops"
-            raise UsageError(f"{option} is missing: the command that {what} {', '.join(step.members)}")
+            raise UsageError(f"{option} is missing: the command that {does} {', '.join(step.members)}")
         return CommandTemplate.parse(text, option, is_shell=self.is_shell)
 
     def failure_template(self) -> CommandTemplate | None:
@@ -109,11 +126,11 @@ class RolloutSpec:
 
     def plan_of(self, step: RolloutStep) -> Plan:
         """The plan of one step alone."""
-        is_bounce = step.kind is StepKind.BOUNCE
         return Plan(
-            bounce=step.members if is_bounce else (),
-            scale_in=() if is_bounce else tuple(name for name in step.members if name not in step.remove),
-            remove=step.remove,
+            bounce=step.members if step.comes_back else (),
+            scale_in=() if step.comes_back else tuple(name for name in step.members if name not in step.remove),
+            remove=() if step.comes_back else step.remove,
+            remove_first=step.kind is StepKind.REPLACE,
             restart_time_ms=self.restart_time_ms,
             stop=self.stop,
             retry_every_ms=self.retry_every_ms,
@@ -168,4 +185,9 @@ def steps_of(plan: Plan) -> tuple[RolloutStep, ...]:
     first: Sequence[RolloutStep] = (
         [RolloutStep(kind=StepKind.STOP, members=stopping, remove=plan.remove)] if stopping else []
     )
+    if plan.remove_first:
+        return (
+            *first,
+            *(RolloutStep(kind=StepKind.REPLACE, members=batch, remove=batch) for batch in plan.batches()),
+        )
     return (*first, *(RolloutStep(kind=StepKind.BOUNCE, members=batch) for batch in plan.batches()))

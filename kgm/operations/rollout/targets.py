@@ -37,21 +37,22 @@ def targets_of(spec: RolloutSpec, step: RolloutStep, number: int, group: GroupSn
 
 
 def check_commands(spec: RolloutSpec, group: GroupSnapshot) -> list[tuple[CommandTarget, list[str]]]:
-    """Every command of the rollout, in order, as it would run now.
+    """Every command of the rollout, in order, as it would run now; those that stop the members of a step before those
+    that start them.
 
     Raises UsageError or RefusedError if one of them cannot run: before the first step, and not in the middle."""
     commands = []
-    of_kind: dict[str, list[list[CommandTarget]]] = {}
+    by_command: dict[CommandTemplate, list[list[CommandTarget]]] = {}
     for number, step in enumerate(spec.steps, 1):
         targets = targets_of(spec, step, number, group)
-        template = spec.template(step)
-        of_kind.setdefault(step.kind, []).append(targets)
-        _refuse_missing_program(template)
-        for target in targets:
-            environment(target, {})
-            commands.append((target, template.argv(target)))
-    for step in {step.kind: step for step in spec.steps}.values():
-        refuse_shared_commands(spec.template(step), of_kind[step.kind])
+        for template in spec.templates(step):
+            by_command.setdefault(template, []).append(targets)
+            _refuse_missing_program(template)
+            for target in targets:
+                environment(target, {})
+                commands.append((target, template.argv(target)))
+    for template, batches in by_command.items():
+        refuse_shared_commands(template, batches)
     failure = spec.failure_template()
     if failure is not None:
         _refuse_missing_program(failure)

@@ -91,7 +91,9 @@ class PlanOptions:
     scale_out_every_ms: from one new member to the next. target_size: how many members there will be, for the what-if of
     a broker that waits for them (`WhatIf.standby`). retry_every_ms: how long after the broker has refused a process of
     a consumer group a supervisor starts it again; None: it stays away. migrate: members of a classic group that bounce
-    come back with the consumer protocol (KIP-848)."""
+    come back with the consumer protocol (KIP-848). remove_first: an operator removes the members of a batch with one
+    LeaveGroup once they have stopped; they start again when the group is stable without them, and no earlier than after
+    the restart time."""
 
     rolling: Rolling | None = None
     order: MemberOrder = MemberOrder.NAMED
@@ -107,6 +109,7 @@ class PlanOptions:
     target_size: int | None = None
     retry_every_ms: int | None = None
     migrate: bool = False
+    remove_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +202,7 @@ class Plan(PlanOptions):
             "restart_times_ms": list(self.restart_times_ms),
             "retry_every_ms": self.retry_every_ms,
             "migrate": self.migrate,
+            "remove_first": self.remove_first,
             "stop": self.stop.value,
             "session_timeout_ms": self.what_if.session_timeout_ms,
             "rebalance_timeout_ms": self.what_if.rebalance_timeout_ms,

@@ -28,6 +28,8 @@ from kgm.text.wording import many
 
 #: From the last stop to the LeaveGroup of an operator who waits for it.
 _REMOVAL_AFTER_MS = 200.0
+#: The same for an operator who looks first whether the members are alive, as `kgm rollout` does.
+_GUARDED_REMOVAL_MS = (1_500.0, 8_000.0)
 _LEAVE_VERSION = 5
 _REMOVAL_REASON = "member was removed by an admin"
 #: How often somebody who waits for a group to be stable looks at it.
@@ -110,8 +112,8 @@ class PlanRunner:
                 break
             if rolling is not None and number:
                 self._pass_time(rolling.pause_ms + _LOOK_MS * self.world.chance.random())
-            self._bounce(batch)
-            if rolling is not None:
+            is_stable = self._bounce(batch)
+            if rolling is not None and is_stable:
                 is_stable = self._until_stable(with_lingering=False)
         is_stable = is_stable and self._until_stable(with_lingering=True)
         return self._draw(became_stable=is_stable)
@@ -151,17 +153,48 @@ class PlanRunner:
         self._pass_time(plan.rolling.pause_ms + _LOOK_MS * world.chance.random())
         return is_stable
 
-    def _bounce(self, batch: tuple[str, ...]) -> None:
+    def _bounce(self, batch: tuple[str, ...]) -> bool:
+        """Stop the members, and see to it that they start again. False if the group did not become stable without
+        them."""
         self.world.timing.begin_batch()
+        if self.plan.remove_first:
+            return self._replace(batch)
         for identity in batch:
             member = self.by_identity[identity]
             delay = self.world.timing.stop_ms()
-            seen_ms = self.plan.restart_times_ms
-            restart_time_ms = self.world.chance.choice(seen_ms) if seen_ms else self.plan.restart_time_ms
+            restart_time_ms = self._restart_time_ms()
             self._schedule(delay, partial(self._bounce_one, restart_time_ms=restart_time_ms), member)
             if self.plan.what_if.freed:
                 at_ms = max(delay + restart_time_ms - _REMOVAL_AFTER_MS, delay)
                 self._schedule(at_ms, self._free, member)
+        return True
+
+    def _restart_time_ms(self) -> int:
+        seen_ms = self.plan.restart_times_ms
+        return self.world.chance.choice(seen_ms) if seen_ms else self.plan.restart_time_ms
+
+    def _replace(self, batch: tuple[str, ...]) -> bool:
+        """Stop the members, remove them, and start them again once the group is stable without them."""
+        world, members = self.world, [self.by_identity[identity] for identity in batch]
+        stops_ms = [world.timing.stop_ms() for _ in members]
+        starts_ms = [world.now_ms + stop_ms + self._restart_time_ms() for stop_ms in stops_ms]
+        for stop_ms, member in zip(stops_ms, members, strict=True):
+            self._schedule(stop_ms, self._stop, member)
+        shortest_ms, longest_ms = _GUARDED_REMOVAL_MS
+        guarded_ms = shortest_ms + (longest_ms - shortest_ms) * world.chance.random()
+        self._schedule(STOP_SPREAD_MS + guarded_ms, self._remove_stopped, *members)
+        if not self._until_stable(with_lingering=False):
+            return False
+        self._pass_time(_LOOK_MS * world.chance.random())
+        for stop_ms, start_ms, member in zip(stops_ms, starts_ms, members, strict=True):
+            self._schedule(max(start_ms - world.now_ms, stop_ms), self._restart, member)
+        return True
+
+    def _remove_stopped(self, *members: ScriptedMember) -> None:
+        """Those that are members still: a dynamic one that was closed has left."""
+        left = [member.spec for member in members if member.member_id in self.lingering]
+        if left:
+            self._send_removal(left)
 
     def _bounce_one(self, member: ScriptedMember, *, restart_time_ms: int) -> None:
         """Stop a process, and start it again some time after it has ended: one that leaves the group ends when the

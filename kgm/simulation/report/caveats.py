@@ -144,6 +144,12 @@ def _timing(group: StartingGroup, plan: Plan, draws: Sequence[Draw], *, is_certa
             f"{what} or cause several"
         )
     session = f"{group.session_timeout_ms / 1000:g} s"
+    if plan.remove_first:
+        texts.append(
+            "each batch is assumed to be removed 1.5 to 8 s after it has stopped, and to start when the group is stable"
+            " without it"
+        )
+        return texts
     if plan.bounce and abs(plan.restart_time_ms - group.session_timeout_ms) < 2 * HEARTBEAT_INTERVAL_MS:
         texts.append(
             f"the restart takes about as long as the session timeout ({session}): it may be in time or too late"

@@ -50,8 +50,12 @@ def everything(group, restart_time_ms, stop):
         tuple(sorted(members, key=lambda name: (owned[name], name))),
     }  # fmt: skip
     costs = []
-    for rolling, order in itertools.product(ways, sorted(orders)):
-        plan = Plan(bounce=order, rolling=rolling, restart_time_ms=restart_time_ms, stop=stop)
+    is_static = any(member.group_instance_id is not None for member in group.members)
+    removals = (False, True) if is_static or stop is Stop.CRASH else (False,)
+    for rolling, order, first in itertools.product(ways, sorted(orders), removals):
+        plan = Plan(
+            bounce=order, rolling=rolling, restart_time_ms=restart_time_ms, stop=stop, remove_first=first
+        )  # fmt: skip
         simulation = Simulation.of(group, plan, 1)
         certain = simulation.is_certain(simulation.runner(0).play())
         draws = [simulation.runner(number).play() for number in range(DRAWS)]
@@ -114,8 +118,65 @@ def test_the_scenario_of_a_plan_is_what_its_options_give():
 
 
 def test_static_members_that_are_back_in_time_are_restarted_together():
-    (best,) = search(made_up(4, 8, STATIC)).plans
+    best, *others = search(made_up(4, 8, STATIC), objective=Objective.REBALANCES).plans
     assert (best.shape.words, best.costs.handovers, best.costs.rebalances) == (("--together",), 0, 0)
+    assert all(one.shape.removes_first for one in others), "only that can be better in anything"
+
+
+def test_members_that_are_away_for_longer_than_their_session_are_removed_first():
+    """The others take over within seconds; without a removal they would wait for the session."""
+    group = made_up(4, 8, STATIC, session_timeout_ms=45_000)
+    found = search(group, restart_time_ms=180_000, pauses_ms=(0,))
+    best = found.plans[0]
+    assert best.shape.words[-1] == "--remove-first"
+    waiting = Plan(bounce=best.shape.bounce, rolling=best.shape.rolling, restart_time_ms=180_000)
+    waits = simulate(BounceGroup(snapshot=group), waiting, draws=DRAWS).typical
+    assert 3 * best.costs.stopped_partition_ms < waits.stopped_partition_ms
+    assert best.costs.rebalances == waits.rebalances
+
+
+@pytest.mark.parametrize("stop", Stop)
+def test_a_removal_is_tried_where_a_stopped_process_stays_a_member(stop):
+    tried = {one.shape.removes_first for one in search(made_up(3, 6, DYNAMIC), stop=stop, pauses_ms=(0,)).plans}
+    group = made_up(3, 6, DYNAMIC)
+    ways = search(group, stop=stop, pauses_ms=(0,)).ways
+    assert ways == len(shapes_of(group, ids(group), pauses_ms=(0,), may_remove=stop is Stop.CRASH))
+    assert tried <= ({False, True} if stop is Stop.CRASH else {False})
+
+
+# -- a longer session timeout
+
+
+def session_row(group, **more):
+    (row,) = [one for one in search(group, pauses_ms=(0,), **more).what_ifs if one.name == "session-timeout"]
+    return row
+
+
+def test_a_session_that_outlasts_the_restart_moves_nothing_and_makes_deaths_dearer():
+    row = session_row(made_up(3, 6, STATIC, session_timeout_ms=10_000), restart_time_ms=60_000)
+    assert row.change.startswith("session.timeout.ms=")
+    session_ms = int(row.change.partition("=")[2])
+    assert 60_000 < session_ms <= 70_000
+    assert (row.best.costs.rebalances, row.best.costs.handovers, row.best.shape.removes_first) == (0, 0, False)
+    # Each member owns two partitions, which nobody consumes until its session ends.
+    assert row.death.stopped_partition_now_ms == pytest.approx(2 * 10_000, rel=0.5)
+    assert row.death.stopped_partition_ms == pytest.approx(2 * session_ms, rel=0.2)
+
+
+def test_dynamic_members_have_to_be_static_too():
+    row = session_row(made_up(3, 6, DYNAMIC), restart_time_ms=60_000)
+    assert row.change.startswith("a group.instance.id of its own for each member and session.timeout.ms=")
+    assert row.best.costs.handovers == 0
+    assert row.death.stopped_partition_ms > row.death.stopped_partition_now_ms
+
+
+@pytest.mark.parametrize(
+    ("restart_time_ms", "stop"), [(10_000, Stop.CLEAN), (3_600_000, Stop.CLEAN), (60_000, Stop.CRASH)],
+    ids=["it does already", "no broker accepts it", "killed"],
+)  # fmt: skip
+def test_no_session_is_advised_that_changes_nothing_or_cannot_be(restart_time_ms, stop):
+    found = search(made_up(3, 6, STATIC), restart_time_ms=restart_time_ms, stop=stop, pauses_ms=(0,), draws=1)
+    assert "session-timeout" not in {one.name for one in found.what_ifs}
 
 
 @pytest.mark.parametrize(("percent", "away"), [(75, 1), (50, 2)])

@@ -38,9 +38,13 @@ def units(server, group, tmp_path):
 
 def killed(units, folder, number, how):
     """Run until it is killed there."""
+    killed_at(units, folder, number, how, plan_of(units, folder / "j.ndjson"))
+
+
+def killed_at(units, folder, number, how, words):
     script = Path(__file__).with_name("killed.py")
     done = subprocess.run(
-        [sys.executable, str(script), str(number), how, *plan_of(units, folder / "j.ndjson")], capture_output=True,
+        [sys.executable, str(script), str(number), how, *words], capture_output=True,
         text=True, env=environment(folder, units.bootstrap) | {"PYTHONPATH": str(ROOT)}, timeout=120, check=False,
         stdin=subprocess.DEVNULL,
     )  # fmt: skip

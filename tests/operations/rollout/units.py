@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from kgm.protocol.subscription import MemberAssignment, encode_assignment
 from tests import KGM
 from tests.client.joiners import Joiner, form_group
 from tests.kafka.members import members_of, wait_settled
@@ -48,6 +49,7 @@ class Units:
     inputs: list[dict[str, Any]] = field(default_factory=list)
     strays: list[Any] = field(default_factory=list)
     restart_s: float = 0.3
+    start_s: float = 0.0
     _timers: list[threading.Timer] = field(default_factory=list)
 
     @property
@@ -71,6 +73,8 @@ class Units:
             self.stop(name)
         if verb == "restart":
             time.sleep(self.restart_s)  # what is simulated is a process that is away for so long
+        if verb == "start":
+            time.sleep(self.start_s)
         if verb in ("start", "restart") and name not in self.members:
             self.members[name] = self.start(name)
         return 0, ""
@@ -149,7 +153,9 @@ class JoinedUnits(Units):
     def start(self, name: str) -> Joiner:
         joiner = Joiner(self._server.port, self.group, name, self.options["topic"])
         joiner.join()
-        assert joiner.sync().error_code == 0
+        # A member that is alone computes the assignment: all six partitions are its own.
+        alone = {joiner.member_id: encode_assignment(MemberAssignment(partitions={joiner.topic: list(range(6))}))}
+        assert joiner.sync(alone if joiner.members == [joiner.member_id] else None).error_code == 0
         return joiner
 
     def member_ids(self) -> dict[str, str]:

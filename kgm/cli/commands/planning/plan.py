@@ -100,6 +100,12 @@ def plan(
     command: Annotated[
         str, typer.Option("--exec", metavar="CMD", help="The command of the kgm rollout lines that are printed.")
     ] = "CMD",
+    stop_command: Annotated[
+        str, typer.Option("--exec-stop", metavar="CMD", help="The same, of lines with --remove-first.")
+    ] = "STOP-CMD",
+    assume_stopped: Annotated[
+        bool, typer.Option("--assume-stopped", help="Also in lines with --remove-first: see kgm rollout.")
+    ] = False,
     budget: Annotated[
         str, typer.Option("--budget", metavar="DURATION", help="How long one core of a usual machine may search.")
     ] = "30s",
@@ -111,10 +117,12 @@ def plan(
 ) -> None:  # fmt: skip
     """Search for the cheapest way to restart members: all together, or in batches of some size, order and pause.
 
-    Each way is simulated as kgm simulate-bounce does it. The plans that no other beats are printed: none is better in
-    one of STOPPED, HANDOVERS, REBALANCES and DURATION without being worse in another (times count as equal if they
-    differ by 5 % or less). The one with the lowest --minimise is first, and each comes with the kgm rollout line that
-    carries it out. What-ifs show the best plan if the group were configured in another way. Changes nothing.
+    Each way is simulated as kgm simulate-bounce does it. Where a member stays in the group when it stops (static, or
+    killed), each is also tried with --remove-first: its partitions then do not wait for its session to end. The plans
+    that no other beats are printed: none is better in one of STOPPED, HANDOVERS, REBALANCES and DURATION without being
+    worse in another (times count as equal if they differ by 5 % or less). The one with the lowest --minimise is first,
+    and each comes with the kgm rollout line that carries it out. What-ifs show the best plan if the group were
+    configured in another way, such as with a session timeout that outlasts the restart. Changes nothing.
 
     --max-duration and --keep-consuming hold in every draw; if no plan keeps them the exit code is 8, and the closest
     plan is shown. A classic group without cooperative members stops all partitions in a rebalance, however short.
@@ -134,13 +142,9 @@ def plan(
     from kgm.simulation.plan.bounce_plan import WhatIf
     from kgm.text.braces import expand_list
 
-    if draws < 1:
-        raise UsageError(f"--draws is {draws}, the lowest is 1")
-    if max_unavailable is not None and max_unavailable < 1:
-        raise UsageError(f"--max-unavailable is {max_unavailable}, the lowest is 1")
+    _refuse_low({"--draws": draws, "--max-unavailable": max_unavailable})
     objective, budget_ms = _objective(minimise), parse_duration(budget, "--budget")
     longest_ms, percent, pauses_ms = _duration(max_duration, "--max-duration"), _percent(keep_consuming), _pauses(pause)
-    limits = PlanLimits(duration_ms=longest_ms, consumed_percent=percent)
     how, times_ms = _stop(stop), _restart_times(restart_times, history)
     bounce_group, where = _group(_name(group, group_option, from_file), from_file, common)
     if history is not None:
@@ -157,14 +161,16 @@ def plan(
         what_if=WhatIf(session_timeout_ms=_duration(session_timeout, "--session-timeout")),
     )
     task = PlanTask(
-        group=bounce_group, request=request, objective=objective, limits=limits, max_unavailable=max_unavailable,
-        pauses_ms=pauses_ms,
+        group=bounce_group, request=request, objective=objective, max_unavailable=max_unavailable, pauses_ms=pauses_ms,
+        limits=PlanLimits(duration_ms=longest_ms, consumed_percent=percent),
     )  # fmt: skip
     found = _searched(task, budget_ms, draws, seed, common)
     _show(
         PlanOutput(
             found=found, where=where, draws=draws, seed=seed, budget_ms=budget_ms, failure=_failure(found),
-            rollout=lambda one: _rollout(one, found, request, command),
+            rollout=lambda one: _rollout(
+                one, found, request, _commands(one, command, stop_command, assume_stopped=assume_stopped)
+            ),
             advice=None if not times_ms else _advice(bounce_group, found, seed),
         ),
         common,
@@ -230,7 +236,13 @@ def _show(output: PlanOutput, common: RunOptions) -> None:
         raise typer.Exit(ConditionNotMet.exit_code)
 
 
-def _rollout(one: FoundPlan, found: FoundPlans, request: BounceRequest, command: str) -> str:
+def _commands(one: FoundPlan, command: str, stop_command: str, *, assume_stopped: bool) -> list[str]:
+    if not one.shape.removes_first:
+        return ["--exec", command]
+    return ["--exec-stop", stop_command, "--exec", command, *(["--assume-stopped"] if assume_stopped else [])]
+
+
+def _rollout(one: FoundPlan, found: FoundPlans, request: BounceRequest, commands: list[str]) -> str:
     """The command that carries a plan out."""
     group_id = found.group.group_id
     words = ["kgm", "rollout", *([f"--group={group_id}"] if group_id.startswith("-") else [group_id])]
@@ -245,7 +257,7 @@ def _rollout(one: FoundPlan, found: FoundPlans, request: BounceRequest, command:
         ("--heartbeat-interval", request.heartbeat_interval_ms),
     ):
         words += [] if value_ms is None else [option, typed_duration(value_ms)]
-    return shell_line([*words, "--exec", command, *cluster_words()])
+    return shell_line([*words, *commands, *cluster_words()])
 
 
 # -- the group
@@ -279,6 +291,12 @@ def _group(group_id: str | None, from_file: str | None, common: RunOptions) -> t
 
 
 # -- words into values
+
+
+def _refuse_low(numbers: dict[str, int | None]) -> None:
+    for option, number in numbers.items():
+        if number is not None and number < 1:
+            raise UsageError(f"{option} is {number}, the lowest is 1")
 
 
 def _objective(text: str) -> Objective:

@@ -39,12 +39,12 @@ def rollout(
     command: Annotated[
         str | None,
         typer.Option("--exec", metavar="CMD",
-                     help="Restarts a member, and ends when it has. {instance_id} {member_id} {client_id} {host} {pod} "
-                     "{index} are filled in."),
+                     help="Restarts a member (--remove-first: starts it), and ends when it has. {instance_id} "
+                     "{member_id} {client_id} {host} {pod} {index} are filled in."),
     ] = None,
     stop_command: Annotated[
         str | None,
-        typer.Option("--exec-stop", metavar="CMD", help="Stops a member of --scale-in or --remove for good."),
+        typer.Option("--exec-stop", metavar="CMD", help="Stops a member, of --scale-in and --remove for good."),
     ] = None,
     shell: Annotated[
         bool, typer.Option("--shell", help="Commands are for /bin/sh, with values in $KGM_INSTANCE_ID and the like.")
@@ -80,6 +80,11 @@ def rollout(
         str, typer.Option("--restart-time", metavar="DURATION", help="Time from the stop of a member to its start.")
     ] = "10s",
     stop: Annotated[str, typer.Option("--stop", metavar="HOW", help="clean | crash: how members stop.")] = "clean",
+    remove_first: Annotated[
+        bool,
+        typer.Option("--remove-first",
+                     help="Members that bounce are stopped, removed by one LeaveGroup for each batch, and started."),
+    ] = False,
     scale_in: Annotated[
         list[str] | None, typer.Option("--scale-in", metavar="ID[,ID...]", help="Members that stop and stay away.")
     ] = None,
@@ -179,6 +184,10 @@ def rollout(
     --resume goes on after a stop, and after kgm itself was killed. A command whose end is not in the journal runs again
     unless its member has come back, so it has to be one that may run twice.
 
+    --remove-first is for restarts that take longer than the session timeout: the members of a batch are stopped
+    (--exec-stop), removed as by kgm remove-members, and started (--exec) when the group is stable without them, so that
+    their partitions do not wait for the session to end.
+
     Exit 0: done as foretold; 8: reality has left the prediction; 7: a step has failed or its outcome is not known; 6:
     refused before the first step. One rollout of a group runs at a time on one machine; kgm does not see those of other
     machines."""
@@ -190,7 +199,9 @@ def rollout(
 
     if resume is not None:
         _refuse_other_options(options, dry_run=dry_run)
-        _resume(resume, options, has_audit=not no_audit, accept_unseen=accept_unseen)
+        _resume(
+            resume, options, has_audit=not no_audit, accept_unseen=accept_unseen, assume_stopped=assume_stopped
+        )  # fmt: skip
     group_id = _group_id(group, group_option)
     limits = _limits(
         settle, step_timeout, command_timeout, interval, most_lag=max_lag, accept_unseen=accept_unseen
@@ -202,6 +213,7 @@ def rollout(
         everyone=everyone,
         scale_in=member_ids_of(scale_in, "--scale-in"),
         remove=member_ids_of(remove, "--remove"),
+        remove_first=remove_first,
         rolling=rolling_of(
             rolling=rolling, together=together, max_unavailable=max_unavailable, pause=pause, order=order
         ),
@@ -214,7 +226,7 @@ def rollout(
         heartbeat_interval_ms=duration_of(heartbeat_interval, "--heartbeat-interval"),
     )
     cluster_of_pods = Kubectl.of(kubectl, namespace=namespace, selector=selector) if kubernetes else None
-    commands = _commands(command, stop_command, on_failure, cluster_of_pods, is_shell=shell)
+    commands = _commands(command, stop_command, on_failure, None if remove_first else cluster_of_pods, is_shell=shell)
     _run(
         group_id, request, commands, limits, Gates(handovers=fail_if_moves, rebalances=fail_if_rebalances), options,
         cluster_of_pods=cluster_of_pods, journal=journal, dry_run=dry_run, has_audit=not no_audit,
@@ -269,6 +281,7 @@ def _refuse_other_options(options: RunOptions, *, dry_run: bool) -> None:
         "no_audit",
         "dry_run",
         "accept_unseen",
+        "assume_stopped",
         *options.origins,
         "output",
         "no_headers",
@@ -361,7 +374,9 @@ def _end_dry_run(printer: RolloutPrinter, planned: PlannedRollout, connected: Ad
     printer.finish_dry_run(error, connected)
 
 
-def _resume(journal: str, options: RunOptions, *, has_audit: bool, accept_unseen: bool) -> NoReturn:
+def _resume(
+    journal: str, options: RunOptions, *, has_audit: bool, accept_unseen: bool, assume_stopped: bool
+) -> NoReturn:
     from kgm.cli.output.rollout_report import RolloutPrinter
     from kgm.operations.rollout.session import open_journal, resume_rollout
 
@@ -372,7 +387,9 @@ def _resume(journal: str, options: RunOptions, *, has_audit: bool, accept_unseen
         context = _context(connected, printer, options, has_audit=has_audit)
         printer.resumed(recorded)
         with _journalled(printer, path):
-            report = resume_rollout(path, context, accept_unseen=accept_unseen)
+            report = resume_rollout(
+                path, context, accept_unseen=accept_unseen, assume_stopped=assume_stopped
+            )  # fmt: skip
         printer.finish(report, connected)
 
 

@@ -57,6 +57,7 @@ PLAN: Final[dict[str, Any]] = {
     "restart_times_ms": ["int"],
     "retry_every_ms": "int?",
     "migrate": "bool",
+    "remove_first": "bool",
     "stop": "=clean|crash",
     "session_timeout_ms": "int?",
     "rebalance_timeout_ms": "int?",

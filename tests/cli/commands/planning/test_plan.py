@@ -60,7 +60,18 @@ def test_plans_have_their_flags_their_scenario_and_the_line_that_carries_them_ou
 
 def test_the_line_that_it_prints_is_one_that_rollout_takes(server, group, form, capsys):  # noqa: F811
     form("a", "b", "c")
-    words = ["--restart-time", "90s", "--session-timeout", "60s", "--draws", "2", "--exec", "true"]
+    words = [
+        "--restart-time",
+        "90s",
+        "--session-timeout",
+        "60s",
+        "--draws",
+        "2",
+        "--exec",
+        "true",
+        "--exec-stop",
+        "true",
+    ]
     assert run(["plan", group, *words, "-b", server.bootstrap, "-o", "json"]) == 0
     for plan in data_of(capsys.readouterr().out)["plans"]:
         assert plan["rollout"].endswith(f"--exec true -b {server.bootstrap}")
@@ -70,11 +81,22 @@ def test_the_line_that_it_prints_is_one_that_rollout_takes(server, group, form, 
 
 def test_the_line_names_the_members_that_restart(kgm):
     _, out, _ = kgm("static", "-i", "member-{1..2}", "--stop", "crash", "--session-timeout", "30s", "-o", "json")
-    (line,) = {one["rollout"] for one in data_of(out)["plans"]}
-    assert line == (
-        "kgm rollout static --instance-ids=member-1,member-2 --together --restart-time 10s --stop crash "
-        "--session-timeout 30s --exec CMD"
-    )
+    lines = {"--remove-first" in one["flags"]: one["rollout"] for one in data_of(out)["plans"]}
+    which, more = "kgm rollout static --instance-ids=member-1,member-2", "--restart-time 10s --stop crash"
+    assert lines[False] == f"{which} --together {more} --session-timeout 30s --exec CMD"
+    assert lines[True].startswith(f"{which} ")
+    assert lines[True].endswith(f"--remove-first {more} --session-timeout 30s --exec-stop STOP-CMD --exec CMD")
+
+
+def test_a_line_with_a_removal_has_both_commands_and_the_word_of_the_operator(kgm):
+    words = ["--exec-stop", "stop {instance_id}", "--exec", "start {instance_id}", "--assume-stopped"]
+    _, out, _ = kgm("static", "--restart-time", "5m", *words)
+    lines = [line for line in out.splitlines() if line.startswith("  kgm rollout")]
+    end = "--exec-stop 'stop {instance_id}' --exec 'start {instance_id}' --assume-stopped"
+    assert [line.endswith(end) for line in lines] == ["--remove-first" in line for line in lines]
+    assert any("--remove-first" in line for line in lines)
+    assert "one LeaveGroup removes it" in out
+    assert "session-timeout: if " in out
 
 
 def test_the_table_shows_the_lines_and_what_another_configuration_would_give(kgm):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from kgm.cli.output.contracts.simulate_bounce import PLAN, SCENARIO
@@ -19,6 +20,7 @@ _COSTS: Final[dict[str, Any]] = {
     "longest_duration_ms": "int",
     "fewest_consumed_percent": "int",
 }
+_DEATH: Final = {"member": "str", "stopped_partition_ms": "int", "stopped_partition_now_ms": "int"}
 _PLAN: Final[dict[str, Any]] = {
     "flags": ["str"],
     "costs": _COSTS,
@@ -34,7 +36,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
         "plan": PLAN,
         "plans": [{**_PLAN, "rollout": "str"}],
         "closest": ({**_PLAN, "rollout": "str"}, None),
-        "what_ifs": [{**_PLAN, "name": "str", "change": "str"}],
+        "what_ifs": [{**_PLAN, "name": "str", "change": "str", "if_a_member_dies": (_DEATH, None)}],
         "what_ifs_not_played": [{"name": "str", "reason": "str"}],
         "session_advice": (
             {
@@ -45,9 +47,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
                 "longest_restart_ms": "int",
                 "quiet_percent": "int",
                 "quiet_percent_now": "int",
-                "if_a_member_dies": {
-                    "member": "str", "stopped_partition_ms": "int", "stopped_partition_now_ms": "int"
-                },
+                "if_a_member_dies": _DEATH,
                 "caveats": ["str"],
             },
             None,
@@ -92,7 +92,8 @@ def limits_json(found: FoundPlans) -> dict[str, int | None]:
 
 def what_if_json(one: WhatIfPlan) -> dict[str, Any]:
     """One of `data.what_ifs`."""
-    return {"name": one.name, "change": one.change, **plan_json(one.best, one.exceeded)}
+    death = None if one.death is None else asdict(one.death)
+    return {"name": one.name, "change": one.change, **plan_json(one.best, one.exceeded), "if_a_member_dies": death}
 
 
 def advice_json(advice: SessionAdvice | None) -> dict[str, Any] | None:

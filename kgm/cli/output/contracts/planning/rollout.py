@@ -15,7 +15,7 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
         "journal": "str?",
         "outcome": "=planned|refused|done|deviated|failed",
         "steps_done": "int",
-        "steps": [{"step": "int", "kind": "=bounce|stop", "members": ["str"], "remove": ["str"]}],
+        "steps": [{"step": "int", "kind": "=bounce|stop|replace", "members": ["str"], "remove": ["str"]}],
         "events": [
             {
                 "at": "str?",

@@ -1,0 +1,42 @@
+"""A few random plans, others in each run: kgm carries them out on a real Kafka, and each step is as foretold.
+
+`KGM_ROLLOUTS_SEED` repeats a run; `bench/rollouts.py` plays more of them."""
+
+from __future__ import annotations
+
+import os
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from bench.rollouts import PARTITIONS, SESSION_MS, RandomPlan, carry_out
+from tests.kafka.broker import KafkaCluster
+
+PLANS = 3
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.timeout(600)
+def test_random_plans_are_carried_out_as_foretold(tmp_path):
+    seed = int(os.environ.get("KGM_ROLLOUTS_SEED", random.SystemRandom().randrange(1 << 31)))
+    print(f"KGM_ROLLOUTS_SEED={seed}")
+    chance = random.Random(seed)
+    plans = [RandomPlan.draw(number, chance) for number in range(PLANS)]
+    folders = [tmp_path / str(plan.number) for plan in plans]
+    for folder in folders:
+        folder.mkdir()
+    with (
+        KafkaCluster(properties={"group.consumer.session.timeout.ms": str(SESSION_MS)}) as kafka,
+        ThreadPoolExecutor(PLANS) as pool,
+    ):
+        kafka.create_topics({f"orders-{count}": count for count in PARTITIONS})
+        results = list(pool.map(carry_out, plans, [kafka] * PLANS, folders))
+    stopped = [
+        f"{plan}: {why or 'the consumers say otherwise'}"
+        for plan, (code, why, agrees) in zip(plans, results, strict=True)
+        if code or not agrees
+    ]
+    assert stopped == [], f"KGM_ROLLOUTS_SEED={seed}"

@@ -1,0 +1,94 @@
+"""kgm is killed in a step that stops a member, removes it and starts it again: `--resume` goes on where it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgm.operations.rollout.journal import read_journal
+from tests.operations.rollout.test_kills import killed_at
+from tests.operations.rollout.units import JoinedUnits, kgm
+
+pytestmark = pytest.mark.slow
+_COMMAND = ["command-begin", "command-started", "command-end"]
+LINES = ["plan", "step-begin", *_COMMAND, "removal-begin", "removal-end", *_COMMAND, "step-end", "done"]
+STOP_BEGUN, REMOVED, START_BEGUN = 3, LINES.index("removal-end") + 1, LINES.index("removal-end") + 2
+FLAGS = ["--settle", "0s", "--interval", "100ms", "--restart-time", "200ms", "--accept-unseen", "-o", "ndjson"]
+
+
+@pytest.fixture
+def units(server, group, tmp_path):
+    with JoinedUnits(server.bootstrap, tmp_path, {"group": group, "topic": "orders"}) as joined:
+        joined.form(server, ["a"])
+        yield joined
+
+
+def plan_of(units, journal):
+    return [
+        "rollout", units.options["group"], "--all", "--remove-first", "--assume-stopped", "--exec-stop",
+        f"{units.command} stop {{instance_id}}", "--exec", f"{units.command} start {{instance_id}}", "--journal",
+        str(journal), *FLAGS,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("number", "how"),
+    [*((number, "after") for number in range(STOP_BEGUN, len(LINES))), (REMOVED, "before"), (START_BEGUN, "torn")],
+)
+def test_a_killed_rollout_is_resumed(units, tmp_path, number, how):
+    journal = tmp_path / "j.ndjson"
+    before = units.member_ids()
+    killed_at(units, tmp_path, number, how, plan_of(units, journal))
+    resumed = kgm(tmp_path, units.bootstrap, "rollout", "--resume", str(journal), "-o", "ndjson")
+    assert resumed.code == 0, resumed
+    lines = [str(line.kind) for line in read_journal(journal)]
+    assert (lines[-1], lines.count("removal-end")) == ("done", 1)
+    assert units.member_ids().keys() == before.keys()
+    assert units.member_ids() != before
+    # A command ran a second time only if kgm was killed before it knew how it had ended.
+    written = number if how == "after" else number - 1
+    for verb, first in (("stop", STOP_BEGUN), ("start", START_BEGUN)):
+        unknown = first <= written < first + 2
+        assert units.calls.count((verb, "a")) in ((1, 2) if unknown else (1,)), units.calls
+
+
+def test_a_start_that_fails_is_repeated_and_the_member_is_not_removed_again(units, tmp_path):
+    journal = tmp_path / "j.ndjson"
+    stop = units.stop
+
+    def fail_to_start(units, name):
+        stop(name)
+        units.faults[name] = lambda _units, _name: 3
+        return 0
+
+    units.faults["a"] = fail_to_start
+    ended = kgm(tmp_path, units.bootstrap, *plan_of(units, journal))
+    assert (ended.code, units.calls) == (7, [("stop", "a"), ("start", "a")])
+    assert "the command of a ended with exit code 3" in ended.err
+    assert "the group is Empty; a has not come back" in ended.err
+    resumed = kgm(tmp_path, units.bootstrap, "rollout", "--resume", str(journal), "-o", "ndjson")
+    assert (resumed.code, units.calls) == (0, [("stop", "a"), ("start", "a"), ("start", "a")]), resumed
+
+
+def test_what_may_be_alive_is_removed_only_on_the_operators_word(units, tmp_path):
+    """Which may be given later, with --resume."""
+    journal = tmp_path / "j.ndjson"
+    words = [word for word in plan_of(units, journal) if word != "--assume-stopped"]
+    ended = kgm(tmp_path, units.bootstrap, *words)
+    assert (ended.code, units.calls) == (7, [("stop", "a")])
+    assert "it is not known whether a is alive" in ended.err
+    resumed = kgm(
+        tmp_path, units.bootstrap, "rollout", "--resume", str(journal), "--assume-stopped", "-o", "ndjson"
+    )  # fmt: skip
+    assert (resumed.code, units.calls) == (0, [("stop", "a"), ("start", "a")]), resumed
+
+
+def test_both_commands_are_shown_and_needed(units, tmp_path):
+    words = plan_of(units, tmp_path / "j.ndjson")
+    shown = kgm(tmp_path, units.bootstrap, *words, "--dry-run")
+    assert (shown.code, units.calls) == (0, [])
+    texts = [event["text"] for event in shown.events]
+    assert texts == [f"{units.command} stop a", "one LeaveGroup: a", f"{units.command} start a"]
+    place = words.index("--exec-stop")
+    without = kgm(tmp_path, units.bootstrap, *words[:place], *words[place + 2 :])
+    assert without.code == 2
+    assert "--exec-stop is missing: the command that stops a" in without.err
