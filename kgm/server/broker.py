@@ -4,6 +4,7 @@ Like the coordinators it never waits, reads no clock, and raises nothing: a fram
 connection. Every request that is received gets exactly one event with its ticket, at once or from a later call, unless
 its connection is closed first. The events of a call may also be for requests that wait on other brokers."""
 
+from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import DecodeError
 from kgm.protocol import codec
 from kgm.protocol.apis import API, ApiKey, request_class
@@ -52,7 +53,7 @@ class EmbeddedBroker:
         key, version = header.api_key, header.version
         lowest, highest, cls = self._served.get(key, _NOT_SERVED)
         if not lowest <= version <= highest:
-            return (_refuse(header, ticket),)
+            return (_refuse(header, ticket, self.cluster.settings),)
         try:
             message = codec.decode(cls, frame, version, offset=header.body_at, allow_trailing=True)
         except DecodeError as error:
@@ -73,14 +74,14 @@ def brokers_of(cluster: EmbeddedCluster) -> dict[int, EmbeddedBroker]:
     return {node_id: EmbeddedBroker(node_id, cluster) for node_id in cluster.nodes.ids}
 
 
-def _refuse(header: RequestHeader, ticket: Ticket) -> ConnectionEvent:
+def _refuse(header: RequestHeader, ticket: Ticket, settings: BrokerSettings) -> ConnectionEvent:
     """The event for an API or a version that is not served. As in Kafka the connection is closed, except for
     ApiVersions."""
     if header.api_key not in _SERVED:
         return CloseConnection(ticket, f"API key {header.api_key} is not supported")
     if header.api_key != ApiKey.API_VERSIONS:
         return CloseConnection(ticket, f"{API[header.api_key].name} version {header.version} is not supported")
-    frame = encode_response(unsupported_version(), version=0, correlation_id=header.correlation_id)
+    frame = encode_response(unsupported_version(settings), version=0, correlation_id=header.correlation_id)
     return ResponseFrame(ticket, frame)
 
 

@@ -366,8 +366,10 @@ class BrokerConnection:
         try:
             answer = self._ask_versions(API[ApiKey.API_VERSIONS].max_version, deadline)
             if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+                asked = API[ApiKey.API_VERSIONS].max_version
                 offered = [row.max_version for row in answer.api_keys if row.api_key == ApiKey.API_VERSIONS]
-                newest = min(offered[0], API[ApiKey.API_VERSIONS].max_version) if offered else _OLDEST
+                # What was refused just now is not asked for again, whatever is offered.
+                newest = offered[0] if offered and offered[0] < asked else _OLDEST
                 answer = self._ask_versions(max(newest, _OLDEST), deadline)
         except LostError as error:
             raise self._not_understood(error, deadline) from error

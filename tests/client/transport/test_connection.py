@@ -82,16 +82,19 @@ def test_an_api_that_the_broker_lacks_is_named(proxy, open_to):
         open_to(proxy.port).version(ApiKey.OFFSET_FETCH, at_most=0)
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["Kafka 2.4 and later tell their range", "older ones do not"])
-def test_versions_go_down_to_what_an_old_broker_knows(proxy, told, open_to):
+@pytest.mark.parametrize(
+    ("told", "asked_next"), [(2, 2), (None, 0), (API[ApiKey.API_VERSIONS].max_version, 0)],
+    ids=["Kafka 2.4 and later tell their range", "older ones do not", "one that offers what it refuses"],
+)  # fmt: skip
+def test_versions_go_down_to_what_an_old_broker_knows(proxy, told, asked_next, open_to):
     """KIP-511: error 35 comes in the form of v0, whatever was asked."""
-    rows = [ApiVersion(api_key=18, min_version=0, max_version=2)] if told else []
+    rows = [] if told is None else [ApiVersion(api_key=18, min_version=0, max_version=told)]
     refusal = ApiVersionsResponse(error_code=35, api_keys=rows)
     frame = wire.framed(wire.encode_response(refusal, version=0, correlation_id=1))
     proxy.script(ApiKey.API_VERSIONS, Raw(frame, forward=False, keep=True))
     connection = open_to(proxy.port)
     asked = [one.version for one in proxy.seen if one.api is ApiKey.API_VERSIONS]
-    assert asked == [API[ApiKey.API_VERSIONS].max_version, 2 if told else 0]
+    assert asked == [API[ApiKey.API_VERSIONS].max_version, asked_next]
     assert connection.supports(ApiKey.LIST_GROUPS)
 
 

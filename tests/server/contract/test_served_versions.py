@@ -6,9 +6,12 @@ import zipfile
 
 import pytest
 
+from kgm.client import connect
 from kgm.coordinator.contract.broker_version import BrokerVersion
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.protocol.apis import API
+from kgm.protocol.released_apis import API_VERSIONS
+from kgm.server import serve_in_thread
 from kgm.server.apis.table import HANDLERS
 from kgm.server.contract.served_versions import highest_version
 
@@ -31,3 +34,11 @@ def test_no_later_version_is_served_than_that_kafka_has(version):
         kafkas = {key.name: highest_of_kafka(archive, API[key].name) for key in HANDLERS}
     served = {key.name: highest_version(key, settings) for key in HANDLERS}
     assert served == {key.name: min(kafkas[key.name], API[key].max_version) for key in HANDLERS}
+
+
+@pytest.mark.parametrize("release", sorted({broker.rpartition(".")[0] for broker in API_VERSIONS if " " not in broker}))
+def test_kgm_itself_can_talk_to_every_release_that_is_played(release):
+    """It asks for the newest ApiVersions, and is told which one the release has (KIP-511)."""
+    settings = BrokerSettings(kafka_version=BrokerVersion.parse(release))
+    with serve_in_thread(settings=settings) as server, connect(server.bootstrap, timeout_ms=30_000) as cluster:
+        assert list(cluster.list_groups().groups) == []

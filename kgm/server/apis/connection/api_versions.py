@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from kgm.coordinator.contract.broker_version import PLAYED_VERSION_FEATURE
+from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.errors import ErrorCode
 from kgm.protocol.apis import API, ApiKey
 from kgm.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -55,9 +56,9 @@ def handler_for(served: Iterable[ApiKey]) -> Callable[[ClientRequest, EmbeddedCl
     return handle
 
 
-def unsupported_version() -> ApiVersionsResponse:
+def unsupported_version(settings: BrokerSettings) -> ApiVersionsResponse:
     """The response, in version 0, to a request in a version that is not supported."""
-    highest = API[ApiKey.API_VERSIONS].max_version
+    highest = highest_version(ApiKey.API_VERSIONS, settings)
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_versions(ApiKey.API_VERSIONS, highest)]
     )
