@@ -252,7 +252,7 @@ def plan(scene: Scene) -> list[str]:
     """Static members that are back in time: without a rebalance; a longer restart is removed first."""
     words = ("plan", STABLE, *_HEARTBEAT, "--draws", "2", "--pause", "0s", "--minimise", "rebalances")
     best = scene.json(*words)["data"]["plans"][0]
-    assert "--remove-first" not in best["flags"]
+    assert best["flags"] == ["--together"]
     assert (best["costs"]["rebalances"], best["costs"]["handovers"]) == (0, 0)
     late = scene.json(*words[:-1], "stopped", "--restart-time", "10m")["data"]["plans"][0]
     assert "--remove-first" in late["flags"]

@@ -522,3 +522,18 @@ def test_each_restart_takes_one_of_the_times_that_were_seen():
 def test_restarts_that_are_all_in_time_are_certain():
     group = made_up(2, 6, STATIC, session_timeout_ms=45_000)
     assert simulate(group, Plan(bounce=ids(group), restart_times_ms=(5_000, 30_000))).exact
+
+
+@pytest.mark.parametrize("rolling", [None, Rolling()], ids=["together", "rolling"])
+@pytest.mark.parametrize("version", ["2.4", "2.5", "2.6", "3.9", "4.4"])
+def test_a_group_is_stable_when_the_last_static_member_is_back(version, rolling):
+    """Up to Kafka 2.5 no record says that a static member was replaced (KAFKA-10284)."""
+    group = made_up(3, 6)
+    plan = Plan(
+        bounce=ids(group), rolling=rolling, restart_time_ms=10_000, kafka_version=BrokerVersion.parse(version),
+        heartbeat_interval_ms=3_000,
+    )  # fmt: skip
+    restarts = 1 if rolling is None else 3
+    for draw in Simulation.of(group, plan).play(20):
+        assert (draw.became_stable, draw.rebalances) == (True, 0)
+        assert draw.took_ms < restarts * 13_000

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kgm.coordinator.contract.broker_version import LAST_WITH_SCALA, BrokerVersion
+from kgm.coordinator.contract.broker_version import FIRST_WITH_JAVA, LAST_WITH_SCALA, BrokerVersion
 from kgm.model.errors import NotFoundError, UsageError
 from kgm.model.snapshot import GroupSnapshot, TopicSnapshot
 from kgm.simulation.plan.bounce_plan import GroupProtocol, Membership
@@ -105,7 +105,7 @@ def with_known_coordinator(snapshot: GroupSnapshot, asked: Mapping[str, str]) ->
         versions = [
             version
             for version in versions
-            if version.has_java_coordinator == is_new or version.release > LAST_WITH_SCALA
+            if version.has_java_coordinator == is_new or not FIRST_WITH_JAVA <= version.release <= LAST_WITH_SCALA
         ]
     return replace(snapshot, kafka_versions=tuple(map(str, versions)))
 

@@ -332,7 +332,11 @@ class PlanRunner:
 
     def _is_stable(self, *, with_lingering: bool) -> bool:
         world = self.world
-        if self._scheduled or world.in_flight or world.is_rebalancing or (with_lingering and self.lingering):
+        if self._scheduled or world.in_flight or world.is_rebalancing:
+            return False
+        if self.lingering and not world.behavior.writes_replaced_members:
+            self._forget_absent()  # the restart of a static member is in no record
+        if with_lingering and self.lingering:
             return False
         if world.unfinished and not self._only_spares():
             return False
@@ -365,10 +369,14 @@ class PlanRunner:
         if self.group.protocol is GroupProtocol.CONSUMER:
             return
         if any(engine.deadline(TimerKey(TimerKind.SESSION, group_id, each)) is None for each in self.lingering):
-            view = engine.group(group_id)
-            self._forget_lingering(
-                {} if view is None else {member.member_id: member.group_instance_id for member in view.members}
-            )
+            self._forget_absent()
+
+    def _forget_absent(self) -> None:
+        """Forget stopped processes that the coordinator does not have any more."""
+        view = self.world.engine.group(self.group.group_id)
+        self._forget_lingering(
+            {} if view is None else {member.member_id: member.group_instance_id for member in view.members}
+        )
 
     def group_recorded(self, value: GroupMetadataValue) -> None:
         if self.lingering:

@@ -113,6 +113,9 @@ def test_a_brokers_settings_say_which_coordinator_it_runs(settings, expected):
 def test_releases_with_one_coordinator_need_no_setting():
     settings = {"group.coordinator.rebalance.protocols": "classic"}
     assert with_known_coordinator(on("4.1"), settings).kafka_versions == ("4.1",)
+    # `kgm serve --kafka-version 2.8` describes the settings of 4.3.
+    settings = {"group.coordinator.rebalance.protocols": "classic,consumer"}
+    assert with_known_coordinator(on("2.8"), settings).kafka_versions == ("2.8",)
 
 
 def test_settings_are_taken_as_the_engine_has_them():
