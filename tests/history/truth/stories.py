@@ -236,12 +236,15 @@ class Story:
 
     # --- steps
 
-    def start(self, _name=None, count=1):
+    def start(self, _name=None, count=1, *, is_new=None):
+        """is_new: whether the group is; None: if nobody was in it before."""
         free = [each for each in _NAMES if each not in self.alive]
         names = self.draw.sample(free[: count + 2], count)
         members = {key: what for name in names for key, what in self.comes(name).items()}
         expected = "bounce" if names[0] in self.used else "join"
-        if not self.used and self.stage.release < _WRITES_CREATIONS:
+        if self.nameless and self.used:
+            expected = None  # who it is cannot be told from those who were there before
+        if (not self.used if is_new is None else is_new) and self.stage.release < _WRITES_CREATIONS:
             expected = None  # the first record of the group is that of its first generation: there is none before it
         # The first member may subscribe to a new topic before the coordinator knows it.
         with self.step(expected, members, *(() if self.used else ("metadata-change",))):
@@ -437,7 +440,7 @@ class Story:
             if self.static:
                 self.let_expire()
             self.stage.delete(self.group)
-        self.start()
+        self.start(is_new=True)
 
     def crash_and_join(self, name):
         """Two changes at once."""

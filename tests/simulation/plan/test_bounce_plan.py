@@ -38,7 +38,8 @@ def test_the_plan_as_understood():
     assert plan.to_json() == {
         "bounce": ["a"], "scale_in": [], "remove": [], "scale_out": 2, "scale_out_every_ms": 0,
         "target_size": None, "pre_registered": [], "mode": "rolling", "max_unavailable": 1, "order": "named",
-        "pause_ms": 5, "restart_time_ms": 10_000, "restart_times_ms": [], "retry_every_ms": None, "migrate": False, "stop": "crash", "session_timeout_ms": None,
+        "pause_ms": 5, "restart_time_ms": 10_000, "restart_times_ms": [], "retry_every_ms": None, "migrate": False, "stop": "crash",
+            "remove_first": False, "session_timeout_ms": None,
         "rebalance_timeout_ms": None, "heartbeat_interval_ms": None, "assignor": None, "protocol": None, "as": None,
         "settings": {"x.y": "1"},
         "kafka_version": "4.3", "other_versions": [],
