@@ -13,6 +13,7 @@ from collections.abc import Generator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kgm.client.security import oauth
 from kgm.client.security.oauth import Token, Tokens
 from kgm.model.distribution import install_command
 from kgm.model.errors import AuthenticationError, UsageError
@@ -44,9 +45,7 @@ class MskLogin:
             self._tokens[region] = Tokens(lambda _: self._sign(region), {}, "Amazon's signer")
         token = self._tokens[region].get(deadline).value
         self.secrets = (token,)
-        refusal = yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()
-        if refusal:
-            yield b"\x01"
+        yield from oauth.exchange(token, self._tokens[region].extensions)
 
     def _sign(self, region: str) -> Token:
         from botocore.exceptions import BotoCoreError, ClientError

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,15 @@ class Tokens:
         if token is None or (token.expires_at is not None and time.monotonic() > token.expires_at - _MARGIN_S):
             token = self._token = self._fetch(deadline)
         return token
+
+
+def exchange(token: str, extensions: Mapping[str, str]) -> Generator[bytes, bytes, None]:
+    """The client's messages (RFC 7628): the token, and after a refusal, whose reason is JSON, the end of the exchange.
+    The error code comes after that."""
+    more = "".join(f"{name}={value}\x01" for name, value in sorted(extensions.items()))
+    refusal = yield f"n,,\x01auth=Bearer {token}\x01{more}\x01".encode()
+    if refusal:
+        yield b"\x01"
 
 
 def tokens_of(settings: Mapping[str, str], jaas: Jaas | None) -> Tokens:

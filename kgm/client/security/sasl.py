@@ -77,12 +77,11 @@ class BearerLogin:
         self.secrets: tuple[str, ...] = ()
 
     def exchange(self, deadline: Deadline, host: str) -> Generator[bytes, bytes, None]:  # noqa: ARG002
+        from kgm.client.security import oauth
+
         token = self._tokens.get(deadline).value
         self.secrets = (token,)
-        more = "".join(f"{name}={value}\x01" for name, value in sorted(self._tokens.extensions.items()))
-        refusal = yield f"n,,\x01auth=Bearer {token}\x01{more}\x01".encode()
-        if refusal:  # the reason as JSON; the error code comes after this answer
-            yield b"\x01"
+        yield from oauth.exchange(token, self._tokens.extensions)
 
 
 def make_mechanism(settings: Mapping[str, str], *, encrypted: bool) -> Mechanism:
