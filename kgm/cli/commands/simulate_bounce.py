@@ -9,7 +9,28 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.options.broker_settings import KafkaVersion, parse_settings, parse_version
-from kgm.cli.options.plan_words import choice_of, duration_of, member_ids_of, rolling_of
+from kgm.cli.options.plan_words import (
+    Draws,
+    Everyone,
+    FromFile,
+    GroupOption,
+    HeartbeatInterval,
+    InstanceIds,
+    Match,
+    MaxUnavailable,
+    MemberIds,
+    Remove,
+    RestartTime,
+    RollingFlag,
+    ScaleIn,
+    Seed,
+    StopHow,
+    Together,
+    choice_of,
+    duration_of,
+    member_ids_of,
+    rolling_of,
+)
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import ConditionNotMet, UsageError
@@ -25,34 +46,20 @@ if TYPE_CHECKING:
 def simulate_bounce(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A live group, which is only read.")] = None,
     *,
-    group_option: Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")] = None,
-    from_file: Annotated[
-        str | None,
-        typer.Option("--from-file", metavar="SNAPSHOT", help="Output of `kgm describe -o json`; - is stdin."),
-    ] = None,
+    group_option: GroupOption = None,
+    from_file: FromFile = None,
     members: Annotated[int | None, typer.Option("--members", metavar="N", help="Make up a group of N members.")] = None,
     topic: Annotated[
         list[str] | None,
         typer.Option("--topic", metavar="NAME:PARTITIONS", help="A topic of the made-up group; repeatable."),
     ] = None,
-    instance_ids: Annotated[
-        list[str] | None,
-        typer.Option("--instance-ids", "-i", metavar="ID[,ID...]", help="Members that bounce, by group instance id."),
-    ] = None,
-    member_ids: Annotated[
-        list[str] | None,
-        typer.Option("--member-ids", "-m", metavar="ID[,ID...]", help="Members that bounce, by member id."),
-    ] = None,
-    match: Annotated[
-        list[str] | None,
-        typer.Option("--match", metavar="GLOB", help="Members that bounce: ids that match; repeatable."),
-    ] = None,
-    everyone: Annotated[bool, typer.Option("--all", help="All members bounce.")] = False,
-    together: Annotated[bool, typer.Option("--together", help="All at once (the default).")] = False,
-    rolling: Annotated[bool, typer.Option("--rolling", help="In batches, one after another.")] = False,
-    max_unavailable: Annotated[
-        int | None, typer.Option("--max-unavailable", metavar="N", help="Members in a batch (1).")
-    ] = None,
+    instance_ids: InstanceIds = None,
+    member_ids: MemberIds = None,
+    match: Match = None,
+    everyone: Everyone = False,
+    together: Together = False,
+    rolling: RollingFlag = False,
+    max_unavailable: MaxUnavailable = None,
     pause: Annotated[
         str | None,
         typer.Option(
@@ -68,10 +75,8 @@ def simulate_bounce(
             " --match by id, which is random for dynamic members.",
         ),
     ] = None,
-    restart_time: Annotated[
-        str, typer.Option("--restart-time", metavar="DURATION", help="Time from the stop of a member to its start.")
-    ] = "10s",
-    stop: Annotated[str, typer.Option("--stop", metavar="HOW", help="clean | crash: how members stop.")] = "clean",
+    restart_time: RestartTime = "10s",
+    stop: StopHow = "clean",
     retry_every: Annotated[
         str | None,
         typer.Option(
@@ -90,9 +95,7 @@ def simulate_bounce(
             help="Members that bounce are removed by one LeaveGroup request for each batch once they have stopped.",
         ),
     ] = False,
-    scale_in: Annotated[
-        list[str] | None, typer.Option("--scale-in", metavar="ID[,ID...]", help="Members that stop and stay away.")
-    ] = None,
+    scale_in: ScaleIn = None,
     scale_out: Annotated[
         int | None, typer.Option("--scale-out", metavar="N", help="How many new members join.")
     ] = None,
@@ -115,12 +118,7 @@ def simulate_bounce(
             help="Also: what if these instance ids waited for each other. Not in Apache Kafka.",
         ),
     ] = None,
-    remove: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--remove", metavar="ID[,ID...]", help="Members that stop and are then removed by one LeaveGroup request."
-        ),
-    ] = None,
+    remove: Remove = None,
     session_timeout: Annotated[
         str | None,
         typer.Option("--session-timeout", metavar="DURATION", help="What if the session timeout were this."),
@@ -129,10 +127,7 @@ def simulate_bounce(
         str | None,
         typer.Option("--rebalance-timeout", metavar="DURATION", help="What if the rebalance timeout were this."),
     ] = None,
-    heartbeat_interval: Annotated[
-        str | None,
-        typer.Option("--heartbeat-interval", metavar="DURATION", help="Heartbeat interval of the clients; mostly 3s."),
-    ] = None,
+    heartbeat_interval: HeartbeatInterval = None,
     assignor: Annotated[
         str | None, typer.Option("--assignor", metavar="NAME", help="What if the group used this assignor.")
     ] = None,
@@ -163,9 +158,7 @@ def simulate_bounce(
         str | None,
         typer.Option("--report", metavar="FILE.html", help="Also write a page for a change ticket; one HTML file."),
     ] = None,
-    draws: Annotated[
-        int, typer.Option("--draws", metavar="N", help="How often to simulate what is left to chance.")
-    ] = 200,
+    draws: Draws = 200,
     budget: Annotated[
         str | None,
         typer.Option(
@@ -174,7 +167,7 @@ def simulate_bounce(
             help="How long one core of a usual machine may simulate a scenario (10s, and at least 3 draws).",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same prediction.")] = 1,
+    seed: Seed = 1,
     common: RunOptions,
 ) -> None:
     """Predict what a bounce would do to a group: rebalances, moved partitions, time without a consumer.

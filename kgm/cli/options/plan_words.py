@@ -1,9 +1,11 @@
-"""The words of a plan, of `simulate-bounce` and `rollout`, into values."""
+"""The words of a plan, which `simulate-bounce`, `rollout`, `plan` and others share, and what they mean as values."""
 
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
 
 from kgm.model.errors import UsageError
 
@@ -11,6 +13,47 @@ if TYPE_CHECKING:
     from kgm.simulation.plan.bounce_plan import Rolling
 
 E = TypeVar("E", bound=enum.Enum)
+
+# -- options that mean the same in each of these commands
+
+GroupOption = Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")]
+FromFile = Annotated[
+    str | None, typer.Option("--from-file", metavar="SNAPSHOT", help="Output of `kgm describe -o json`; - is stdin.")
+]
+InstanceIds = Annotated[
+    list[str] | None,
+    typer.Option("--instance-ids", "-i", metavar="ID[,ID...]", help="Members that bounce, by group instance id."),
+]
+MemberIds = Annotated[
+    list[str] | None,
+    typer.Option("--member-ids", "-m", metavar="ID[,ID...]", help="Members that bounce, by member id."),
+]
+Match = Annotated[
+    list[str] | None, typer.Option("--match", metavar="GLOB", help="Members that bounce: ids that match; repeatable.")
+]
+Everyone = Annotated[bool, typer.Option("--all", help="All members bounce.")]
+Together = Annotated[bool, typer.Option("--together", help="All at once (the default).")]
+RollingFlag = Annotated[bool, typer.Option("--rolling", help="In batches, one after another.")]
+MaxUnavailable = Annotated[int | None, typer.Option("--max-unavailable", metavar="N", help="Members in a batch (1).")]
+RestartTime = Annotated[
+    str, typer.Option("--restart-time", metavar="DURATION", help="Time from the stop of a member to its start.")
+]
+StopHow = Annotated[str, typer.Option("--stop", metavar="HOW", help="clean | crash: how members stop.")]
+ScaleIn = Annotated[
+    list[str] | None, typer.Option("--scale-in", metavar="ID[,ID...]", help="Members that stop and stay away.")
+]
+Remove = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--remove", metavar="ID[,ID...]", help="Members that stop and are then removed by one LeaveGroup request."
+    ),
+]
+HeartbeatInterval = Annotated[
+    str | None,
+    typer.Option("--heartbeat-interval", metavar="DURATION", help="Heartbeat interval of the clients; mostly 3s."),
+]
+Draws = Annotated[int, typer.Option("--draws", metavar="N", help="How often to simulate what is left to chance.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same prediction.")]
 
 
 def member_ids_of(texts: list[str] | None, option: str) -> tuple[str, ...]:

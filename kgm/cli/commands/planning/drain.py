@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgm.cli.options.plan_words import Draws, FromFile, StopHow
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import ConditionNotMet, UsageError
@@ -27,10 +28,7 @@ def drain(
     ] = None,
     *,
     group: Annotated[list[str] | None, typer.Option("-g", "--group", help="A group; repeatable.")] = None,
-    from_file: Annotated[
-        str | None,
-        typer.Option("--from-file", metavar="SNAPSHOT", help="Output of `kgm describe -o json`; - is stdin."),
-    ] = None,
+    from_file: FromFile = None,
     host: Annotated[
         list[str] | None,
         typer.Option("--host", metavar="HOST", help="Members on this host: a name, an address, 10.0.3.0/24; or a,b."),
@@ -49,7 +47,7 @@ def drain(
         str | None,
         typer.Option("--restart-time", metavar="DURATION", help="They start again, this long after their stop."),
     ] = None,
-    stop: Annotated[str, typer.Option("--stop", metavar="HOW", help="clean | crash: how members stop.")] = "clean",
+    stop: StopHow = "clean",
     session_timeout: Annotated[
         str | None,
         typer.Option("--session-timeout", metavar="DURATION", help="Of classic groups whose own cannot be read (45s)."),
@@ -72,9 +70,7 @@ def drain(
         str | None,
         typer.Option("--report", metavar="FILE.html", help="Also write a page for a change ticket; one HTML file."),
     ] = None,
-    draws: Annotated[
-        int, typer.Option("--draws", metavar="N", help="How often to simulate what is left to chance.")
-    ] = 20,
+    draws: Draws = 20,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same forecast.")] = 1,
     common: RunOptions,
 ) -> None:  # fmt: skip

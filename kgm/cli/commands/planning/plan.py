@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgm.cli.invocation import cluster_words
+from kgm.cli.options.plan_words import Draws, FromFile, GroupOption, HeartbeatInterval, RestartTime, StopHow
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import ConditionNotMet, UsageError
@@ -33,11 +34,8 @@ Where = dict[str, str | None] | None
 def plan(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A live group, which is only read.")] = None,
     *,
-    group_option: Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")] = None,
-    from_file: Annotated[
-        str | None,
-        typer.Option("--from-file", metavar="SNAPSHOT", help="Output of `kgm describe -o json`; - is stdin."),
-    ] = None,
+    group_option: GroupOption = None,
+    from_file: FromFile = None,
     instance_ids: Annotated[
         list[str] | None,
         typer.Option("--instance-ids", "-i", metavar="ID[,ID...]", help="Members that restart, by group instance id."),
@@ -51,9 +49,7 @@ def plan(
         typer.Option("--match", metavar="GLOB", help="Members that restart: ids that match; repeatable."),
     ] = None,
     everyone: Annotated[bool, typer.Option("--all", help="All members restart (the default).")] = False,
-    restart_time: Annotated[
-        str, typer.Option("--restart-time", metavar="DURATION", help="Time from the stop of a member to its start.")
-    ] = "10s",
+    restart_time: RestartTime = "10s",
     restart_times: Annotated[
         str | None,
         typer.Option(
@@ -67,7 +63,7 @@ def plan(
             "--history", metavar="DIR", help="As --restart-times, with the restarts of the group in a built history."
         ),
     ] = None,
-    stop: Annotated[str, typer.Option("--stop", metavar="HOW", help="clean | crash: how members stop.")] = "clean",
+    stop: StopHow = "clean",
     minimise: Annotated[
         str,
         typer.Option(
@@ -93,10 +89,7 @@ def plan(
     session_timeout: Annotated[
         str | None, typer.Option("--session-timeout", metavar="DURATION", help="Of the members, if it cannot be read.")
     ] = None,
-    heartbeat_interval: Annotated[
-        str | None,
-        typer.Option("--heartbeat-interval", metavar="DURATION", help="Heartbeat interval of the clients; mostly 3s."),
-    ] = None,
+    heartbeat_interval: HeartbeatInterval = None,
     command: Annotated[
         str, typer.Option("--exec", metavar="CMD", help="The command of the kgm rollout lines that are printed.")
     ] = "CMD",
@@ -109,9 +102,7 @@ def plan(
     budget: Annotated[
         str, typer.Option("--budget", metavar="DURATION", help="How long one core of a usual machine may search.")
     ] = "30s",
-    draws: Annotated[
-        int, typer.Option("--draws", metavar="N", help="How often to simulate what is left to chance.")
-    ] = 20,
+    draws: Draws = 20,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same plans.")] = 1,
     common: RunOptions,
 ) -> None:  # fmt: skip

@@ -12,7 +12,27 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from kgm.cli.options.broker_settings import KafkaVersion, parse_settings, parse_version
-from kgm.cli.options.plan_words import choice_of, duration_of, member_ids_of, rolling_of
+from kgm.cli.options.plan_words import (
+    Draws,
+    Everyone,
+    GroupOption,
+    HeartbeatInterval,
+    InstanceIds,
+    Match,
+    MaxUnavailable,
+    MemberIds,
+    Remove,
+    RestartTime,
+    RollingFlag,
+    ScaleIn,
+    Seed,
+    StopHow,
+    Together,
+    choice_of,
+    duration_of,
+    member_ids_of,
+    rolling_of,
+)
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.model.errors import KgmError, RefusedError, UsageError
@@ -35,7 +55,7 @@ _RUN = "run "
 def rollout(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="The group.")] = None,
     *,
-    group_option: Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")] = None,
+    group_option: GroupOption = None,
     command: Annotated[
         str | None,
         typer.Option("--exec", metavar="CMD",
@@ -49,24 +69,13 @@ def rollout(
     shell: Annotated[
         bool, typer.Option("--shell", help="Commands are for /bin/sh, with values in $KGM_INSTANCE_ID and the like.")
     ] = False,
-    instance_ids: Annotated[
-        list[str] | None,
-        typer.Option("--instance-ids", "-i", metavar="ID[,ID...]", help="Members that bounce, by group instance id."),
-    ] = None,
-    member_ids: Annotated[
-        list[str] | None,
-        typer.Option("--member-ids", "-m", metavar="ID[,ID...]", help="Members that bounce, by member id."),
-    ] = None,
-    match: Annotated[
-        list[str] | None,
-        typer.Option("--match", metavar="GLOB", help="Members that bounce: ids that match; repeatable."),
-    ] = None,
-    everyone: Annotated[bool, typer.Option("--all", help="All members bounce.")] = False,
-    together: Annotated[bool, typer.Option("--together", help="All at once (the default).")] = False,
-    rolling: Annotated[bool, typer.Option("--rolling", help="In batches, one after another.")] = False,
-    max_unavailable: Annotated[
-        int | None, typer.Option("--max-unavailable", metavar="N", help="Members in a batch (1).")
-    ] = None,
+    instance_ids: InstanceIds = None,
+    member_ids: MemberIds = None,
+    match: Match = None,
+    everyone: Everyone = False,
+    together: Together = False,
+    rolling: RollingFlag = False,
+    max_unavailable: MaxUnavailable = None,
     pause: Annotated[
         str | None, typer.Option("--pause", metavar="DURATION", help="Wait before the next batch (0s).")
     ] = None,
@@ -76,23 +85,15 @@ def rollout(
             "--order", metavar="ORDER", help="id | host | client-id | partitions | leader-last: who bounces first."
         ),
     ] = None,
-    restart_time: Annotated[
-        str, typer.Option("--restart-time", metavar="DURATION", help="Time from the stop of a member to its start.")
-    ] = "10s",
-    stop: Annotated[str, typer.Option("--stop", metavar="HOW", help="clean | crash: how members stop.")] = "clean",
+    restart_time: RestartTime = "10s",
+    stop: StopHow = "clean",
     remove_first: Annotated[
         bool,
         typer.Option("--remove-first",
                      help="Members that bounce are stopped, removed by one LeaveGroup for each batch, and started."),
     ] = False,
-    scale_in: Annotated[
-        list[str] | None, typer.Option("--scale-in", metavar="ID[,ID...]", help="Members that stop and stay away.")
-    ] = None,
-    remove: Annotated[
-        list[str] | None,
-        typer.Option("--remove", metavar="ID[,ID...]",
-                     help="Members that stop and are then removed by one LeaveGroup request."),
-    ] = None,
+    scale_in: ScaleIn = None,
+    remove: Remove = None,
     assume_stopped: Annotated[
         bool, typer.Option("--assume-stopped", help="--exec-stop ends with 0 only if the process has stopped: remove "
                            "members that nothing else shows to be alive or stopped.")
@@ -105,10 +106,7 @@ def rollout(
         str | None,
         typer.Option("--rebalance-timeout", metavar="DURATION", help="Of the members, where kgm cannot read it."),
     ] = None,
-    heartbeat_interval: Annotated[
-        str | None,
-        typer.Option("--heartbeat-interval", metavar="DURATION", help="Heartbeat interval of the clients; mostly 3s."),
-    ] = None,
+    heartbeat_interval: HeartbeatInterval = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="BROKER.KEY=VALUE", help="A broker setting; repeatable.")
     ] = None,
@@ -120,10 +118,8 @@ def rollout(
         int | None,
         typer.Option("--fail-if-rebalances", metavar="N", help="Refuse if there may be more than N rebalances."),
     ] = None,
-    draws: Annotated[
-        int, typer.Option("--draws", metavar="N", help="How often to simulate what is left to chance.")
-    ] = 200,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same prediction.")] = 1,
+    draws: Draws = 200,
+    seed: Seed = 1,
     settle: Annotated[
         str, typer.Option("--settle", metavar="DURATION", help="How long nothing may happen until a step is over.")
     ] = "5s",

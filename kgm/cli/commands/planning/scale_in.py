@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgm.cli.options.plan_words import Draws, GroupOption, Seed
 from kgm.cli.options.run_options import RunOptions
 from kgm.cli.options.shared_options import cluster_options
 from kgm.cli.output.report import Cell, Column, Report, Table, cluster_json, emit
@@ -27,7 +28,7 @@ _COLUMNS = (
 def scale_in(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="The group.")] = None,
     *,
-    group_option: Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="The group.")] = None,
+    group_option: GroupOption = None,
     to: Annotated[int | None, typer.Option("--to", metavar="N", help="Replicas that stay.")] = None,
     statefulset: Annotated[
         str | None, typer.Option("--statefulset", metavar="NAME", help="If members of several are in the group.")
@@ -43,10 +44,8 @@ def scale_in(
     kubectl: Annotated[
         str, typer.Option("--kubectl", metavar="CMD", help="The command; its options may follow.")
     ] = "kubectl",
-    draws: Annotated[
-        int, typer.Option("--draws", metavar="N", help="How often to simulate what is left to chance.")
-    ] = 200,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same prediction.")] = 1,
+    draws: Draws = 200,
+    seed: Seed = 1,
     options: RunOptions,
 ) -> None:
     """Show which members go when a StatefulSet is scaled to N replicas, and the commands that do it. Changes nothing.
