@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import pathlib
 import re
@@ -83,6 +84,24 @@ def test_it_runs_with_python_alone(zipapp, cache):
     code, out, _ = run(zipapp, cache, "simulate-bounce", "--members", "2", "--topic", "t:4", "--all", "-o", "json")
     assert (code, '"moves": []' in out or '"moves":[]' in out) == (0, True)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_what_no_package_was_installed_for_is_said_in_one_line(zipapp, cache, tmp_path):
+    """The packages are those that kgm requires, without any extra."""
+    code, out, err = run(zipapp, cache, "demo")
+    assert (code, out) == (2, "")
+    assert "kgm demo needs confluent-kafka, which is not installed" in err
+    assert "hint: pip install 'kafka-kgm[demo]'" in err
+    (folder,) = cache.iterdir()
+    shutil.rmtree(folder / "re2")  # it has no wheel for musl
+    for regex, expected in ((None, 0), ("t.*", 2)):
+        snapshot = {
+            "group_id": "g", "type": "consumer", "state": "Stable", "assignor": "uniform", "topics": [{"name": "t", "partitions": 2}],
+            "members": [{"member_id": "m", "subscription": {"topics": ["t"], "regex": regex}, "assignment": {}}],
+        }  # fmt: skip
+        (tmp_path / "case.jsonl").write_text(json.dumps(snapshot) + "\n")
+        code, out, err = run(zipapp, cache, "assign", "--from-file", str(tmp_path / "case.jsonl"))
+        assert (code, "google-re2, which is not installed" in err) == (expected, regex is not None), err
 
 
 def test_several_may_start_at_once(zipapp, cache):
