@@ -31,13 +31,13 @@ class TopicPattern(Protocol):
 
 @cache
 def is_installed() -> bool:
-    """Whether RE2 is there. pip installs it with kgm, but where there is no wheel of it, kgm may be installed without."""
+    """Whether RE2 is there. pip installs it with kgm; where there is no wheel of it, kgm may be installed without it."""
     return importlib.util.find_spec("re2") is not None
 
 
 @lru_cache(maxsize=1024)
 def compiled(regex: str) -> TopicPattern | None:
-    """The compiled expression; None if Kafka's brokers do not accept it. Raises UsageError where RE2 is not installed."""
+    """The compiled expression; None if Kafka's brokers do not accept it. Raises UsageError if RE2 is not installed."""
     if not is_installed():
         raise UsageError(
             f"a member subscribes to {regex!r}; kgm matches expressions with google-re2, which is not installed",

@@ -11,23 +11,10 @@ import sys
 import pytest
 
 from kgm.version import __version__
-from tests import ROOT
 from tests.cli.environment import bare
-from tests.packaging.installed import required, wheel_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 BIN = pathlib.Path(sys.executable).parent
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory) -> pathlib.Path:
-    """kgm, what it needs, and what `kgm demo` needs."""
-    folder = tmp_path_factory.mktemp("wheels")
-    command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder, ROOT]
-    subprocess.run(command, check=True, capture_output=True)
-    for name in sorted({*required("kafka-kgm", ["demo"]), "pip"}):
-        wheel_of(name, folder)
-    return folder
 
 
 @pytest.fixture

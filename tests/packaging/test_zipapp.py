@@ -6,7 +6,6 @@ import importlib.metadata
 import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -16,22 +15,10 @@ import pytest
 from kgm.version import __version__
 from tests import ROOT
 from tests.cli.environment import bare
+from tests.packaging.installed import required
 from tools.zipapp.build import write
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-def required(name: str, seen: set[str]) -> set[str]:
-    """The distributions that this one needs, with itself."""
-    if name not in seen:
-        seen.add(name)
-        for line in importlib.metadata.requires(name) or ():
-            if "extra ==" not in line:
-                needed = re.match(r"[\w.-]+", line)
-                assert needed is not None
-                if not line.partition(";")[2].strip() or "python_version" not in line:
-                    required(needed[0], seen)
-    return seen
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +27,7 @@ def packages(tmp_path_factory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("packages")
     shutil.copytree(ROOT / "kgm", folder / "kgm", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "man", folder / "kgm/share/man")
-    for name in required("kafka-kgm", set()) - {"kafka-kgm"}:
+    for name in required("kafka-kgm"):
         for file in importlib.metadata.files(name) or ():
             if file.parts[0] != ".." and "__pycache__" not in file.parts:
                 (folder / file).parent.mkdir(parents=True, exist_ok=True)
