@@ -31,7 +31,7 @@ class TopicPattern(Protocol):
 
 @cache
 def is_installed() -> bool:
-    """Whether RE2 is there. pip installs it with kgm; where there is no wheel of it, kgm may be installed without it."""
+    """Whether RE2 is there. pip installs it with kgm; where it has no wheel, kgm may be installed without it."""
     return importlib.util.find_spec("re2") is not None
 
 

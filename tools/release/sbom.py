@@ -1,6 +1,6 @@
-"""The components of kgm as CycloneDX JSON: `python -m tools.release.sbom WHEEL [-o FILE] [--extra NAME] [-- options of pip]`.
+"""The components of kgm as CycloneDX JSON: `python -m tools.release.sbom WHEEL [-o FILE] [--extra NAME] [-- options of uv pip install]`.
 
-The wheel is installed into a fresh environment, as a user's pip would do it, and cyclonedx-bom lists what is there: the
+The wheel is installed into a fresh environment, and cyclonedx-bom lists what is there: the
 distributions with their versions, licences and package URLs, and which one needs which. With the same versions and
 SOURCE_DATE_EPOCH the file is the same, byte for byte."""
 
@@ -42,7 +42,7 @@ def install(folder: pathlib.Path, wheel: pathlib.Path, extras: Sequence[str], pi
     wanted = f"{wheel.resolve()}[{','.join(extras)}]" if extras else str(wheel.resolve())
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
-    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-compile", *pip, wanted]
+    command = [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", str(python), *pip, wanted]
     subprocess.run(command, check=True)
     return python
 
