@@ -28,7 +28,7 @@ def test_the_list_of_components_has_what_the_wheel_needs_and_is_reproducible(dis
     run(*command, "--", "--no-index", "--find-links", wheels, cwd=ROOT)
     text = (tmp_path / "listed.json").read_text()
     python = sbom.install(tmp_path / "again", dist["wheel"], [], ["--no-index", "--find-links", str(wheels)])
-    assert sbom.components(python, dist["wheel"]) == text
+    assert sbom.components(python, dist["wheel"], check=False) == text
     document = json.loads(text)
     main = document["metadata"]["component"]
     assert (document["bomFormat"], main["name"], main["version"]) == ("CycloneDX", "kafka-kgm", __version__)
