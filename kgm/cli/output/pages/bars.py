@@ -220,13 +220,19 @@ def _row(
         for x, end in ((axis.at(start), end) for start, end in row.gaps(end_ms))
     )
     stopped = _path("gap", gaps, f"no consumer: {row.label}") if gaps else ""
-    label = clean(row.label)
-    most = int((axis.shape.labels - 8) / _LETTER_PX)
-    shown = label if len(label) <= most else f"{label[: most - 1]}…"
+    shown = _cut_label(clean(row.topic), as_ranges(row.partitions), int((axis.shape.labels - 8) / _LETTER_PX))
     name = element(
         "text", element("title", row.label), shown, class_="end", x=f"{axis.shape.labels - 6:g}", y=f"{bottom - 2.8:g}"
     )
     return join((name, *bars, stopped, *labels))
+
+
+def _cut_label(topic: str, partitions: str, most: int) -> str:
+    """The name of a row in at most so many letters: the beginning of the topic is kept, if that says anything."""
+    if len(topic) + 1 + len(partitions) <= most:
+        return f"{topic} {partitions}"
+    room = most - len(partitions) - 2
+    return f"{topic[:room]}… {partitions}" if room >= min(4, len(topic)) else f"{f'{topic} {partitions}'[: most - 1]}…"
 
 
 def _path(kind: str, d: str, hint: str) -> Markup:
@@ -251,13 +257,13 @@ def _stopped_area(rows: Sequence[ChartRow], axis: _Axis, end_ms: int) -> Markup:
         levels.append((at_ms, level))
     for (at_ms, count), (until_ms, _) in pairwise([*levels, (end_ms, 0)]):
         top = base - _AREA_PX * 0.9 * count / max(most, 1)
-        start, end = axis.at(at_ms), axis.at(until_ms)
-        path.append(f"H{start:.1f}V{top:.1f}H{max(end, start + (_LEAST_GAP_PX if count else 0)):.1f}")
+        x, until = axis.at(at_ms), axis.at(until_ms)
+        path.append(f"H{x:.1f}V{top:.1f}H{max(until, x + (_LEAST_GAP_PX if count else 0)):.1f}")
     path.append(f"V{base:g}z")
-    labels, right = axis.shape.labels, axis.shape.width - _EDGE
+    labels, edge = axis.shape.labels, axis.shape.width - _EDGE
     words = [f"stopped: up to {most:,} of {total:,}" if most else "never stopped"]
     if len(words[0]) * _LETTER_PX > labels:
-        words = [*words[0].replace("stopped: ", "stopped:\n").replace(" of ", "\nof ").split("\n")]
+        words = words[0].replace("stopped: ", "stopped:\n").replace(" of ", "\nof ").split("\n")
     lines = [
         element(
             "text", line, class_="end soft", x=f"{labels - 6:g}", y=f"{base - 16 - 12 * (len(words) - 1 - number):g}"
@@ -265,7 +271,7 @@ def _stopped_area(rows: Sequence[ChartRow], axis: _Axis, end_ms: int) -> Markup:
         for number, line in enumerate(words)
     ]
     return join((
-        Markup(f'<path class="row" d="M{labels:g} {_AXIS_PX:g}H{right:g}V{base:g}H{labels:g}z"></path>'),
+        Markup(f'<path class="row" d="M{labels:g} {_AXIS_PX:g}H{edge:g}V{base:g}H{labels:g}z"></path>'),
         Markup(f'<path class="area" d="{"".join(path)}"></path>'),
         *lines,
     ))  # fmt: skip

@@ -111,6 +111,16 @@ def painted(picture, colour):
     return (picture == np.array(colour)).all(axis=2)
 
 
+def test_a_row_is_named_by_its_partitions_where_its_topic_is_too_long(reported):
+    topic = "a-topic-with-a-long-name-of-many-words-that-nobody-shortens"
+    _, page, _ = reported("simulate-bounce", "--members", "2", "--topic", f"{topic}:8", "--all", "--draws", "1")
+    chart = tree(page).all("figure")[0]
+    for shape, shown in (("broad", "a-topic-with-a-long-name-of-…"), ("narrow", "a-topic-wi…")):
+        labels = [node for node in chart.all("div", shape)[0].all("text", "end") if node.all("title")]
+        assert [node.all("title")[0].text for node in labels] == [f"{topic} 0-3", f"{topic} 4-7"]
+        assert [node.children[-1] for node in labels] == [f"{shown} 0-3", f"{shown} 4-7"]
+
+
 @pytest.mark.slow
 def test_a_browser_shows_twelve_partitions(reported, tmp_path):
     target, _, _ = reported(*MADE_UP, "--rolling")
