@@ -37,10 +37,11 @@ MEMBERS = 10
 
 
 def joins(numbers):
-    for number, member in itertools.product(numbers, range(MEMBERS)):
-        request = engine.join("", f"member-{member}")
-        request.message.group_id = f"group-{number}"
-        yield request
+    for number in numbers:
+        for member in range(MEMBERS):
+            request = engine.join("", f"member-{member}")
+            request.message.group_id = f"group-{number}"
+            yield request
 
 
 def one_process(policy, groups, requests):
