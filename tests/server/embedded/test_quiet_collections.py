@@ -32,12 +32,23 @@ def collected(monkeypatch):
     gc.set_threshold(*before)
 
 
-def run(served, turns):
+def run(served, looks):
+    """Until it has looked so many times."""
+
     async def main():
-        collections = QuietCollections(served)
+        enough, left = asyncio.Event(), looks
+
+        def look():
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                enough.set()
+            return served()
+
+        collections = QuietCollections(look)
         collections.start()
         try:
-            await asyncio.sleep(turns * 0.002)
+            await enough.wait()
         finally:
             collections.stop()
 
