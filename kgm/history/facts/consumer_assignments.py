@@ -92,6 +92,7 @@ class ConsumerAssignments:
         self, record: GroupRecord, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
     ) -> LoggedMemberState:
         """What a member has; its state."""
+        self.state.put_again_in_map(member_id)
         member = self.state.members.get(member_id)
         if value is None:
             self.rows.put(_state_row(record, member_id, LoggedMemberState.GONE, member, None))
