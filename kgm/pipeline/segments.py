@@ -7,7 +7,6 @@ read when it is complete."""
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from kgm.history.decode.record_tables import decode_type
 from kgm.history.folders import GZIPPED, Folder, Reading, folders, read_folder
+from kgm.history.places.remote_path import Place, place
 from kgm.history.schema import RAW, chosen_columns
 from kgm.model.errors import UsageError
 from kgm.records.segment import LOG, SWAP, BadBatch, FileTail, base_offset_of, batches
@@ -47,7 +47,7 @@ class SegmentsDataSource(DataSource):
         path = options.get("path")
         if not path:
             raise UsageError(f"{NAME} needs a path")
-        self._path = Path(path)
+        self._path = place(path)
         self._most = int(options.get("max_records") or 0)
         self._wanted = _Wanted.of(options)
 
@@ -106,7 +106,7 @@ class _Wanted:
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, path: Path, wanted: "_Wanted") -> None:
+    def __init__(self, path: Place, wanted: "_Wanted") -> None:
         self._path, self._wanted = path, wanted
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -118,7 +118,7 @@ class _Reader(DataSourceReader):
 
 
 class _StreamReader(DataSourceStreamReader):
-    def __init__(self, path: Path, wanted: "_Wanted", most: int) -> None:
+    def __init__(self, path: Place, wanted: "_Wanted", most: int) -> None:
         self._path, self._wanted = path, wanted
         self._most = most
         self._ends = Ends()
@@ -162,7 +162,7 @@ def by_size(partitions: Sequence[Folder]) -> list[Folder]:
     return sorted(partitions, key=lambda folder: (-folder.size, folder.partition))
 
 
-def slice_records(path: Path, start: int, end: int | None) -> Iterator[pa.RecordBatch]:
+def slice_records(path: Place, start: int, end: int | None) -> Iterator[pa.RecordBatch]:
     """The records of a row of SLICES. Raises UsageError, NotFoundError."""
     (folder,) = folders(path)
     return _records(_Slice(folder, start, end))
@@ -194,8 +194,8 @@ def _within(part: _Slice) -> Folder:
     return replace(part.folder, segments=chosen)
 
 
-def _base_offset(path: Path) -> int:
-    return base_offset_of(path.with_name(path.name.removesuffix(GZIPPED).removesuffix(SWAP)), LOG) or 0
+def _base_offset(path: Place) -> int:
+    return base_offset_of(path.name.removesuffix(GZIPPED).removesuffix(SWAP), LOG) or 0
 
 
 class Ends:
@@ -203,7 +203,7 @@ class Ends:
 
     def __init__(self) -> None:
         #: By the last segment: (its inode, position, next offset) as far as it was read.
-        self._known: dict[Path, tuple[int, int, int]] = {}
+        self._known: dict[Place, tuple[int, int, int]] = {}
 
     def of(self, folder: Folder) -> int:
         """The next offset of a partition."""
