@@ -54,7 +54,7 @@ def _partitions(kind: str, path: Place, reading: Reading) -> Iterator[pa.Table]:
     files = _files_of(path)
     numbers = dataset(files).to_table(columns=["partition"])
     for number in sorted(pc.unique(numbers.column("partition")).to_pylist()):
-        yield _raw_of_files(files, path, partition=number)
+        yield raw_of_files(files, path, partition=number)
 
 
 def read_source(kind: str, path: Place, *, most_bytes: int, reading: Reading) -> pa.Table:
@@ -70,7 +70,7 @@ def _whole(kind: str, path: Place, most_bytes: int, reading: Reading) -> pa.Tabl
         return raw_table(source, reading, most_bytes=most_bytes)
     files = _files_of(path)
     _refuse_much(sum(file.stat().st_size for file in files), most_bytes, kind, path)
-    return _raw_of_files(files, path)
+    return raw_of_files(files, path)
 
 
 def _files_of(path: Place) -> Sequence[Place]:
@@ -90,7 +90,7 @@ def _refuse_much(size: int, most_bytes: int, kind: str, path: Place) -> None:
         )
 
 
-def _raw_of_files(files: Sequence[Place], directory: Place, *, partition: int | None = None) -> pa.Table:
+def raw_of_files(files: Sequence[Place], directory: Place, *, partition: int | None = None) -> pa.Table:
     """What a dump has of `schema.RAW`, and null for the rest. `timestamp` may be a time or milliseconds. Records of
     other topics are left out if there is a column `topic`."""
     opened = dataset(files)

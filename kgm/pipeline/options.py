@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
+from kgm.history.places.remote_path import Place, place
 from kgm.model.errors import NotFoundError, UsageError
 
 _SOURCES = "kafka, segments:DIR, parquet:DIR or delta:DIR"
@@ -46,7 +47,7 @@ class Source:
     of a copy of it."""
 
     kind: SourceKind
-    path: Path | None = None
+    path: Place | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     topic: str = "__consumer_offsets"
 
@@ -58,9 +59,9 @@ class Source:
         named = re.fullmatch("(segments|parquet|delta):(.+)", text)
         if named is None:
             raise UsageError(f"{text!r} is not a valid source", hint=f"one of {_SOURCES}")
-        return cls(kind=SourceKind(named[1]), path=Path(named[2]))
+        return cls(kind=SourceKind(named[1]), path=place(named[2]))
 
-    def directory(self) -> Path:
+    def directory(self) -> Place:
         """Where the source is, for all kinds but Kafka. Raises NotFoundError and UsageError for one that does not exist
         or is not of its kind, as far as that is seen without Spark."""
         if self.path is None:

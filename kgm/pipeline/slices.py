@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgm.history.decode.raw_batch import leading_int16
+from kgm.history.places.remote_path import place
 from kgm.history.schema import BRONZE_RAW
 from kgm.pipeline.segments import slice_records
 
@@ -33,8 +34,8 @@ def write(slices: "DataFrame", staged: Path, *, cluster: str | None, source: str
             for row in batch.to_pylist():
                 name = f"part-{row['partition']:05}-{uuid.uuid4()}.parquet"
                 with pq.ParquetWriter(attempts / name, BRONZE_RAW, compression=_CODEC) as writer:
-                    for raw in slice_records(Path(row["path"]), row["start"], row["end"]):
-                        writer.write_batch(_with_identity(raw, cluster, source, taken_ms))
+                    for raw in slice_records(place(row["path"]), row["start"], row["end"]):
+                        writer.write_batch(with_identity(raw, cluster, source, taken_ms))
                 yield pa.RecordBatch.from_pydict({"name": [name]})
 
     done = [row.name for row in slices.mapInArrow(work, "name string").collect()]
@@ -44,7 +45,8 @@ def write(slices: "DataFrame", staged: Path, *, cluster: str | None, source: str
     shutil.rmtree(attempts)
 
 
-def _with_identity(raw: pa.RecordBatch, cluster: str | None, source: str, taken_ms: int) -> pa.RecordBatch:
+def with_identity(raw: pa.RecordBatch, cluster: str | None, source: str, taken_ms: int) -> pa.RecordBatch:
+    """The columns of `schema.BRONZE_RAW`."""
     (kind, has_kind), (version, has_version) = (leading_int16(raw.column(name)) for name in ("key", "value"))
     return pa.RecordBatch.from_arrays(
         [

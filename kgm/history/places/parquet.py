@@ -31,11 +31,23 @@ def read_table(path: Place, **options: Any) -> pa.Table:
 
 def write_table(table: pa.Table, path: RemotePath, *, compression: str) -> int:
     """Write a file; returns its size in bytes."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression=compression)
-    content = sink.getvalue()
-    path.write_bytes(content)
-    return len(content)
+    with writing(path, table.schema, compression=compression) as writer:
+        writer.write_table(table)
+    return path.stat().st_size
+
+
+@contextmanager
+def writing(path: RemotePath, schema: pa.Schema, *, compression: str) -> Iterator[pq.ParquetWriter]:
+    """A writer of a file that counts only when something else names it: what it has after a failure is no file."""
+    from kgm.history.places.file_systems import opened, store_errors
+
+    system, base = opened(path.root)
+    with (
+        store_errors(path),
+        system.open_output_stream(f"{base}/{path.key}") as stream,
+        pq.ParquetWriter(stream, schema, compression=compression) as writer,
+    ):
+        yield writer
 
 
 def each_file(files: Sequence[Place], function: Callable[[Place], Result]) -> list[Result]:

@@ -1,7 +1,7 @@
 """kgm-history.json: what a built store says of itself."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,7 @@ class PartitionProgress:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """number: of the build. format: "parquet" or "delta". partitions: of `__consumer_offsets`. rows: of each table.
-    files: of each table, and `carry`, by their paths in the store; only where the store is one that a URI names."""
+    files: of each table and `carry`, by their paths in the store, with their rows; only where a URI names it."""
 
     number: int = 0
     format: str = "parquet"
@@ -34,7 +34,7 @@ class Manifest:
     schema_version: int = VERSION
     partitions: Mapping[int, PartitionProgress] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
-    files: Mapping[str, Sequence[str]] | None = None
+    files: Mapping[str, Mapping[str, int]] | None = None
 
     def text(self) -> str:
         """`built_up_to`: the offset after the last record of each partition, and `records`: how many there were."""
@@ -46,7 +46,7 @@ class Manifest:
             "records": {str(number): built.records for number, built in by_number},
         }  # fmt: skip
         if self.files is not None:
-            content["files"] = {name: list(files) for name, files in self.files.items()}
+            content["files"] = {name: dict(files) for name, files in self.files.items()}
         return json.dumps(content, indent=1) + "\n"
 
 

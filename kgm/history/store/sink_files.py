@@ -33,7 +33,7 @@ def counted_files(directory: Place) -> Sequence[Place]:
     if isinstance(directory, RemotePath) and (entries := commit_log.committed(directory)):
         return _of_commits(directory, entries)
     if (directory / _DELTA_LOG).is_dir():
-        return _of_delta(directory)
+        return delta_files(directory)
     if (directory / _SINK_LOG).is_dir():
         return _of_sink(directory)
     return sorted(
@@ -86,8 +86,8 @@ def _within(directory: Place, written: str) -> Place:
     return path
 
 
-def _of_delta(directory: Place) -> list[Place]:
-    """From the last checkpoint and the commits after it."""
+def delta_files(directory: Place) -> list[Place]:
+    """The files of a Delta table. From the last checkpoint and the commits after it."""
     log = directory / _DELTA_LOG
     files: set[str] = set()
     start = -1
