@@ -12,6 +12,7 @@ from kgm.history.folders import TOPIC, Reading, folders, raw_table
 from kgm.history.places.parquet import dataset, failures_of
 from kgm.history.places.remote_path import Place, RemotePath
 from kgm.history.schema import RAW
+from kgm.history.store.commit_log import each_once
 from kgm.history.store.sink_files import counted_files
 from kgm.history.store.tables import HistoryOrigin, TablesInMemory
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
@@ -110,18 +111,6 @@ def raw_of_files(files: Sequence[Place], directory: Place, *, partition: int | N
     columns = [_column(table, field) for field in RAW]
     rows = pa.Table.from_arrays(columns, schema=RAW).sort_by([("partition", "ascending"), ("offset", "ascending")])
     return each_once(rows) if isinstance(directory, RemotePath) else rows
-
-
-def each_once(rows: pa.Table) -> pa.Table:
-    """Sorted records without those that the one before has the place of: two writers of a store without locks may both
-    have taken a record (`kgm.history.store.commit_log`)."""
-    if len(rows) < 2:
-        return rows
-    same = [pc.equal(rows.column(name)[1:], rows.column(name)[:-1]) for name in ("partition", "offset")]
-    again = pc.and_(*same)
-    if not pc.any(again).as_py():
-        return rows
-    return rows.filter(pa.chunked_array([pa.array([True]), *pc.invert(again).chunks]))
 
 
 def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 
 from kgm.history.causes.session_timeouts import GivenSessions, no_session
 from kgm.history.derive import DERIVED, Carry, derive, merge
-from kgm.history.in_process import each_once
 from kgm.history.places.parquet import read_table
 from kgm.history.places.remote_path import Place
 from kgm.history.schema import KEYS, RAW, TABLES
+from kgm.history.store.commit_log import each_once
 from kgm.model.gc_threshold import collect_rarely
 from kgm.pipeline.layout import split
 

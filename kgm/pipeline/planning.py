@@ -25,7 +25,7 @@ def planned(
     spans: Iterable[tuple[Place, Spans]], before: Manifest | None, output: Callable[[int, bool], Output], *,
     from_scratch: bool, sessions: GivenSessions | None,
 ) -> Plan:  # fmt: skip
-    """spans: of every file of raw records, by file. output: of a partition, and whether it goes on from the last build."""
+    """spans: of every file of raw records. output: of a partition, and whether it goes on from the last build."""
     works, rebuilt, progress = [], set(), {}
     of_file = dict(spans)
     for partition in sorted({number for each in of_file.values() for number in each}):

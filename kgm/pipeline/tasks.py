@@ -1,14 +1,20 @@
 """A function called for each of some values, on all cores of a cluster; and files read there."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
+
+from kgm.model import errors
+from kgm.model.errors import KgmError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Work = TypeVar("Work")
+_RAISED: Final = re.compile(r"^\s*kgm\.model\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
 def each(spark: "SparkSession", function: Callable[[Work], str], works: Sequence[Work]) -> list[str]:
@@ -20,7 +26,24 @@ def each(spark: "SparkSession", function: Callable[[Work], str], works: Sequence
             done = [function(works[at]) for at in batch.column(0).to_pylist()]
             yield pa.RecordBatch.from_pydict({"done": done}, schema=pa.schema([pa.field("done", pa.string())]))
 
-    return [row.done for row in spark.range(0, len(works), 1, len(works)).mapInArrow(tasks, "done string").collect()]
+    frame = spark.range(0, len(works), 1, len(works)).mapInArrow(tasks, "done string")
+    with failures():
+        return [row.done for row in frame.collect()]
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """What a worker raised of kgm's errors, as such, without its place in the worker."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        found = _RAISED.findall(str(error))
+        kind = getattr(errors, found[-1][0], None) if found else None
+        if not (isinstance(kind, type) and issubclass(kind, KgmError)):
+            raise
+        raise kind(found[-1][1]) from error
 
 
 def rows(

@@ -309,9 +309,9 @@ def test_killed_at_every_step(s3, log, tmp_path, format):  # noqa: A002
     store = s3.bucket() / "history"
     build(store, source=source, format=StoreFormat(format))
     whole = expected(source)
-    steps = every = itertools.count(1)
+    every = itertools.count(1)
     if os.environ.get("KGM_KILLS") is None:  # a start of Python each: a few of them, others each time
-        every = itertools.chain(itertools.islice(steps, 1), itertools.count(random.randrange(2, 9), 11))
+        every = itertools.chain([1], itertools.count(random.randrange(2, 18), 17))
     died = 0
     for step in every:
         grow(5)
@@ -330,7 +330,8 @@ def test_killed_at_every_step(s3, log, tmp_path, format):  # noqa: A002
         assert stored(store) == now, step
         assert captured(store) == len(now["silver_commit"]), step
         whole = now
-    assert died > 3
+    print(died, "of", step - 1)
+    assert died > 1
     assert stored(store) == now
 
 

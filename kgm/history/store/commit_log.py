@@ -9,12 +9,15 @@ objects can be folded into one (which names the same commits before the others a
 both, or either, sees the same. Nothing in it is ever changed.
 
 Two writers that did not see each other may both have taken a record. A record of Kafka is the same wherever it is read,
-so readers drop the second: see `kgm.history.in_process` and `kgm.pipeline.derivation`."""
+so readers drop the second (`each_once`)."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgm.history.places.remote_path import RemotePath, read_all
 from kgm.model.errors import UsageError
@@ -103,3 +106,15 @@ def _commits(path: RemotePath, content: bytes) -> dict[str, Commit]:
         return {name: Commit.of_json(each) for name, each in json.loads(content)["commits"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path} was not written by kgm history capture: {error}") from error
+
+
+def each_once(rows: pa.Table) -> pa.Table:
+    """Sorted records without those that the one before has the place of: two writers that did not see each other may
+    both have taken a record."""
+    if len(rows) < 2:
+        return rows
+    same = [pc.equal(rows.column(name)[1:], rows.column(name)[:-1]) for name in ("partition", "offset")]
+    again = pc.and_(*same)
+    if not pc.any(again).as_py():
+        return rows
+    return rows.filter(pa.chunked_array([pa.array([True]), *pc.invert(again).chunks]))

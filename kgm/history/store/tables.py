@@ -17,15 +17,17 @@ import pyarrow as pa
 from kgm.history import schema
 from kgm.history.folders import Damage
 from kgm.history.places.parquet import failures_of
-from kgm.history.places.remote_path import Place
+from kgm.history.places.remote_path import Place, RemotePath
 from kgm.history.row_tables import columns_of, read_rows
 from kgm.history.rows import AnyRow
+from kgm.history.store.commit_log import each_once
 from kgm.history.store.manifest import Manifest, read_manifest
 from kgm.history.store.query import RowFilter, read_files
 from kgm.history.store.sink_files import counted_files
 from kgm.java.partitions import partition_for
 from kgm.model.errors import NotFoundError
 
+_RAW, _PLACE = "bronze_raw", ("partition", "offset")
 _LAYERS = ("bronze", "silver", "gold")
 _FILE = re.compile(r"p(\d{5})-")
 
@@ -79,6 +81,8 @@ class BuiltStore:
         every = schema.TABLES[name]
         chosen = every if columns is None else pa.schema([every.field(column) for column in columns])
         with failures_of(self.path):
+            if name == _RAW and isinstance(self.path, RemotePath):
+                return _raw_records(self._files_of(name, wanted), wanted, chosen)
             return read_files(self._files_of(name, wanted), wanted, chosen)
 
     def rows(self, cls: type[AnyRow], wanted: RowFilter) -> list[AnyRow]:
@@ -125,6 +129,13 @@ class BuiltStore:
                 )
             self._files[name] = counted_files(directory)
         return self._files[name]
+
+
+def _raw_records(files: Sequence[Place], wanted: RowFilter, columns: pa.Schema) -> pa.Table:
+    """Each record once, by its place."""
+    place = [field for field in schema.BRONZE_RAW if field.name in _PLACE and field.name not in columns.names]
+    rows = read_files(files, wanted, pa.schema([*columns, *place]))
+    return each_once(rows.sort_by([(name, "ascending") for name in _PLACE])).select(columns.names)
 
 
 def _partition_of(file: Place) -> int | None:

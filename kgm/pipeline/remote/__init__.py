@@ -17,7 +17,7 @@ names it, and what nothing names is not seen:
 
 Neither needs a lock to be right. `pyarrow.fs` has no conditional put, and a lease alone cannot stop a writer that
 sleeps through its end and then goes on. So nothing that such a writer does can hurt: the entries of two captures add
-up, and a record in both is one (`in_process.each_once`); a build that comes late has a lower NUMBER than the one that
+up, and a record in both is one (`commit_log.each_once`); a build that comes late has a lower NUMBER than the one that
 overtook it, which fences it off, and learns that from the listing after its put (`layout.RemoteStore.finish`). Two
 builds of one NUMBER both are whole, and made of records that stay; the next one has what either lacks.
 

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -46,6 +47,14 @@ class RemoteBronze:
         """Of every file."""
         raw = self.store.raw
         return {raw / name: file.spans for commit in self.commits.values() for name, file in commit.files.items()}
+
+    @property
+    def overlap(self) -> bool:
+        """Whether two files may hold the same record."""
+        places = sorted(
+            (number, span.first, span.last) for spans in self.spans.values() for number, span in spans.items()
+        )
+        return any(one[0] == other[0] and other[1] <= one[2] for one, other in pairwise(places))
 
     def positions(self, source: str) -> dict[int, int]:
         """How far a source was read."""

@@ -11,7 +11,6 @@ from kgm.history.places.parquet import parquet_file
 from kgm.history.places.remote_path import RemotePath
 from kgm.history.schema import TABLES
 from kgm.history.store.manifest import Manifest, newest_build
-from kgm.history.store.sink_files import counted_files
 from kgm.model.errors import NotFoundError
 from kgm.pipeline import delta, session, tasks
 from kgm.pipeline.derivation import BUILT, BuiltPartition, PartitionWork, build_partition
@@ -106,9 +105,11 @@ def _publish(store: RemoteStore, manifest: Manifest) -> None:
 
 def read(out: RemotePath, table: str, spark: "SparkSession") -> "DataFrame":
     """See `kgm.pipeline.read`. The workers read the files themselves, so Spark needs no jar for the store."""
-    layout.opened(out, format=None, cluster=None, create=False)
+    store = layout.opened(out, format=None, cluster=None, create=False)
+    overlap = False
     if table == "bronze_raw":
-        files = list(counted_files(out / "bronze" / "raw"))
+        bronze = RemoteBronze.of(store)
+        files, overlap = list(bronze.spans), bronze.overlap
     else:
         newest = newest_build(out)
         if newest is None or table not in (newest[1].files or {}):
@@ -123,4 +124,5 @@ def read(out: RemotePath, table: str, spark: "SparkSession") -> "DataFrame":
             for batch in file.iter_batches():
                 yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
 
-    return tasks.rows(spark, rows, files, schema)
+    frame = tasks.rows(spark, rows, files, schema)
+    return frame.dropDuplicates(["partition", "offset"]) if overlap else frame

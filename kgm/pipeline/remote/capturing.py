@@ -123,7 +123,8 @@ class _Capture:
             done = target.write(map(as_raw, batches))
             yield pa.RecordBatch.from_pydict({"done": [done]}, schema=pa.schema([pa.field("done", pa.string())]))
 
-        return [row.done for row in frame.mapInArrow(work, "done string").collect()]
+        with tasks.failures():
+            return [row.done for row in frame.mapInArrow(work, "done string").collect()]
 
     def target(self, bronze: RemoteBronze) -> Target:
         return Target(
