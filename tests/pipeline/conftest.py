@@ -44,10 +44,14 @@ def options():
 
 @pytest.fixture(scope="session")
 def spark(options):
-    """The session; jobs that ask for one get it, too."""
+    """The session; jobs that ask for one get it, too. Its workers have what an S3 server takes for credentials."""
     from kgm.pipeline import Source, start
+    from tests.s3 import CREDENTIALS
 
-    session = start(options, Source.parse("kafka"), Source.parse("delta:any"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        session = start(options, Source.parse("kafka"), Source.parse("delta:any"))
     yield session
     stopped(session)
 

@@ -63,7 +63,7 @@ def test_what_a_worker_cannot_reach_is_said_as_any_error(spark):
     def fail(_):
         raise UnreachableError("s3://bucket/history: nobody answers")
 
-    with pytest.raises(UnreachableError, match="^s3://bucket/history: nobody answers$"):
+    with pytest.raises(UnreachableError, match=r"^s3://bucket/history: nobody answers$"):
         tasks.each(spark, fail, [1])
     with pytest.raises(PySparkException):
         tasks.each(spark, lambda _: str(1 / 0), [1])

@@ -1,5 +1,6 @@
 """Stores that URIs name, opened through `pyarrow.fs`, and their failures as errors of kgm's."""
 
+import getpass
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from kgm.history.places.remote_path import RemotePath
+from kgm.model.distribution import install_command
 from kgm.model.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -23,6 +25,7 @@ from kgm.model.errors import (
 _CONNECT_S: Final = 5.0
 _RETRY_S: Final = 30
 _ATTEMPTS: Final = 4
+_WEBHDFS_PORT: Final = 9870
 #: Where each store's tools look for credentials.
 _CREDENTIALS: Final = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of the machine",
@@ -30,6 +33,7 @@ _CREDENTIALS: Final = {
     "abfs": "AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET, az login, or the managed identity",
     "abfss": "AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET, az login, or the managed identity",
     "hdfs": "the user, or its Kerberos ticket: klist",
+    "webhdfs": "HADOOP_USER_NAME, or the user",
 }
 #: What failures say, in lower case, the most specific first.
 _FAILURES: Final[tuple[tuple[tuple[str, ...], type[KgmError]], ...]] = (
@@ -66,6 +70,8 @@ def opened(root: str) -> tuple[fs.FileSystem, str]:
             return fs.GcsFileSystem(retry_time_limit=timedelta(seconds=_RETRY_S)), authority
         if scheme == "hdfs":
             return fs.HadoopFileSystem.from_uri(f"{root}/"), ""
+        if scheme == "webhdfs":
+            return _webhdfs(authority), ""
         system, base = fs.FileSystem.from_uri(f"{root}/")
         return system, base.strip("/")
 
@@ -82,9 +88,26 @@ def _s3() -> fs.S3FileSystem:
     )  # fmt: skip
 
 
+def _webhdfs(authority: str) -> fs.FileSystem:
+    """HDFS over HTTP, without Hadoop on this machine; as the user that HADOOP_USER_NAME names, or whose process it is.
+    Raises UsageError where the extra is not installed."""
+    try:
+        from fsspec.implementations.webhdfs import WebHDFS
+    except ImportError as error:
+        raise UsageError(
+            f"webhdfs:// needs {error.name}, which is not installed", hint=install_command("hdfs")
+        ) from None
+    host, _, port = authority.partition(":")
+    user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+    system = WebHDFS(host, int(port or _WEBHDFS_PORT), user=user)
+    process_info = system._process_info  # noqa: SLF001  (pyarrow looks for times under another name than HDFS has)
+    system._process_info = lambda info: {**process_info(info), "mtime": info["modificationTime"] / 1000}  # noqa: SLF001
+    return fs.PyFileSystem(fs.FSSpecHandler(system))
+
+
 def put(system: fs.FileSystem, path: str, data: bytes) -> None:
     """Write a file as a whole. In an object store it appears when it is closed; in HDFS it is renamed into place."""
-    if system.type_name != "hdfs":
+    if "hdfs" not in system.type_name:
         with system.open_output_stream(path) as stream:
             stream.write(data)
         return
@@ -118,5 +141,8 @@ def _translated(error: BaseException, path: str) -> KgmError:
     elif kind is UnreachableError and scheme == "s3":
         hint = "check AWS_REGION, and AWS_ENDPOINT_URL for a store that is not Amazon's"
     elif kind is UsageError:
-        hint = "hdfs:// needs Hadoop on this machine: HADOOP_HOME with lib/native/libhdfs.so, JAVA_HOME and CLASSPATH"
+        hint = (
+            "hdfs:// needs Hadoop on this machine (HADOOP_HOME with lib/native/libhdfs.so, JAVA_HOME, CLASSPATH); "
+            "webhdfs://NAMENODE:PORT/PATH does not"
+        )
     return kind(f"{path}: {text}", hint=hint)

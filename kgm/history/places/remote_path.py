@@ -22,6 +22,7 @@ SCHEMES: Final = {
     "abfs": "abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH",
     "abfss": "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH",
     "hdfs": "hdfs://NAMENODE:PORT/PATH",
+    "webhdfs": "webhdfs://NAMENODE:PORT/PATH",
 }
 _AT_ONCE: Final = 16
 
