@@ -197,7 +197,7 @@ def test_one_capture_and_one_build_at_a_time(store, log, monkeypatch):
     build(store, source=source)
     with claims.claimed(store, "capture", "somebody"):
         monkeypatch.setattr(claims, "_has_died", lambda _: False)
-        with pytest.raises(RefusedError, match="another capture is running on (s3|webhdfs)://"):
+        with pytest.raises(RefusedError, match=r"another capture is running on (s3|webhdfs)://"):
             capture(store, source, once=True)
         build(store)
     # One that was killed does not renew its claim.

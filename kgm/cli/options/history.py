@@ -46,14 +46,9 @@ Source = Annotated[
 ]  # fmt: skip
 Store = Annotated[
     str | None,
-    typer.Option(
-        "--store",
-        "--out",
-        envvar="KGM_HISTORY_STORE",
-        metavar="DIR",
-        help="Directory of a history store, or its URI: s3://BUCKET/PATH, gs://, abfs://, hdfs://.",
-    ),
-]
+    typer.Option("--store", "--out", envvar="KGM_HISTORY_STORE", metavar="DIR",
+                 help="Directory of a history store, or its URI: s3://BUCKET/PATH, gs://, abfs://, hdfs://, webhdfs://."),
+]  # fmt: skip
 Since = Annotated[
     str | None, typer.Option("--since", metavar="TIME", help="Only from this time on: 2026-11-21T03:00Z, 2h, 7d (ago).")
 ]

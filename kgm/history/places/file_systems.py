@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import fs
@@ -100,8 +100,15 @@ def _webhdfs(authority: str) -> fs.FileSystem:
     host, _, port = authority.partition(":")
     user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
     system = WebHDFS(host, int(port or _WEBHDFS_PORT), user=user)
-    process_info = system._process_info  # noqa: SLF001  (pyarrow looks for times under another name than HDFS has)
-    system._process_info = lambda info: {**process_info(info), "mtime": info["modificationTime"] / 1000}  # noqa: SLF001
+    process_info = system._process_info  # noqa: SLF001
+
+    def with_time(info: dict[str, Any]) -> dict[str, Any]:
+        """pyarrow looks for times under another name than HDFS has."""
+        info["mtime"] = info["modificationTime"] / 1000
+        process_info(info)
+        return info
+
+    system._process_info = with_time  # noqa: SLF001
     return fs.PyFileSystem(fs.FSSpecHandler(system))
 
 

@@ -244,7 +244,7 @@ def _remote(scheme: str, rest: str) -> RemotePath:
             f"a {scheme}:// URI must not have credentials or options in it: others can read a command line",
             facts=(f"expected: {SCHEMES[scheme]}",),
             hint="credentials and endpoints come from the environment and the store's own configuration; "
-            "see kgm help history build",
+            "see docs/spark.md",
         )
     if not authority:
         raise UsageError(f"{scheme}://{rest} names no place", hint=f"expected: {SCHEMES[scheme]}")
