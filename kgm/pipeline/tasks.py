@@ -1,20 +1,17 @@
 """A function called for each of some values, on all cores of a cluster; and files read there."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from kgm.model import errors
-from kgm.model.errors import KgmError
+from kgm.pipeline.parts import raised_by_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Work = TypeVar("Work")
-_RAISED: Final = re.compile(r"^\s*kgm\.model\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
 def each(spark: "SparkSession", function: Callable[[Work], str], works: Sequence[Work]) -> list[str]:
@@ -39,11 +36,10 @@ def failures() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        found = _RAISED.findall(str(error))
-        kind = getattr(errors, found[-1][0], None) if found else None
-        if not (isinstance(kind, type) and issubclass(kind, KgmError)):
+        known = raised_by_worker(error)
+        if known is None:
             raise
-        raise kind(found[-1][1]) from error
+        raise known from error
 
 
 def rows(

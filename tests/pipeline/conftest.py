@@ -51,7 +51,7 @@ def spark(options):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in CREDENTIALS.items():
             patch.setenv(name, value)
-        session = start(options, Source.parse("kafka"), Source.parse("delta:any"))
+        session = start(options, Source.parse("spark-kafka"), Source.parse("delta:any"))
     yield session
     stopped(session)
 

@@ -103,7 +103,7 @@ def _webhdfs(authority: str) -> fs.FileSystem:
     process_info = system._process_info  # noqa: SLF001
 
     def with_time(info: dict[str, Any]) -> dict[str, Any]:
-        """pyarrow looks for times under another name than HDFS has."""
+        """HDFS has times under another name than the one that pyarrow looks for."""
         info["mtime"] = info["modificationTime"] / 1000
         process_info(info)
         return info

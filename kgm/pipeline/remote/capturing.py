@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kgm.history.places.remote_path import Place, RemotePath
+from kgm.history.places.remote_path import RemotePath
 from kgm.history.store.commit_log import Commit, CommittedFile
 from kgm.model.errors import KgmError, RefusedError, UsageError
 from kgm.pipeline import tasks
@@ -24,6 +24,8 @@ from kgm.pipeline.remote.claims import Claim, claimed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from kgm.pipeline.slices import SliceReader
 
 _DUMPS = frozenset({SourceKind.PARQUET, SourceKind.DELTA})
 #: Offsets from start to end (exclusive) of each partition.
@@ -38,7 +40,7 @@ def capture(
     """See `kgm.pipeline.capture`."""
     if not once and source.kind in _DUMPS:
         raise UsageError(f"{source} is a dump and cannot be followed", hint="use --once")
-    if source.kind is not SourceKind.KAFKA:
+    if not source.is_live:
         source.directory()  # before a store is made and Spark started for nothing
     store = layout.opened(out, format=format, cluster=cluster, create=True)
     with claimed(out, "capture", store.writer) as claim:
@@ -63,7 +65,7 @@ def _ignore(_: CaptureProgress) -> None:
 def _translated(error: Exception, source: Source) -> Exception:
     from kgm.pipeline import kafka
 
-    is_kafkas = source.kind is SourceKind.KAFKA and "org.apache.kafka" in str(error)
+    is_kafkas = source.kind is SourceKind.SPARK_KAFKA and "org.apache.kafka" in str(error)
     return kafka.translated(error, source) if is_kafkas else error
 
 
@@ -111,9 +113,10 @@ class _Capture:
         """Write the records of offset ranges; the results of the tasks."""
         from kgm.pipeline import sources
 
-        if self.source.kind is SourceKind.KAFKA:
+        read = sources.slice_reader(self.source)
+        if read is None:
             return self.of_frame(bronze, sources.read(self.spark, self.source, ranges))
-        return tasks.each(self.spark, _Take(self.target(bronze)), _slices(self.source.directory(), ranges))
+        return tasks.each(self.spark, _Take(self.target(bronze), read), sources.slices(self.source, ranges))
 
     def of_frame(self, bronze: RemoteBronze, frame: "DataFrame") -> list[str]:
         """The same of a frame by `schema.RAW`."""
@@ -151,35 +154,14 @@ class _Capture:
 
 
 @dataclass(frozen=True, slots=True)
-class _Slice:
-    """Offsets of one partition, from start to end (exclusive), in the folder `path`."""
-
-    path: Place
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Take:
-    """Writes the records of a slice."""
+    """Writes the records of a row of `parts.SLICES`."""
 
     target: Target
+    read: "SliceReader"
 
-    def __call__(self, each: _Slice) -> str:
-        from kgm.pipeline.segments import slice_records
-
-        return self.target.write(slice_records(each.path, each.start, each.end))
-
-
-def _slices(directory: Place, ranges: Ranges) -> list[_Slice]:
-    from kgm.history.folders import folders
-    from kgm.pipeline.segments import by_size
-
-    return [
-        _Slice(folder.path, *ranges[folder.partition])
-        for folder in by_size(folders(directory))
-        if folder.partition in ranges
-    ]
+    def __call__(self, row: Mapping[str, Any]) -> str:
+        return self.target.write(self.read(row))
 
 
 def _limited(ranges: Ranges, most_records: int | None) -> dict[int, tuple[int, int]]:
