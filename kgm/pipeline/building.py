@@ -15,10 +15,10 @@ from kgm.history.store.sink_files import counted_files
 from kgm.model.errors import NotFoundError
 from kgm.pipeline import capturing, delta, layout, session, tasks
 from kgm.pipeline.bronze import Bronze
-from kgm.pipeline.derivation import BUILT, BuiltPartition, LinkedOutput, build_partition
 from kgm.pipeline.layout import Store, split
 from kgm.pipeline.options import BuildReport, Source, SparkOptions, StoreFormat
-from kgm.pipeline.planning import Plan, planned
+from kgm.pipeline.partition_work.derivation import BUILT, BuiltPartition, LinkedOutput, build_partition
+from kgm.pipeline.partition_work.planning import BuildPlan, planned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,7 +66,7 @@ def _next_number(store: Store, before: Manifest | None) -> int:
 
 
 def _carried_out(
-    store: Store, number: int, before: Manifest | None, plan: Plan, options: SparkOptions
+    store: Store, number: int, before: Manifest | None, plan: BuildPlan, options: SparkOptions
 ) -> list[BuiltPartition]:
     """Write every file of the build."""
     built = store.build_path(number)
@@ -88,7 +88,7 @@ def _link_rest(before: Path, built: Path, touched: set[int]) -> None:
                 os.link(path, built.joinpath(*split(name), path.name))
 
 
-def _finished(store: Store, number: int, before: Manifest | None, plan: Plan) -> Manifest:
+def _finished(store: Store, number: int, before: Manifest | None, plan: BuildPlan) -> Manifest:
     built = store.build_path(number)
     if store.delta:
         _publish(store, built)

@@ -19,7 +19,7 @@ from kgm.history.places.remote_path import RemotePath
 from kgm.history.schema import BRONZE_RAW, RAW
 from kgm.history.store.commit_log import LOG, Commit, CommittedFile, Span, Spans, read_log
 from kgm.pipeline import delta
-from kgm.pipeline.derivation import CODEC
+from kgm.pipeline.partition_work.derivation import CODEC
 from kgm.pipeline.remote.layout import RemoteStore
 from kgm.pipeline.slices import with_identity
 
@@ -127,7 +127,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class CaptureTarget:
     """Where a task writes. raw: the directory; known: the spans of the store's files; cluster, source, taken_ms: of
     every record."""
 

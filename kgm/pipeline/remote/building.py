@@ -13,10 +13,10 @@ from kgm.history.schema import TABLES
 from kgm.history.store.manifest import Manifest, newest_build
 from kgm.model.errors import NotFoundError
 from kgm.pipeline import delta, session, tasks
-from kgm.pipeline.derivation import BUILT, BuiltPartition, PartitionWork, build_partition
 from kgm.pipeline.layout import split
 from kgm.pipeline.options import BuildReport, Source, SparkOptions, StoreFormat
-from kgm.pipeline.planning import Plan, planned
+from kgm.pipeline.partition_work.derivation import BUILT, BuiltPartition, PartitionWork, build_partition
+from kgm.pipeline.partition_work.planning import BuildPlan, planned
 from kgm.pipeline.remote import capturing, layout
 from kgm.pipeline.remote.bronze import RemoteBronze
 from kgm.pipeline.remote.claims import claimed
@@ -73,7 +73,7 @@ def _on_spark(options: SparkOptions, works: Sequence[PartitionWork]) -> list[str
 
 
 def _manifest(
-    store: RemoteStore, number: int, before: Manifest | None, plan: Plan, done: list[BuiltPartition]
+    store: RemoteStore, number: int, before: Manifest | None, plan: BuildPlan, done: list[BuiltPartition]
 ) -> Manifest:
     """What was built, and what stays of the last build."""
     files: dict[str, dict[str, int]] = {name: {} for name in (*BUILT, "carry")}

@@ -19,7 +19,7 @@ from kgm.pipeline import tasks
 from kgm.pipeline.capturing import check_seen, short, slug
 from kgm.pipeline.options import CaptureProgress, Source, SourceKind, SparkOptions, StoreFormat
 from kgm.pipeline.remote import layout
-from kgm.pipeline.remote.bronze import RemoteBronze, Target, as_raw
+from kgm.pipeline.remote.bronze import CaptureTarget, RemoteBronze, as_raw
 from kgm.pipeline.remote.claims import Claim, claimed
 
 if TYPE_CHECKING:
@@ -129,8 +129,8 @@ class _Capture:
         with tasks.failures():
             return [row.done for row in frame.mapInArrow(work, "done string").collect()]
 
-    def target(self, bronze: RemoteBronze) -> Target:
-        return Target(
+    def target(self, bronze: RemoteBronze) -> CaptureTarget:
+        return CaptureTarget(
             raw=self.store.raw, known=bronze.spans, cluster=self.store.cluster, source=str(self.source),
             taken_ms=int(time.time() * 1000),
         )  # fmt: skip
@@ -157,7 +157,7 @@ class _Capture:
 class _Take:
     """Writes the records of a row of `parts.SLICES`."""
 
-    target: Target
+    target: CaptureTarget
     read: "SliceReader"
 
     def __call__(self, row: Mapping[str, Any]) -> str:

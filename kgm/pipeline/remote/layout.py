@@ -13,9 +13,9 @@ from kgm.history.places.parquet import write_table
 from kgm.history.places.remote_path import Place, RemotePath
 from kgm.history.store.manifest import BUILDS, Manifest, newest_build
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
-from kgm.pipeline.derivation import BUILT, CODEC
 from kgm.pipeline.layout import split
 from kgm.pipeline.options import StoreFormat
+from kgm.pipeline.partition_work.derivation import BUILT, CODEC
 
 _ABOUT: Final = "kgm-store.json"
 #: Builds that are kept whatever their age, and for how long others are after they were replaced.

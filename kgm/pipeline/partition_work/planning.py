@@ -8,11 +8,11 @@ from kgm.history.places.remote_path import Place
 from kgm.history.store.commit_log import Spans
 from kgm.history.store.manifest import Manifest, PartitionProgress
 from kgm.pipeline.bronze import count_below
-from kgm.pipeline.derivation import Output, PartitionWork
+from kgm.pipeline.partition_work.derivation import Output, PartitionWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class BuildPlan:
     """works: largest first. rebuilt: partitions that are built again from their beginning. progress: how far each
     partition is after the build."""
 
@@ -24,7 +24,7 @@ class Plan:
 def planned(
     spans: Iterable[tuple[Place, Spans]], before: Manifest | None, output: Callable[[int, bool], Output], *,
     from_scratch: bool, sessions: GivenSessions | None,
-) -> Plan:  # fmt: skip
+) -> BuildPlan:  # fmt: skip
     """spans: of every file of raw records. output: of a partition, and whether it goes on from the last build."""
     works, rebuilt, progress = [], set(), {}
     of_file = dict(spans)
@@ -51,7 +51,7 @@ def planned(
             )
         )
     works.sort(key=lambda work: -sum(of_file[path][work.partition].records for path in work.files))
-    return Plan(works=tuple(works), rebuilt=frozenset(rebuilt), progress=progress)
+    return BuildPlan(works=tuple(works), rebuilt=frozenset(rebuilt), progress=progress)
 
 
 def _in_order(mine: Mapping[Place, Spans], partition: int, start: int) -> tuple[Place, ...]:
