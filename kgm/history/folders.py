@@ -7,13 +7,13 @@ copy of a running broker's files often ends in a torn tail, which is noted and n
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import BinaryIO, cast
 
 import pyarrow as pa
 
 from kgm.history.decode.raw import segment_records
 from kgm.history.gzipped_segment import unpack
+from kgm.history.places.remote_path import Place, inside
 from kgm.history.schema import RAW
 from kgm.model.errors import DecodeError, NotFoundError, RefusedError, UsageError
 from kgm.records.segment import LOG, SWAP, BadBatch, base_offset_of, is_torn_tail
@@ -30,8 +30,8 @@ class Folder:
     """One partition. size: of its files, in bytes."""
 
     partition: int
-    path: Path
-    segments: tuple[Path, ...]
+    path: Place
+    segments: tuple[Place, ...]
     size: int
 
 
@@ -41,7 +41,7 @@ class Damage:
     position: in bytes; None where only the segment is known. The segments after it are read."""
 
     partition: int
-    path: Path
+    path: Place
     position: int | None
     reason: str
     torn: bool
@@ -54,7 +54,7 @@ class Reading:
     damages: list[Damage] = field(default_factory=list)
 
 
-def folders(path: Path) -> tuple[Folder, ...]:
+def folders(path: Place) -> tuple[Folder, ...]:
     """The partitions in a directory, or the one that the directory is, by number. Of several topics
     `__consumer_offsets` is read.
 
@@ -62,7 +62,7 @@ def folders(path: Path) -> tuple[Folder, ...]:
     if not path.is_dir():
         raise NotFoundError(f"directory {path} does not exist")
     by_topic: dict[str, list[Folder]] = {}
-    for each in (path, *sorted(path.iterdir())):
+    for each in (path, *inside(path)):
         named = _FOLDER.fullmatch(each.name)
         segments = _segments(each) if named is not None and each.is_dir() else ()
         if named is not None and segments:
@@ -83,12 +83,12 @@ def folders(path: Path) -> tuple[Folder, ...]:
     return tuple(sorted(chosen, key=lambda folder: folder.partition))
 
 
-def _segments(directory: Path) -> tuple[Path, ...]:
+def _segments(directory: Place) -> tuple[Place, ...]:
     """Oldest first. The `.swap` file of a finished compaction replaces the segment of its name."""
-    by_offset: dict[int, Path] = {}
-    for path in sorted(directory.iterdir()):
+    by_offset: dict[int, Place] = {}
+    for path in inside(directory):
         name = path.name.removesuffix(GZIPPED)
-        base = base_offset_of(path.with_name(name.removesuffix(SWAP)), LOG)
+        base = base_offset_of(name.removesuffix(SWAP), LOG)
         if base is not None and (base not in by_offset or name.endswith(SWAP)):
             by_offset[base] = path
     return tuple(by_offset[base] for base in sorted(by_offset))
@@ -100,7 +100,7 @@ def read_folder(folder: Folder, reading: Reading) -> Iterator[pa.RecordBatch]:
     next_offset = 0
     for path in folder.segments:
         file, size, problem = _open(path)
-        base = base_offset_of(path.with_name(path.name.removesuffix(GZIPPED).removesuffix(SWAP))) or 0
+        base = base_offset_of(path.name.removesuffix(GZIPPED).removesuffix(SWAP)) or 0
         with file:
             try:
                 for batch in segment_records(folder.partition, file, size, from_offset=max(base, next_offset)):
@@ -118,11 +118,11 @@ def read_folder(folder: Folder, reading: Reading) -> Iterator[pa.RecordBatch]:
                 reading.damages.append(_damage(folder, path, None, error.message, torn=False))
 
 
-def _damage(folder: Folder, path: Path, position: int | None, reason: str, *, torn: bool) -> Damage:
+def _damage(folder: Folder, path: Place, position: int | None, reason: str, *, torn: bool) -> Damage:
     return Damage(partition=folder.partition, path=path, position=position, reason=reason, torn=torn)
 
 
-def _open(path: Path) -> tuple[BinaryIO, int, str | None]:
+def _open(path: Place) -> tuple[BinaryIO, int, str | None]:
     """(the segment, its size, why a part of it is missing)"""
     if not path.name.endswith(GZIPPED):
         return path.open("rb"), path.stat().st_size, None

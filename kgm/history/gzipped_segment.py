@@ -7,9 +7,9 @@ import struct
 import tempfile
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Final, cast
 
+from kgm.history.places.remote_path import Place
 from kgm.records.batch import BEHIND_LENGTH, HEADER, MAGIC
 
 #: The largest batch: Kafka's `message.max.bytes` is 1 MiB unless it is set.
@@ -34,7 +34,7 @@ class Unpacked:
     problem: str | None
 
 
-def unpack(path: Path) -> Unpacked:
+def unpack(path: Place) -> Unpacked:
     """Decompress a file, as far as it goes. Raises OSError. The caller closes the file, which is then gone."""
     unpacking = _Unpacking()
     problem = None

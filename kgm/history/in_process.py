@@ -1,7 +1,6 @@
 """A source that is small enough, read and derived in this process: no Spark, nothing written."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,7 +9,10 @@ import pyarrow.dataset as ds
 from kgm.history.causes.session_timeouts import SessionLookup, no_session
 from kgm.history.derive import derive
 from kgm.history.folders import TOPIC, Reading, folders, raw_table
+from kgm.history.places.parquet import dataset, failures_of
+from kgm.history.places.remote_path import Place, RemotePath
 from kgm.history.schema import RAW
+from kgm.history.store.commit_log import each_once
 from kgm.history.store.sink_files import counted_files
 from kgm.history.store.tables import HistoryOrigin, TablesInMemory
 from kgm.model.errors import NotFoundError, RefusedError, UsageError
@@ -18,7 +20,7 @@ from kgm.model.errors import NotFoundError, RefusedError, UsageError
 _LEAST_COLUMNS = ("partition", "offset", "key", "value")
 
 
-def derive_source(kind: str, path: Path, *, most_bytes: int, sessions: SessionLookup | None = None) -> TablesInMemory:
+def derive_source(kind: str, path: Place, *, most_bytes: int, sessions: SessionLookup | None = None) -> TablesInMemory:
     """Every table, from segments, or from Parquet or Delta files of raw records. kind: "segments", "parquet" or
     "delta"; sessions: as for `derive`. Raises NotFoundError, UsageError; RefusedError if there are more bytes to
     read."""
@@ -39,30 +41,40 @@ def derive_records(records: Iterable[tuple[int, bytes, bytes | None]]) -> Tables
     return TablesInMemory(tables=derive(pa.Table.from_pylist(rows, schema=RAW)).tables, origin=HistoryOrigin())
 
 
-def read_partitions(kind: str, path: Path, *, reading: Reading) -> Iterator[pa.Table]:
+def read_partitions(kind: str, path: Place, *, reading: Reading) -> Iterator[pa.Table]:
     """The raw records of one partition after the other, however many there are in all."""
+    with failures_of(path):
+        yield from _partitions(kind, path, reading)
+
+
+def _partitions(kind: str, path: Place, reading: Reading) -> Iterator[pa.Table]:
     if kind == "segments":
         for folder in folders(path):
             yield raw_table((folder,), reading)
         return
     files = _files_of(path)
-    numbers = ds.dataset([str(file) for file in files], format="parquet").to_table(columns=["partition"])
+    numbers = dataset(files).to_table(columns=["partition"])
     for number in sorted(pc.unique(numbers.column("partition")).to_pylist()):
-        yield _raw_of_files(files, path, partition=number)
+        yield raw_of_files(files, path, partition=number)
 
 
-def read_source(kind: str, path: Path, *, most_bytes: int, reading: Reading) -> pa.Table:
+def read_source(kind: str, path: Place, *, most_bytes: int, reading: Reading) -> pa.Table:
     """The raw records, by partition and offset."""
+    with failures_of(path):
+        return _whole(kind, path, most_bytes, reading)
+
+
+def _whole(kind: str, path: Place, most_bytes: int, reading: Reading) -> pa.Table:
     if kind == "segments":
         source = folders(path)
         _refuse_much(sum(folder.size for folder in source), most_bytes, kind, path)
         return raw_table(source, reading, most_bytes=most_bytes)
     files = _files_of(path)
     _refuse_much(sum(file.stat().st_size for file in files), most_bytes, kind, path)
-    return _raw_of_files(files, path)
+    return raw_of_files(files, path)
 
 
-def _files_of(path: Path) -> Sequence[Path]:
+def _files_of(path: Place) -> Sequence[Place]:
     if not path.is_dir():
         raise NotFoundError(f"directory {path} does not exist")
     files = counted_files(path)
@@ -71,7 +83,7 @@ def _files_of(path: Path) -> Sequence[Path]:
     return files
 
 
-def _refuse_much(size: int, most_bytes: int, kind: str, path: Path) -> None:
+def _refuse_much(size: int, most_bytes: int, kind: str, path: Place) -> None:
     if size > most_bytes:
         raise RefusedError(
             f"{path} holds {size / (1 << 20):,.0f} MiB; one process reads at most {most_bytes >> 20:,} MiB",
@@ -79,25 +91,26 @@ def _refuse_much(size: int, most_bytes: int, kind: str, path: Path) -> None:
         )
 
 
-def _raw_of_files(files: Sequence[Path], directory: Path, *, partition: int | None = None) -> pa.Table:
+def raw_of_files(files: Sequence[Place], directory: Place, *, partition: int | None = None) -> pa.Table:
     """What a dump has of `schema.RAW`, and null for the rest. `timestamp` may be a time or milliseconds. Records of
     other topics are left out if there is a column `topic`."""
-    dataset = ds.dataset([str(file) for file in files], format="parquet")
-    names = set(dataset.schema.names)
+    opened = dataset(files)
+    names = set(opened.schema.names)
     missing = [name for name in _LEAST_COLUMNS if name not in names]
     if missing:
         raise UsageError(
             f"the files in {directory} have no column {', '.join(missing)}",
-            facts=(f"columns: {', '.join(dataset.schema.names)}",),
+            facts=(f"columns: {', '.join(opened.schema.names)}",),
             hint="needed: partition, offset, timestamp, key, value, as Spark's Kafka source names them",
         )
     only = ds.field("topic") == TOPIC if "topic" in names else None
     if partition is not None:
         mine = ds.field("partition") == partition
         only = mine if only is None else only & mine
-    table = dataset.to_table(columns=[name for name in RAW.names if name in names], filter=only)
+    table = opened.to_table(columns=[name for name in RAW.names if name in names], filter=only)
     columns = [_column(table, field) for field in RAW]
-    return pa.Table.from_arrays(columns, schema=RAW).sort_by([("partition", "ascending"), ("offset", "ascending")])
+    rows = pa.Table.from_arrays(columns, schema=RAW).sort_by([("partition", "ascending"), ("offset", "ascending")])
+    return each_once(rows) if isinstance(directory, RemotePath) else rows
 
 
 def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:

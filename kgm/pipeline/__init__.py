@@ -8,16 +8,16 @@ this package does not.
 directory and moved into place by one rename (`bronze`), under a name that the streaming query gives it, so a batch that
 is done again after a crash finds its commit there. A record is in the store once, by cluster, partition and offset,
 however sources overlap. `build` gives each partition of `__consumer_offsets` with something new to a worker, which runs
-`kgm.history.derive` on it from where the last build stopped (`derivation`); all records of a group are in one
+`kgm.history.derive` on it from where the last build stopped (`partition_work`); all records of a group are in one
 partition, so nothing is shuffled. The tables of a build have a directory of their own, and are used from the rename on
 that lets `current` point to it (`layout`): whatever is killed, a reader of any file of DIR/silver or DIR/gold sees one
-whole build."""
+whole build. A store that a URI names has neither renames nor links: `remote`."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
+from kgm.history.places.remote_path import Place, RemotePath
 from kgm.pipeline.options import BuildReport, CaptureProgress, Source, SourceKind, SparkOptions, StoreFormat
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def start(options: SparkOptions, *sources: Source) -> "SparkSession":
 
 
 def capture(
-    out: Path, source: Source, *, options: SparkOptions | None = None, once: bool = False,
+    out: Place, source: Source, *, options: SparkOptions | None = None, once: bool = False,
     format: StoreFormat | None = None,  # noqa: A002
     cluster: str | None = None, every_s: float = 10, most_records: int | None = None, stop: Event | None = None,
     on_batch: Callable[[CaptureProgress], None] | None = None,
@@ -66,6 +66,13 @@ def capture(
     Raises UsageError (a store of another cluster or format, no Java, no extra), RefusedError (another capture is
     running on the store; or the source reads as empty while the broker has records), UnreachableError,
     AuthenticationError, AuthorizationError, and BrokerError for other errors of Kafka."""
+    if isinstance(out, RemotePath):
+        from kgm.pipeline.remote import capturing as remote_capturing
+
+        return remote_capturing.capture(
+            out, source, options=options or SparkOptions(), once=once, format=format, cluster=cluster, every_s=every_s,
+            most_records=most_records, stop=stop, on_batch=on_batch,
+        )  # fmt: skip
     from kgm.pipeline import capturing
 
     return capturing.capture(
@@ -75,7 +82,7 @@ def capture(
 
 
 def build(
-    out: Path, *, source: Source | None = None, options: SparkOptions | None = None,
+    out: Place, *, source: Source | None = None, options: SparkOptions | None = None,
     format: StoreFormat | None = None,  # noqa: A002
     cluster: str | None = None, from_scratch: bool = False, sessions: "GivenSessions | None" = None,
 ) -> BuildReport:  # fmt: skip
@@ -85,6 +92,13 @@ def build(
     example after kgm's rules have changed. sessions: the session timeouts of consumer groups that are given, for what
     is built now. Building twice, or again after a build was killed, gives the same tables.
     Raises what `capture` does, and NotFoundError where there is no store and no source."""
+    if isinstance(out, RemotePath):
+        from kgm.pipeline.remote import building as remote_building
+
+        return remote_building.build(
+            out, source=source, options=options or SparkOptions(), format=format, cluster=cluster,
+            from_scratch=from_scratch, sessions=sessions,
+        )  # fmt: skip
     from kgm.pipeline import building
 
     return building.build(
@@ -93,8 +107,12 @@ def build(
     )  # fmt: skip
 
 
-def read(out: Path, table: str, spark: "SparkSession") -> "DataFrame":
+def read(out: Place, table: str, spark: "SparkSession") -> "DataFrame":
     """A table of a built store, by its name in `kgm.history.schema.TABLES`. Raises NotFoundError."""
+    if isinstance(out, RemotePath):
+        from kgm.pipeline.remote import building as remote_building
+
+        return remote_building.read(out, table, spark)
     from kgm.pipeline import building
 
     return building.read(out, table, spark)

@@ -17,7 +17,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from kgm.history.places.parquet import parquet_file, read_table
+from kgm.history.places.remote_path import Place
 from kgm.history.schema import BRONZE_RAW
+from kgm.history.store.commit_log import Span, Spans
 from kgm.history.store.sink_files import counted_files
 from kgm.pipeline import delta, slices
 from kgm.pipeline.layout import Store
@@ -29,26 +32,10 @@ _SCHEMA = from_arrow_schema(BRONZE_RAW)
 _CODEC = "zstd"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """What a file holds of one partition: its first and its last offset (inclusive), and how many records."""
-
-    first: int
-    last: int
-    records: int
-
-    def joined(self, other: "Span") -> "Span":
-        return Span(min(self.first, other.first), max(self.last, other.last), self.records + other.records)
-
-
-#: By partition.
-Spans = dict[int, Span]
-
-
-def spans_of(path: Path) -> Spans:
+def spans_of(path: Place) -> Spans:
     """Of a Parquet file of raw records, by its statistics where it has them."""
     spans: Spans = {}
-    with pq.ParquetFile(path) as file:
+    with parquet_file(path) as file:
         names = file.schema_arrow.names
         columns = [names.index(name) for name in ("partition", "offset")]
         for number in range(file.metadata.num_row_groups):
@@ -79,10 +66,10 @@ def _counted(file: pq.ParquetFile, number: int) -> Spans:
     }
 
 
-def count_below(path: Path, partition: int, offset: int) -> int:
+def count_below(path: Place, partition: int, offset: int) -> int:
     """How many records of a partition a file holds before an offset."""
     where = (pc.field("partition") == partition) & (pc.field("offset") < offset)
-    return len(pq.read_table(path, columns=["offset"], filters=where))
+    return len(read_table(path, columns=["offset"], filters=where))
 
 
 @dataclass

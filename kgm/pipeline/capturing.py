@@ -76,7 +76,10 @@ class _Capture:
         bronze = Bronze.of(self.store)
         if self.source.kind in {SourceKind.PARQUET, SourceKind.DELTA}:
             self.take(
-                bronze, sources.read(self.spark, self.source), f"dump-{_slug(self.store, self.source)}", again=True
+                bronze,
+                sources.read(self.spark, self.source),
+                f"dump-{slug(self.store.cluster, self.source)}",
+                again=True,
             )
             return self.progress
         known = sources.bounds(self.spark, self.source)
@@ -104,7 +107,7 @@ class _Capture:
     @property
     def checkpoint(self) -> Path:
         """Spark's checkpoint of the source."""
-        return self.store.checkpoints / _slug(self.store, self.source)
+        return self.store.checkpoints / slug(self.store.cluster, self.source)
 
     def follow(
         self, bronze: "Bronze", known: Mapping[int, tuple[int, int]], *, once: bool, every_s: float,
@@ -165,9 +168,9 @@ def _awaited(query: "StreamingQuery", stop: Event, watch: Callable[["StreamingQu
             query.stop()
 
 
-def _slug(store: layout.Store, source: Source) -> str:
+def slug(cluster: str | None, source: Source) -> str:
     """The name of a source's checkpoint, which does not depend on the broker by which a cluster is reached."""
-    place = f"{store.cluster}/{source.topic}" if source.is_live else str(Path(source.path or ".").resolve())
+    place = f"{cluster}/{source.topic}" if source.is_live else str((source.path or Path()).resolve())
     return f"{_SLUGS.get(source.kind, source.kind)}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
 
 

@@ -14,7 +14,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgm.history.store.sink_files import counted_files
+from kgm.history.places.parquet import parquet_file
+from kgm.history.places.remote_path import Place, RemotePath, below
+from kgm.history.store.sink_files import delta_files
 
 LOG: Final = "_delta_log"
 _DIGITS: Final = 20
@@ -36,13 +38,13 @@ _CHECKPOINT: Final = pa.schema([
 ])  # fmt: skip
 
 
-def publish(table: Path, files: Iterable[Path], schema: str, *, now_ms: int) -> bool:
+def publish(table: Place, files: Iterable[Place], schema: str, *, now_ms: int) -> bool:
     """Make exactly these files, all below the directory, the table; returns whether that changed anything. schema: of
     the rows, as Spark writes it in JSON. For one process at a time."""
-    wanted = {path.relative_to(table).as_posix(): path for path in files}
+    wanted = {"/".join(below(table, path)): path for path in files}
     log = table / LOG
-    commits = sorted(int(path.stem) for path in log.glob("*.json") if path.stem.isdecimal()) if log.is_dir() else []
-    known = {path.relative_to(table).as_posix() for path in counted_files(table)} if commits else set()
+    commits = sorted(int(path.stem) for path in log.glob("*.json") if path.stem.isdecimal())
+    known = {"/".join(below(table, path)) for path in delta_files(table)} if commits else set()
     if commits and known == wanted.keys():
         return False
     version = commits[-1] + 1 if commits else 0
@@ -53,7 +55,8 @@ def publish(table: Path, files: Iterable[Path], schema: str, *, now_ms: int) -> 
     gone = {"deletionTimestamp": now_ms, "dataChange": True}
     actions += [{"remove": {"path": name, **gone}} for name in sorted(known - wanted.keys())]
     actions += [{"add": _add(name, wanted[name])} for name in sorted(wanted.keys() - known)]
-    log.mkdir(parents=True, exist_ok=True)
+    if isinstance(log, Path):
+        log.mkdir(parents=True, exist_ok=True)
     _write(log / f"{version:0{_DIGITS}}.json", "".join(json.dumps(action) + "\n" for action in actions).encode())
     if version and version % _CHECKPOINT_EVERY == 0:
         _checkpoint(log, version, wanted)
@@ -67,15 +70,17 @@ def _about(schema: str, now_ms: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _add(name: str, path: Path) -> dict[str, Any]:
+def _add(name: str, path: Place) -> dict[str, Any]:
     stat = path.stat()
+    with parquet_file(path) as file:
+        rows = file.metadata.num_rows
     return {
-        "path": name, "partitionValues": {}, "size": stat.st_size, "modificationTime": int(stat.st_mtime * 1000),
-        "dataChange": True, "stats": json.dumps({"numRecords": pq.read_metadata(path).num_rows}),
+        "path": name, "partitionValues": {}, "size": stat.st_size, "modificationTime": stat.st_mtime_ns // 1_000_000,
+        "dataChange": True, "stats": json.dumps({"numRecords": rows}),
     }  # fmt: skip
 
 
-def _checkpoint(log: Path, version: int, wanted: dict[str, Path]) -> None:
+def _checkpoint(log: Place, version: int, wanted: dict[str, Place]) -> None:
     """All files of the table at a version, in one file."""
     first = (log / f"{0:0{_DIGITS}}.json").read_text(encoding="utf-8").splitlines()
     about = next(action["metaData"] for action in map(json.loads, first) if "metaData" in action)
@@ -87,8 +92,11 @@ def _checkpoint(log: Path, version: int, wanted: dict[str, Path]) -> None:
     _write(log / "_last_checkpoint", json.dumps({"version": version, "size": len(rows)}).encode())
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Place, data: bytes) -> None:
     """Write a file as a whole."""
+    if isinstance(path, RemotePath):
+        path.write_bytes(data)
+        return
     made = path.with_name(f".{path.name}.new")
     with made.open("wb") as file:
         file.write(data)

@@ -5,6 +5,8 @@ empty, without an error. `spark.sql.streaming.kafka.useDeprecatedOffsetFetching`
 Spark 3 did. If a later Spark does not have it any more, what is read ends before the broker's own end offsets, and kgm
 reports that."""
 
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kgm.model.errors import (
@@ -46,17 +48,30 @@ _ERRORS: Final[tuple[tuple[str, type[KgmError], str], ...]] = (
 )
 
 
-def options(source: Source) -> dict[str, str]:
-    """Options of Spark's Kafka source, batch and streaming."""
+def options(source: Source, ranges: Mapping[int, tuple[int, int]] | None = None) -> dict[str, str]:
+    """Options of Spark's Kafka source, batch and streaming. ranges: for a batch, the only offsets of partitions that
+    are read, from start to end (exclusive)."""
     client = {f"kafka.{name}": value for name, value in _client(source).items()}
     return client | {
         "kafka.isolation.level": "read_committed",
-        "subscribe": source.topic,
-        "startingOffsets": "earliest",
+        **(_everything(source) if ranges is None else _only(source, ranges)),
         # Compaction removes offsets: that is no data loss.
         "failOnDataLoss": "false",
         "groupIdPrefix": GROUP_PREFIX,
     }
+
+
+def _everything(source: Source) -> dict[str, str]:
+    return {"subscribe": source.topic, "startingOffsets": "earliest"}
+
+
+def _only(source: Source, ranges: Mapping[int, tuple[int, int]]) -> dict[str, str]:
+    starts, ends = ({source.topic: {str(number): each[at] for number, each in ranges.items()}} for at in (0, 1))
+    # With "subscribe", offsets would have to be given for every partition of the topic.
+    return {
+        "assign": json.dumps({source.topic: sorted(ranges)}), "startingOffsets": json.dumps(starts),
+        "endingOffsets": json.dumps(ends),
+    }  # fmt: skip
 
 
 def _client(source: Source) -> dict[str, str]:

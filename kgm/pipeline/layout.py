@@ -12,7 +12,7 @@ reader. In the format Delta, DIR/{silver,gold}/NAME and the bronze tables are di
 each of them changes to the next build by one commit.
 
 All workers must see the directory at the same path: a local disk, NFS, or a mounted volume. The file system must have
-renames and links, which object stores do not have."""
+renames and links; a store that a URI names has another layout (`kgm.pipeline.remote`)."""
 
 import fcntl
 import json

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
+from kgm.history.places.remote_path import Place, place
 from kgm.model.errors import NotFoundError, UsageError
 
 _SOURCES = "kafka, spark-kafka, segments:DIR, parquet:DIR or delta:DIR"
@@ -50,7 +51,7 @@ class Source:
     `__consumer_offsets`, or the name of a copy of it."""
 
     kind: SourceKind
-    path: Path | None = None
+    path: Place | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     topic: str = "__consumer_offsets"
 
@@ -62,7 +63,7 @@ class Source:
         named = re.fullmatch("(segments|parquet|delta):(.+)", text)
         if named is None:
             raise UsageError(f"{text!r} is not a valid source", hint=f"one of {_SOURCES}")
-        return cls(kind=SourceKind(named[1]), path=Path(named[2]))
+        return cls(kind=SourceKind(named[1]), path=place(named[2]))
 
     @property
     def is_live(self) -> bool:
@@ -74,7 +75,7 @@ class Source:
         """Whether kgm's own data sources read it, so that a stream has slices and not records."""
         return self.kind in {SourceKind.KAFKA, SourceKind.SEGMENTS}
 
-    def directory(self) -> Path:
+    def directory(self) -> Place:
         """Where the source is, for all kinds but the live topic. Raises NotFoundError and UsageError for one that does
         not exist or is not of its kind, as far as that is seen without Spark."""
         if self.path is None:

@@ -5,7 +5,6 @@ are read, so the tail of a file that is being written is read when it is complet
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kgm.history.folders import GZIPPED, Folder, Reading, folders, read_folder
+from kgm.history.places.remote_path import Place, place
 from kgm.model.errors import UsageError
 from kgm.pipeline.parts import Part, Partitions, Reader, StreamReader, Wanted
 from kgm.records.segment import LOG, SWAP, BadBatch, FileTail, base_offset_of, batches
@@ -34,7 +34,7 @@ class SegmentsDataSource(DataSource):
         path = options.get("path")
         if not path:
             raise UsageError(f"{NAME} needs a path")
-        self._folders = _Folders(Path(path))
+        self._folders = SegmentFolders(place(path))
         self._most = int(options.get("max_records") or 0)
         self._wanted = Wanted.of(options, NAME)
 
@@ -71,8 +71,10 @@ class Slice(Part):
                 raise UsageError(f"{damage.path} is damaged at byte {damage.position}: {damage.reason}")
 
 
-class _Folders(Partitions):
-    def __init__(self, path: Path) -> None:
+class SegmentFolders(Partitions):
+    """Those of a directory."""
+
+    def __init__(self, path: Place) -> None:
         self._path = path
         self._ends = Ends()
 
@@ -97,7 +99,7 @@ def by_size(partitions: Sequence[Folder]) -> list[Folder]:
 
 def slice_records(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     """The records of a row of SLICES. Raises UsageError, NotFoundError."""
-    (folder,) = folders(Path(row["path"]))
+    (folder,) = folders(place(row["path"]))
     return Slice(folder, row["start"], row["end"]).records()
 
 
@@ -113,8 +115,8 @@ def _within(part: Slice) -> Folder:
     return replace(part.folder, segments=chosen)
 
 
-def _base_offset(path: Path) -> int:
-    return base_offset_of(path.with_name(path.name.removesuffix(GZIPPED).removesuffix(SWAP)), LOG) or 0
+def _base_offset(path: Place) -> int:
+    return base_offset_of(path.name.removesuffix(GZIPPED).removesuffix(SWAP), LOG) or 0
 
 
 class Ends:
@@ -122,7 +124,7 @@ class Ends:
 
     def __init__(self) -> None:
         #: By the last segment: (its inode, position, next offset) as far as it was read.
-        self._known: dict[Path, tuple[int, int, int]] = {}
+        self._known: dict[Place, tuple[int, int, int]] = {}
 
     def of(self, folder: Folder) -> int:
         """The next offset of a partition."""

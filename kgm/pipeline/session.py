@@ -33,6 +33,10 @@ _EXCLUDED: Final = (
     "org.scala-lang.modules:scala-parallel-collections_2.13",
 )  # fmt: skip
 _LOG_LINES: Final = 8
+_OF_STORES: Final = (
+    "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_PROFILE",
+    "AWS_EC2_METADATA_DISABLED",
+)  # fmt: skip
 
 
 def start(options: SparkOptions, *sources: Source) -> "SparkSession":
@@ -191,6 +195,8 @@ def _prepared(spark: "SparkSession", sources: Sequence[Source]) -> "SparkSession
     from kgm.pipeline.segments import SegmentsDataSource
 
     spark.dataSource.register(SegmentsDataSource)
+    # Where stores are, which a session may have been started without; credentials are the workers' own.
+    spark.sparkContext.environment |= {name: os.environ[name] for name in _OF_STORES if name in os.environ}
     needed = {
         SourceKind.SPARK_KAFKA: "org.apache.spark.sql.kafka010.KafkaSourceProvider",
         SourceKind.DELTA: "org.apache.spark.sql.delta.catalog.DeltaCatalog",

@@ -37,7 +37,7 @@ def write(slices: "DataFrame", staged: Path, *, read: SliceReader, cluster: str 
                 name = f"part-{row['partition']:05}-{uuid.uuid4()}.parquet"
                 with pq.ParquetWriter(attempts / name, BRONZE_RAW, compression=_CODEC) as writer:
                     for raw in read(row):
-                        writer.write_batch(_with_identity(raw, cluster, source, taken_ms))
+                        writer.write_batch(with_identity(raw, cluster, source, taken_ms))
                 yield pa.RecordBatch.from_pydict({"name": [name]})
 
     done = [row.name for row in slices.mapInArrow(work, "name string").collect()]
@@ -47,7 +47,8 @@ def write(slices: "DataFrame", staged: Path, *, read: SliceReader, cluster: str 
     shutil.rmtree(attempts)
 
 
-def _with_identity(raw: pa.RecordBatch, cluster: str | None, source: str, taken_ms: int) -> pa.RecordBatch:
+def with_identity(raw: pa.RecordBatch, cluster: str | None, source: str, taken_ms: int) -> pa.RecordBatch:
+    """The columns of `schema.BRONZE_RAW`."""
     (kind, has_kind), (version, has_version) = (leading_int16(raw.column(name)) for name in ("key", "value"))
     return pa.RecordBatch.from_arrays(
         [

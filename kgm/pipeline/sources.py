@@ -1,9 +1,10 @@
 """Records by `schema.RAW` from every source, as DataFrames: all there is, or as a stream."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
@@ -11,9 +12,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from kgm.history.folders import folders
+from kgm.history.in_process import raw_of_files
+from kgm.history.places.remote_path import RemotePath
 from kgm.history.schema import RAW, chosen_columns
+from kgm.history.store.sink_files import counted_files
 from kgm.model.errors import UsageError
-from kgm.pipeline import jobs, kafka, segments, topic
+from kgm.pipeline import jobs, kafka, segments, tasks, topic
 from kgm.pipeline.options import Source, SourceKind
 from kgm.pipeline.slices import SliceReader
 
@@ -28,20 +32,27 @@ _LEAST = ("partition", "offset", "key", "value")
 _META = "meta.properties"
 
 
-def read(spark: "SparkSession", source: Source) -> DataFrame:
-    """Everything that is there now. But for dumps, each partition of the topic is one of Spark's, in order."""
+def read(spark: "SparkSession", source: Source, ranges: Mapping[int, tuple[int, int]] | None = None) -> DataFrame:
+    """Everything that is there now; by Spark's own Kafka source these offsets of partitions only, from start to end
+    (exclusive). But for dumps, each partition of the topic is one of Spark's, in order."""
     if source.has_slices:
         return _own(spark, source, spark.read).load()
     if source.kind is SourceKind.SPARK_KAFKA:
         _fetch_with_a_consumer(spark)
-        options = kafka.options(source)
-        return to_raw(spark.read.format("kafka").options(**options).option("endingOffsets", "latest").load())
+        return to_raw(spark.read.format("kafka").options(**kafka.options(source, ranges)).load())
     path = source.directory()
+    if isinstance(path, RemotePath):
+        return tasks.rows(spark, _raw_batches, counted_files(path), RAW).transform(in_order)
     try:
         dump = spark.read.format(source.kind).load(str(path))
     except PySparkException as error:
         raise UsageError(f"{source} cannot be read: {str(error).splitlines()[0]}") from error
     return dump.transform(of_topic, source.topic).transform(to_raw).transform(in_order)
+
+
+def _raw_batches(path: RemotePath) -> Iterator[pa.RecordBatch]:
+    """The records of one file of a dump."""
+    yield from raw_of_files([path], path.parent).to_batches()
 
 
 def records(spark: "SparkSession", source: Source, kind: int, columns: Sequence[str] | None) -> DataFrame:
@@ -128,6 +139,21 @@ def slice_reader(source: Source) -> SliceReader | None:
     if source.kind is SourceKind.SEGMENTS:
         return segments.slice_records
     return partial(topic.slice_records, topic.LiveTopic.of(source)) if source.kind is SourceKind.KAFKA else None
+
+
+def slices(source: Source, ranges: Mapping[int, tuple[int, int]]) -> list[dict[str, Any]]:
+    """Rows by `parts.SLICES` for these offsets of partitions, from start to end (exclusive), of what kgm's own data
+    sources read; the largest first."""
+    starts, ends = ({number: each[at] for number, each in ranges.items()} for at in (0, 1))
+    partitions = (
+        segments.SegmentFolders(source.directory())
+        if source.kind is SourceKind.SEGMENTS
+        else topic.LiveTopic.of(source)
+    )
+    return [
+        {"partition": part.number, "path": part.path, "start": part.start, "end": part.end}
+        for part in partitions.between(starts, ends)
+    ]
 
 
 def _own(spark: "SparkSession", source: Source, reader: "AnyReader") -> "AnyReader":

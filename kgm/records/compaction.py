@@ -222,7 +222,7 @@ def finish_swaps(directory: Path) -> tuple[Path, ...]:
         path.unlink()
     finished = []
     for path in sorted(directory.glob(f"*{LOG}{SWAP}")):
-        base_offset = base_offset_of(path, LOG + SWAP)
+        base_offset = base_offset_of(path.name, LOG + SWAP)
         if base_offset is None:
             continue
         swap = Segment(base_offset, path, path.lstat().st_size, base_offset)
@@ -231,7 +231,7 @@ def finish_swaps(directory: Path) -> tuple[Path, ...]:
         old = [
             other
             for other in sorted(directory.iterdir())
-            if (start := base_offset_of(other)) is not None and base_offset <= start < swap.next_offset
+            if (start := base_offset_of(other.name)) is not None and base_offset <= start < swap.next_offset
         ]
         finished.append(_put_in_place(directory, path, base_offset, old))
     return tuple(finished)

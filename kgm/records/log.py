@@ -319,7 +319,7 @@ class OffsetsLog:
 
     def _recover(self) -> None:
         finished = compaction.finish_swaps(self.directory)
-        paths = sorted(path for path in self.directory.iterdir() if base_offset_of(path) is not None)
+        paths = sorted(path for path in self.directory.iterdir() if base_offset_of(path.name) is not None)
         cut = Recovery()
         for path in paths:
             cut = self._load(path, is_last=path == paths[-1])
@@ -342,7 +342,7 @@ class OffsetsLog:
     def _load(self, path: Path, *, is_last: bool) -> Recovery:
         """Check a segment and add it. Returns what has to be cut off its end, which is allowed for the last one
         only."""
-        base_offset = base_offset_of(path)
+        base_offset = base_offset_of(path.name)
         assert base_offset is not None
         if self._segments and base_offset < self._segments[-1].next_offset:
             text = f"{path} begins at offset {base_offset}, but offsets up to {self.next_offset - 1} come before it"

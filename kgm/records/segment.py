@@ -54,11 +54,11 @@ def file_name(base_offset: int, suffix: str = LOG) -> str:
     return f"{base_offset:0{_NAME_DIGITS}d}{suffix}"
 
 
-def base_offset_of(path: Path, suffix: str = LOG) -> int | None:
+def base_offset_of(name: str, suffix: str = LOG) -> int | None:
     """The offset in a segment's file name; None if it is not a segment."""
-    stem = path.name.removesuffix(suffix)
+    stem = name.removesuffix(suffix)
     whole = len(stem) == _NAME_DIGITS and stem.isascii() and stem.isdigit()
-    return int(stem) if whole and path.name.endswith(suffix) else None
+    return int(stem) if whole and name.endswith(suffix) else None
 
 
 class FileTail:

@@ -91,6 +91,12 @@ for _version in ("2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.1.2", 
 SETS["mockito"] = (Artifact(group="org.mockito", name="mockito-core", version="5.14.2"),)
 #: The newest version of Kafka that everything here knows.
 NEWEST_VERSION: Final = "4.4.0"
+# A name node and a data node in one process; their web server needs JAXB, which Java 17 does not have.
+SETS["hadoop-minicluster-3.4.1"] = (
+    Artifact(group="org.apache.hadoop", name="hadoop-client-minicluster", version="3.4.1"),
+    Artifact(group="org.glassfish.jaxb", name="jaxb-runtime", version="2.3.9"),
+    _SLF4J_NOP,
+)
 SETS["slf4j-simple"] = (Artifact(group="org.slf4j", name="slf4j-simple", version="1.7.36"),)
 _ALIASES: Final = {
     "kafka": f"kafka-{KAFKA_VERSION}",

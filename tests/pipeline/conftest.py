@@ -44,12 +44,29 @@ def options():
 
 @pytest.fixture(scope="session")
 def spark(options):
-    """The session; jobs that ask for one get it, too."""
+    """The session; jobs that ask for one get it, too. Its workers have what an S3 server takes for credentials."""
     from kgm.pipeline import Source, start
+    from tests.s3 import CREDENTIALS
 
-    session = start(options, Source.parse("spark-kafka"), Source.parse("delta:any"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        session = start(options, Source.parse("spark-kafka"), Source.parse("delta:any"))
     yield session
     stopped(session)
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory):
+    """An S3 server that this process and those that it starts use."""
+    from tests.s3 import S3Server
+
+    server = S3Server(tmp_path_factory.mktemp("s3"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in server.environment.items():
+            patch.setenv(name, value)
+        yield server
+    server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -80,14 +80,19 @@ def of_spark(key):
     return key is not None and GROUP_PREFIX.encode() in key
 
 
+@pytest.fixture(params=["directory", "s3"])
+def out(request, tmp_path):
+    return tmp_path if request.param == "directory" else request.getfixturevalue("s3").bucket() / "history"
+
+
 @each_way
-def test_all_records_come_once_and_more_on_the_next_run(spark, options, commits, tmp_path, kind):
+def test_all_records_come_once_and_more_on_the_next_run(spark, options, commits, out, kind):
     source = source_of(commits, kind)
-    group = f"spark-3-{kind}"
+    group = f"spark-3-{kind}-{type(out).__name__}"
     commit(commits, group, 1)
     before = in_segments(commits, kind)
-    first = build(tmp_path, source=source, options=options)
-    held = open_store(tmp_path)
+    first = build(out, source=source, options=options)
+    held = open_store(out)
     rows = [row for row in held.rows(BronzeRawRow, RowFilter()) if not of_spark(row.key)]
     found = {((row.partition, row.offset), (row.key, row.value)) for row in rows}
     assert before <= found <= in_segments(commits, kind)
@@ -101,12 +106,12 @@ def test_all_records_come_once_and_more_on_the_next_run(spark, options, commits,
         if progress.records >= PARTITIONS:
             stop.set()
 
-    second = capture(tmp_path, source, options=options, every_s=0.1, stop=stop, on_batch=on_batch)
+    second = capture(out, source, options=options, every_s=0.1, stop=stop, on_batch=on_batch)
     assert second.repeated == 0
-    assert build(tmp_path, options=options).records == second.records >= PARTITIONS
-    committed = open_store(tmp_path).rows(CommitRow, RowFilter(group_ids=(group,)))
+    assert build(out, options=options).records == second.records >= PARTITIONS
+    committed = open_store(out).rows(CommitRow, RowFilter(group_ids=(group,)))
     assert sorted(row.committed_offset for row in committed) == [1] * PARTITIONS + [2] * PARTITIONS
-    transactional = open_store(tmp_path).rows(CommitRow, RowFilter(group_ids=("spark-txn",)))
+    transactional = open_store(out).rows(CommitRow, RowFilter(group_ids=("spark-txn",)))
     assert [row.committed_offset for row in transactional] == [1, 2]
 
 

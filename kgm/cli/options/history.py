@@ -19,6 +19,7 @@ import typer
 
 from kgm.cli.options.group_names import check_group_name, check_group_names
 from kgm.cli.options.run_options import RunOptions
+from kgm.history.places.remote_path import Place, place
 from kgm.model.errors import RefusedError, UsageError
 from kgm.text.durations import parse_duration
 
@@ -47,8 +48,9 @@ Source = Annotated[
 ]  # fmt: skip
 Store = Annotated[
     str | None,
-    typer.Option("--store", "--out", envvar="KGM_HISTORY_STORE", metavar="DIR", help="Directory of a history store."),
-]
+    typer.Option("--store", "--out", envvar="KGM_HISTORY_STORE", metavar="DIR",
+                 help="Directory of a history store, or its URI: s3://BUCKET/PATH, gs://, abfs://, hdfs://, webhdfs://."),
+]  # fmt: skip
 Since = Annotated[
     str | None, typer.Option("--since", metavar="TIME", help="Only from this time on: 2026-11-21T03:00Z, 2h, 7d (ago).")
 ]
@@ -88,8 +90,8 @@ class HistoryOptions:
     session_ms, session_ms_by_group: session timeouts of consumer groups that are given, for all and for some."""
 
     kind: str | None = None
-    path: pathlib.Path | None = None
-    store: pathlib.Path | None = None
+    path: Place | None = None
+    store: Place | None = None
     since_ms: int | None = None
     until_ms: int | None = None
     broker_logs: tuple[pathlib.Path, ...] = ()
@@ -236,7 +238,7 @@ def _checked(
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
         raise UsageError(f"--since {since} is not before --until {until}")
     return HistoryOptions(
-        kind=kind, path=path, store=None if store is None else pathlib.Path(store),
+        kind=kind, path=path, store=None if store is None else place(store),
         since_ms=since_ms, until_ms=until_ms,
         broker_logs=tuple(map(pathlib.Path, broker_log or ())),
         session_ms=next((ms for group, ms in reversed(sessions) if group is None), None),
@@ -246,7 +248,7 @@ def _checked(
     )  # fmt: skip
 
 
-def _source(text: str) -> tuple[str, pathlib.Path | None]:
+def _source(text: str) -> tuple[str, Place | None]:
     kind, colon, path = text.partition(":")
     if kind not in KINDS:
         raise UsageError(f"--source: {text!r} is not one of {', '.join(KINDS)}", hint="--source segments:DIR")
@@ -256,7 +258,7 @@ def _source(text: str) -> tuple[str, pathlib.Path | None]:
         return kind, None
     if not path:
         raise UsageError(f"--source: {text!r} has no directory", hint=f"--source {kind}:DIR")
-    return kind, pathlib.Path(path)
+    return kind, place(path)
 
 
 def _session(text: str) -> tuple[str | None, int]:

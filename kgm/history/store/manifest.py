@@ -3,13 +3,16 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from kgm.history.places.remote_path import Place, RemotePath
 from kgm.history.schema import VERSION
 from kgm.model.errors import NotFoundError, UsageError
 
 MANIFEST = "kgm-history.json"
+#: Of a store that a URI names: its manifests, NUMBER-WRITER.json.
+BUILDS = "builds"
+_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +25,8 @@ class PartitionProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """number: of the build. format: "parquet" or "delta". partitions: of `__consumer_offsets`. rows: of each table."""
+    """number: of the build. format: "parquet" or "delta". partitions: of `__consumer_offsets`. rows: of each table.
+    files: of each table and `carry`, by their paths in the store, with their rows; only where a URI names it."""
 
     number: int = 0
     format: str = "parquet"
@@ -30,22 +34,27 @@ class Manifest:
     schema_version: int = VERSION
     partitions: Mapping[int, PartitionProgress] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, Mapping[str, int]] | None = None
 
     def text(self) -> str:
         """`built_up_to`: the offset after the last record of each partition, and `records`: how many there were."""
         by_number = sorted(self.partitions.items())
-        content = {
+        content: dict[str, Any] = {
             "number": self.number, "format": self.format, "cluster": self.cluster,
             "schema_version": self.schema_version, "rows": dict(self.rows),
             "built_up_to": {str(number): built.next_offset for number, built in by_number},
             "records": {str(number): built.records for number, built in by_number},
         }  # fmt: skip
+        if self.files is not None:
+            content["files"] = {name: dict(files) for name, files in self.files.items()}
         return json.dumps(content, indent=1) + "\n"
 
 
-def read_manifest(directory: Path) -> Manifest:
+def read_manifest(directory: Place) -> Manifest:
     """The manifest of a built store. Raises NotFoundError where there is none, UsageError for one that is not kgm's or
     of a newer kgm."""
+    if isinstance(directory, RemotePath) and (newest := newest_build(directory)) is not None:
+        return newest[1]
     file = directory / MANIFEST
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
@@ -56,19 +65,40 @@ def read_manifest(directory: Path) -> Manifest:
         ) from None
     except ValueError as error:
         raise UsageError(f"file {file} is not valid JSON: {error}") from error
+    return _checked(content, file, directory)
+
+
+def newest_build(store: RemotePath) -> tuple[RemotePath, Manifest] | None:
+    """The manifest of the last complete build of a store that a URI names, and where it is. Of two with the same number
+    it is the same one for every reader."""
+    for _ in range(_TRIES):
+        names = [path for path in (store / BUILDS).glob("*.json") if path.stat().st_size]
+        if not names:
+            return None
+        newest = max(names)
+        try:
+            return newest, _checked(json.loads(newest.read_bytes()), newest, store)
+        except FileNotFoundError:
+            continue  # two newer ones have come
+        except ValueError as error:
+            raise UsageError(f"file {newest} is not valid JSON: {error}") from error
+    raise UsageError(f"the builds in {store} change faster than they can be read", hint="run it again")
+
+
+def _checked(content: Any, file: Place, directory: Place) -> Manifest:
     if not isinstance(content, dict):
         raise UsageError(f"file {file} was not written by kgm history build")
     return _manifest(content, directory)
 
 
-def _manifest(content: Mapping[str, Any], directory: Path) -> Manifest:
+def _manifest(content: Mapping[str, Any], directory: Place) -> Manifest:
     version = content.get("schema_version", VERSION)
     if isinstance(version, int) and version > VERSION:
         raise UsageError(f"the history in {directory} has tables of version {version}; this kgm reads {VERSION}")
     up_to, records = content.get("built_up_to", {}), content.get("records", {})
     return Manifest(
         number=content.get("number", 0), format=content.get("format", "parquet"), cluster=content.get("cluster"),
-        schema_version=version, rows=content.get("rows", {}),
+        schema_version=version, rows=content.get("rows", {}), files=content.get("files"),
         partitions={
             int(number): PartitionProgress(next_offset=offset, records=records.get(number, 0))
             for number, offset in up_to.items()

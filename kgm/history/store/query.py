@@ -7,12 +7,14 @@ which row groups can be skipped, and the few values to compare with are made of 
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from kgm.history.places.parquet import each_file, parquet_file
+from kgm.history.places.remote_path import Place
 
 _GROUP = "group_id"
 
@@ -93,14 +95,15 @@ def _int64(value: int) -> pa.Int64Scalar:
     return pa.Int64Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(struct.pack("<q", value))])[0]
 
 
-def read_files(files: Sequence[Path], wanted: RowFilter, columns: pa.Schema) -> pa.Table:
+def read_files(files: Sequence[Place], wanted: RowFilter, columns: pa.Schema) -> pa.Table:
     """The rows of Parquet files that are asked for, with these columns; one that a file does not have is null."""
-    parts = [part for file in files for part in _of_file(file, wanted, columns)]
+    of_each = each_file(files, lambda file: list(_of_file(file, wanted, columns)))
+    parts = [part for parts in of_each for part in parts]
     return pa.concat_tables(parts) if parts else _empty(columns)
 
 
-def _of_file(file: Path, wanted: RowFilter, columns: pa.Schema) -> Iterator[pa.Table]:
-    with pq.ParquetFile(file) as opened:
+def _of_file(file: Place, wanted: RowFilter, columns: pa.Schema) -> Iterator[pa.Table]:
+    with parquet_file(file) as opened:
         row_groups = [
             number for number in range(opened.metadata.num_row_groups) if wanted.may_be_in(opened.metadata, number)
         ]

@@ -5,12 +5,14 @@ in such a directory sees rows twice, or half a file (Spark: FileStreamSinkLog, C
 transaction log protocol, https://github.com/delta-io/delta/blob/master/PROTOCOL.md)."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 from urllib.parse import unquote, urlsplit
 
-import pyarrow.parquet as pq
-
+from kgm.history.places.parquet import read_table
+from kgm.history.places.remote_path import Place, RemotePath, RemoteStat, below, by_name
+from kgm.history.store import commit_log
 from kgm.model.errors import UsageError
 
 _SINK_LOG, _DELTA_LOG = "_spark_metadata", "_delta_log"
@@ -20,28 +22,44 @@ _DELTA_DIGITS = 20
 _NEWEST_DELTA_READER = 1
 
 
-def counted_files(directory: Path) -> list[Path]:
+@overload
+def counted_files(directory: Path) -> Sequence[Path]: ...
+@overload
+def counted_files(directory: RemotePath) -> Sequence[RemotePath]: ...
+@overload
+def counted_files(directory: Place) -> Sequence[Place]: ...
+def counted_files(directory: Place) -> Sequence[Place]:
     """The Parquet files that hold the rows of a directory, sorted. Raises UsageError for a log of an unknown kind."""
+    if isinstance(directory, RemotePath) and (entries := commit_log.committed(directory)):
+        return _of_commits(directory, entries)
     if (directory / _DELTA_LOG).is_dir():
-        return _of_delta(directory)
+        return delta_files(directory)
     if (directory / _SINK_LOG).is_dir():
         return _of_sink(directory)
     return sorted(
         path
         for path in directory.rglob("*.parquet")
-        if not any(part.startswith(("_", ".")) for part in path.relative_to(directory).parts)
+        if not any(part.startswith(("_", ".")) for part in below(directory, path))
     )
 
 
-def _of_sink(directory: Path) -> list[Path]:
+def _of_commits(directory: RemotePath, entries: Mapping[str, commit_log.Commit]) -> list[Place]:
+    files = {name: file.size for commit in entries.values() for name, file in commit.files.items()}
+    return [
+        RemotePath(directory.root, (directory / name).key, RemoteStat(st_size=size, st_mtime_ns=0))
+        for name, size in sorted(files.items())
+    ]
+
+
+def _of_sink(directory: Place) -> list[Place]:
     """From the newest compacted batch on. Each line after the version is a file that was added or deleted."""
-    batches: dict[int, Path] = {}
+    batches: dict[int, Place] = {}
     for path in (directory / _SINK_LOG).iterdir():
         name = path.name.removesuffix(_COMPACT)
         if name.isdecimal() and (int(name) not in batches or path.name.endswith(_COMPACT)):
             batches[int(name)] = path
     start = max((number for number, path in batches.items() if path.name.endswith(_COMPACT)), default=-1)
-    counted: set[Path] = set()
+    counted: set[Place] = set()
     for number in sorted(number for number in batches if number >= start):
         version, *lines = batches[number].read_text(encoding="utf-8").splitlines()
         if version != "v1":
@@ -56,10 +74,10 @@ def _of_sink(directory: Path) -> list[Path]:
     return sorted(counted)
 
 
-def _within(directory: Path, written: str) -> Path:
+def _within(directory: Place, written: str) -> Place:
     """A file that the log names by where it was when it was written; the directory may have been moved since."""
     path = Path(written)
-    if path.is_relative_to(directory.resolve()):
+    if isinstance(directory, Path) and path.is_relative_to(directory.resolve()):
         return path
     for at in range(1, len(path.parts)):
         moved = directory.joinpath(*path.parts[at:])
@@ -68,26 +86,25 @@ def _within(directory: Path, written: str) -> Path:
     return path
 
 
-def _of_delta(directory: Path) -> list[Path]:
-    """From the last checkpoint and the commits after it."""
+def delta_files(directory: Place) -> list[Place]:
+    """The files of a Delta table. From the last checkpoint and the commits after it."""
     log = directory / _DELTA_LOG
     files: set[str] = set()
     start = -1
     last = log / "_last_checkpoint"
     if last.is_file():
         start = int(json.loads(last.read_text(encoding="utf-8"))["version"])
-        parts = sorted(log.glob(f"{start:0{_DELTA_DIGITS}d}.checkpoint*.parquet"))
-        for part in parts:
-            for row in pq.read_table(part).to_pylist():
+        for part in by_name(log.glob(f"{start:0{_DELTA_DIGITS}d}.checkpoint*.parquet")):
+            for row in read_table(part).to_pylist():
                 _apply(row, files, directory)
-    commits = sorted(path for path in log.glob("*.json") if path.stem.isdecimal() and int(path.stem) > start)
+    commits = by_name(path for path in log.glob("*.json") if path.stem.isdecimal() and int(path.stem) > start)
     for commit in commits:
         for line in filter(None, commit.read_text(encoding="utf-8").splitlines()):
             _apply(json.loads(line), files, directory)
-    return sorted(directory / file for file in files)
+    return [directory / file for file in sorted(files)]
 
 
-def _apply(action: dict[str, Any], files: set[str], directory: Path) -> None:
+def _apply(action: dict[str, Any], files: set[str], directory: Place) -> None:
     protocol = action.get("protocol")
     if protocol is not None and protocol["minReaderVersion"] > _NEWEST_DELTA_READER:
         raise UsageError(

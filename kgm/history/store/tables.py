@@ -1,7 +1,8 @@
 """The tables of a history, to be asked: as a build has left them in a directory, or as they are derived from raw
 records in this process. Both answer with rows (`kgm.history.rows`), so that who asks needs no pyarrow.
 
-A built store is DIR/kgm-history.json, DIR/bronze, DIR/silver, DIR/gold. Its tables are Parquet, with Spark's log of
+A built store is DIR/kgm-history.json (DIR/builds/*.json where a URI names it), DIR/bronze, DIR/silver, DIR/gold.
+Its tables are Parquet, with Spark's log of
 what counts (`_spark_metadata`) or without, or Delta; Spark is not needed to read any of them. Only files that may hold
 what is asked for are opened, and of them only the row groups that do."""
 
@@ -9,21 +10,24 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 
 from kgm.history import schema
 from kgm.history.folders import Damage
+from kgm.history.places.parquet import failures_of
+from kgm.history.places.remote_path import Place, RemotePath
 from kgm.history.row_tables import columns_of, read_rows
 from kgm.history.rows import AnyRow
+from kgm.history.store.commit_log import each_once
 from kgm.history.store.manifest import Manifest, read_manifest
 from kgm.history.store.query import RowFilter, read_files
 from kgm.history.store.sink_files import counted_files
 from kgm.java.partitions import partition_for
 from kgm.model.errors import NotFoundError
 
+_RAW, _PLACE = "bronze_raw", ("partition", "offset")
 _LAYERS = ("bronze", "silver", "gold")
 _FILE = re.compile(r"p(\d{5})-")
 
@@ -58,9 +62,9 @@ class Tables(Protocol):
 class BuiltStore:
     """The tables of a store."""
 
-    path: Path
+    path: Place
     #: Files by table: they are listed once.
-    _files: dict[str, Sequence[Path]] = field(default_factory=dict)
+    _files: dict[str, Sequence[Place]] = field(default_factory=dict)
     #: The partition that holds a group, if it is known.
     _partition_of_group: dict[str, int | None] = field(default_factory=dict)
 
@@ -76,12 +80,15 @@ class BuiltStore:
     def table(self, name: str, wanted: RowFilter, columns: Sequence[str] | None = None) -> pa.Table:
         every = schema.TABLES[name]
         chosen = every if columns is None else pa.schema([every.field(column) for column in columns])
-        return read_files(self._files_of(name, wanted), wanted, chosen)
+        with failures_of(self.path):
+            if name == _RAW and isinstance(self.path, RemotePath):
+                return _raw_records(self._files_of(name, wanted), wanted, chosen)
+            return read_files(self._files_of(name, wanted), wanted, chosen)
 
     def rows(self, cls: type[AnyRow], wanted: RowFilter) -> list[AnyRow]:
         return read_rows(cls, self.table(cls.table, wanted, columns_of(cls)))
 
-    def _files_of(self, name: str, wanted: RowFilter) -> Sequence[Path]:
+    def _files_of(self, name: str, wanted: RowFilter) -> Sequence[Place]:
         """The files of a table that may hold something of the groups that are asked for."""
         files = self._listed(name)
         if wanted.group_ids is None or "group_id" not in schema.TABLES[name].names:
@@ -108,10 +115,13 @@ class BuiltStore:
             for name in schema.TABLES_OF_GROUPS
         )
 
-    def _listed(self, name: str) -> Sequence[Path]:
+    def _listed(self, name: str) -> Sequence[Place]:
         if name not in self._files:
             layer, _, rest = name.partition("_")
             directory = self.path / layer / rest
+            if self.manifest.files is not None and name in self.manifest.files:
+                self._files[name] = [self.path / file for file in self.manifest.files[name]]
+                return self._files[name]
             if layer not in _LAYERS or not directory.is_dir():
                 raise NotFoundError(
                     f"the history in {self.path} has no table {layer}/{rest}",
@@ -121,7 +131,14 @@ class BuiltStore:
         return self._files[name]
 
 
-def _partition_of(file: Path) -> int | None:
+def _raw_records(files: Sequence[Place], wanted: RowFilter, columns: pa.Schema) -> pa.Table:
+    """Each record once, by its place."""
+    place = [field for field in schema.BRONZE_RAW if field.name in _PLACE and field.name not in columns.names]
+    rows = read_files(files, wanted, pa.schema([*columns, *place]))
+    return each_once(rows.sort_by([(name, "ascending") for name in _PLACE])).select(columns.names)
+
+
+def _partition_of(file: Place) -> int | None:
     """Files of a build are named after the partition that they are of."""
     named = _FILE.match(file.name)
     return None if named is None else int(named[1])
@@ -142,7 +159,7 @@ class TablesInMemory:
         return read_rows(cls, self.table(cls.table, wanted, columns_of(cls)))
 
 
-def open_store(path: Path) -> BuiltStore:
+def open_store(path: Place) -> BuiltStore:
     """Raises NotFoundError where there is no built history, UsageError for one of a newer kgm."""
     store = BuiltStore(path)
     _ = store.manifest

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgm.history.places.remote_path import Place
 from kgm.history.rows import (
     AlarmRow,
     CauseCount,
@@ -50,7 +51,7 @@ class Explanation:
 
 
 def explain(
-    group_id: str, source: HistorySource | str | Path, *, generation: int | None = None, since_ms: int | None = None,
+    group_id: str, source: HistorySource | str | Place, *, generation: int | None = None, since_ms: int | None = None,
     until_ms: int | None = None, broker_logs: Iterable[Path] = (), sessions: "SessionLookup | None" = None,
 ) -> Explanation:  # fmt: skip
     """Explain a group from a history: `segments:DIR`, a copy of a broker's folders `__consumer_offsets-N`, or the

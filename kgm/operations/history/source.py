@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgm.history.places.remote_path import Place, place
 from kgm.history.rows import AnyRow, RebalanceRow
 from kgm.model.distribution import install_command
 from kgm.model.errors import NotFoundError, UsageError
@@ -30,18 +31,19 @@ class HistorySource:
     the options that name the cluster, for the live topic; more: other options that the answers depend on, for raw
     records."""
 
-    path: Path
+    path: Place
     kind: SourceKind | None = None
     connection: str = ""
     more: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "HistorySource":
-        """`segments:DIR`, `parquet:DIR` or `delta:DIR`; anything else is the directory of a built store."""
+        """`segments:DIR`, `parquet:DIR` or `delta:DIR`; anything else is the directory of a built store. DIR: or a
+        URI. Raises UsageError for one that is not supported."""
         kind, colon, path = text.partition(":")
         if colon and kind in (SourceKind.SEGMENTS, SourceKind.PARQUET, SourceKind.DELTA):
-            return cls(path=Path(path), kind=SourceKind(kind))
-        return cls(path=Path(text))
+            return cls(path=place(path), kind=SourceKind(kind))
+        return cls(path=place(text))
 
     @property
     def option(self) -> str:
@@ -53,7 +55,7 @@ class HistorySource:
         return f"--source {shlex.quote(f'{self.kind}:{self.path}')}" + (f" {self.more}" if self.more else "")
 
     @property
-    def raw(self) -> tuple[str, Path]:
+    def raw(self) -> tuple[str, Place]:
         """(kind, directory) of the raw records: the source, or what was captured into the store."""
         if self.kind is None:
             return SourceKind.PARQUET.value, self.path / "bronze" / "raw"
@@ -130,7 +132,7 @@ def rebalance_order(row: RebalanceRow) -> tuple[int, int, int]:
 
 
 def open_history(
-    source: HistorySource | str | Path, *, since_ms: int | None = None, until_ms: int | None = None,
+    source: HistorySource | str | Place, *, since_ms: int | None = None, until_ms: int | None = None,
     broker_logs: Iterable[Path] = (), most_bytes: int | None = None, sessions: "SessionLookup | None" = None,
 ) -> History:  # fmt: skip
     """Open a built store, or derive every table from raw records. Raises NotFoundError and UsageError for a source that

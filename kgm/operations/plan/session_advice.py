@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bisect
 import math
-import pathlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -186,11 +185,12 @@ def restart_times_of(folder: str, group_id: str) -> tuple[int, ...]:
     from kgm.operations.history.source import extra_needed
 
     with extra_needed():
+        from kgm.history.places.remote_path import place
         from kgm.history.rows import RestartRow
         from kgm.history.store.query import RowFilter
         from kgm.history.store.tables import open_store
 
-        rows = open_store(pathlib.Path(folder)).rows(RestartRow, RowFilter(group_ids=(group_id,)))
+        rows = open_store(place(folder)).rows(RestartRow, RowFilter(group_ids=(group_id,)))
         times_ms = tuple(row.max_ms for row in rows if row.static and row.max_ms is not None)
     if not times_ms:
         raise NotFoundError(

@@ -90,7 +90,10 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "history capture": (
         ("kgm history capture -b localhost:9092 --out history --once", "store the records that are there now"),
     ),
-    "history build": (("kgm history build --store history", "make the tables that other commands read"),),
+    "history build": (
+        ("kgm history build --store history", "make the tables that other commands read"),
+        ("kgm history build --source segments:copy --out s3://bucket/history", "a store in an object store"),
+    ),
     "config view": (("kgm config view --show-origin", "each setting, and where it comes from"),),
     "config test": (("kgm config test --profile prod", "why the connection fails"),),
     "demo": (("kgm demo", "the whole workflow, in about ten seconds"),),

@@ -20,8 +20,7 @@ from kgm.cli.output.report import Cell, Column, Report, Table, emit
 from kgm.text.wording import many
 
 if TYPE_CHECKING:
-    import pathlib
-
+    from kgm.history.places.remote_path import Place
     from kgm.pipeline import BuildReport
 
 _SCHEMA = "kgm.history-build/v1"
@@ -56,7 +55,7 @@ def build(
     emit(_report(done, cluster_json, out), common)
 
 
-def _report(done: BuildReport, cluster_json: dict[str, Any] | None, out: pathlib.Path) -> Report:
+def _report(done: BuildReport, cluster_json: dict[str, Any] | None, out: Place) -> Report:
     captured = done.captured
     data = {
         "out": str(out), "number": done.number, "records": done.records, "bad": done.bad,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ from kgm.cli.options.run_options import RunOptions
 from kgm.model.errors import UsageError
 
 if TYPE_CHECKING:
+    from kgm.history.places.remote_path import Place
     from kgm.pipeline import Source, StoreFormat
 
 FormatOption = Annotated[
@@ -19,7 +19,7 @@ FormatOption = Annotated[
 ]
 
 
-def store_directory(options: HistoryOptions) -> pathlib.Path:
+def store_directory(options: HistoryOptions) -> Place:
     """Raises UsageError if none is given."""
     if options.store is None:
         raise UsageError("no directory for the history is given", hint="--out DIR")

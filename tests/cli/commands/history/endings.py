@@ -27,6 +27,8 @@ def endings():
     for name in _NAMED:
         yield Ending(name, 3, "the group is not in the history", "none-such --store {store}")
     yield Ending("verify", 8, "something cannot be read, with --fail-if-unsound", "--source {bad} --fail-if-unsound")
+    yield Ending("churn", 2, "the URI has credentials", "--store s3://me:hidden@bucket/history")
+    yield Ending("churn", 2, "the scheme is not supported", "--store ftp://host/history")
     yield Ending("build", 2, "no directory is given", "")
     yield Ending("build", 3, "the copy is not there", "--source segments:{none} --out {none}/store")
     yield Ending("capture", 2, "no source is given", "--out {none}/store")

@@ -1,0 +1,90 @@
+"""Parquet files wherever they are: opened, read as tables or datasets, several at once where each is a round trip."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgm.history.places.remote_path import Place, RemotePath
+from kgm.model.errors import NotFoundError
+
+Result = TypeVar("Result")
+_AT_ONCE = 16
+
+
+def parquet_file(path: Place) -> pq.ParquetFile:
+    """To be used in a `with`."""
+    if isinstance(path, RemotePath):
+        return pq.ParquetFile(path.open(), pre_buffer=True)
+    return pq.ParquetFile(path)
+
+
+def read_table(path: Place, **options: Any) -> pa.Table:
+    """As `pyarrow.parquet.read_table`."""
+    if isinstance(path, RemotePath):
+        with path.open() as file:
+            return pq.read_table(file, **options)
+    return pq.read_table(path, **options)
+
+
+def write_table(table: pa.Table, path: RemotePath, *, compression: str) -> int:
+    """Write a file; returns its size in bytes."""
+    with writing(path, table.schema, compression=compression) as writer:
+        writer.write_table(table)
+    return path.stat().st_size
+
+
+@contextmanager
+def writing(path: RemotePath, schema: pa.Schema, *, compression: str) -> Iterator[pq.ParquetWriter]:
+    """A writer of a file that counts only when something else names it: what it has after a failure is no file."""
+    from kgm.history.places.file_systems import opened, store_errors
+
+    system, base = opened(path.root)
+    with (
+        store_errors(path),
+        system.open_output_stream(f"{base}/{path.key}") as stream,
+        pq.ParquetWriter(stream, schema, compression=compression) as writer,
+    ):
+        yield writer
+
+
+def each_file(files: Sequence[Place], function: Callable[[Place], Result]) -> list[Result]:
+    """The results of a function of each file, in order."""
+    if len(files) < 2 or not isinstance(files[0], RemotePath):
+        return list(map(function, files))
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(function, files))
+
+
+def dataset(files: Sequence[Place]) -> Any:
+    """A dataset of Parquet files that are in one place."""
+    import pyarrow.dataset as ds
+
+    if not isinstance(files[0], RemotePath):
+        return ds.dataset([str(file) for file in files], format="parquet")
+    from kgm.history.places.file_systems import opened
+
+    system, base = opened(files[0].root)
+    return ds.dataset([f"{base}/{file.key}" for file in files if isinstance(file, RemotePath)], format="parquet",
+                      filesystem=system)  # fmt: skip
+
+
+@contextmanager
+def failures_of(path: Place) -> Iterator[None]:
+    """Around whatever reads a store: failures as KgmError where a URI names it, also of a file that is gone."""
+    if not isinstance(path, RemotePath):
+        yield
+        return
+    from kgm.history.places.file_systems import store_errors
+
+    try:
+        with store_errors(path):
+            yield
+    except FileNotFoundError as error:
+        raise NotFoundError(
+            f"{path}: {error}", hint="two newer builds may have replaced what was read: run it again"
+        ) from error

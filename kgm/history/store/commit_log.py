@@ -1,0 +1,120 @@
+"""What was captured into a store that a URI names: which files of bronze/raw count.
+
+    DIR/*.parquet               records
+    DIR/_kgm_log/LEVEL-ID.json  {"commits": {NAME: {"source", "positions", "files": {FILE: {"size", "spans"}}}}}
+
+A commit is its entry: files that no entry names do not count, and an entry is put as a whole after them. The log is the
+union of all of its objects, by name of the commit, so any number of writers can add to it without asking each other,
+objects can be folded into one (which names the same commits before the others are deleted), and a reader that sees
+both, or either, sees the same. Nothing in it is ever changed.
+
+Two writers that did not see each other may both have taken a record. A record of Kafka is the same wherever it is read,
+so readers drop the second (`each_once`)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgm.history.places.remote_path import RemotePath, read_all
+from kgm.model.errors import UsageError
+
+LOG: Final = "_kgm_log"
+_TRIES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What a file holds of one partition: its first and its last offset (inclusive), and how many records."""
+
+    first: int
+    last: int
+    records: int
+
+    def joined(self, other: "Span") -> "Span":
+        return Span(min(self.first, other.first), max(self.last, other.last), self.records + other.records)
+
+
+#: By partition.
+Spans = dict[int, Span]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedFile:
+    """size: in bytes."""
+
+    size: int
+    spans: Spans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """source: the one that it is from, by a name that does not change; None for a dump. positions: how far that was
+    read with this commit, the next offset of each partition. files: by name."""
+
+    source: str | None = None
+    positions: Mapping[int, int] = field(default_factory=dict)
+    files: Mapping[str, CommittedFile] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "source": self.source, "positions": {str(number): at for number, at in self.positions.items()},
+            "files": {
+                name: {
+                    "size": file.size,
+                    "spans": {str(at): [span.first, span.last, span.records] for at, span in file.spans.items()},
+                }
+                for name, file in self.files.items()
+            },
+        }  # fmt: skip
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any]) -> "Commit":
+        return cls(
+            source=content["source"], positions={int(at): offset for at, offset in content["positions"].items()},
+            files={
+                name: CommittedFile(
+                    size=file["size"], spans={int(at): Span(*span) for at, span in file["spans"].items()}
+                )
+                for name, file in content["files"].items()
+            },
+        )  # fmt: skip
+
+
+def read_log(directory: RemotePath) -> dict[RemotePath, dict[str, Commit]]:
+    """The commits by name, of each object of a directory's log; none where there is no log. Raises UsageError."""
+    for _ in range(_TRIES):
+        # An empty object is one that is being written, in stores that show it before it is there.
+        paths = [path for path in (directory / LOG).glob("*.json") if path.stat().st_size]
+        contents = read_all(paths)
+        if None not in contents:
+            return {path: _commits(path, content or b"") for path, content in zip(paths, contents, strict=True)}
+        # Objects were folded into another one, which the next listing has.
+    raise UsageError(f"{directory / LOG} changes faster than it can be read", hint="run it again")
+
+
+def committed(directory: RemotePath) -> dict[str, Commit]:
+    """Every commit by name."""
+    return {name: commit for commits in read_log(directory).values() for name, commit in commits.items()}
+
+
+def _commits(path: RemotePath, content: bytes) -> dict[str, Commit]:
+    try:
+        return {name: Commit.of_json(each) for name, each in json.loads(content)["commits"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path} was not written by kgm history capture: {error}") from error
+
+
+def each_once(rows: pa.Table) -> pa.Table:
+    """Sorted records without those that the one before has the place of: two writers that did not see each other may
+    both have taken a record."""
+    if len(rows) < 2:
+        return rows
+    same = [pc.equal(rows.column(name)[1:], rows.column(name)[:-1]) for name in ("partition", "offset")]
+    again = pc.and_(*same)
+    if not pc.any(again).as_py():
+        return rows
+    return rows.filter(pa.chunked_array([pa.array([True]), *pc.invert(again).chunks]))

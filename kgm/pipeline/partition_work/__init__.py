@@ -1,0 +1,1 @@
+"""A build, partition by partition: what there is to do (`planning`), and a worker's part of it (`derivation`)."""

@@ -1,0 +1,29 @@
+"""Stores that a URI names: an object store, or HDFS. All that is asked of them is that a file that was put is there as
+a whole, that it is listed from then on, and that it can be deleted.
+
+    URI/kgm-store.json                                   format and cluster
+    URI/bronze/raw/*.parquet, _kgm_log/*.json            records, and the log of which files count
+    URI/{bronze/bad,silver,gold,carry}/.../pNNNNN-bNUMBER-WRITER-ATTEMPT.parquet
+    URI/builds/NUMBER-WRITER.json                        a complete build: progress, and its files of every table
+    URI/claims/WHAT-WRITER.json                          who captures or builds now
+
+No file is written twice, except a claim by its owner. What is written counts from the put of one small file on that
+names it, and what nothing names is not seen:
+
+- A **capture** puts the files of a batch, then one entry of the log that names them and how far the source was read
+  (`kgm.history.store.commit_log`): the two can never disagree, and a batch that died before its entry is read again.
+- A **build** puts files of every table, then one manifest that names them and those of the last build that stay.
+  Readers take the manifest with the highest NUMBER, of several the last by WRITER. So all tables change at once.
+
+Neither needs a lock to be right. `pyarrow.fs` has no conditional put, and a lease alone cannot stop a writer that
+sleeps through its end and then goes on. So nothing that such a writer does can hurt: the entries of two captures add
+up, and a record in both is one (`commit_log.each_once`); a build that comes late has a lower NUMBER than the one that
+overtook it, which fences it off, and learns that from the listing after its put (`layout.RemoteStore.finish`). Two
+builds of one NUMBER both are whole, and made of records that stay; the next one has what either lacks.
+
+A **claim** (`claims`) keeps two writers from doing the same work. It ends when its owner has not renewed it for a
+while, by the clock of the store.
+
+The two newest builds are kept, and older ones as long as somebody may read them who began before they were replaced.
+What only older ones name is deleted, and so is what builds left that died. Files of captures that died stay: nobody can
+know that their writer is gone for good."""

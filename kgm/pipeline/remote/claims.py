@@ -1,0 +1,118 @@
+"""Claims: what keeps two captures, or two builds, from working on one store at a time. See `kgm.pipeline.remote`.
+
+A claim is a file of one owner, renewed while it works. Who claims puts a file first and then looks for others, so of
+two that claim at once at least one sees the other, and gives up. Ages are differences of what the store says of its
+files: no clock of a machine matters."""
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kgm.history.places.remote_path import RemotePath
+from kgm.model.errors import KgmError, RefusedError
+
+#: A claim that was not renewed for so long is nobody's.
+TTL_S: Final = 60.0
+_RENEW_S: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One owner's. what: "capture" or "build"."""
+
+    store: RemotePath
+    what: str
+    writer: str
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def path(self) -> RemotePath:
+        return self.store / "claims" / f"{self.what}-{self.writer}.json"
+
+    def put(self) -> None:
+        content = {"host": socket.gethostname(), "pid": os.getpid()}
+        self.path.write_bytes(json.dumps(content).encode())
+
+    def check(self) -> None:
+        """Raises RefusedError if somebody else took over, because this process did not renew its claim in time."""
+        if not self.path.exists():
+            raise RefusedError(
+                f"this {self.what} has lost its claim on {self.store}: it did not run for more than {TTL_S:.0f} s",
+                hint="nothing is lost: run it again",
+            )
+
+    def renew(self) -> None:
+        """Until it is given back. A failure is no matter: the next one may succeed."""
+        while not self._stop.wait(_RENEW_S):
+            with suppress(KgmError):
+                if self.path.exists():
+                    self.put()
+
+
+@contextmanager
+def claimed(store: RemotePath, what: str, writer: str) -> Iterator[Claim]:
+    """Hold a claim. Raises RefusedError if another one is held."""
+    claim = Claim(store, what, writer)
+    claim.put()
+    try:
+        _refuse_others(claim)
+        thread = threading.Thread(target=claim.renew, name=f"kgm-claim-{what}", daemon=True)
+        thread.start()
+        try:
+            yield claim
+        finally:
+            claim._stop.set()  # noqa: SLF001
+            thread.join()
+    finally:
+        with suppress(KgmError):
+            claim.path.unlink(missing_ok=True)
+
+
+def _refuse_others(claim: Claim) -> None:
+    listed = list(claim.path.parent.glob(f"{claim.what}-*.json"))
+    now_ns = max((path.stat().st_mtime_ns for path in listed if path == claim.path), default=0)
+    for path in listed:
+        if path == claim.path:
+            continue
+        age_s = (now_ns - path.stat().st_mtime_ns) / 1e9
+        owner = _owner(path)
+        if owner is None:
+            continue
+        if age_s > TTL_S or _has_died(owner):
+            path.unlink(missing_ok=True)
+            continue
+        raise RefusedError(
+            f"another {claim.what} is running on {claim.store}",
+            facts=(f"it runs on {owner.get('host')}, process {owner.get('pid')}",),
+            hint=f"if it does not run any more, its claim ends within {TTL_S:.0f} s",
+        )
+
+
+def _owner(path: RemotePath) -> dict[str, Any] | None:
+    """None if the claim was given back."""
+    try:
+        content = json.loads(path.read_bytes() or b"{}")
+    except (FileNotFoundError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _has_died(owner: dict[str, Any]) -> bool:
+    """Whether the owner is known to be gone: a process of this machine that does not run, or had this one's id."""
+    pid = owner.get("pid")
+    if owner.get("host") != socket.gethostname() or not isinstance(pid, int):
+        return False
+    if pid == os.getpid():
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

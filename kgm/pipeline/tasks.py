@@ -1,0 +1,60 @@
+"""A function called for each of some values, on all cores of a cluster; and files read there."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from kgm.pipeline.parts import raised_by_worker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Work = TypeVar("Work")
+
+
+def each(spark: "SparkSession", function: Callable[[Work], str], works: Sequence[Work]) -> list[str]:
+    """What a function returns for each value, in a task of its own. It may be called more than once for a value, and
+    only one of its results counts."""
+
+    def tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            done = [function(works[at]) for at in batch.column(0).to_pylist()]
+            yield pa.RecordBatch.from_pydict({"done": done}, schema=pa.schema([pa.field("done", pa.string())]))
+
+    frame = spark.range(0, len(works), 1, len(works)).mapInArrow(tasks, "done string")
+    with failures():
+        return [row.done for row in frame.collect()]
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """What a worker raised of kgm's errors, as such, without its place in the worker."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        known = raised_by_worker(error)
+        if known is None:
+            raise
+        raise known from error
+
+
+def rows(
+    spark: "SparkSession", function: Callable[[Work], Iterable[pa.RecordBatch]], works: Sequence[Work],
+    schema: pa.Schema,
+) -> "DataFrame":  # fmt: skip
+    """The rows that a function makes of each value."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    if not works:
+        return spark.createDataFrame([], from_arrow_schema(schema))
+
+    def tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for at in batch.column(0).to_pylist():
+                yield from function(works[at])
+
+    return spark.range(0, len(works), 1, len(works)).mapInArrow(tasks, from_arrow_schema(schema))

@@ -1,0 +1,384 @@
+"""Stores that a URI names, on a server that speaks S3: captured, built, read, killed at every step, written by two.
+
+Spark is not needed to see whether a store is right: a task here is a call in this process, of what was pickled and
+unpickled. `test_remote_on_spark` has the same on Spark."""
+
+import itertools
+import json
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pyarrow as pa
+import pytest
+
+from kgm.history.causes.session_timeouts import no_session
+from kgm.history.decode.record_tables import decode
+from kgm.history.derive import DERIVED, derive
+from kgm.history.folders import Reading, folders, raw_table
+from kgm.history.store.commit_log import committed
+from kgm.history.store.manifest import newest_build
+from kgm.history.store.query import RowFilter
+from kgm.history.store.tables import open_store
+from kgm.model.errors import NotFoundError, RefusedError, UsageError
+from kgm.operations.history.raw_records import verify_source
+from kgm.operations.history.source import HistorySource
+from kgm.pipeline import Source, StoreFormat, build, capture
+from kgm.pipeline.remote import bronze, claims, layout
+from tests.pipeline.writer import write_log
+from tests.s3 import keys
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def without_spark(patch):
+    """Tasks and sessions of this process."""
+    from kgm.pipeline import session, tasks
+
+    def each(_, function, works):
+        return [pickle.loads(pickle.dumps(function))(pickle.loads(pickle.dumps(work))) for work in works]
+
+    patch.setattr(tasks, "each", each)
+    patch.setattr(session, "start", lambda *_: None)
+
+
+@pytest.fixture(autouse=True)
+def _without_spark(monkeypatch):
+    without_spark(monkeypatch)
+
+
+@pytest.fixture
+def store(s3):
+    return s3.bucket() / "history"
+
+
+@pytest.fixture
+def log(tmp_path):
+    """(source, a function that appends so many records to each of two partitions)"""
+    writers = [write_log(tmp_path / "log", partition) for partition in (0, 1)]
+
+    def grow(count):
+        for writer in writers:
+            writer(count)
+
+    grow(100)
+    return Source.parse(f"segments:{tmp_path / 'log'}"), grow
+
+
+def rows_of(tables):
+    return {name: sorted(map(repr, table.to_pylist())) for name, table in tables.items()}
+
+
+def expected(source):
+    raw = raw_table(folders(source.path), Reading())
+    return rows_of({**derive(raw, session_of_group=no_session).tables, "bronze_bad": decode(raw).bad})
+
+
+def stored(path):
+    tables = open_store(path)
+    return rows_of({name: tables.table(name, RowFilter()) for name in (*DERIVED, "bronze_bad")})
+
+
+def count(path):
+    return len(open_store(path).table("silver_commit", RowFilter()))
+
+
+def captured(path):
+    """How many records the store has, as any question reads them, each once."""
+    verdict = verify_source(HistorySource(path=path))
+    return sum(partition.records for partition in verdict.partitions)
+
+
+def read_spans(path):
+    return [file.spans for commit in committed(path / "bronze" / "raw").values() for file in commit.files.values()]
+
+
+def test_a_store_grows_as_a_local_one_does(store, log):
+    source, grow = log
+    first = build(store, source=source)
+    assert (first.number, first.records, first.partitions) == (1, 200, (0, 1))
+    assert stored(store) == expected(source)
+    again = build(store, source=source)
+    assert (again.number, again.records, again.rows) == (1, 0, first.rows)
+    grow(50)
+    more = build(store, source=source)
+    assert (more.number, more.records, more.captured.records) == (2, 100, 100)
+    assert stored(store) == expected(source)
+    assert more.rows == {name: len(rows) for name, rows in expected(source).items()}
+    assert build(store, from_scratch=True).rebuilt == (0, 1)
+    assert stored(store) == expected(source)
+    assert captured(store) == 300
+    assert not [key for key in keys(store) if key.startswith("claims/")]
+
+
+def test_batches_are_as_large_as_asked_for_and_none_is_read_twice(store, log):
+    source, grow = log
+    done = capture(store, source, once=True, most_records=40)
+    assert (done.records, done.repeated, done.batches) == (200, 0, 5)
+    assert capture(store, source, once=True).records == 0
+    grow(5)
+    assert capture(store, source, once=True).records == 10
+    assert captured(store) == 210
+
+
+def test_sources_may_overlap(store, log, tmp_path):
+    source, grow = log
+    capture(store, source, once=True)
+    grow(5)
+    copy = tmp_path / "copy"
+    copy.symlink_to(source.path)
+    done = capture(store, Source.parse(f"segments:{copy}"), once=True)
+    # A directory is known by where it is.
+    assert (done.records, done.repeated) == (10, 0)
+    copy.unlink()
+    source.path.rename(copy)
+    done = capture(store, Source.parse(f"segments:{copy}"), once=True)
+    assert (done.records, done.repeated) == (0, 210)
+    assert captured(store) == 210
+
+
+def test_another_log_in_the_place_of_a_source_is_refused(store, log, tmp_path):
+    source, _ = log
+    capture(store, source, once=True)
+    segment = tmp_path / "log" / "__consumer_offsets-1" / f"{0:020}.log"
+    segment.write_bytes(segment.read_bytes()[:2000])
+    with pytest.raises(RefusedError, match="ends before what was captured"):
+        capture(store, source, once=True)
+
+
+def test_a_store_is_of_one_format_and_cluster(store, log):
+    source, _ = log
+    with pytest.raises(NotFoundError, match="is not a history store"):
+        build(store)
+    capture(store, source, once=True, cluster="one")
+    with pytest.raises(UsageError, match="of cluster one, not of two"):
+        capture(store, source, once=True, cluster="two")
+    with pytest.raises(UsageError, match="has the format parquet"):
+        build(store, format=StoreFormat.DELTA)
+
+
+def test_the_log_is_folded_and_says_the_same(store, log, monkeypatch):
+    monkeypatch.setattr(bronze, "_FOLD", 3)
+    source, grow = log
+    for _ in range(9):
+        grow(5)
+        capture(store, source, once=True)
+    names = sorted(key.rpartition("/")[2].partition("-")[0] for key in keys(store) if "_kgm_log" in key)
+    assert names == ["2"]
+    assert captured(store) == 200 + 9 * 10
+    assert build(store).records == 290
+    assert stored(store) == expected(source)
+
+
+def test_old_builds_are_swept_and_what_is_read_is_not(store, log, monkeypatch):
+    source, grow = log
+    build(store, source=source)
+    for _ in range(3):
+        grow(5)
+        build(store, source=source)
+    assert len(list((store / "builds").glob("*.json"))) == 4, "replaced a moment ago: somebody may read them"
+    monkeypatch.setattr(layout, "GRACE_S", 0)
+    grow(5)
+    build(store, source=source)
+    left = sorted((store / "builds").glob("*.json"))
+    assert [path.name[:6] for path in left] == ["000004", "000005"]
+    named = {file for path in left for each in json.loads(path.read_bytes())["files"].values() for file in each}
+    assert {key for key in keys(store) if key.startswith(("silver", "gold", "carry"))} == named
+    assert stored(store) == expected(source)
+
+
+def test_one_capture_and_one_build_at_a_time(store, log, monkeypatch):
+    source, _ = log
+    build(store, source=source)
+    with claims.claimed(store, "capture", "somebody"):
+        monkeypatch.setattr(claims, "_has_died", lambda _: False)
+        with pytest.raises(RefusedError, match=r"another capture is running on (s3|webhdfs)://"):
+            capture(store, source, once=True)
+        build(store)
+    # One that was killed does not renew its claim.
+    dead = claims.Claim(store, "capture", "dead")
+    dead.put()
+    (listed,) = dead.path.parent.glob("capture-dead.json")
+    assert abs(listed.stat().st_mtime_ns / 1e9 - time.time()) < 600, "ages are what the store says of them"
+    with pytest.raises(RefusedError):
+        capture(store, source, once=True)
+    monkeypatch.setattr(claims, "TTL_S", -1.0)
+    capture(store, source, once=True)
+    with pytest.raises(RefusedError, match="has lost its claim"):
+        dead.check()
+
+
+def test_two_writers_that_do_not_see_each_other(store, log, monkeypatch):
+    """As when the first slept through the end of its claim: whatever they do in whatever order, a reader sees every
+    record once, and one whole build."""
+    source, grow = log
+    build(store, source=source)
+    monkeypatch.setattr(claims, "_refuse_others", lambda _: None)
+    monkeypatch.setattr(layout, "GRACE_S", 0)
+    add, finish = bronze.RemoteBronze.add, layout.RemoteStore.finish
+
+    def overtaken(method, other):
+        ran = threading.Event()
+
+        def run(self, given):
+            if not ran.is_set():
+                ran.set()
+                other()
+            method(self, given)
+
+        return run
+
+    for number in range(2):
+        grow(5)
+        with monkeypatch.context() as patch:
+            patch.setattr(bronze.RemoteBronze, "add", overtaken(add, lambda: capture(store, source, once=True)))
+            capture(store, source, once=True)
+        assert captured(store) == 200 + 10 * (number + 1)
+        held = sum(each.records for spans in read_spans(store) for each in spans.values())
+        assert held == 200 + 20 * (number + 1), "both have taken what is new"
+    with monkeypatch.context() as patch:
+        patch.setattr(layout.RemoteStore, "finish", overtaken(finish, lambda: build(store)))
+        try:
+            build(store)
+            overtook = True
+        except RefusedError as error:
+            assert "was finished meanwhile" in str(error)  # noqa: PT017
+            overtook = False
+    assert newest_build(store)[1].number == 2
+    assert stored(store) == expected(source), overtook
+    grow(5)
+
+    def far_behind():
+        for _ in range(3):
+            build(store, source=source)
+            grow(5)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(layout.RemoteStore, "finish", overtaken(finish, far_behind))
+        with pytest.raises(RefusedError, match="was finished meanwhile"):
+            build(store, source=source)
+    assert newest_build(store)[1].number == 5
+    build(store, source=source)
+    assert stored(store) == expected(source)
+
+
+_STEPS = """
+import json, os, sys
+from kgm.history.places import parquet
+from kgm.history.places.remote_path import RemotePath, place
+from kgm.pipeline import Source, StoreFormat, build
+from kgm.pipeline.remote import bronze, claims, layout
+import pytest
+from tests.pipeline.test_remote_store import without_spark
+
+asked = json.loads(sys.argv[1])
+left = asked["step"]
+
+def counted(owner, name):
+    method = getattr(owner, name)
+
+    def run(*given, **named):
+        global left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), 9)
+        done = method(*given, **named)
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), 9)
+        return done
+
+    setattr(owner, name, run)
+
+counted(RemotePath, "write_bytes")
+counted(RemotePath, "unlink")
+counted(layout, "write_table")
+bronze._FOLD = 2
+layout.GRACE_S = 0
+without_spark(pytest.MonkeyPatch())
+done = build(place(asked["store"]), source=Source.parse(asked["source"]), format=StoreFormat(asked["format"]))
+"""
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_killed_at_every_step(s3, log, tmp_path, format):  # noqa: A002
+    """Before and after each write and each deletion of a capture and a build, one after the other on the same store."""
+    source, grow = log
+    store = s3.bucket() / "history"
+    build(store, source=source, format=StoreFormat(format))
+    whole = expected(source)
+    every = itertools.count(1)
+    if os.environ.get("KGM_KILLS") is None:  # a start of Python each: a few of them, others each time
+        every = itertools.chain([1], itertools.count(random.randrange(2, 18), 17))
+    died = 0
+    for step in every:
+        grow(5)
+        said = {"store": str(store), "source": str(source), "step": step, "format": format}
+        done = subprocess.run(
+            [sys.executable, "-c", _STEPS, json.dumps(said)], capture_output=True, text=True, timeout=120, check=False,
+            env=os.environ | s3.environment,
+        )  # fmt: skip
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        now = expected(source)
+        assert stored(store) in (whole, now), step
+        if done.returncode == 0:
+            break
+        died += 1
+        build(store, source=source)  # and it goes on where it was, as if nothing had been
+        assert stored(store) == now, step
+        assert captured(store) == len(now["silver_commit"]), step
+        whole = now
+    print(died, "of", step - 1)
+    assert died > 1
+    assert stored(store) == now
+
+
+def test_a_reader_sees_one_whole_build_while_others_are_written(store, log, monkeypatch):
+    source, grow = log
+    build(store, source=source)
+    wholes, seen, over = {200}, [], threading.Event()
+
+    def read():
+        while not over.is_set():
+            tables = open_store(store)
+            seen.append({len(tables.table(name, RowFilter())) for name in ("silver_commit",)})
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for _ in range(4):
+            grow(25)
+            wholes.add(max(wholes) + 50)
+            build(store, source=source)
+    finally:
+        over.set()
+        reader.join()
+    assert len(seen) > 3
+    assert {each for counts in seen for each in counts} <= wholes
+
+
+def test_a_delta_table_is_read_by_others(s3, log, monkeypatch):
+    from deltalake import DeltaTable
+
+    source, grow = log
+    store = s3.bucket() / "history"
+    options = {
+        "AWS_ENDPOINT_URL": s3.url, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "kgm-tests", "AWS_SECRET_ACCESS_KEY": "none",
+    }  # fmt: skip
+
+    def by_others(name):
+        layer, _, rest = name.partition("_")
+        table = DeltaTable(str(store / layer / rest), storage_options=options)
+        return sorted(map(repr, pa.table(table.to_pyarrow_table()).to_pylist()))
+
+    for _ in range(2):
+        build(store, source=source, format=StoreFormat.DELTA)
+        assert len(by_others("bronze_raw")) == len(expected(source)["silver_commit"])
+        assert by_others("silver_commit") == expected(source)["silver_commit"]
+        grow(5)
