@@ -57,7 +57,7 @@ class ScriptedClassicMember(ScriptedMember):
         self._has_beaten = False
 
     def _first_period_ms(self) -> float:
-        return heartbeat_period_ms(self.profile, self.world.timing.heartbeat_interval_ms, self.world.chance)
+        return heartbeat_period_ms(self.profile, self.world.timing.heartbeat_interval_ms, self.chance)
 
     def _joined_before(self) -> None:
         self.remembered, self.remembered_generation = self.owned, self.generation

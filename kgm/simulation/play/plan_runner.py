@@ -54,6 +54,9 @@ class RemovalSender:
     life = 0
     link_busy_until_ms = 0.0
 
+    def __init__(self, world: World) -> None:
+        self.chance = world.stream("/operator")
+
 
 class PlanRunner:
     """One draw of a plan, and the observer of its world.
@@ -294,7 +297,7 @@ class PlanRunner:
             self.lingering.pop(member.member_id, None)
         self.world.note("remove", f"one LeaveGroup request removes {many(len(identities), 'member')}")
         request = LeaveGroupRequest(group_id=self.group.group_id, members=identities)
-        self.world.send(RemovalSender(), request, _LEAVE_VERSION, on_reply)
+        self.world.send(RemovalSender(self.world), request, _LEAVE_VERSION, on_reply)
 
     # -- waiting
 

@@ -38,6 +38,7 @@ class ScriptedMember(abc.ABC):
         self.world = world
         self.spec = spec
         self.profile = profile
+        self.chance = world.stream(spec.identity)
         self.client_id = spec.client_id
         self.client_host = spec.client_host
         self.life = 0
@@ -66,7 +67,7 @@ class ScriptedMember(abc.ABC):
 
     def takes_ms(self, span: Span) -> float:
         """How long something takes this time."""
-        return self.world.timing.pace * reaction_ms(self.world.chance, span)
+        return self.world.timing.pace * reaction_ms(self.chance, span)
 
     # -- what the plan does with it
 

@@ -35,6 +35,7 @@ from kgm.simulation.play.draw import TimelineEvent
 from kgm.simulation.play.held_newcomers import HeldNewcomers
 from kgm.simulation.play.leader import SubscriptionCache
 from kgm.simulation.play.ownership_ledger import OwnershipLedger
+from kgm.simulation.play.random_stream import RandomStream
 from kgm.simulation.play.timing import NETWORK_MS, DrawTiming, draw_ms
 from kgm.simulation.play.virtual_clock import VirtualClock
 from kgm.text.wording import many
@@ -49,12 +50,14 @@ _Arrival = tuple["Client", int, Message, int, Callable[[Any], None] | None]
 
 
 class Client(Protocol):
-    """Who sends requests. life: counts its starts and stops; a reply to an earlier life is lost."""
+    """Who sends requests. life: counts its starts and stops; a reply to an earlier life is lost. chance: what is
+    drawn for it (`World.stream`)."""
 
     client_id: str
     client_host: str
     life: int
     link_busy_until_ms: float
+    chance: RandomStream
 
     @property
     def identity(self) -> str: ...
@@ -91,7 +94,8 @@ class Unobserved:
 
 
 class World:
-    """One draw. `chance` decides everything that nobody can know; the same seed gives the same draw.
+    """One draw. Everything that nobody can know is drawn: for each client from a stream of its own (`stream`), member
+    ids from another one, and the rest from `chance`. The same seed gives the same draw.
 
     timing: what all members have in common in the draw."""
 
@@ -103,6 +107,9 @@ class World:
         self.behavior = settings.behavior
         self.observer: WorldObserver = Unobserved() if observer is None else observer
         self.chance = random.Random(seed)  # noqa: S311  (a simulation)
+        self._seed = seed
+        self._streams: dict[str, RandomStream] = {}
+        self.id_chance = random.Random(seed + "/ids")  # noqa: S311
         self.timing = timing(self.chance, heartbeat_interval_ms, group.session_timeout_ms)
         self.clock = VirtualClock(START_MS)
         self.cache = SubscriptionCache()
@@ -173,11 +180,20 @@ class World:
         else:
             self.clock.run_next()
 
+    # -- chance
+
+    def stream(self, name: str) -> RandomStream:
+        """What is drawn for a client by this name, through all its lives."""
+        stream = self._streams.get(name)
+        if stream is None:
+            stream = self._streams[name] = RandomStream(self._seed, name)
+        return stream
+
     # -- the network
 
     def send(self, client: Client, message: Message, version: int, on_reply: Callable[[Any], None] | None) -> None:
         """Send a request. on_reply is called with the response, unless the client has stopped by then."""
-        arrives = max(self.clock.now_ms + draw_ms(self.chance, NETWORK_MS), client.link_busy_until_ms)
+        arrives = max(self.clock.now_ms + draw_ms(client.chance, NETWORK_MS), client.link_busy_until_ms)
         client.link_busy_until_ms = arrives
         self.in_flight += 1
         self.clock.post(arrives, self._arrive, client, client.life, message, version, on_reply)
@@ -218,12 +234,12 @@ class World:
         self._observe()
 
     def _deliver(self, replies: Sequence[Reply]) -> None:
-        now_ms, chance, post = self.clock.now_ms, self.chance, self.clock.post
+        now_ms, post = self.clock.now_ms, self.clock.post
         for ticket, message in replies:
             waiting = self._waiting.pop(ticket, None)
             if waiting is not None:
                 self.in_flight += 1
-                post(now_ms + draw_ms(chance, NETWORK_MS), self._hand_over, *waiting, message)
+                post(now_ms + draw_ms(waiting[0].chance, NETWORK_MS), self._hand_over, *waiting, message)
             connection = self._connection_of.pop(ticket, None)
             if connection is not None:
                 self._read_on(connection)
@@ -232,7 +248,7 @@ class World:
         """The request that kept others waiting is answered."""
         arrivals = self._unanswered.pop(connection)
         if arrivals:
-            at_ms = self.clock.now_ms + draw_ms(self.chance, NETWORK_MS)
+            at_ms = self.clock.now_ms + draw_ms(connection[0].chance, NETWORK_MS)
             for arrival in arrivals:
                 self.clock.post(at_ms, self._arrive, *arrival)
         action = self._when_answered.pop(connection, None)
@@ -332,6 +348,6 @@ class World:
         self.observer.group_recorded(value)
 
     def _new_member_id(self, prefix: str) -> str:
-        member_id = new_classic_member_id(prefix, self.chance)
+        member_id = new_classic_member_id(prefix, self.id_chance)
         self.drawn_member_ids.add(member_id)
         return member_id
