@@ -216,7 +216,9 @@ class ScriptedClassicMember(ScriptedMember):
         self.owned = {topic: tuple(numbers) for topic, numbers in assigned.items() if numbers}
         if lost and self.keeps_while_joining:
             self._join_soon(self.takes_ms(self.profile.revoke), at_once=True)
-        if not self.profile.beats_while_syncing:
+        if self.profile.beats_while_syncing:
+            self._beat_at(self.last_beat_ms + self.period_ms)
+        else:
             due_ms = self.last_beat_ms + self.period_ms if self._has_beaten else world.clock.now_ms
             self._beat_at(max(world.clock.now_ms, due_ms))
 
@@ -250,7 +252,7 @@ class ScriptedClassicMember(ScriptedMember):
     def _is_calm(self) -> bool:
         world = self.world
         return (
-            not world.is_rebalancing
+            not world.awaits_assignment
             and self.phase is LifecyclePhase.STABLE
             and self.next_action is None
             and self.generation == world.generation

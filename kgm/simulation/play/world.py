@@ -124,8 +124,8 @@ class World:
         self.fenced: list[str] = []
         self.refused_joins = 0
         self.in_flight = 0
-        #: Whether a classic group is in a rebalance.
-        self.is_rebalancing = False
+        #: Whether a classic group is in a rebalance, and whether its new assignment is not written yet.
+        self.is_rebalancing = self.awaits_assignment = False
         #: Members that still have something to do before the group can be stable.
         self.unfinished: set[Client] = set()
         #: Member ids of a consumer group that have partitions to give up, or to wait for.
@@ -277,15 +277,19 @@ class World:
 
     def _observe(self) -> None:
         joining = self._join_key in self._deadlines
-        if joining and not self._is_joining:
+        begins = joining and not self._is_joining
+        if begins:
             self.note("rebalance", "the group prepares a rebalance; members learn of it from their next heartbeats")
         self._is_joining = joining
         if self.held_newcomers.plan is not None:
             self.held_newcomers.observe()
         was_rebalancing = self.is_rebalancing
         self.is_rebalancing = joining or self._sync_key in self._deadlines
-        if self.is_rebalancing and not was_rebalancing:
+        if (self.is_rebalancing and not was_rebalancing) or begins:
+            self.awaits_assignment = True
             self.observer.rebalance_began()
+        elif not self.is_rebalancing:
+            self.awaits_assignment = False
 
     def _appended(self, records: Sequence[Record], _producer: Producer | None = None) -> None:
         """The records of `__consumer_offsets` contain every generation and epoch, and who got an assignment."""
@@ -334,6 +338,7 @@ class World:
     def _generation_appended(self, value: GroupMetadataValue) -> None:
         self._is_emptied = not value.members
         if value.generation > self.generation:
+            self.awaits_assignment = False
             self.generation = self._target_epoch = value.generation
             if value.members:
                 self.rebalances += 1
