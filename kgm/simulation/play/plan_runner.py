@@ -1,9 +1,12 @@
 """Plays a plan once: members stop and start in virtual time until the group is stable."""
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
+from kgm.coordinator.contract.broker_version import REFERENCE_BEHAVIOR
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import Partitions
@@ -26,6 +29,9 @@ from kgm.simulation.play.timing import STOP_SPREAD_MS, DrawTiming
 from kgm.simulation.play.world import START_MS, Client, World
 from kgm.text.wording import many
 
+if TYPE_CHECKING:
+    from kgm.simulation.play.bulk.rounds import Rounds
+
 #: From the last stop to the LeaveGroup of an operator who waits for it.
 _REMOVAL_AFTER_MS = 200.0
 #: The same for an operator who looks first whether the members are alive, as `kgm rollout` does.
@@ -44,6 +50,10 @@ _HOPELESS_REQUESTS = 5_000
 _SHORTEST_INTERVAL_MS = 100
 #: The time limit is checked once in so many events.
 _EVENTS_PER_CHECK = 256
+#: Rounds of groups of so many members are played in bulk: below, arrays cost more than they save.
+BULK_FROM = 24
+#: As many requests does a member send in one round.
+_REQUESTS_PER_ROUND = 4
 
 
 class RemovalSender:
@@ -62,12 +72,13 @@ class PlanRunner:
     """One draw of a plan, and the observer of its world.
 
     led_by: of which library the first leader is; None: of any. keeps_holdings: whether to record `Draw.holdings`.
-    timing: see `World`. is_out_of_time: asked now and then; the play ends with TimedOutError if so."""
+    timing: see `World`. is_out_of_time: asked now and then; the play ends with TimedOutError if so. bulk_from: rounds
+    of groups of at least so many members are played in bulk if they can be; it makes no difference to the draw."""
 
     def __init__(
         self, group: StartingGroup, plan: Plan, settings: BrokerSettings, seed: str, *, led_by: Library | None = None,
         keeps_holdings: bool = False, timing: type[DrawTiming] = DrawTiming,
-        is_out_of_time: Callable[[], bool] = lambda: False,
+        is_out_of_time: Callable[[], bool] = lambda: False, bulk_from: int = BULK_FROM,
     ) -> None:  # fmt: skip
         self.group = group
         self._is_out_of_time = is_out_of_time
@@ -94,6 +105,8 @@ class PlanRunner:
         joining = new_members(group, plan.scale_out, names, plan.pre_registered)
         self._names_are_guessed = joining.guessed
         self.new_members = [self._scripted(member) for member in joining.members]
+        self.rounds = None if len(self.members) < bulk_from else self._rounds()
+        self._begins_round = False
 
     def _scripted(self, member: StartingMember) -> ScriptedMember:
         """A member of an unknown library is taken for a Java consumer; librdkafka does not have `sticky`."""
@@ -101,6 +114,20 @@ class PlanRunner:
         is_consumer = self.group.protocol is GroupProtocol.CONSUMER
         kind = ScriptedConsumerMember if is_consumer else ScriptedClassicMember
         return kind(self.world, member, PROFILES[library])
+
+    def _rounds(self) -> "Rounds | None":
+        """What plays rounds in bulk; None without numpy, and for groups in which it cannot."""
+        world, members = self.world, [*self.members, *self.new_members]
+        classic = [member for member in members if isinstance(member, ScriptedClassicMember)]
+        is_eager = len(classic) == len(members) and not any(member.keeps_while_joining for member in classic)
+        is_plain = world.held_newcomers.plan is None and world.behavior == REFERENCE_BEHAVIOR
+        if not is_eager or not is_plain or self.plan.migrate or world.ledger.holdings is not None:
+            return None
+        try:
+            from kgm.simulation.play.bulk.rounds import Rounds
+        except ImportError:
+            return None
+        return Rounds(world, classic)
 
     # -- the plan
 
@@ -227,6 +254,7 @@ class PlanRunner:
 
     def _stop(self, member: ScriptedMember) -> None:
         how = self.plan.stop
+        self._release(member)
         leaves = how is Stop.CLEAN and member.leaves_when_closed
         if how is Stop.CRASH:
             detail = "is killed"
@@ -242,6 +270,17 @@ class PlanRunner:
         if not leaves:
             self.lingering[member.member_id] = member.identity
         member.stop(how)
+
+    def _release(self, member: ScriptedMember) -> None:
+        """See to it that the member, which is about to stop, is not played in bulk. When a static one starts again, the
+        coordinator looks at what it knows of all members."""
+        if self.rounds is None:
+            return
+        if member.spec.group_instance_id is not None:
+            self._disperse()
+        else:
+            assert isinstance(member, ScriptedClassicMember)
+            self.rounds.crowd.release(member)
 
     def _restart(self, member: ScriptedMember) -> None:
         detail = "restarts"
@@ -304,7 +343,7 @@ class PlanRunner:
     def _pass_time(self, span_ms: float) -> None:
         call = self.world.clock.after(span_ms, lambda: None)
         while call.action is not None:
-            self.world.run_next()
+            self._run_next(math.inf)
 
     def _until_stable(self, *, with_lingering: bool) -> bool:
         """Let time pass until the group is stable; False if it does not become so.
@@ -319,11 +358,30 @@ class PlanRunner:
         while self._scheduled or world.in_flight or not self._is_stable(with_lingering=with_lingering):
             if world.clock.now_ms > deadline or world.rebalances > most or world.requests > most_requests:
                 return False
-            world.run_next()
-            self._events += 1
-            if not self._events % _EVENTS_PER_CHECK:
-                self._check_time()
+            is_last = (
+                world.rebalances >= most or world.requests + _REQUESTS_PER_ROUND * len(self.members) > most_requests
+            )
+            self._run_next(-math.inf if is_last else deadline)
         return True
+
+    def _run_next(self, deadline_ms: float) -> None:
+        """Advance to the next event, or by a round in bulk if it ends before this time."""
+        self._events += 1
+        if not self._events % _EVENTS_PER_CHECK:
+            self._check_time()
+        if self._begins_round:
+            self._begins_round = False
+            assert self.rounds is not None
+            if not self.lingering and self.rounds.play(deadline_ms):
+                self._check_time()
+                return
+            self._disperse()
+            self._resume_heartbeats()
+        self.world.run_next()
+
+    def _disperse(self) -> None:
+        if self.rounds is not None:
+            self.rounds.crowd.disperse()
 
     def _check_time(self) -> None:
         """Raises TimedOutError if the time is over."""
@@ -344,9 +402,11 @@ class PlanRunner:
         if world.unfinished and not self._only_spares():
             return False
         generation, unreconciled = world.generation, world.unreconciled
-        behind = [member for member in self.members if member.generation != generation]
+        is_gathered = self.rounds is not None and self.rounds.crowd.is_gathered
+        members = self.rounds.crowd.outside if self.rounds is not None and is_gathered else self.members
+        behind = [member for member in members if member.generation != generation]
         if unreconciled:
-            behind += [member for member in self.members if member.member_id in unreconciled]
+            behind += [member for member in members if member.member_id in unreconciled]
         return not any(member.is_up and member not in world.unfinished for member in behind)
 
     def _only_spares(self) -> bool:
@@ -357,6 +417,12 @@ class PlanRunner:
     # -- what happens in the world (`WorldObserver`)
 
     def rebalance_began(self) -> None:
+        if self.rounds is None:
+            self._resume_heartbeats()
+        else:
+            self._begins_round = True
+
+    def _resume_heartbeats(self) -> None:
         for member in self.members:
             member.resume_heartbeats()
 
@@ -411,6 +477,7 @@ class PlanRunner:
         return round(max(waits)) if waits else None
 
     def _draw(self, *, became_stable: bool) -> Draw:
+        self._disperse()
         world = self.world
         view = world.engine.group(self.group.group_id)
         final: dict[str, Partitions] = {}

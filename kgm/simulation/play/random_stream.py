@@ -23,6 +23,13 @@ class RandomStream:
         self.key = int.from_bytes(hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).digest())
         self.drawn = 0
 
+    @classmethod
+    def of(cls, key: int) -> "RandomStream":
+        """The stream of a key."""
+        stream = object.__new__(cls)
+        stream.key, stream.drawn = key, 0
+        return stream
+
     def word(self) -> int:
         """The next number, of 64 bits."""
         self.drawn += 1

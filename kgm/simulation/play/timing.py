@@ -218,7 +218,7 @@ def heartbeat_period_ms(profile: ClientProfile, interval_ms: int, chance: Random
 
 
 def promptly(share: float) -> float:
-    """The share to the power of PROMPTNESS, by products: they are the same to the last bit in arrays."""
+    """The share to the power of PROMPTNESS, by products, which come to the same in arrays (`bulk.streams`)."""
     square = share * share
     fourth = square * square
     return fourth * fourth

@@ -8,7 +8,7 @@ Heartbeats of a calm group change nothing but the session's deadline, and are le
 
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -115,6 +115,8 @@ class World:
         self.cache = SubscriptionCache()
         self.ledger = OwnershipLedger(group.topics, group.assignment, START_MS, keeps_holdings=keeps_holdings)
         self.timeline: list[TimelineEvent] = []
+        #: All records, if they are kept: by default they are not.
+        self.kept_records: list[Record] | None = None
         #: Member ids that were drawn, so that the real ones will be others.
         self.drawn_member_ids: set[str] = set()
         self.generation = group.generation
@@ -294,6 +296,8 @@ class World:
     def _appended(self, records: Sequence[Record], _producer: Producer | None = None) -> None:
         """The records of `__consumer_offsets` contain every generation and epoch, and who got an assignment."""
         removed = []
+        if self.kept_records is not None:
+            self.kept_records += records
         for record in records:
             match record.key, record.value:
                 case _, GroupMetadataValue() as value:
@@ -338,19 +342,43 @@ class World:
     def _generation_appended(self, value: GroupMetadataValue) -> None:
         self._is_emptied = not value.members
         if value.generation > self.generation:
-            self.awaits_assignment = False
-            self.generation = self._target_epoch = value.generation
-            if value.members:
-                self.rebalances += 1
-                generation = (
-                    f"generation {value.generation}" if self.group.generation_is_known else "another generation"
-                )
-                self.note("assigned", f"{generation} is assigned to {many(len(value.members), 'member')}")
-            else:
-                self.was_empty = True
-                at = f" at generation {value.generation}" if self.group.generation_is_known else ""
-                self.note("empty", f"the group is empty{at}")
+            self._generation_assigned(value.generation, len(value.members))
         self.observer.group_recorded(value)
+
+    def _generation_assigned(self, number: int, members: int) -> None:
+        self.awaits_assignment = False
+        self.generation = self._target_epoch = number
+        if members:
+            self.rebalances += 1
+            generation = f"generation {number}" if self.group.generation_is_known else "another generation"
+            self.note("assigned", f"{generation} is assigned to {many(members, 'member')}")
+        else:
+            self.was_empty = True
+            at = f" at generation {number}" if self.group.generation_is_known else ""
+            self.note("empty", f"the group is empty{at}")
+
+    # -- rounds in bulk
+
+    def waits_for(self, ticket: Ticket) -> Client | None:
+        """Who waits for the reply to a request, and has sent nothing since; None if its process has ended."""
+        waiting = self._waiting.get(ticket)
+        if waiting is None:
+            return None
+        client, life, _ = waiting
+        connection = client, life
+        is_quiet = not self._unanswered.get(connection) and connection not in self._when_answered
+        return client if is_quiet and client.life == life else None
+
+    def answered(self, tickets: Iterable[Ticket]) -> None:
+        """These requests were answered in a round in bulk."""
+        for ticket in tickets:
+            del self._waiting[ticket]
+            del self._unanswered[self._connection_of.pop(ticket)]
+
+    def round_ended(self, generation: int, members: int) -> None:
+        """A classic group was assigned in a round in bulk, and all members have synced."""
+        self._generation_assigned(generation, members)
+        self._is_joining = self.is_rebalancing = False
 
     def _new_member_id(self, prefix: str) -> str:
         member_id = new_classic_member_id(prefix, self.id_chance)
