@@ -6,7 +6,7 @@ usage: python bench/pipeline.py [--only decode|fleet] [--commits N] [--snapshots
        (needs PySpark, Java 17+, and Maven for the jars)
 
 The records of bench/history.py in four partitions: as segments (kgm's own data source), and in a topic of a real broker
-(Spark's Kafka source; and kafka-console-consumer with OffsetsMessageFormatter or GroupMetadataMessageFormatter, which
+(kgm's own fetch; Spark's Kafka source; and kafka-console-consumer with OffsetsMessageFormatter or GroupMetadataMessageFormatter, which
 prints JSON, into /dev/null here). Both decode what the formatters print: every field of key and value. Timed is what
 comes behind the start: of Spark a job into its `noop` sink, less what one like it takes for 500 records; of the console
 consumer the whole process less the time that it takes for one record. Both JVMs still warm up within that, so it is
@@ -127,17 +127,26 @@ def played(asked):
 def worker(asked):
     if asked["how"] == "fleet":
         return played(asked)
-    from kgm.pipeline import Source, SourceKind, SparkOptions, build, records, start
+    from kgm.pipeline import Source, SourceKind, SparkOptions, build, capture, records, start
     from tests.pipeline.sparks import jars
 
     def source(place):
-        if asked["how"] != "kafka":
+        if asked["how"] in {"segments", "build"}:
             return Source(kind=SourceKind.SEGMENTS, path=pathlib.Path(place))
         properties = {"bootstrap.servers": asked["bootstrap"]}
-        return Source(kind=SourceKind.KAFKA, properties=properties, topic=place)
+        return Source(kind=SourceKind(asked["kind of source"]), properties=properties, topic=place)
 
     conf = {"spark.driver.memory": "1g"}
-    options = SparkOptions(master=asked["master"], conf=conf, jars=jars() if asked["how"] == "kafka" else None)
+    options = SparkOptions(
+        master=asked["master"], conf=conf, jars=jars() if asked.get("kind of source") == "spark-kafka" else None
+    )
+    if asked["how"] == "capture":
+        with tempfile.TemporaryDirectory() as out:
+            start(options, source(asked["place"]))
+            capture(pathlib.Path(out) / "warm", source(asked["warm"]), options=options, once=True)
+            return watched(
+                lambda: capture(pathlib.Path(out) / "store", source(asked["place"]), options=options, once=True)
+            )
     if asked["how"] == "build":
         with tempfile.TemporaryDirectory() as out:
             start(options)
@@ -279,12 +288,15 @@ def compare(folder, name, kind, count, made, arguments):
 
         with KafkaCluster() as cluster:
             places |= {("kafka", size): produce(cluster, size, spread(made(number))) for size, number in sizes.items()}
-            for cores in (1, 2):
-                ways[f"Spark, Kafka, local[{cores}]"] = {
-                    "how": "kafka", "master": f"local[{cores}]", "bootstrap": cluster.bootstrap,
-                }  # fmt: skip
+            for what, source in (("fetch of kgm", "kafka"), ("Kafka source of Spark", "spark-kafka")):
+                for cores in (1, 2):
+                    ways[f"Spark, {what}, local[{cores}]"] = {
+                        "how": "kafka", "kind of source": source, "master": f"local[{cores}]",
+                        "bootstrap": cluster.bootstrap,
+                    }  # fmt: skip
             commands = [console(cluster, "twice", kind, number) for number in (1, count, 2 * count)]
             rows = timed(ways, places, kind, arguments.rounds, commands)
+            captures(places, name, kind, count, cluster.bootstrap, arguments.rounds)
     for which, heading in enumerate(("the first", "the next")):
         peer = rows["console consumer"][which][0] if commands else None
         for way, measured in rows.items():
@@ -306,6 +318,22 @@ def compare(folder, name, kind, count, made, arguments):
     one, two = (rows[f"Spark, segments, local[{cores}]"] for cores in (1, 2))
     ratios = ", ".join(f"{one[which][0] / two[which][0]:.2f}x" for which in (0, 1))
     print(f"\n{name}: local[1] -> local[2] {ratios}\n", flush=True)
+
+
+def captures(places, name, kind, count, bootstrap, rounds):
+    """From the topic to bronze, by both sources."""
+    for source in ("kafka", "spark-kafka"):
+        asked = {"how": "capture", "kind of source": source, "bootstrap": bootstrap, "master": "local[2]"}
+        wall, cpu, memory = medians(
+            [
+                spark(kind=kind, warm=places["kafka", "warm"], place=places["kafka", "once"], **asked)
+                for _ in range(rounds)
+            ]
+        )
+        print(
+            f"| {count:,} {name} | capture from {source}, local[2] | {wall:.2f} | {count / wall / 1e3:.1f} | {cpu:.2f} "
+            f"| {count / cpu / 1e3:.1f} | {memory:.0f} | |",
+        )
 
 
 def timed(ways, places, kind, rounds, commands):

@@ -1,13 +1,16 @@
-"""Tests that run alone on the machine, although several processes share the suite (pytest-xdist).
+"""Tests that run apart from the others, although several processes share the suite (pytest-xdist).
 
-Tests marked `alone` hold real clients to a clock: clients start, stop and expire as planned only when nothing else uses the
-processors. The other tests wait until they have ended, and their timeouts do not run meanwhile."""
+Tests marked `alone` hold real clients to a clock: clients start, stop and expire as planned only when nothing uses the
+processors for long. They wait most of the time themselves, so two of them may run beside each other, but none beside a test
+without the mark; timeouts do not run while a test waits for its turn. Files with such tests are the last ones of a run: every
+process gets to them at about the same time, and none has to wait for another."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,32 +18,35 @@ import pytest
 
 
 class Turns:
-    """A lock over processes: any number of other tests may run, or one that is alone.
+    """A lock over processes: any number of tests of one kind may run, and none of the other kind meanwhile.
 
-    A test that waits to be alone holds the gate, so that no other test begins."""
+    A test that waits for the other kind to end holds the gate, so that no further test begins."""
 
     def __init__(self, run_id: str) -> None:
         folder = Path(tempfile.gettempdir())
-        self._paths = [folder / f"kgm-tests-{run_id}.{name}" for name in ("gate", "room")]
-        self._gate, self._room = (path.open("w") for path in self._paths)
-        self._alone = False
+        self._paths = [folder / f"kgm-tests-{run_id}.{name}" for name in ("gate", "others", "alone")]
+        self._gate, self._others, self._alone = (path.open("w") for path in self._paths)
+        self._is_alone = False
 
     def begin(self, *, alone: bool) -> None:
-        if self._alone:
+        if self._is_alone:
             return
+        mine, theirs = (self._alone, self._others) if alone else (self._others, self._alone)
         fcntl.flock(self._gate, fcntl.LOCK_EX)
-        fcntl.flock(self._room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        fcntl.flock(mine, fcntl.LOCK_SH)
+        fcntl.flock(theirs, fcntl.LOCK_UN)
         fcntl.flock(self._gate, fcntl.LOCK_UN)
-        self._alone = alone
+        self._is_alone = alone
 
     def end(self, *, next_alone: bool) -> None:
         """Two tests in a row that are alone are one turn: what their module has started goes on between them."""
-        if not (self._alone and next_alone):
-            fcntl.flock(self._room, fcntl.LOCK_UN)
-            self._alone = False
+        if not (self._is_alone and next_alone):
+            fcntl.flock(self._alone if self._is_alone else self._others, fcntl.LOCK_UN)
+            self._is_alone = False
 
     def close(self) -> None:
-        for file, path in zip((self._gate, self._room), self._paths, strict=True):
+        for file, path in zip((self._gate, self._others, self._alone), self._paths, strict=True):
             file.close()
             path.unlink(missing_ok=True)
 
@@ -68,7 +74,21 @@ def is_alone(item: pytest.Item) -> bool:
 
 
 def register(config: pytest.Config) -> None:
-    """Take turns where several processes run the tests."""
+    """Take turns where several processes run the tests, and begin files in the order in which they are collected."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
     run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     if run_id is not None:
         config.pluginmanager.register(TakingTurns(Turns(run_id)), "kgm-turns")
+
+
+def in_order(items: list[pytest.Item]) -> None:
+    """Quick tests first, so that a simple mistake shows in seconds, and files with tests that are alone last, those with the
+    most of them before the others; within each part the order stays as it is, random."""
+    alone = Counter(item.path for item in items if is_alone(item))
+
+    def place(item: pytest.Item) -> tuple[bool, int, bool]:
+        is_slow = any(item.get_closest_marker(name) for name in ("kafka", "slow"))
+        return item.path in alone, -alone[item.path], is_slow
+
+    items.sort(key=place)

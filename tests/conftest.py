@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.alone import register
+from tests.alone import in_order, register
 
 if TYPE_CHECKING:  # imported late below: only some tests need them
     from tests.kafka.broker import KafkaCluster, OldKafka
@@ -41,8 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # Fast tests first, so that a simple mistake shows in seconds; within each half the order stays random.
-    items.sort(key=lambda item: any(item.get_closest_marker(name) for name in ("kafka", "slow")))
+    in_order(items)
     if os.environ.get("KGM_SKIP_KAFKA") == "1":
         skip = pytest.mark.skip(reason="KGM_SKIP_KAFKA=1")
         for item in items:

@@ -31,7 +31,7 @@ class GrowingTables:
 
     def add(self, pieces: Iterable[LogBytes]) -> None:
         """Pieces that follow those before, by partition and offset. Raises DecodeError for what is no log."""
-        raw = pa.Table.from_batches([batch for piece in pieces for batch in _records(piece)], schema=RAW)
+        raw = pa.Table.from_batches([batch for piece in pieces for batch in log_records(piece)], schema=RAW)
         derived = derive(raw, carry=self._carry, session_of_group=self._session_of_group)
         self._carry = derived.carry
         before = self.tables
@@ -43,8 +43,8 @@ class GrowingTables:
         self.tables = TablesInMemory(tables=merge(before.tables, derived.tables), origin=origin)
 
 
-def _records(piece: LogBytes) -> Iterator[pa.RecordBatch]:
-    """Every record by `schema.RAW`; every checksum is checked."""
+def log_records(piece: LogBytes) -> Iterator[pa.RecordBatch]:
+    """Every record by `schema.RAW`; every checksum is checked. Raises DecodeError."""
     partition, first_offset, data = piece
     try:
         for batch in segment_records(partition, io.BytesIO(data), len(data)):

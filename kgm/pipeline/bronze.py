@@ -21,7 +21,6 @@ from kgm.history.schema import BRONZE_RAW
 from kgm.history.store.sink_files import counted_files
 from kgm.pipeline import delta, slices
 from kgm.pipeline.layout import Store
-from kgm.pipeline.segments import SLICES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -121,16 +120,19 @@ class Bronze:
                 wanted[number] = wanted[number].joined(span) if number in wanted else span
         return [path for path, spans in self.spans.items() if _overlap(spans, wanted)]
 
-    def add(self, spark: "SparkSession", records: "DataFrame", name: str, source: str) -> tuple[int, int]:
-        """Add records by `schema.RAW`, or those of slices (`segments.SLICES`), as a commit with this name; nothing
-        happens if it is there. Returns (how many were new, how many the store had already)."""
+    def add(
+        self, spark: "SparkSession", records: "DataFrame", name: str, source: str,
+        read: slices.SliceReader | None = None,
+    ) -> tuple[int, int]:  # fmt: skip
+        """Add records by `schema.RAW`, or those of slices (`parts.SLICES`), which workers `read`, as a commit with this
+        name; nothing happens if it is there. Returns (how many were new, how many the store had already)."""
         target = self.store.raw / name
         if target.exists():
             return 0, 0
         staged = self.store.staging / name
         shutil.rmtree(staged, ignore_errors=True)
-        if records.columns == SLICES.names:
-            slices.write(records, staged, cluster=self.store.cluster, source=source)
+        if read is not None:
+            slices.write(records, staged, read=read, cluster=self.store.cluster, source=source)
         else:
             _write(records.transform(with_identity, self.store.cluster, source), staged)
         spans = {path: spans_of(path) for path in counted_files(staged)}

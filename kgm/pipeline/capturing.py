@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _POLL_S = 0.5
 #: Spark gives the Python process that plans a source ten seconds to start; a busy machine may need longer.
 _SLOW_START, _STARTS = "failed to connect back", 5
+#: In the names of checkpoints: `kafka` is what Spark's source had when it was the only one.
+_SLUGS = {SourceKind.KAFKA: "topic", SourceKind.SPARK_KAFKA: "kafka"}
 
 
 def capture(
@@ -37,7 +39,7 @@ def capture(
     """See `kgm.pipeline.capture`."""
     if not once and source.kind in {SourceKind.PARQUET, SourceKind.DELTA}:
         raise UsageError(f"{source} is a dump and cannot be followed", hint="use --once")
-    if source.kind is not SourceKind.KAFKA:
+    if not source.is_live:
         source.directory()  # before a store is made and Spark started for nothing
     store = layout.opened(out, format=format, cluster=cluster, create=True)
     with store.locked("capture"):
@@ -69,6 +71,7 @@ class _Capture:
     def run(self, *, once: bool, every_s: float, most_records: int | None, stop: Event) -> CaptureProgress:
         from kgm.pipeline import kafka, sources
         from kgm.pipeline.bronze import Bronze
+        from kgm.pipeline.parts import raised_by_worker
 
         bronze = Bronze.of(self.store)
         if self.source.kind in {SourceKind.PARQUET, SourceKind.DELTA}:
@@ -80,7 +83,7 @@ class _Capture:
         checkpoint = self.checkpoint
         try:
             self.follow(bronze, known, once=once, every_s=every_s, most_records=most_records, stop=stop)
-            if once and self.source.kind is SourceKind.SEGMENTS and short(known, _reached(checkpoint)):
+            if once and self.source.has_slices and short(known, _reached(checkpoint)):
                 # Spark ran a batch again that was in flight when it was killed, and takes that for all there is.
                 self.follow(bronze, known, once=once, every_s=every_s, most_records=most_records, stop=stop)
         except KgmError:
@@ -88,9 +91,12 @@ class _Capture:
         except Exception as error:
             if self.failure is not None:
                 raise self.failure from error
-            if self.source.kind is SourceKind.KAFKA and _is_kafkas(error):
+            if self.source.kind is SourceKind.SPARK_KAFKA and _is_kafkas(error):
                 raise kafka.translated(error, self.source) from error
-            raise
+            known_error = raised_by_worker(error)
+            if known_error is None:
+                raise
+            raise known_error from error
         if once:
             check_read(self.source, known, _reached(checkpoint))
         return self.progress
@@ -118,7 +124,7 @@ class _Capture:
                 raise
 
         def watch(query: "StreamingQuery") -> None:
-            if self.source.kind is SourceKind.KAFKA and query.lastProgress is not None:
+            if self.source.kind is SourceKind.SPARK_KAFKA and query.lastProgress is not None:
                 check_seen(self.source, known, _reached(checkpoint))
 
         for start in range(1, _STARTS + 1):
@@ -135,7 +141,10 @@ class _Capture:
     def take(self, bronze: "Bronze", records: "DataFrame", name: str, *, again: bool = False) -> None:
         """Add a commit. again: the same name may come again with other records."""
         name = f"{name}-{len(bronze.spans):06}" if again else name
-        added, repeated = bronze.add(self.spark, records, name, str(self.source))
+        from kgm.pipeline import sources
+
+        read = sources.slice_reader(self.source)
+        added, repeated = bronze.add(self.spark, records, name, str(self.source), read)
         self.progress = CaptureProgress(
             records=self.progress.records + added,
             repeated=self.progress.repeated + repeated,
@@ -158,12 +167,8 @@ def _awaited(query: "StreamingQuery", stop: Event, watch: Callable[["StreamingQu
 
 def _slug(store: layout.Store, source: Source) -> str:
     """The name of a source's checkpoint, which does not depend on the broker by which a cluster is reached."""
-    place = (
-        f"{store.cluster}/{source.topic}"
-        if source.kind is SourceKind.KAFKA
-        else str(Path(source.path or ".").resolve())
-    )
-    return f"{source.kind}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
+    place = f"{store.cluster}/{source.topic}" if source.is_live else str(Path(source.path or ".").resolve())
+    return f"{_SLUGS.get(source.kind, source.kind)}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
 
 
 def _query_id(checkpoint: Path) -> str:
@@ -214,7 +219,7 @@ def _refused(message: str, source: Source, behind: Mapping[int, tuple[int, int]]
     facts = [f"partition {number}: read up to {at}, it ends at {last}" for number, (at, last) in behind.items()]
     hint = (
         f"check that nothing sets {FETCH_WITH_A_CONSUMER} to false"
-        if source.kind is SourceKind.KAFKA
+        if source.kind is SourceKind.SPARK_KAFKA
         else "run it again"
     )
     return RefusedError(message, facts=facts[:10], hint=f"{hint}, and report it with the version of Spark")

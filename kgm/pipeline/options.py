@@ -9,7 +9,7 @@ from typing import Self
 
 from kgm.model.errors import NotFoundError, UsageError
 
-_SOURCES = "kafka, segments:DIR, parquet:DIR or delta:DIR"
+_SOURCES = "kafka, spark-kafka, segments:DIR, parquet:DIR or delta:DIR"
 
 
 class StoreFormat(StrEnum):
@@ -20,12 +20,16 @@ class StoreFormat(StrEnum):
 
 
 class SourceKind(StrEnum):
-    """Where records come from."""
+    """Where records come from. KAFKA: the live topic, fetched by kgm's own client; SPARK_KAFKA: by Spark's source."""
 
     KAFKA = "kafka"
+    SPARK_KAFKA = "spark-kafka"
     SEGMENTS = "segments"
     PARQUET = "parquet"
     DELTA = "delta"
+
+
+_LIVE = frozenset({SourceKind.KAFKA, SourceKind.SPARK_KAFKA})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +45,9 @@ class SparkOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where records come from. path: for all kinds but Kafka. properties: for Kafka, those of a Java client as a
-    client.properties has them, with `bootstrap.servers`, passed on unchanged. topic: `__consumer_offsets`, or the name
-    of a copy of it."""
+    """Where records come from. path: for all kinds but the live topic. properties: for that, those of a Java client as
+    a client.properties has them, with `bootstrap.servers`; Spark's source gets them unchanged. topic:
+    `__consumer_offsets`, or the name of a copy of it."""
 
     kind: SourceKind
     path: Path | None = None
@@ -52,17 +56,27 @@ class Source:
 
     @classmethod
     def parse(cls, text: str, properties: Mapping[str, str] | None = None) -> Self:
-        """The source that `kafka` or KIND:DIR stands for. Raises UsageError."""
-        if text == SourceKind.KAFKA:
-            return cls(kind=SourceKind.KAFKA, properties=dict(properties or {}))
+        """The source that `kafka`, `spark-kafka` or KIND:DIR stands for. Raises UsageError."""
+        if text in _LIVE:
+            return cls(kind=SourceKind(text), properties=dict(properties or {}))
         named = re.fullmatch("(segments|parquet|delta):(.+)", text)
         if named is None:
             raise UsageError(f"{text!r} is not a valid source", hint=f"one of {_SOURCES}")
         return cls(kind=SourceKind(named[1]), path=Path(named[2]))
 
+    @property
+    def is_live(self) -> bool:
+        """Whether it is the topic of a cluster."""
+        return self.kind in _LIVE
+
+    @property
+    def has_slices(self) -> bool:
+        """Whether kgm's own data sources read it, so that a stream has slices and not records."""
+        return self.kind in {SourceKind.KAFKA, SourceKind.SEGMENTS}
+
     def directory(self) -> Path:
-        """Where the source is, for all kinds but Kafka. Raises NotFoundError and UsageError for one that does not exist
-        or is not of its kind, as far as that is seen without Spark."""
+        """Where the source is, for all kinds but the live topic. Raises NotFoundError and UsageError for one that does
+        not exist or is not of its kind, as far as that is seen without Spark."""
         if self.path is None:
             raise UsageError(f"source {self.kind} needs a directory")
         if self.kind is SourceKind.SEGMENTS:
@@ -74,8 +88,8 @@ class Source:
         return self.path.resolve()
 
     def __str__(self) -> str:
-        if self.kind is SourceKind.KAFKA:
-            return f"kafka:{self.properties.get('bootstrap.servers', '')}"
+        if self.is_live:
+            return f"{self.kind}:{self.properties.get('bootstrap.servers', '')}"
         return f"{self.kind}:{self.path}"
 
 

@@ -121,7 +121,7 @@ def _settings(options: SparkOptions, sources: Sequence[Source]) -> dict[str, str
 def _packages(version: str, sources: Sequence[Source]) -> list[str]:
     """Maven coordinates of what the sources need besides Spark."""
     packages = []
-    if any(source.kind is SourceKind.KAFKA for source in sources):
+    if any(source.kind is SourceKind.SPARK_KAFKA for source in sources):
         packages.append(_KAFKA.format(version=version))
     if any(source.kind is SourceKind.DELTA for source in sources):
         delta = _DELTA.get(".".join(version.split(".")[:2]))
@@ -192,7 +192,7 @@ def _prepared(spark: "SparkSession", sources: Sequence[Source]) -> "SparkSession
 
     spark.dataSource.register(SegmentsDataSource)
     needed = {
-        SourceKind.KAFKA: "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+        SourceKind.SPARK_KAFKA: "org.apache.spark.sql.kafka010.KafkaSourceProvider",
         SourceKind.DELTA: "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }
     wanted = {source.kind for source in sources}

@@ -1,27 +1,30 @@
-"""Slices of segments, written to the store by the workers that read them, so that no record goes through the JVM."""
+"""Slices of a source (`parts.SLICES`), written to the store by the workers that read them, so that no record goes
+through the JVM."""
 
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgm.history.decode.raw_batch import leading_int16
 from kgm.history.schema import BRONZE_RAW
-from kgm.pipeline.segments import slice_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+#: The records of a row of SLICES, for a worker.
+SliceReader = Callable[[Mapping[str, Any]], Iterator[pa.RecordBatch]]
+
 _CODEC = "zstd"
 
 
-def write(slices: "DataFrame", staged: Path, *, cluster: str | None, source: str) -> None:
-    """Write the records of rows by `segments.SLICES` into a new directory, by `schema.BRONZE_RAW`, a file for each row.
+def write(slices: "DataFrame", staged: Path, *, read: SliceReader, cluster: str | None, source: str) -> None:
+    """Write the records of rows by `parts.SLICES` into a new directory, by `schema.BRONZE_RAW`, a file for each row.
     What a failed attempt has left is not in it."""
     taken_ms = int(time.time() * 1000)
     attempts = staged.with_name(f"{staged.name}.attempts")
@@ -33,7 +36,7 @@ def write(slices: "DataFrame", staged: Path, *, cluster: str | None, source: str
             for row in batch.to_pylist():
                 name = f"part-{row['partition']:05}-{uuid.uuid4()}.parquet"
                 with pq.ParquetWriter(attempts / name, BRONZE_RAW, compression=_CODEC) as writer:
-                    for raw in slice_records(Path(row["path"]), row["start"], row["end"]):
+                    for raw in read(row):
                         writer.write_batch(_with_identity(raw, cluster, source, taken_ms))
                 yield pa.RecordBatch.from_pydict({"name": [name]})
 

@@ -1,7 +1,8 @@
 """Records by `schema.RAW` from every source, as DataFrames: all there is, or as a stream."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -12,11 +13,15 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 from kgm.history.folders import folders
 from kgm.history.schema import RAW, chosen_columns
 from kgm.model.errors import UsageError
-from kgm.pipeline import jobs, kafka, segments
+from kgm.pipeline import jobs, kafka, segments, topic
 from kgm.pipeline.options import Source, SourceKind
+from kgm.pipeline.slices import SliceReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
+
+    AnyReader = TypeVar("AnyReader", DataFrameReader, DataStreamReader)
 
 _RAW = from_arrow_schema(RAW)
 _LEAST = ("partition", "offset", "key", "value")
@@ -24,10 +29,10 @@ _META = "meta.properties"
 
 
 def read(spark: "SparkSession", source: Source) -> DataFrame:
-    """Everything that is there now. For segments and Kafka each partition of the topic is one of Spark's, in order."""
-    if source.kind is SourceKind.SEGMENTS:
-        return _of_segments(spark, source).load()
-    if source.kind is SourceKind.KAFKA:
+    """Everything that is there now. But for dumps, each partition of the topic is one of Spark's, in order."""
+    if source.has_slices:
+        return _own(spark, source, spark.read).load()
+    if source.kind is SourceKind.SPARK_KAFKA:
         _fetch_with_a_consumer(spark)
         options = kafka.options(source)
         return to_raw(spark.read.format("kafka").options(**options).option("endingOffsets", "latest").load())
@@ -42,19 +47,18 @@ def read(spark: "SparkSession", source: Source) -> DataFrame:
 def records(spark: "SparkSession", source: Source, kind: int, columns: Sequence[str] | None) -> DataFrame:
     """The records of one type that are there now. See `kgm.pipeline.records`."""
     chosen = chosen_columns(kind, columns).names
-    if source.kind is SourceKind.SEGMENTS:
-        return _of_segments(spark, source).option("record", str(kind)).option("columns", ",".join(chosen)).load()
+    if source.has_slices:
+        return _own(spark, source, spark.read).option("record", str(kind)).option("columns", ",".join(chosen)).load()
     return read(spark, source).transform(jobs.decoded, kind, chosen)
 
 
 def stream(spark: "SparkSession", source: Source, *, most_records: int | None = None) -> DataFrame:
-    """What is there, and what comes; for segments only which slices there are to read (`segments.SLICES`).
-    most_records: in one batch, approximately. Raises UsageError for a dump."""
-    if source.kind is SourceKind.SEGMENTS:
-        reader = spark.readStream.format(segments.NAME).option("path", str(source.directory()))
-        reader = reader.option("slices", "true")
+    """What is there, and what comes; for what kgm's own data sources read, only which slices there are to read
+    (`parts.SLICES`). most_records: in one batch, approximately. Raises UsageError for a dump."""
+    if source.has_slices:
+        reader = _own(spark, source, spark.readStream).option("slices", "true")
         return (reader.option("max_records", str(most_records)) if most_records else reader).load()
-    if source.kind is SourceKind.KAFKA:
+    if source.kind is SourceKind.SPARK_KAFKA:
         _fetch_with_a_consumer(spark)
         reader = spark.readStream.format("kafka").options(**kafka.options(source))
         return to_raw((reader.option("maxOffsetsPerTrigger", most_records) if most_records else reader).load())
@@ -64,6 +68,8 @@ def stream(spark: "SparkSession", source: Source, *, most_records: int | None = 
 def cluster_of(spark: "SparkSession", source: Source) -> str | None:
     """The cluster's id, if the source has it: Kafka does, and so does meta.properties in a broker's log.dirs."""
     if source.kind is SourceKind.KAFKA:
+        return topic.LiveTopic.of(source).cluster_id()
+    if source.kind is SourceKind.SPARK_KAFKA:
         return kafka.JvmClient(spark, source).cluster_id()
     meta = source.directory() / _META
     if source.kind is not SourceKind.SEGMENTS or not meta.is_file():
@@ -72,9 +78,11 @@ def cluster_of(spark: "SparkSession", source: Source) -> str | None:
     return next((value.strip() or None for name, _, value in pairs if name.strip() == "cluster.id"), None)
 
 
-def bounds(spark: "SparkSession", source: Source) -> dict[int, tuple[int, int]]:
+def bounds(spark: "SparkSession", source: Source) -> Mapping[int, tuple[int, int]]:
     """(first offset, next offset) of each partition, by the broker or the files themselves."""
     if source.kind is SourceKind.KAFKA:
+        return topic.LiveTopic.of(source).bounds()
+    if source.kind is SourceKind.SPARK_KAFKA:
         return kafka.JvmClient(spark, source).offsets()
     ends = segments.Ends()
     return {folder.partition: (0, ends.of(folder)) for folder in folders(source.directory())}
@@ -115,8 +123,19 @@ def in_order(frame: DataFrame) -> DataFrame:
     )
 
 
-def _of_segments(spark: "SparkSession", source: Source) -> "DataFrameReader":
-    return spark.read.format(segments.NAME).option("path", str(source.directory()))
+def slice_reader(source: Source) -> SliceReader | None:
+    """How workers read the slices of a source; None for a source of records."""
+    if source.kind is SourceKind.SEGMENTS:
+        return segments.slice_records
+    return partial(topic.slice_records, topic.LiveTopic.of(source)) if source.kind is SourceKind.KAFKA else None
+
+
+def _own(spark: "SparkSession", source: Source, reader: "AnyReader") -> "AnyReader":
+    """A reader of what kgm's own data sources read, as a batch or as a stream."""
+    if source.kind is SourceKind.SEGMENTS:
+        return reader.format(segments.NAME).option("path", str(source.directory()))
+    spark.dataSource.register(topic.data_source(topic.LiveTopic.of(source)))
+    return reader.format(topic.NAME)
 
 
 def _fetch_with_a_consumer(spark: "SparkSession") -> None:

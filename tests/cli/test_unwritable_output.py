@@ -29,6 +29,15 @@ REDIRECTIONS = {
 }  # fmt: skip
 
 
+#: How stdout and stderr fail, by the error.
+SPOILED = (
+    (lambda error: Failure(0, error), None),
+    (lambda error: Failure(0, error), lambda _: Failure(0, errno.ENOSPC)),
+    (lambda error: Failure(CLOSE, error), None),
+    (None, lambda error: Failure(0, error)),
+)
+
+
 def natural(words):
     return FINDINGS.get(words, 0)
 
@@ -41,28 +50,26 @@ def test_every_write_may_fail(words, cluster, folder, monkeypatch):  # noqa: F81
     forget_settings(monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", f"{folder}/state")
     formats = FORMATS[:1] if words[0] == "history" else FORMATS
-    for text_format in formats:
-        for error in ERRORS[:2] if words[0] == "history" else ERRORS:
-            for out_failure, err_failure in (
-                (Failure(0, error), None),
-                (Failure(0, error), Failure(0, errno.ENOSPC)),
-                (Failure(CLOSE, error), None),
-                (None, Failure(0, error)),
-            ):
-                case = (text_format, out_failure, err_failure)
-                with failing_streams(monkeypatch, out_failure, err_failure) as (out, err):
-                    code = finish(run([*line, "-o", text_format]))
-                shown = out.text + err.text
-                assert "Traceback" not in shown, (case, shown)
-                assert "internal error" not in shown, (case, shown)
-                if out_failure is None or error == errno.EPIPE:
-                    assert code in (natural(words), 0), (case, shown)
-                elif out_failure.at == CLOSE:
-                    assert code == (natural(words) or LOST), (case, shown)
-                else:
-                    assert code == LOST, (case, shown)
-                    if err_failure is None:
-                        assert f"{said(words)}: the output cannot be written: {os.strerror(error)}" in err.text, case
+    ways = [(text_format, *streams) for streams in SPOILED for text_format in formats]
+    # Every stream with every error would be four times as many runs; over all commands each pair is tried often.
+    first = COMMANDS.index(words)
+    for number, (text_format, out_spoiled, err_spoiled) in enumerate(ways):
+        error = ERRORS[(first + number) % len(ERRORS)]
+        out_failure, err_failure = (None if make is None else make(error) for make in (out_spoiled, err_spoiled))
+        case = (text_format, out_failure, err_failure)
+        with failing_streams(monkeypatch, out_failure, err_failure) as (out, err):
+            code = finish(run([*line, "-o", text_format]))
+        shown = out.text + err.text
+        assert "Traceback" not in shown, (case, shown)
+        assert "internal error" not in shown, (case, shown)
+        if out_failure is None or error == errno.EPIPE:
+            assert code in (natural(words), 0), (case, shown)
+        elif out_failure.at == CLOSE:
+            assert code == (natural(words) or LOST), (case, shown)
+        else:
+            assert code == LOST, (case, shown)
+            if err_failure is None:
+                assert f"{said(words)}: the output cannot be written: {os.strerror(error)}" in err.text, case
 
 
 def said(words):

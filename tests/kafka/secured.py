@@ -31,7 +31,8 @@ from tests.waiting import NOT_READY, until
 CANARY: Final = "s3cret-Canary"
 #: A right stays until the broker ends, so tests that need a user without rights share it with no other module.
 USERS: Final[Mapping[str, str]] = {
-    name: f"{name}-{CANARY}" for name in ("nobody", "viewer", "operator", "reader", "matrix", "guard", "caller")
+    name: f"{name}-{CANARY}"
+    for name in ("nobody", "viewer", "operator", "reader", "matrix", "guard", "caller", "throttled")
 }
 LISTENERS: Final = {
     "SSL": "SSL", "MTLS": "SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL", "SHORT": "SASL_PLAINTEXT",

@@ -47,7 +47,7 @@ def spark(options):
     """The session; jobs that ask for one get it, too."""
     from kgm.pipeline import Source, start
 
-    session = start(options, Source.parse("kafka"), Source.parse("delta:any"))
+    session = start(options, Source.parse("spark-kafka"), Source.parse("delta:any"))
     yield session
     stopped(session)
 

@@ -22,7 +22,7 @@ _FETCH = """
 import sys
 from kgm.pipeline import Source, SparkOptions, start
 options = SparkOptions(master="local[1]", conf={"spark.jars.ivy": sys.argv[1]})
-start(options, Source.parse("kafka"), Source.parse("delta:any")).stop()
+start(options, Source.parse("spark-kafka"), Source.parse("delta:any")).stop()
 """
 
 

@@ -35,6 +35,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 #: Numbers that are 16 apart share a bucket of the sets that Kafka has of them, so that the past of a member matters.
 TOPICS = {"starts-a": 37, "starts-b": 21}
 GROUPS, ROUNDS = 6, 7
+#: Groups that only grow, to a size at which a record of what a member has lets the broker's table grow, and no member's.
+ONLY_GROWING = {0: 5, 1: 10}
 SESSION_MS = int(DEFAULTS["group.consumer.session.timeout.ms"])
 SEED = os.environ.get("KGM_STARTS_SEED") or uuid.uuid4().hex
 _starting = threading.Lock()
@@ -45,8 +47,9 @@ class Live(NamedTuple):
     members: dict
 
 
-def driven(kafka, pools, group, chance):
-    """A group after some rounds in which members came and went, with some that remain."""
+def driven(kafka, pools, group, chance, size):
+    """A group after some rounds in which members came and went, with some that remain; or one that has only grown to a
+    size."""
     alive, topics = [], [*TOPICS]
 
     def start(number):
@@ -64,7 +67,9 @@ def driven(kafka, pools, group, chance):
     with connect(kafka.bootstrap, timeout_ms=300_000) as cluster:
         until(lambda: is_stable(cluster, group, len(alive)), f"{group} is not stable", 60)
         for number in range(10, 10 + ROUNDS):
-            if len(alive) > 2 and chance.random() < 0.5:
+            if len(alive) == size:
+                break
+            if size is None and len(alive) > 2 and chance.random() < 0.5:
                 alive.pop(chance.randrange(len(alive))).close()
             else:
                 start(number)
@@ -88,8 +93,9 @@ def running(kafka):
     with RdMembers(kafka.bootstrap) as rd, JavaMembers(kafka.bootstrap) as java:
         names = [f"starts-{SEED[:6]}-{number}" for number in range(GROUPS)]
         chances = [random.Random(f"{SEED}/{name}") for name in names]
+        sizes = [ONLY_GROWING.get(number) for number in range(GROUPS)]
         with ThreadPoolExecutor(len(names)) as pool:
-            everyone = list(pool.map(partial(driven, kafka, [rd, java]), names, chances))
+            everyone = list(pool.map(partial(driven, kafka, [rd, java]), names, chances, sizes))
         with connect(kafka.bootstrap, timeout_ms=60_000) as cluster:
             snapshots = {name: live_group(cluster, name).snapshot for name in names}
         yield Live(snapshots, dict(zip(names, everyone, strict=True)))

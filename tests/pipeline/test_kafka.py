@@ -1,4 +1,4 @@
-"""A live `__consumer_offsets` of a real broker, by Spark's own Kafka source."""
+"""A live `__consumer_offsets` of a real broker, fetched by kgm's own client and by Spark's own Kafka source."""
 
 import json
 import threading
@@ -21,6 +21,7 @@ from tests.cli.runner import kgm
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 TOPIC, PARTITIONS = "spark-orders", 10
+each_way = pytest.mark.parametrize("kind", [SourceKind.KAFKA, SourceKind.SPARK_KAFKA], ids=str)
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +53,13 @@ def commit(kafka, group, offset):
         future.result(30)
 
 
-def source_of(kafka, **more):
-    return Source(kind=SourceKind.KAFKA, properties={"bootstrap.servers": kafka.bootstrap, **more})
+def source_of(kafka, kind):
+    return Source(kind=kind, properties={"bootstrap.servers": kafka.bootstrap})
 
 
-def in_segments(kafka):
-    """What a reader of committed records sees, from the broker's own files: items ((partition, offset), (key, value)).
+def in_segments(kafka, kind):
+    """What a reader sees, from the broker's own files: items ((partition, offset), (key, value)). kgm's client reads all
+    records, Spark's source those that are committed.
 
     Without the groups that Spark itself makes, which is at it while we look. Members that other tests left behind may
     expire at any time, so what there is has to be asked before and after."""
@@ -68,28 +70,31 @@ def in_segments(kafka):
     return {
         ((row["partition"], row["offset"]), (row["key"], row["value"]))
         for row, what in zip(raw.to_pylist(), outcomes, strict=True)
-        if not row["control"]
-        and what not in (TransactionOutcome.OPEN, TransactionOutcome.ABORTED)
-        and not of_spark(row["key"])
+        if kind is SourceKind.KAFKA
+        or not (row["control"] or what in (TransactionOutcome.OPEN, TransactionOutcome.ABORTED))
+        if not of_spark(row["key"])
     }
 
 
 def of_spark(key):
-    return GROUP_PREFIX.encode() in key
+    return key is not None and GROUP_PREFIX.encode() in key
 
 
-def test_all_that_is_committed_comes_once_and_more_on_the_next_run(spark, options, commits, tmp_path):
-    source = source_of(commits)
-    before = in_segments(commits)
+@each_way
+def test_all_records_come_once_and_more_on_the_next_run(spark, options, commits, tmp_path, kind):
+    source = source_of(commits, kind)
+    group = f"spark-3-{kind}"
+    commit(commits, group, 1)
+    before = in_segments(commits, kind)
     first = build(tmp_path, source=source, options=options)
     held = open_store(tmp_path)
     rows = [row for row in held.rows(BronzeRawRow, RowFilter()) if not of_spark(row.key)]
     found = {((row.partition, row.offset), (row.key, row.value)) for row in rows}
-    assert before <= found <= in_segments(commits)
+    assert before <= found <= in_segments(commits, kind)
     assert len(rows) == len(found)
     assert first.captured.records == first.records >= len(rows)
     assert {row.cluster for row in rows} == {JvmClient(spark, source).cluster_id()}
-    commit(commits, "spark-3", 2)
+    commit(commits, group, 2)
     stop = threading.Event()
 
     def on_batch(progress):
@@ -99,22 +104,23 @@ def test_all_that_is_committed_comes_once_and_more_on_the_next_run(spark, option
     second = capture(tmp_path, source, options=options, every_s=0.1, stop=stop, on_batch=on_batch)
     assert second.repeated == 0
     assert build(tmp_path, options=options).records == second.records >= PARTITIONS
-    committed = open_store(tmp_path).rows(CommitRow, RowFilter(group_ids=("spark-3",)))
+    committed = open_store(tmp_path).rows(CommitRow, RowFilter(group_ids=(group,)))
     assert sorted(row.committed_offset for row in committed) == [1] * PARTITIONS + [2] * PARTITIONS
     transactional = open_store(tmp_path).rows(CommitRow, RowFilter(group_ids=("spark-txn",)))
     assert [row.committed_offset for row in transactional] == [1, 2]
 
 
-def test_in_a_batch(spark, commits):
-    before = {place for place, _ in in_segments(commits)}
-    found = read(spark, source_of(commits)).select("partition", "offset", "key").collect()
-    after = {place for place, _ in in_segments(commits)}
+@each_way
+def test_in_a_batch(spark, commits, kind):
+    before = {place for place, _ in in_segments(commits, kind)}
+    found = read(spark, source_of(commits, kind)).select("partition", "offset", "key").collect()
+    after = {place for place, _ in in_segments(commits, kind)}
     assert before <= {(row.partition, row.offset) for row in found if not of_spark(row.key)} <= after
 
 
 @pytest.mark.parametrize(
     ("once", "message"),
-    [(True, "Spark stopped before the end of kafka:"), (False, "Spark does not see partitions of kafka:")],
+    [(True, "Spark stopped before the end of spark-kafka:"), (False, "Spark does not see partitions of spark-kafka:")],
     ids=["once", "stream"],
 )
 def test_a_source_that_says_empty_is_caught(spark, options, commits, tmp_path, once, message):
@@ -123,7 +129,7 @@ def test_a_source_that_says_empty_is_caught(spark, options, commits, tmp_path, o
     spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "200ms")
     try:
         with pytest.raises(RefusedError, match=message) as caught:
-            capture(tmp_path, source_of(commits), options=options, once=once, every_s=0.1)
+            capture(tmp_path, source_of(commits, SourceKind.SPARK_KAFKA), options=options, once=once, every_s=0.1)
     finally:
         spark.conf.unset(FETCH_WITH_A_CONSUMER)
         spark.conf.unset("spark.sql.streaming.noDataProgressEventInterval")
@@ -138,18 +144,20 @@ def test_what_falls_short():
     assert caught.value.facts == ("partition 0: read up to 4, it ends at 5", "partition 1: read up to 7, it ends at 9")
 
 
-def test_no_such_topic_and_no_such_broker(spark, options, commits, tmp_path):
+@each_way
+def test_no_such_topic_and_no_such_broker(spark, options, commits, tmp_path, kind):
     properties = {"bootstrap.servers": commits.bootstrap}
     with pytest.raises(NotFoundError, match="no topic nothing-here"):
         capture(
             tmp_path,
-            Source(kind=SourceKind.KAFKA, properties=properties, topic="nothing-here"),
+            Source(kind=kind, properties=properties, topic="nothing-here"),
             options=options,
             once=True,
         )
 
 
-def test_with_tls_and_a_password(options, secured, tmp_path):
+@each_way
+def test_with_tls_and_a_password(options, secured, tmp_path, kind):
     """From the client.properties that Kafka's own commands take, with the rights that docs/spark.md asks for."""
     secured.allow("reader", "READ", topic="__consumer_offsets")
     secured.allow("reader", "READ", group=GROUP_PREFIX, prefixed=True)
@@ -159,7 +167,7 @@ def test_with_tls_and_a_password(options, secured, tmp_path):
     file.touch(0o600)
     file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
     out = tmp_path / "store"
-    command = ["history", "capture", "--source", "kafka", "-b", properties["bootstrap.servers"], "--command-config",
+    command = ["history", "capture", "--source", str(kind), "-b", properties["bootstrap.servers"], "--command-config",
                str(file), "--once", "--out", str(out), "--jars", str(options.jars), "-o", "json"]  # fmt: skip
     command += [word for key, value in options.conf.items() for word in ("--spark-conf", f"{key}={value}")]
     run = kgm(*command, timeout_s=600)
@@ -169,7 +177,7 @@ def test_with_tls_and_a_password(options, secured, tmp_path):
     assert any(b"spark-secured" in row["key"] for row in rows)
     wrong = {**properties, "sasl.jaas.config": properties["sasl.jaas.config"].replace("s3cret", "wrong")}
     with pytest.raises(AuthenticationError) as caught:
-        capture(tmp_path / "other", Source(kind=SourceKind.KAFKA, properties=wrong), options=options, once=True)
+        capture(tmp_path / "other", Source(kind=kind, properties=wrong), options=options, once=True)
     assert "wrong-Canary" not in str(caught.value) + str(caught.value.facts) + str(caught.value.hint)
 
 

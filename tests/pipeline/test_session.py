@@ -9,7 +9,7 @@ from kgm.model.errors import UsageError
 from kgm.pipeline import Source, SparkOptions, session
 
 KAFKA, DELTA, SEGMENTS = (
-    Source.parse("kafka", {"bootstrap.servers": "b:1"}),
+    Source.parse("spark-kafka", {"bootstrap.servers": "b:1"}),
     Source.parse("delta:x"),
     Source.parse("segments:x"),
 )
@@ -41,8 +41,9 @@ def test_delta_of_that_version(monkeypatch):
     assert found["spark.sql.extensions"].startswith("io.delta")
 
 
-def test_segments_need_no_jar():
-    assert not {"spark.jars", "spark.jars.packages"} & settings(SEGMENTS).keys()
+def test_what_kgm_reads_itself_needs_no_jar():
+    own = Source.parse("kafka", {"bootstrap.servers": "b:1"})
+    assert not {"spark.jars", "spark.jars.packages"} & settings(SEGMENTS, own).keys()
 
 
 @pytest.mark.parametrize("how", ["option", "environment"])

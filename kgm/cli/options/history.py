@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from kgm.operations.history.source import History, HistorySource
     from kgm.pipeline import SparkOptions
 
-KINDS = ("kafka", "segments", "parquet", "delta")
+KINDS = ("kafka", "spark-kafka", "segments", "parquet", "delta")
+#: Of a cluster: fetched by kgm's own client, or by Spark's source for Kafka.
+LIVE_KINDS = KINDS[:2]
 _DAYS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)d")
 
 Group = Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Only this group.")]
@@ -41,7 +43,7 @@ ReportFile = Annotated[
 Source = Annotated[
     str | None,
     typer.Option("--source", envvar="KGM_HISTORY_SOURCE", metavar="SOURCE",
-                 help="Records of __consumer_offsets: kafka | segments:DIR | parquet:DIR | delta:DIR."),
+                 help="Records of __consumer_offsets: kafka | spark-kafka | segments:DIR | parquet:DIR | delta:DIR."),
 ]  # fmt: skip
 Store = Annotated[
     str | None,
@@ -82,7 +84,7 @@ _OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryOptions:
-    """The options of one run, checked. kind: one of KINDS, None without a source; path: for all kinds but kafka.
+    """The options of one run, checked. kind: one of KINDS, None without a source; path: for all kinds but LIVE_KINDS.
     session_ms, session_ms_by_group: session timeouts of consumer groups that are given, for all and for some."""
 
     kind: str | None = None
@@ -114,7 +116,7 @@ class HistoryOptions:
         from kgm.operations.history.source import HistorySource
         from kgm.pipeline.options import SourceKind
 
-        if self.kind == "kafka":
+        if self.kind in LIVE_KINDS:
             raise RefusedError(
                 "this command does not read the live topic",
                 hint="kgm history capture --source kafka -b HOST:PORT --once --out DIR, then use --store DIR",
@@ -248,9 +250,9 @@ def _source(text: str) -> tuple[str, pathlib.Path | None]:
     kind, colon, path = text.partition(":")
     if kind not in KINDS:
         raise UsageError(f"--source: {text!r} is not one of {', '.join(KINDS)}", hint="--source segments:DIR")
-    if kind == "kafka":
+    if kind in LIVE_KINDS:
         if colon:
-            raise UsageError(f"--source: {text!r}: kafka takes no directory", hint="--source kafka -b HOST:PORT")
+            raise UsageError(f"--source: {text!r}: {kind} takes no directory", hint=f"--source {kind} -b HOST:PORT")
         return kind, None
     if not path:
         raise UsageError(f"--source: {text!r} has no directory", hint=f"--source {kind}:DIR")

@@ -4,7 +4,7 @@ Reading takes READ on the topic. Everything here raises KgmError for what cannot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -58,23 +58,21 @@ class OffsetsTopic:
     leaders: Mapping[int, PartitionLeader]
 
 
-def look_up(cluster: AdminClient, deadline: Deadline) -> OffsetsTopic:
-    """Where the partitions are now.
+def look_up(cluster: AdminClient, deadline: Deadline, *, name: str = OFFSETS_TOPIC) -> OffsetsTopic:
+    """Where the partitions are now. name: of the topic, here and below; a copy has another one.
 
     Raises AuthorizationError without READ on the topic, NotFoundError where there is none, another KgmError for what
     cannot be known now."""
-    topics = cluster.brokers.metadata([OFFSETS_TOPIC], deadline).topics
+    topics = cluster.brokers.metadata([name], deadline).topics
     if not topics or topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise NotFoundError(
-            f"the brokers report no topic {OFFSETS_TOPIC}",
-            facts=("it is created with the first group of a cluster",),
-        )
+        created = ("it is created with the first group of a cluster",) if name == OFFSETS_TOPIC else ()
+        raise NotFoundError(f"the brokers report no topic {name}", facts=created)
     topic = topics[0]
     if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        raise unauthorized()
-    _check(topic.error_code)
+        raise unauthorized(name)
+    _check(topic.error_code, name)
     if not topic.partitions:
-        raise DecodeError(f"the brokers report no partition of {OFFSETS_TOPIC}")
+        raise DecodeError(f"the brokers report no partition of {name}")
     by_id = {broker.id: broker for broker in cluster.brokers.brokers()}
     leaders = {
         row.partition_index: PartitionLeader(broker=by_id[row.leader_id], epoch=row.leader_epoch)
@@ -84,18 +82,18 @@ def look_up(cluster: AdminClient, deadline: Deadline) -> OffsetsTopic:
     return OffsetsTopic(partition_count=len(topic.partitions), leaders=leaders)
 
 
-def unauthorized() -> AuthorizationError:
+def unauthorized(name: str = OFFSETS_TOPIC) -> AuthorizationError:
     """The error for a principal that may not read the topic."""
     return AuthorizationError(
-        f"{OFFSETS_TOPIC} cannot be read",
-        facts=(f"required: READ on Topic '{OFFSETS_TOPIC}'",),
+        f"{name} cannot be read",
+        facts=(f"required: READ on Topic '{name}'",),
         kafka_error=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     )
 
 
-def leaderless(partition: int) -> UnreachableError:
+def leaderless(partition: int, name: str = OFFSETS_TOPIC) -> UnreachableError:
     """The error for a partition without a leader."""
-    return UnreachableError(f"partition {partition} of {OFFSETS_TOPIC} has no leader")
+    return UnreachableError(f"partition {partition} of {name} has no leader")
 
 
 def why_unreadable(error: KgmError) -> str:
@@ -148,76 +146,94 @@ def fetch_batches(
 
 
 def fetch_log(
-    connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline, *, fetch_bytes: int
-) -> Iterator[tuple[bytes, int]]:
+    connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline, *, fetch_bytes: int,
+    name: str = OFFSETS_TOPIC,
+) -> Iterator[tuple[bytes, int]]:  # fmt: skip
     """(whole record batches as they are in the log, the offset after them) of each fetch, from the batch with offset
     `first` to the one before `end`. fetch_bytes: of one fetch, about. Raises KgmError."""
-    for data, batches in _fetches(connection, partition, first, end, deadline, fetch_bytes):
+    for data, batches in _fetches(connection, partition, first, end, deadline, fetch_bytes, name):
         yield data[: sum(len(batch.data) for batch in batches)], batches[-1].last_offset + 1
 
 
 def offset_at(connection: BrokerConnection, partition: int, at_ms: int, deadline: Deadline) -> int:
     """The offset of the first record of that time or later, -1 if there is none. Raises KgmError."""
-    return _offset(connection, partition, at_ms, deadline)
+    return _offsets(connection, [partition], at_ms, deadline)[partition]
 
 
 def end_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
     """The offset of the next record. Raises KgmError."""
-    return _offset(connection, partition, _LATEST, deadline)
+    return _offsets(connection, [partition], _LATEST, deadline)[partition]
 
 
 def start_offset(connection: BrokerConnection, partition: int, deadline: Deadline) -> int:
     """The offset of the first record that is left. Raises KgmError."""
-    return _offset(connection, partition, _EARLIEST, deadline)
+    return _offsets(connection, [partition], _EARLIEST, deadline)[partition]
 
 
-def _offset(connection: BrokerConnection, partition: int, at: int, deadline: Deadline) -> int:
+def bounds(
+    connection: BrokerConnection, partitions: Sequence[int], deadline: Deadline, *, name: str = OFFSETS_TOPIC
+) -> dict[int, tuple[int, int]]:
+    """(offset of the first record that is left, offset of the next record) of each. Raises KgmError."""
+    starts, ends = (_offsets(connection, partitions, at, deadline, name) for at in (_EARLIEST, _LATEST))
+    return {number: (starts[number], ends[number]) for number in partitions}
+
+
+def _offsets(
+    connection: BrokerConnection, partitions: Sequence[int], at: int, deadline: Deadline, name: str = OFFSETS_TOPIC
+) -> dict[int, int]:
     from kgm.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
     from kgm.protocol.messages.list_offsets_response import ListOffsetsResponse
 
-    row = ListOffsetsPartition(partition_index=partition, timestamp=at)
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=OFFSETS_TOPIC, partitions=[row])])
+    rows = [ListOffsetsPartition(partition_index=number, timestamp=at) for number in partitions]
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=rows)])
     version = connection.version(ApiKey.LIST_OFFSETS)
     answer = connection.call(request, ListOffsetsResponse, version=version, deadline=deadline)
-    for topic in answer.topics:
-        for one in topic.partitions:
-            _check(one.error_code)
-            return one.offset
-    return 0
+    listed = {one.partition_index: one for topic in answer.topics for one in topic.partitions}
+    for number in partitions:
+        if number not in listed:
+            raise DecodeError(f"the response of a broker does not contain partition {number} of {name}")
+        _check(listed[number].error_code, name)
+    return {number: listed[number].offset for number in partitions}
 
 
 def _fetches(
-    connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline, fetch_bytes: int
-) -> Iterator[tuple[bytes, list[Batch]]]:
+    connection: BrokerConnection, partition: int, first: int, end: int, deadline: Deadline, fetch_bytes: int,
+    name: str = OFFSETS_TOPIC,
+) -> Iterator[tuple[bytes, list[Batch]]]:  # fmt: skip
     """(what was fetched, its whole batches, at least one) of each fetch. Raises KgmError."""
     from kgm.records.batch import whole_batches
 
     while first < end:
-        data = _fetch(connection, partition, first, deadline, fetch_bytes)
+        data, throttled_ms = _fetch(connection, partition, first, deadline, fetch_bytes, name)
         batches = whole_batches(data)
+        if throttled_ms and not batches:
+            continue  # over its quota a client gets no records; the connection waits before the next request
         if not batches:
-            raise DecodeError(f"partition {partition} of {OFFSETS_TOPIC} has no records from offset {first} on")
+            raise DecodeError(f"partition {partition} of {name} has no records from offset {first} on")
         first = batches[-1].last_offset + 1
         yield data, batches
 
 
-def _fetch(connection: BrokerConnection, partition: int, offset: int, deadline: Deadline, fetch_bytes: int) -> bytes:
+def _fetch(
+    connection: BrokerConnection, partition: int, offset: int, deadline: Deadline, fetch_bytes: int, name: str
+) -> tuple[bytes, int]:
+    """(records, for how many ms the client is over its quota)."""
     from kgm.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
     from kgm.protocol.messages.fetch_response import FetchResponse
 
     row = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=fetch_bytes)
-    topics = [FetchTopic(topic=OFFSETS_TOPIC, partitions=[row])]
+    topics = [FetchTopic(topic=name, partitions=[row])]
     request = FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=1, max_bytes=fetch_bytes, topics=topics)
     version = connection.version(ApiKey.FETCH, at_most=_NEWEST_FETCH)
     answer = connection.call(request, FetchResponse, version=version, deadline=deadline)
-    _check(answer.error_code)
+    _check(answer.error_code, name)
     for topic in answer.responses:
         for one in topic.partitions:
-            _check(one.error_code)
-            return one.records or b""
-    return b""
+            _check(one.error_code, name)
+            return one.records or b"", answer.throttle_time_ms
+    return b"", answer.throttle_time_ms
 
 
-def _check(error_code: int) -> None:
+def _check(error_code: int, name: str) -> None:
     if error_code != ErrorCode.NONE:
-        raise KgmError(f"{OFFSETS_TOPIC} cannot be read: {error_name(error_code)}", kafka_error=error_code)
+        raise KgmError(f"{name} cannot be read: {error_name(error_code)}", kafka_error=error_code)

@@ -278,6 +278,7 @@ class ConsumerGroupFacts:
     def _current(
         self, record: GroupRecord, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
     ) -> None:
+        self._state.put_again_in_map(member_id)
         state, member = self.assignments.current(record, member_id, value), self._state.members.get(member_id)
         if member is None or state is LoggedMemberState.GONE:
             return

@@ -238,6 +238,11 @@ class ConsumerGroupState:
             return False
         return group.listing.put(len(members), is_new=old is None, is_classic=is_classic) and old is not None
 
+    def put_again_in_map(self, member_id: str) -> None:
+        """The broker puts a member in its own place, with another current assignment."""
+        if self.group.listing is not None and member_id in self.members:
+            self.group.listing.put_again(len(self.members))
+
     def forget(self, member_id: str) -> None:
         """A member's record was deleted, and so is what it has and is to have."""
         self.current.pop(member_id, None)

@@ -34,8 +34,14 @@ class BrokerMemberMap:
         self.is_loaded_alike &= is_new
         if is_classic:
             self.capacity = None
-        elif self.capacity is not None:
+        else:
+            self.put_again(members)
+        return self.capacity != before
+
+    def put_again(self, members: int) -> None:
+        """A member of a group that has so many is put in its own place, as by every record of its current assignment.
+        A map that is loaded gets these, too: compaction leaves one of each member."""
+        if self.capacity is not None:
             order = TimelineOrder(self.capacity)
             order.put(members)
             self.capacity = order.capacity
-        return self.capacity != before

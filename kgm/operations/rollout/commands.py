@@ -19,8 +19,9 @@ from typing import Any, Final, Self
 
 #: The end of the output that is kept.
 OUTPUT_BYTES: Final = 4096
-#: The output file is emptied when it is larger.
+#: What of the output file precedes its end is given back when it takes more room.
 _MOST_BYTES: Final = 1 << 20
+_KEEP_SIZE, _PUNCH_HOLE = 1, 2
 #: From SIGTERM to SIGKILL, for a command that has used up its time.
 _GRACE_MS: Final = 5_000
 
@@ -67,7 +68,6 @@ class RunningCommand:
         self._process, self._output = process, output
         self._started_ms, self._timeout_ms = started_ms, timeout_ms
         self._ended_by_kgm_at_ms: int | None = None
-        self._tail = b""
 
     @classmethod
     def start(
@@ -99,12 +99,12 @@ class RunningCommand:
             self._keep_output_small()
             self._end_if_late(now_ms)
             return None
-        self._tail = (self._tail + _tail_of(self._output))[-OUTPUT_BYTES:]
+        tail = _tail_of(self._output)
         os.close(self._output)
         return CommandResult(
             exit_code=self._process.returncode,
             has_timed_out=self._ended_by_kgm_at_ms is not None,
-            output=self._tail.decode("utf-8", "replace"),
+            output=tail.decode("utf-8", "replace"),
             took_ms=now_ms - self._started_ms,
         )
 
@@ -123,14 +123,24 @@ class RunningCommand:
             os.killpg(self._process.pid, number)
 
     def _keep_output_small(self) -> None:
-        if os.fstat(self._output).st_size > _MOST_BYTES:
-            self._tail = _tail_of(self._output)
-            os.ftruncate(self._output, 0)
+        status = os.fstat(self._output)
+        if status.st_blocks * 512 > _MOST_BYTES:
+            _give_back(self._output, status.st_size - OUTPUT_BYTES)
 
 
 def _tail_of(file: int) -> bytes:
     size = os.fstat(file).st_size
     return os.pread(file, OUTPUT_BYTES, max(0, size - OUTPUT_BYTES))
+
+
+def _give_back(file: int, size: int) -> None:
+    """Free the room of the first bytes of a file. Truncating it would lose what is written meanwhile. A file system
+    without holes keeps them."""
+    import ctypes
+
+    fallocate = getattr(ctypes.CDLL(None), "fallocate", None)
+    if fallocate is not None:
+        fallocate(file, _KEEP_SIZE | _PUNCH_HOLE, ctypes.c_int64(0), ctypes.c_int64(size))
 
 
 def _signal_name(number: int) -> str:
