@@ -4,9 +4,7 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from kgm.coordinator.contract.broker_version import REFERENCE_BEHAVIOR
 from kgm.coordinator.contract.outcome import TimerKey, TimerKind
 from kgm.coordinator.contract.settings import BrokerSettings
 from kgm.model.assignment import Partitions
@@ -18,6 +16,7 @@ from kgm.simulation.plan.bounce_plan import GroupProtocol, Plan, Stop
 from kgm.simulation.plan.client_library import Library
 from kgm.simulation.plan.new_members import new_members
 from kgm.simulation.plan.starting_group import StartingGroup, StartingMember
+from kgm.simulation.play.bulk.coverage import BULK_FROM, rounds_of
 from kgm.simulation.play.classic_member import ScriptedClassicMember
 from kgm.simulation.play.client_profiles import PROFILES
 from kgm.simulation.play.consumer_member import ScriptedConsumerMember
@@ -28,9 +27,6 @@ from kgm.simulation.play.seed_records import seed_records
 from kgm.simulation.play.timing import STOP_SPREAD_MS, DrawTiming
 from kgm.simulation.play.world import START_MS, Client, World
 from kgm.text.wording import many
-
-if TYPE_CHECKING:
-    from kgm.simulation.play.bulk.rounds import Rounds
 
 #: From the last stop to the LeaveGroup of an operator who waits for it.
 _REMOVAL_AFTER_MS = 200.0
@@ -50,8 +46,6 @@ _HOPELESS_REQUESTS = 5_000
 _SHORTEST_INTERVAL_MS = 100
 #: The time limit is checked once in so many events.
 _EVENTS_PER_CHECK = 256
-#: Rounds of groups of so many members are played in bulk: below, arrays cost more than they save.
-BULK_FROM = 24
 #: As many requests does a member send in one round.
 _REQUESTS_PER_ROUND = 4
 
@@ -105,7 +99,8 @@ class PlanRunner:
         joining = new_members(group, plan.scale_out, names, plan.pre_registered)
         self._names_are_guessed = joining.guessed
         self.new_members = [self._scripted(member) for member in joining.members]
-        self.rounds = None if len(self.members) < bulk_from else self._rounds()
+        is_small = len(self.members) < bulk_from
+        self.rounds = None if is_small or plan.migrate else rounds_of(self.world, [*self.members, *self.new_members])
         self._begins_round = False
 
     def _scripted(self, member: StartingMember) -> ScriptedMember:
@@ -114,20 +109,6 @@ class PlanRunner:
         is_consumer = self.group.protocol is GroupProtocol.CONSUMER
         kind = ScriptedConsumerMember if is_consumer else ScriptedClassicMember
         return kind(self.world, member, PROFILES[library])
-
-    def _rounds(self) -> "Rounds | None":
-        """What plays rounds in bulk; None without numpy, and for groups in which it cannot."""
-        world, members = self.world, [*self.members, *self.new_members]
-        classic = [member for member in members if isinstance(member, ScriptedClassicMember)]
-        is_eager = len(classic) == len(members) and not any(member.keeps_while_joining for member in classic)
-        is_plain = world.held_newcomers.plan is None and world.behavior == REFERENCE_BEHAVIOR
-        if not is_eager or not is_plain or self.plan.migrate or world.ledger.holdings is not None:
-            return None
-        try:
-            from kgm.simulation.play.bulk.rounds import Rounds
-        except ImportError:
-            return None
-        return Rounds(world, classic)
 
     # -- the plan
 

@@ -12,7 +12,7 @@ from kgm.model.snapshot import TopicSnapshot
 from kgm.simulation.bounce import Simulation
 from kgm.simulation.plan.bounce_plan import MemberOrder, Plan, Rolling, Stop, WhatIf
 from kgm.simulation.plan.synthetic_group import synthetic_group
-from kgm.simulation.play import plan_runner
+from kgm.simulation.play.bulk.coverage import BULK_FROM
 from kgm.simulation.play.plan_runner import PlanRunner
 from kgm.simulation.play.timing import DIRECTED, DrawTiming
 from tests.simulation.groups import DYNAMIC, STATIC, ids, made_up
@@ -129,9 +129,9 @@ def test_a_restart_within_a_rebalance_is_played_by_events():
 def test_without_numpy_everything_is_played_by_events(monkeypatch):
     group = made_up(30, 60, DYNAMIC, library="java")
     plan = Plan(bounce=ids(group)[:2], rolling=Rolling())
-    with_numpy, _, runner = play(group, plan, bulk_from=plan_runner.BULK_FROM)
+    with_numpy, _, runner = play(group, plan, bulk_from=BULK_FROM)
     assert runner.rounds is not None
     monkeypatch.setitem(__import__("sys").modules, "kgm.simulation.play.bulk.rounds", None)
-    without, _, runner = play(group, plan, bulk_from=plan_runner.BULK_FROM)
+    without, _, runner = play(group, plan, bulk_from=BULK_FROM)
     assert runner.rounds is None
     assert without == with_numpy
